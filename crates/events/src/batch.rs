@@ -1,0 +1,139 @@
+use crate::Control;
+
+/// What an access does and how many bytes it moves, in 16 bits.
+///
+/// Bit 15: a store (a load otherwise). Bit 14: done by the kernel on behalf of the program.
+/// Bits 0 to 13: size in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Op(pub u16);
+
+impl Op {
+    const STORE: u16 = 1 << 15;
+    const KERNEL: u16 = 1 << 14;
+    /// The largest size of one access, in bytes. Longer ones are recorded in pieces.
+    pub const MAX_SIZE: u16 = Self::KERNEL - 1;
+
+    /// A load of `size` bytes.
+    ///
+    /// # Panics
+    /// When `size` exceeds [`Op::MAX_SIZE`].
+    pub const fn load(size: u16) -> Op {
+        assert!(size <= Self::MAX_SIZE);
+        Op(size)
+    }
+
+    /// A store of `size` bytes.
+    ///
+    /// # Panics
+    /// When `size` exceeds [`Op::MAX_SIZE`].
+    pub const fn store(size: u16) -> Op {
+        assert!(size <= Self::MAX_SIZE);
+        Op(size | Self::STORE)
+    }
+
+    /// The same access, done by the kernel on behalf of the program.
+    #[must_use]
+    pub const fn by_kernel(self) -> Op {
+        Op(self.0 | Self::KERNEL)
+    }
+
+    /// Whether this is a store.
+    pub const fn is_store(self) -> bool {
+        self.0 & Self::STORE != 0
+    }
+
+    /// Whether the kernel did it on behalf of the program.
+    pub const fn is_kernel(self) -> bool {
+        self.0 & Self::KERNEL != 0
+    }
+
+    /// Size in bytes.
+    pub const fn size(self) -> u16 {
+        self.0 & Self::MAX_SIZE
+    }
+}
+
+/// One access, as a row. The hot paths read the columns of a [`Batch`] instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Virtual address of the first byte.
+    pub addr: u64,
+    /// Load or store, size, user or kernel.
+    pub op: Op,
+    /// Instructions executed by this thread since its last access, not counting the one that
+    /// makes this access. The second access of an instruction has a gap of 0 and counts as
+    /// an instruction of its own: see docs/trace-format.md.
+    pub gap: u32,
+    /// How many accesses of this thread back the load is that produced this address; 0 for none.
+    pub dep: u32,
+}
+
+/// A few thousand accesses of one process, in columns, and the control events among them.
+///
+/// `addr`, `op`, `gap` and `dep` have one element an access, in program order. A control event
+/// `(at, event)` happens before access number `at` of the batch (`at` equals the number of
+/// accesses when it happens after the last); `controls` is ordered by `at`. Which thread makes
+/// the accesses is said by [`Control::Thread`]; every batch that holds an access starts with one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The process, numbered from 0 in the order in which processes appear.
+    pub process: u32,
+    /// Virtual address of each access.
+    pub addr: Vec<u64>,
+    /// Load or store, size, user or kernel, of each access.
+    pub op: Vec<Op>,
+    /// Instructions before each access since its thread's last one.
+    pub gap: Vec<u32>,
+    /// Distance back to the load that made each address, in accesses of the same thread.
+    pub dep: Vec<u32>,
+    /// Control events and the access before which each happens.
+    pub controls: Vec<(u32, Control)>,
+}
+
+impl Batch {
+    /// Number of accesses.
+    pub fn len(&self) -> usize {
+        self.addr.len()
+    }
+
+    /// Whether there is neither an access nor a control event.
+    pub fn is_empty(&self) -> bool {
+        self.addr.is_empty() && self.controls.is_empty()
+    }
+
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.process = 0;
+        self.addr.clear();
+        self.op.clear();
+        self.gap.clear();
+        self.dep.clear();
+        self.controls.clear();
+    }
+
+    /// Appends an access.
+    pub fn push(&mut self, access: Access) {
+        self.addr.push(access.addr);
+        self.op.push(access.op);
+        self.gap.push(access.gap);
+        self.dep.push(access.dep);
+    }
+
+    /// Appends a control event, after the accesses pushed so far.
+    pub fn push_control(&mut self, control: Control) {
+        self.controls.push((self.addr.len() as u32, control));
+    }
+
+    /// Access number `index`, as a row.
+    ///
+    /// # Panics
+    /// When `index` is not below [`Batch::len`].
+    pub fn access(&self, index: usize) -> Access {
+        Access {
+            addr: self.addr[index],
+            op: self.op[index],
+            gap: self.gap[index],
+            dep: self.dep[index],
+        }
+    }
+}

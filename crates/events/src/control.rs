@@ -1,0 +1,141 @@
+/// What an event stream says apart from accesses: system calls that change an address space,
+/// and the lives of threads and processes.
+///
+/// Addresses and lengths are in bytes, as the kernel carried the call out: page-aligned, with
+/// the address that mmap returned and not the one that was asked for. Failed calls are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The accesses that follow are made by this thread (numbered from 0 in each process).
+    Thread {
+        /// The thread.
+        thread: u32,
+    },
+    /// mmap: whatever was mapped there before is gone.
+    Map {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// Permissions.
+        prot: Protection,
+        /// What is behind it.
+        backing: Backing,
+        /// MAP_POPULATE: present at once.
+        populate: bool,
+    },
+    /// munmap.
+    Unmap {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// mprotect.
+    Protect {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// Permissions from now on.
+        prot: Protection,
+    },
+    /// mremap: pages keep their frames.
+    Remap {
+        /// Old first byte.
+        old_addr: u64,
+        /// Old bytes; 0 with a shared mapping duplicates it (mremap(2)).
+        old_len: u64,
+        /// New first byte.
+        new_addr: u64,
+        /// New bytes.
+        new_len: u64,
+    },
+    /// madvise.
+    Advise {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// What was advised.
+        advice: Advice,
+    },
+    /// brk: the heap now ends here. The first one of an address space says where it starts.
+    Brk {
+        /// First byte past the heap.
+        end: u64,
+    },
+    /// A new process, a copy of this one (fork, vfork, clone without CLONE_VM).
+    Fork {
+        /// The child's process number; its events come in batches of their own.
+        child: u32,
+    },
+    /// execve: the address space is empty again; the mappings of the new program follow.
+    Exec,
+    /// A thread starts (clone with CLONE_VM | CLONE_THREAD).
+    ThreadStart {
+        /// The new thread.
+        thread: u32,
+    },
+    /// A thread ends.
+    ThreadEnd {
+        /// The thread.
+        thread: u32,
+    },
+    /// The process ends.
+    Exit {
+        /// Exit status, or 128 plus the signal that killed it.
+        status: i32,
+    },
+    /// Accesses were not recorded here (a window or a sample); system calls still were.
+    Skipped {
+        /// Instructions executed meanwhile by the current thread.
+        instructions: u64,
+        /// Accesses made meanwhile by the current thread.
+        accesses: u64,
+    },
+}
+
+/// Permissions of a mapping: the PROT_READ, PROT_WRITE and PROT_EXEC bits of mmap(2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection(pub u8);
+
+impl Protection {
+    /// May be read.
+    pub const READ: u8 = 1;
+    /// May be written.
+    pub const WRITE: u8 = 2;
+    /// May be executed.
+    pub const EXEC: u8 = 4;
+}
+
+/// What is behind a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Anonymous private memory.
+    Anonymous,
+    /// Anonymous memory shared over fork (MAP_SHARED | MAP_ANONYMOUS, memfd, System V).
+    SharedAnonymous,
+    /// A private mapping of a file.
+    PrivateFile,
+    /// A shared mapping of a file.
+    SharedFile,
+    /// A thread's or the process's stack, set up by the kernel.
+    Stack,
+}
+
+/// The advice of madvise(2) that changes what memory costs; everything else is `Other`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// MADV_DONTNEED: the pages are gone and read as zeros (or the file) when touched again.
+    DontNeed,
+    /// MADV_FREE: the pages may go when memory is short.
+    Free,
+    /// MADV_HUGEPAGE.
+    HugePage,
+    /// MADV_NOHUGEPAGE.
+    NoHugePage,
+    /// MADV_POPULATE_READ or MADV_POPULATE_WRITE.
+    Populate,
+    /// Any other, by its number.
+    Other(u32),
+}

@@ -1,0 +1,13 @@
+//! Page tables, their walkers and walk caches, and TLBs.
+//!
+//! A page table is one folder under this crate that implements [`PageTable`]; a test calls the
+//! conformance suite on it, and one line in the machine's list of designs registers it. What it
+//! needs of the operating system's frames it asks of [`Frames`].
+
+mod frames;
+mod page_table;
+mod walk;
+
+pub use frames::{Displaced, FrameUse, Frames};
+pub use page_table::{MapError, Page, PageTable, Translation, Work};
+pub use walk::{Walk, WalkRead};

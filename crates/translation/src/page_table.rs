@@ -1,0 +1,120 @@
+use crate::{Displaced, Frames, Walk};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
+
+/// A page, named both ways: `id` for tables indexed by number, `asid` and `vpn` for whatever
+/// depends on the address itself. For a page larger than 4 KiB any of its base pages names it in
+/// `walk` and `lookup`; `map`, `unmap` and `set_frame` take the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its dense number.
+    pub id: PageId,
+    /// The address space.
+    pub asid: Asid,
+    /// The virtual page number.
+    pub vpn: Vpn,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The frame of the 4 KiB page that was asked for, also inside a larger page.
+    pub pfn: Pfn,
+    /// Size of the page that maps it.
+    pub size: PageSize,
+    /// Whether a store may go through; otherwise it faults (copy-on-write).
+    pub writable: bool,
+}
+
+/// What an operation on a page table did, so that a cost can be put on it. Operations add to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Page-table frames taken.
+    pub table_frames: u64,
+    /// Entries (or metadata) written.
+    pub entries_written: u64,
+    /// Entries moved to another place in the table (cuckoo displacement, resizing).
+    pub entries_migrated: u64,
+    /// Frames examined in search of a place.
+    pub probes: u64,
+    /// Pages of data that were moved out of the way. The operating system invalidates their
+    /// cached translations.
+    pub displaced: Vec<Displaced>,
+    /// 2 MiB regions that were given another virtual place (DPT's CVA).
+    pub relocated: u64,
+}
+
+/// Why a mapping could not be entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    /// No frame for a page of the page table.
+    #[error("no frame left for the page table")]
+    OutOfFrames,
+    /// Every place where the page's entry may live is taken by something that cannot be moved.
+    #[error("every frame that may hold the page's entry is taken by something unmovable")]
+    NoPlace,
+}
+
+/// A page-table organisation with its walker and walk caches.
+///
+/// One object holds the tables of all address spaces and the walk caches of all cores. A page is
+/// mapped by at most one page of each size at a time; where a 4 KiB and a larger mapping overlap,
+/// the caller has unmapped one of them first.
+pub trait PageTable {
+    /// Says that a range of virtual memory was allocated (a VMA was created) and may be touched
+    /// later: DPT places its page-table pages now. Most organisations have nothing to do.
+    /// `size` is the page size the operating system is likely to use there. What cannot be
+    /// placed now is placed by `map`.
+    fn reserve<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        first: Page,
+        pages: u64,
+        size: PageSize,
+        work: &mut Work,
+    ) {
+        let _ = (frames, first, pages, size, work);
+    }
+
+    /// Says that a range of virtual memory is no longer allocated. Its pages are unmapped
+    /// already. Page-table pages that serve nothing any more go back to `frames`.
+    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64);
+
+    /// Maps a page that is not mapped.
+    ///
+
+    /// [`MapError`]; the table is then as it was, but for moves recorded in `work`.
+    fn map<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        translation: Translation,
+        work: &mut Work,
+    ) -> Result<(), MapError>;
+
+    /// Unmaps a page of a size; `None` when it is not mapped so. Walk caches forget it. The
+    /// page-table page stays until [`PageTable::release`].
+    fn unmap<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Option<Translation>;
+
+    /// Changes the frame or the permission of a mapped page of the same size (migration,
+    /// copy-on-write); `false`, and nothing happens, when it is not mapped so.
+    fn update(&mut self, page: Page, translation: Translation) -> bool;
+
+    /// Where a page is, with no effect on walk caches and no cost.
+    fn lookup(&self, page: Page) -> Option<Translation>;
+
+    /// Walks as core `core`'s hardware does, and says in `walk` what it read and waited for.
+    /// Returns what [`PageTable::lookup`] returns.
+    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation>;
+
+    /// Hints to the host that `walk` will soon be called for this page.
+    fn prefetch(&self, page: Page);
+
+    /// Physical memory that the tables take, in bytes.
+    fn table_bytes(&self) -> u64;
+}

@@ -1,0 +1,89 @@
+use pagelab_addr::PhysAddr;
+
+/// One read that a page walker makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkRead {
+    /// Physical address of the entry.
+    pub addr: PhysAddr,
+    /// Which step of the walk, from 0. Reads of one step go out in parallel; a step starts when
+    /// the last read of the step before has come back.
+    pub step: u8,
+}
+
+/// What one page walk does: the reads it makes, in steps, and the fixed time it spends besides.
+///
+/// Reused from walk to walk, so that walking allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Walk {
+    reads: Vec<WalkRead>,
+    cycles: u32,
+    step: u8,
+    cache_hits: u16,
+    cache_lookups: u16,
+}
+
+impl Walk {
+    /// An empty walk.
+    pub fn new() -> Self {
+        Walk {
+            reads: Vec::with_capacity(64),
+            ..Walk::default()
+        }
+    }
+
+    /// Forgets the last walk.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.reads.clear();
+        self.cycles = 0;
+        self.step = 0;
+        self.cache_hits = 0;
+        self.cache_lookups = 0;
+    }
+
+    /// Reads an entry in the current step.
+    #[inline]
+    pub fn read(&mut self, addr: PhysAddr) {
+        self.reads.push(WalkRead {
+            addr,
+            step: self.step,
+        });
+    }
+
+    /// What follows depends on what was read so far.
+    #[inline]
+    pub fn next_step(&mut self) {
+        self.step += 1;
+    }
+
+    /// Spends a fixed time (a walk-cache look-up, a hash).
+    #[inline]
+    pub fn spend(&mut self, cycles: u32) {
+        self.cycles += cycles;
+    }
+
+    /// Counts one look-up of a walk cache (PWC, CWC, DMC).
+    #[inline]
+    pub fn count_cache(&mut self, hit: bool) {
+        self.cache_lookups += 1;
+        self.cache_hits += u16::from(hit);
+    }
+
+    /// The reads, steps ascending.
+    #[inline]
+    pub fn reads(&self) -> &[WalkRead] {
+        &self.reads
+    }
+
+    /// The fixed time, in cycles.
+    #[inline]
+    pub fn cycles(&self) -> u32 {
+        self.cycles
+    }
+
+    /// Walk-cache look-ups, and how many of them hit.
+    #[inline]
+    pub fn cache(&self) -> (u16, u16) {
+        (self.cache_lookups, self.cache_hits)
+    }
+}
