@@ -1,0 +1,72 @@
+#!/bin/sh
+# Installs the Debian packages that a goal needs, or says which are missing and how to get them.
+#
+#   scripts/system-packages.sh demo|test
+#
+# Prints nothing and asks nothing of the package manager when everything is there.
+set -eu
+
+goal=${1:?usage: system-packages.sh demo|test}
+
+missing=
+# need PACKAGE COMMAND...: PACKAGE is missing when one of the commands is.
+need() {
+    package=$1
+    shift
+    for command in "$@"; do
+        if ! command -v "$command" >/dev/null 2>&1; then
+            missing="$missing $package"
+            return
+        fi
+    done
+}
+
+need qemu-user qemu-x86_64
+need sqlite3 sqlite3
+need gcc cc
+# Debian splits ensurepip off from its interpreter.
+if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then
+    missing="$missing python3-venv"
+fi
+if [ "$goal" = test ]; then
+    need valgrind valgrind
+    need chromium chromium
+    # A screenshot without any font is a blank one.
+    if [ -z "$(find /usr/share/fonts -name '*.[ot]tf' 2>/dev/null | head -n 1)" ]; then
+        missing="$missing fonts-dejavu-core"
+    fi
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "pagelab needs Rust (stable, 1.89 or newer): cargo is not on the PATH." >&2
+    echo "Install it with rustup (Debian 13 packages it); Debian 12's own cargo is too old." >&2
+    exit 1
+fi
+if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "pagelab needs Python 3.11 or newer; python3 is $(python3 --version 2>&1)." >&2
+    exit 1
+fi
+
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+else
+    echo "pagelab needs these system packages:$missing" >&2
+    echo "Install them with:  sudo apt-get install --no-install-recommends$missing" >&2
+    exit 1
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "pagelab needs what Debian calls:$missing" >&2
+    echo "This system has no apt-get; install them with its own package manager." >&2
+    exit 1
+fi
+echo "Installing system packages:$missing"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # the lists are words on purpose
+{
+    $as_root apt-get update -qq
+    $as_root apt-get install -qq -y --no-install-recommends $missing >/dev/null
+}
