@@ -1,10 +1,10 @@
 use crate::{Asid, VirtAddr, Vpn};
 use std::collections::HashMap;
 
-/// A page of some address space as a dense 31-bit number: what a TLB tag holds, and what tables
+/// A page of some address space as a dense 30-bit number: what a TLB tag holds, and what tables
 /// of pages are indexed by.
 ///
-/// The low 18 bits are those of the virtual page number; the high 13 number the aligned 1 GiB
+/// The low 18 bits are those of the virtual page number; the high 12 number the aligned 1 GiB
 /// stretches of all address spaces in the order in which they were first named. So `id & 0x1ff`
 /// is the page's place in its 2 MiB region, `id >> 9` numbers the region, and two ids are equal
 /// exactly when address space and page are.
@@ -13,9 +13,9 @@ pub struct PageId(pub u32);
 
 const PAGES_PER_GIB_SHIFT: u32 = 18;
 const GIB_SHIFT: u32 = 30;
-/// 2^13 stretches of 2^18 pages are 31 bits; the top bit is left to whoever packs a flag beside
-/// an id.
-const MAX_STRETCHES: usize = 1 << 13;
+/// 2^12 stretches of 2^18 pages are 30 bits; the top two bits are left to whoever packs a flag
+/// beside an id, as a TLB does.
+const MAX_STRETCHES: usize = 1 << 12;
 
 impl PageId {
     /// The page's place in its 2 MiB region, 0 to 511.
@@ -114,7 +114,7 @@ mod tests {
                 prop_assert_eq!(directory.resolve(id), page);
                 prop_assert_eq!(*seen.entry(id).or_insert(page), page);
                 prop_assert_eq!(u64::from(id.0 & 0x3ffff), vpn & 0x3ffff);
-                prop_assert_eq!(id.0 >> 31, 0);
+                prop_assert_eq!(id.0 >> 30, 0);
             }
         }
     }

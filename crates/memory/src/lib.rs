@@ -1,5 +1,14 @@
 //! Caches, DRAM, memory tiers: what one memory reference costs.
 
+mod cache;
+mod dram;
+mod lanes;
 mod lru_sets;
+mod modulo;
+pub mod simd;
 
+pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError};
+pub use dram::{Dram, DramConfig};
+pub use lanes::prefetch;
 pub use lru_sets::LruSets;
+pub use modulo::Modulo;

@@ -1,61 +1,153 @@
+use crate::lanes::Lanes;
+use crate::simd::{Baseline, EMPTY, Simd};
+
 /// A set-associative store of 31-bit keys with a 32-bit value each, exact least-recently-used.
 ///
 /// Serves TLBs, walk caches and anything else that is small and looked up by a key. The caller
-/// chooses the set, so that non-power-of-two and hashed indexing are possible.
+/// chooses the set, so that non-power-of-two and hashed indexing are possible. Keys must be
+/// below `0x7fff_ffff`.
 #[derive(Clone, Debug)]
 pub struct LruSets {
     ways: usize,
-    keys: Vec<u32>,
-    values: Vec<u32>,
+    keys: Lanes,
+    values: Lanes,
 }
-
-const EMPTY: u32 = u32::MAX;
 
 impl LruSets {
     /// `sets` empty sets of `ways` places.
+    ///
+    /// # Panics
+    /// When either is 0.
     pub fn new(sets: usize, ways: usize) -> Self {
+        assert!(sets > 0 && ways > 0, "a store needs sets and ways");
         LruSets {
             ways,
-            keys: vec![EMPTY; sets * ways],
-            values: vec![0; sets * ways],
+            keys: Lanes::new(sets, ways, EMPTY),
+            values: Lanes::new(sets, ways, 0),
         }
     }
 
     /// Number of sets.
     pub fn sets(&self) -> usize {
-        self.keys.len() / self.ways
+        self.keys.sets()
+    }
+
+    /// Number of places of a set.
+    pub fn ways(&self) -> usize {
+        self.ways
     }
 
     /// Looks a key up; a hit makes it the most recently used of its set.
     #[inline]
     pub fn get(&mut self, set: usize, key: u32) -> Option<u32> {
-        let keys = &mut self.keys[set * self.ways..][..self.ways];
-        let values = &mut self.values[set * self.ways..][..self.ways];
+        self.get_at::<Baseline>(set, key)
+    }
+
+    /// Enters a key that is not there as the most recently used; returns the key and value that
+    /// it evicted.
+    #[inline]
+    pub fn insert(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
+        self.insert_at::<Baseline>(set, key, value)
+    }
+
+    /// [`LruSets::get`] at a SIMD level that the processor has.
+    #[inline(always)]
+    pub fn get_at<S: Simd>(&mut self, set: usize, key: u32) -> Option<u32> {
+        match self.keys.per_set() {
+            4 => self.get_in::<S, 4>(set, key),
+            8 => self.get_in::<S, 8>(set, key),
+            16 => self.get_in::<S, 16>(set, key),
+            _ => self.get_wide(set, key),
+        }
+    }
+
+    #[inline(always)]
+    fn get_in<S: Simd, const N: usize>(&mut self, set: usize, key: u32) -> Option<u32> {
+        let keys = self.keys.exactly::<N>(set);
+        // SAFETY: whoever names S has checked that the processor has its features.
+        let found = unsafe { S::find(keys, key) };
+        if found == 0 {
+            return None;
+        }
+        let values = self.values.exactly::<N>(set);
+        if found & 1 != 0 {
+            return Some(values[0]);
+        }
+        let way = found.trailing_zeros() as usize & (N - 1);
+        let value = values[way];
+        // SAFETY: as above, and way < N.
+        unsafe {
+            S::shift_in(keys, key, way);
+            S::shift_in(values, value, way);
+        }
+        Some(value)
+    }
+
+    #[inline(never)]
+    fn get_wide(&mut self, set: usize, key: u32) -> Option<u32> {
+        let keys = self.keys.ways_mut(set, self.ways);
         let way = keys.iter().position(|&k| k == key)?;
         keys[..=way].rotate_right(1);
+        let values = self.values.ways_mut(set, self.ways);
         values[..=way].rotate_right(1);
         Some(values[0])
     }
 
-    /// Enters a key that is not there as the most recently used; returns what it evicted.
-    #[inline]
-    pub fn insert(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
-        let keys = &mut self.keys[set * self.ways..][..self.ways];
-        let values = &mut self.values[set * self.ways..][..self.ways];
-        keys.rotate_right(1);
-        values.rotate_right(1);
-        let evicted = (keys[0] != EMPTY).then_some((keys[0], values[0]));
-        keys[0] = key;
-        values[0] = value;
-        evicted
+    /// [`LruSets::insert`] at a SIMD level that the processor has.
+    #[inline(always)]
+    pub fn insert_at<S: Simd>(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
+        debug_assert!(key < EMPTY);
+        match self.keys.per_set() {
+            4 => self.insert_in::<S, 4>(set, key, value),
+            8 => self.insert_in::<S, 8>(set, key, value),
+            16 => self.insert_in::<S, 16>(set, key, value),
+            _ => self.insert_wide(set, key, value),
+        }
     }
 
-    /// Forgets every key for which `stale` says so.
+    #[inline(always)]
+    fn insert_in<S: Simd, const N: usize>(
+        &mut self,
+        set: usize,
+        key: u32,
+        value: u32,
+    ) -> Option<(u32, u32)> {
+        let last = (self.ways - 1) & (N - 1);
+        let keys = self.keys.exactly::<N>(set);
+        let values = self.values.exactly::<N>(set);
+        let evicted = (keys[last], values[last]);
+        // SAFETY: whoever names S has checked that the processor has its features; last < N.
+        unsafe {
+            S::shift_in(keys, key, last);
+            S::shift_in(values, value, last);
+        }
+        (evicted.0 != EMPTY).then_some(evicted)
+    }
+
+    #[inline(never)]
+    fn insert_wide(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
+        let keys = self.keys.ways_mut(set, self.ways);
+        keys.rotate_right(1);
+        let evicted_key = std::mem::replace(&mut keys[0], key);
+        let values = self.values.ways_mut(set, self.ways);
+        values.rotate_right(1);
+        let evicted_value = std::mem::replace(&mut values[0], value);
+        (evicted_key != EMPTY).then_some((evicted_key, evicted_value))
+    }
+
+    /// Hints to the host that a set will soon be used.
+    #[inline(always)]
+    pub fn prefetch(&self, set: usize) {
+        self.keys.prefetch(set);
+        self.values.prefetch(set);
+    }
+
+    /// Forgets every key (with its value) that is stale.
     pub fn forget(&mut self, mut stale: impl FnMut(u32, u32) -> bool) {
         for set in 0..self.sets() {
-            let range = set * self.ways..(set + 1) * self.ways;
-            let (mut kept, keys, values) =
-                (0, &mut self.keys[range.clone()], &mut self.values[range]);
+            let keys = self.keys.ways_mut(set, self.ways);
+            let values = self.values.ways_mut(set, self.ways);
+            let mut kept = 0;
             for way in 0..keys.len() {
                 if keys[way] != EMPTY && !stale(keys[way], values[way]) {
                     keys[kept] = keys[way];
@@ -67,8 +159,18 @@ impl LruSets {
         }
     }
 
+    /// Forgets one key of a set, if it is there.
+    pub fn remove(&mut self, set: usize, key: u32) {
+        let keys = self.keys.ways_mut(set, self.ways);
+        if let Some(way) = keys.iter().position(|&k| k == key) {
+            keys[way..].rotate_left(1);
+            keys[self.ways - 1] = EMPTY;
+            self.values.ways_mut(set, self.ways)[way..].rotate_left(1);
+        }
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.keys.fill(EMPTY);
+        self.keys.clear();
     }
 }
