@@ -6,8 +6,12 @@
 
 mod frames;
 mod page_table;
+mod tlb;
 mod walk;
 
 pub use frames::{Displaced, FrameUse, Frames};
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
+pub use tlb::{
+    ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError, TlbLookup,
+};
 pub use walk::{Walk, WalkRead};

@@ -1,0 +1,27 @@
+use super::{Tlb, TlbCounters, TlbLookup};
+use crate::Translation;
+use pagelab_addr::PageId;
+use pagelab_memory::simd::Simd;
+
+/// A TLB that translates every page at no cost: with the `ideal` page table, the bound that no
+/// design can pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PerfectTlb;
+
+impl Tlb for PerfectTlb {
+    const FREE: bool = true;
+
+    fn lookup<S: Simd>(&mut self, _page: PageId, _store: bool) -> TlbLookup {
+        TlbLookup::Miss
+    }
+
+    fn fill<S: Simd>(&mut self, _page: PageId, _translation: Translation) {}
+
+    fn invalidate(&mut self, _first: PageId, _pages: u32) {}
+
+    fn prefetch(&self, _page: PageId) {}
+
+    fn counters(&self) -> TlbCounters {
+        TlbCounters::default()
+    }
+}
