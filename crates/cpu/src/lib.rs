@@ -1,1 +1,13 @@
-//! Placeholder.
+//! The out-of-order core: what a latency costs in time.
+//!
+//! An interval-style model in the sense of Genbrugge, Eyerman and Eeckhout ("Interval
+//! simulation", HPCA 2010) and of Carlson et al. (Sniper, TACO 2014): instructions dispatch
+//! `width` a cycle into a reorder buffer and retire from it in order; only memory accesses take
+//! time of their own; a load waits for the load that made its address. What it leaves out: the
+//! latency of arithmetic, branch mispredictions, instruction fetch.
+
+mod core_model;
+mod stalls;
+
+pub use core_model::{Core, CoreConfig, CoreError, Part};
+pub use stalls::Stalls;

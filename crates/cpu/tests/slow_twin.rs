@@ -1,0 +1,192 @@
+//! The core beside one that keeps the times of every single instruction.
+
+use pagelab_cpu::{Core, CoreConfig};
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    gap: u32,
+    dep: u32,
+    store: bool,
+    translation: u64,
+    data: u64,
+    fault: u64,
+}
+
+/// Every instruction's dispatch and retirement, from the definitions: in-order dispatch, one a
+/// slot, into a buffer of `rob`; in-order retirement, one a slot.
+struct Twin {
+    rob: usize,
+    width: u64,
+    store_buffer: usize,
+    dispatch: Vec<u64>,
+    retire: Vec<u64>,
+    completed: Vec<u64>,
+    commits: Vec<u64>,
+}
+
+impl Twin {
+    fn instruction(&mut self) -> u64 {
+        let n = self.dispatch.len();
+        let mut time = self.dispatch.last().map_or(1, |&t| t + 1);
+        if n >= self.rob {
+            time = time.max(self.retire[n - self.rob]);
+        }
+        time
+    }
+
+    fn plain(&mut self) {
+        let time = self.instruction();
+        self.dispatch.push(time);
+        let retired = self.retire.last().map_or(1, |&t| t + 1).max(time);
+        self.retire.push(retired);
+    }
+
+    fn access(&mut self, access: &Access) {
+        for _ in 0..access.gap {
+            self.plain();
+        }
+        let mut dispatched = self.instruction();
+        if access.store && self.commits.len() >= self.store_buffer {
+            dispatched = dispatched.max(self.commits[self.commits.len() - self.store_buffer]);
+        }
+        let mut start = dispatched;
+        let dep = access.dep as usize;
+        if dep > 0 && dep <= self.completed.len() {
+            start = start.max(self.completed[self.completed.len() - dep]);
+        }
+        let mut translated = start + access.translation;
+        let after_older = self.retire.last().map_or(1, |&t| t + 1);
+        if access.fault > 0 {
+            translated = translated.max(after_older) + access.fault;
+            dispatched = dispatched.max(translated);
+        }
+        let done = translated + access.data;
+        let ready = if access.store { translated } else { done };
+        self.dispatch.push(dispatched);
+        self.retire.push(after_older.max(ready));
+        self.completed.push(done);
+        if access.store {
+            let commit = (self.commits.last().copied().unwrap_or(0) + self.width)
+                .max(after_older.max(ready))
+                .max(done);
+            self.commits.push(commit);
+        }
+    }
+}
+
+fn accesses() -> impl Strategy<Value = Vec<Access>> {
+    let access = (
+        0u32..30,
+        0u32..12,
+        any::<bool>(),
+        prop_oneof![3 => Just(0u64), 1 => 0u64..400],
+        prop_oneof![3 => 1u64..20, 1 => 0u64..900],
+        prop_oneof![30 => Just(0u64), 1 => 1u64..5000],
+    )
+        .prop_map(|(gap, dep, store, translation, data, fault)| Access {
+            gap,
+            dep,
+            store,
+            translation,
+            data,
+            fault,
+        });
+    proptest::collection::vec(access, 1..400)
+}
+
+proptest! {
+    #[test]
+    fn equals_a_core_that_keeps_every_instruction(
+        accesses in accesses(),
+        width in 1u32..7,
+        reorder_buffer in 1u32..300,
+        store_buffer in 1u32..20,
+    ) {
+        let config = CoreConfig {
+            ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, walkers: 1,
+        };
+        let mut core = Core::new(&config).unwrap();
+        let mut twin = Twin {
+            rob: reorder_buffer as usize,
+            width: u64::from(width),
+            store_buffer: store_buffer as usize,
+            dispatch: Vec::new(),
+            retire: Vec::new(),
+            completed: Vec::new(),
+            commits: Vec::new(),
+        };
+        for access in &accesses {
+            let mut part = core.dispatch(access.gap, access.dep, access.store);
+            let mut translated = part.start + access.translation;
+            if access.fault > 0 {
+                translated = core.trap(&mut part, translated, access.fault, 0);
+            }
+            core.complete(part, access.store, translated, translated + access.data);
+            twin.access(access);
+            prop_assert_eq!(core.now(), *twin.retire.last().unwrap());
+        }
+        prop_assert_eq!(core.instructions(), twin.retire.len() as u64);
+        // Whatever is not a stall is an instruction's own slot.
+        prop_assert_eq!(core.now() - core.stalls().total(), core.instructions());
+    }
+}
+
+fn core(reorder_buffer: u32, walkers: u32) -> Core {
+    Core::new(&CoreConfig {
+        ghz: 1.0,
+        width: 4,
+        reorder_buffer,
+        store_buffer: 56,
+        miss_buffers: 10,
+        walkers,
+    })
+    .unwrap()
+}
+
+#[test]
+fn independent_misses_overlap_and_dependent_ones_do_not() {
+    let run = |dep| {
+        let mut core = core(224, 1);
+        for _ in 0..100 {
+            let part = core.dispatch(0, dep, false);
+            core.complete(part, false, part.start, part.start + 800);
+        }
+        core.now()
+    };
+    assert_eq!(run(1), 1 + 100 * 800);
+    assert!(run(0) < 1100);
+}
+
+#[test]
+fn a_second_walk_waits_for_the_only_walker() {
+    let mut one = core(224, 1);
+    let (walker, start) = one.walker(10);
+    assert_eq!((walker, start), (0, 10));
+    one.walked(walker, 300);
+    assert_eq!(one.walker(20), (0, 300));
+    let mut two = core(224, 2);
+    let (walker, _) = two.walker(10);
+    two.walked(walker, 300);
+    assert_eq!(two.walker(20).1, 20);
+}
+
+#[test]
+fn a_value_out_of_range_is_named() {
+    let good = CoreConfig {
+        ghz: 2.66,
+        width: 4,
+        reorder_buffer: 224,
+        store_buffer: 56,
+        miss_buffers: 10,
+        walkers: 1,
+    };
+    let error = Core::new(&CoreConfig { walkers: 0, ..good }).unwrap_err();
+    assert!(error.to_string().contains("walkers"), "{error}");
+    let error = Core::new(&CoreConfig {
+        ghz: f64::NAN,
+        ..good
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("ghz"), "{error}");
+}
