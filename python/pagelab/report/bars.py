@@ -1,0 +1,121 @@
+"""Stacked bars: where the cycles went, and which level served the walks."""
+
+from dataclasses import dataclass
+
+from pagelab import units
+from pagelab.report.scales import Tick, linear_ticks
+from pagelab.results import CYCLE_PARTS, Comparison
+
+PART_LABELS = {
+    "compute": "computing",
+    "data": "waiting for data",
+    "translation": "translation",
+    "faults": "page faults",
+    "migrations": "moving pages",
+}
+LEVEL_LABELS = {"l1": "L1 cache", "l2": "L2 cache", "llc": "last-level cache", "dram": "DRAM"}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a bar, `width` in percent of the plot."""
+
+    kind: str
+    width: float
+    label: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One design's bar, and the figure written behind it."""
+
+    design: str
+    segments: list[Segment]
+    figure: str
+    note: str
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars over a common axis."""
+
+    rows: list[Row]
+    legend: list[tuple[str, str]]
+    ticks: list[Tick]
+    reference: float | None
+
+
+def cycles_chart(comparison: Comparison) -> BarChart:
+    """Cycles by cause, scaled so that the baseline's total is 100 %."""
+    base = comparison.baseline
+    # Cycles of incomplete runs are scaled to the baseline's work.
+    scaled = {
+        run.design: (base.cycles.total or 1)
+        / comparison.speedup(run)
+        / (run.cycles.total or 1)
+        for run in comparison.runs
+    }
+    longest = max(1.0, *(1 / comparison.speedup(run) for run in comparison.runs))
+    ticks = linear_ticks(longest)
+    # The axis ends with the longest bar, not with the tick after it.
+    end = longest * 1.02
+    rows = []
+    for run in comparison.runs:
+        segments = []
+        for part in CYCLE_PARTS:
+            share = run.part(part) * scaled[run.design] / (base.cycles.total or 1)
+            if share <= 0:
+                continue
+            segments.append(
+                Segment(
+                    part,
+                    share / end * 100,
+                    units.percent(share, 0) if share / end > 0.06 else "",
+                    f"{run.design}: {PART_LABELS[part]}, {units.count(run.part(part))} cycles, "
+                    f"{units.percent(share)} of {base.design}'s time",
+                )
+            )
+        gain = comparison.speedup(run) - 1
+        rows.append(
+            Row(
+                run.design + ("" if run.complete else " *"),
+                segments,
+                units.percent(1 / comparison.speedup(run)),
+                "baseline" if run is base else f"{units.signed_percent(gain)} speed",
+            )
+        )
+    present = [p for p in CYCLE_PARTS if any(run.part(p) for run in comparison.runs)]
+    return BarChart(
+        rows,
+        [(part, PART_LABELS[part]) for part in present],
+        [Tick(tick / end * 100, f"{tick * 100:.0f} %") for tick in ticks if tick <= end],
+        100 / end,
+    )
+
+
+def levels_chart(comparison: Comparison) -> BarChart:
+    """Which level answered the walks' memory references, each design's adding up to 100 %."""
+    rows = []
+    for run in comparison.runs:
+        served = run.walks.served_by
+        total = served.l1 + served.l2 + served.llc + served.dram
+        if not total:
+            continue
+        segments = []
+        for level, name in LEVEL_LABELS.items():
+            count = getattr(served, level)
+            share = count / total
+            if count:
+                segments.append(
+                    Segment(
+                        level,
+                        share * 100,
+                        units.percent(share, 0) if share > 0.08 else "",
+                        f"{run.design}: {units.count(count)} references of walks served by "
+                        f"{name}, {units.percent(share)}",
+                    )
+                )
+        per_walk = run.walks.reads / run.walks.count if run.walks.count else 0
+        rows.append(Row(run.design, segments, f"{per_walk:.2f}", "references a walk"))
+    return BarChart(rows, list(LEVEL_LABELS.items()), [], None)

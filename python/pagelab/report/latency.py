@@ -1,0 +1,103 @@
+"""How long walks take: one histogram a design over a common logarithmic axis."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from pagelab import units
+from pagelab.report.scales import Tick
+from pagelab.results import Comparison, Latency, Run
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bin: its place and size in percent of the plot, and what it says."""
+
+    x: float
+    width: float
+    height: float
+    tip: str
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """One design's histogram; `mean` and `p99` in percent along the axis."""
+
+    design: str
+    bars: list[Bar]
+    mean: Tick
+    p99: Tick
+
+
+@dataclass(frozen=True)
+class LatencyChart:
+    """All designs that walked, and the axis below them."""
+
+    ridges: list[Ridge]
+    ticks: list[Tick]
+    without: list[str]
+
+
+def latency_chart(comparison: Comparison) -> LatencyChart:
+    """Histograms of walk latency, heights as shares of that design's walks."""
+    runs = [run for run in comparison.runs if run.walks.count and run.walks.latency.histogram]
+    without = [run.design for run in comparison.runs if run not in runs]
+    if not runs:
+        return LatencyChart([], [], without)
+    per_octave = min(_bins_per_octave(run.walks.latency) for run in runs)
+    binned = {run.design: _bin(run.walks.latency, per_octave) for run in runs}
+    low = min(min(bins) for bins in binned.values())
+    high = max(max(bins) for bins in binned.values()) + 1
+    tallest = max(
+        count / run.walks.count for run in runs for count in binned[run.design].values()
+    )
+
+    def place(cycles: float) -> float:
+        at = (math.log2(max(cycles, 1)) * per_octave - low) / (high - low) * 100
+        return min(max(at, 0.0), 100.0)
+
+    def ridge(run: Run) -> Ridge:
+        latency, count = run.walks.latency, run.walks.count
+        bars = [
+            Bar(
+                x=(index - low) / (high - low) * 100,
+                width=100 / (high - low),
+                height=n / count / tallest * 100,
+                tip=f"{_range(index, per_octave)} cycles: {units.percent(n / count)} of the "
+                f"walks under {run.design}",
+            )
+            for index, n in sorted(binned[run.design].items())
+        ]
+        return Ridge(
+            run.design,
+            bars,
+            Tick(place(latency.mean), f"{latency.mean:.0f}"),
+            Tick(place(latency.p99), f"{latency.p99:,}"),
+        )
+
+    octaves = range(math.ceil(low / per_octave), high // per_octave + 1)
+    step = max(1, round(len(octaves) / 7))
+    ticks = [Tick(place(2**o), f"{2**o:,}") for o in octaves if o % step == 0]
+    return LatencyChart([ridge(run) for run in runs], ticks, without)
+
+
+def _bins_per_octave(latency: Latency) -> int:
+    """Bins no finer than the buckets that were counted in, so that none is empty by accident."""
+    bounds = [upper for upper, _ in latency.histogram if upper >= 16]
+    ratios = [b / a for a, b in zip(bounds, bounds[1:], strict=False)]
+    typical = sorted(ratios)[len(ratios) // 2] if ratios else 1.0
+    return 4 if typical <= 2**0.26 else 2 if typical <= 2**0.51 else 1
+
+
+def _bin(latency: Latency, per_octave: int) -> Counter[int]:
+    bins: Counter[int] = Counter()
+    for upper, count in latency.histogram:
+        if count:
+            bins[math.floor(math.log2(max(upper, 1)) * per_octave + 1e-9)] += count
+    return bins
+
+
+def _range(index: int, per_octave: int) -> str:
+    low = math.ceil(2 ** (index / per_octave) - 1e-9)
+    high = math.ceil(2 ** ((index + 1) / per_octave) - 1e-9) - 1
+    return f"{low:,}" if high <= low else f"{low:,}\N{EN DASH}{high:,}"

@@ -1,0 +1,206 @@
+"""Everything that the template shows, ready to print."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pagelab import units
+from pagelab.report.bars import BarChart, cycles_chart, levels_chart
+from pagelab.report.latency import LatencyChart, latency_chart
+from pagelab.report.timeline import LineChart, resident_chart, tables_chart
+from pagelab.results import Comparison, Run
+from pagelab.verdict import Verdict, verdict
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading of the table, and what it means."""
+
+    name: str
+    unit: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """The report's content, top to bottom."""
+
+    title: str
+    kicker: list[str]
+    verdict: Verdict
+    columns: list[Column]
+    rows: list[list[str]]
+    cycles: BarChart
+    latency: LatencyChart
+    levels: BarChart
+    resident: LineChart | None
+    tables: LineChart | None
+    maps: str
+    machine: list[tuple[str, list[tuple[str, str]]]]
+    provenance: list[tuple[str, str]]
+    partial: bool
+
+
+_COLUMNS = [
+    Column("design", "", "The page-table design"),
+    Column("speed", "vs base", "How much faster than the baseline the program would run"),
+    Column("cycles", "", "Simulated cycles from start to end"),
+    Column("translation", "% of cycles", "Share of the cycles that address translation costs"),
+    Column("mean walk", "cycles", "Mean latency of a page-table walk"),
+    Column("p99 walk", "cycles", "99 of 100 walks take no longer"),
+    Column("references", "a walk", "Memory references of a walk after the walk cache"),
+    Column("L2 TLB", "MPKI", "Second-level TLB misses per thousand instructions"),
+    Column("LLC", "MPKI", "Last-level cache misses per thousand instructions"),
+    Column("tables", "peak", "Most memory taken by page tables at any time"),
+    Column("resident", "peak", "Most memory resident at any time"),
+    Column("moved", "pages", "Pages of data and of page table migrated to make room"),
+]
+
+
+def page(comparison: Comparison) -> Page:
+    """Prepares a comparison for the template."""
+    base = comparison.baseline
+    return Page(
+        title=comparison.name,
+        kicker=_kicker(comparison),
+        verdict=verdict(comparison),
+        columns=_COLUMNS,
+        rows=[_row(comparison, run) for run in comparison.runs],
+        cycles=cycles_chart(comparison),
+        latency=latency_chart(comparison),
+        levels=levels_chart(comparison),
+        resident=resident_chart(comparison),
+        tables=tables_chart(comparison),
+        maps=_embed([_map(run) for run in comparison.runs]),
+        machine=_groups(base.machine),
+        provenance=_provenance(comparison),
+        partial=not all(run.complete for run in comparison.runs),
+    )
+
+
+def _kicker(comparison: Comparison) -> list[str]:
+    base = comparison.baseline
+    parts = [
+        comparison.name,
+        f"{units.count(base.accesses)} accesses",
+        f"{units.size(base.os.resident_bytes_peak)} resident",
+    ]
+    machine = base.machine.get("name")
+    return [*parts, f"machine {machine}"] if machine else parts
+
+
+def _row(comparison: Comparison, run: Run) -> list[str]:
+    walks, dash = run.walks, "\N{EN DASH}"
+    gain = comparison.speedup(run) - 1
+    return [
+        run.design + ("" if run.complete else " *"),
+        "base" if run is comparison.baseline else units.signed_percent(gain),
+        units.count(run.cycles.total),
+        f"{100 * run.cycles.translation / (run.cycles.total or 1):.1f}",
+        f"{walks.latency.mean:.1f}" if walks.count else dash,
+        f"{walks.latency.p99:,}" if walks.count else dash,
+        f"{walks.reads / walks.count:.2f}" if walks.count else dash,
+        f"{run.tlb.mpki_l2:.2f}",
+        f"{run.caches.llc.mpki:.2f}",
+        units.size(run.os.table_bytes_peak),
+        units.size(run.os.resident_bytes_peak),
+        f"{run.os.migrations.data + run.os.migrations.pte:,}",
+    ]
+
+
+def _map(run: Run) -> dict[str, Any]:
+    state = run.memory_map
+    cells = max(len(state.free), 1)
+    return {
+        "design": run.design,
+        "framesPerCell": state.frames_per_cell,
+        "data": state.data,
+        "table": state.table,
+        "preallocated": state.preallocated,
+        "free": state.free,
+        "summary": f"{units.size(cells * state.frames_per_cell * 4096)} in {cells:,} cells of "
+        f"{units.size(state.frames_per_cell * 4096)}; "
+        f"{units.size(sum(state.table) * 4096)} of page tables in "
+        f"{sum(1 for n in state.table if n):,} of them",
+    }
+
+
+def _embed(value: Any) -> str:
+    """JSON that is safe inside a script element."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _groups(machine: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The machine's parameters: the top level first, then one group a sub-table."""
+    plain = [(key, _value(value)) for key, value in machine.items() if not _nested(value)]
+    groups = [("general", plain)] if plain else []
+    for key, value in machine.items():
+        if isinstance(value, dict):
+            groups.append((key, list(_flat(value))))
+        elif _nested(value):
+            groups.append((key, list(_flat(dict(enumerate(value))))))
+    return groups
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(item, dict) for item in value)
+    )
+
+
+def _flat(table: dict[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
+    out: list[tuple[str, str]] = []
+    for key, value in table.items():
+        if _nested(value):
+            inner = value if isinstance(value, dict) else dict(enumerate(value))
+            out += _flat(inner, f"{prefix}{key}.")
+        else:
+            out.append((f"{prefix}{key}", _value(value)))
+    return out
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(_value(item) for item in value)
+    return "none" if value is None else str(value)
+
+
+def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
+    base = comparison.baseline
+    facts: list[tuple[str, str]] = []
+    if comparison.command:
+        facts.append(("command", " ".join(comparison.command)))
+    facts.append(
+        ("source", " ".join(str(base.source[key]) for key in ("kind", "name") if key in base.source))
+    )
+    if comparison.recording is not None:
+        recording = comparison.recording
+        facts += [
+            (
+                "recorded",
+                f"{recording.accesses:,} accesses in {recording.instructions:,} instructions, "
+                f"{units.duration(recording.seconds)}",
+            ),
+            ("exit status", str(recording.exit_status)),
+        ]
+    facts += [(f"window: {key}", str(value)) for key, value in comparison.window.items() if value]
+    facts += [(f"option: {key}", _value(value)) for key, value in base.options.items()]
+    facts += [
+        ("seed", str(base.seed)),
+        ("made by", f"pagelab {comparison.pagelab}, {comparison.created}"),
+    ]
+    facts += [(f"host: {key}", str(value)) for key, value in comparison.host.items()]
+    facts += [
+        (
+            f"simulating {run.design}",
+            f"{units.duration(float(run.host.get('seconds', 0)))}, "
+            f"{units.count(float(run.host.get('accesses_per_second', 0)))} accesses/s",
+        )
+        for run in comparison.runs
+    ]
+    return facts

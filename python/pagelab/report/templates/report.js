@@ -1,0 +1,155 @@
+"use strict";
+
+const tip = document.getElementById("tip");
+
+function showTip(text, x, y) {
+  tip.textContent = text;
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  const left = Math.min(x + 14, innerWidth - box.width - 8);
+  const below = y + 18 + box.height < innerHeight;
+  tip.style.left = `${Math.max(8, left)}px`;
+  tip.style.top = `${below ? y + 18 : y - box.height - 12}px`;
+}
+
+function hideTip() {
+  tip.hidden = true;
+}
+
+document.addEventListener("pointermove", (event) => {
+  const target = event.target.closest?.("[data-tip]");
+  if (target) showTip(target.dataset.tip, event.clientX, event.clientY);
+  else if (!event.target.closest?.(".plot, canvas")) hideTip();
+});
+document.addEventListener("pointerleave", hideTip);
+addEventListener("scroll", hideTip, { passive: true });
+
+// Line charts: the values at the recorded point nearest to the pointer.
+for (const chart of document.querySelectorAll(".lines")) {
+  const plot = chart.querySelector(".plot");
+  const cursor = plot.querySelector(".cursor");
+  const positions = JSON.parse(chart.dataset.positions);
+  const labels = JSON.parse(chart.dataset.x);
+  const lines = [...plot.querySelectorAll("polyline")].map((line) => ({
+    name: line.dataset.name,
+    values: JSON.parse(line.dataset.values),
+  }));
+  plot.addEventListener("pointermove", (event) => {
+    const box = plot.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width) * 100;
+    let nearest = 0;
+    positions.forEach((x, i) => {
+      if (Math.abs(x - at) < Math.abs(positions[nearest] - at)) nearest = i;
+    });
+    cursor.style.left = `${positions[nearest]}%`;
+    cursor.hidden = false;
+    const rows = lines.filter((line) => line.values[nearest]);
+    const text = rows.map((line) => `${line.name}: ${line.values[nearest]}`);
+    showTip([labels[nearest], ...text].join("\n"), event.clientX, event.clientY);
+  });
+  plot.addEventListener("pointerleave", () => {
+    cursor.hidden = true;
+    hideTip();
+  });
+}
+
+// Physical memory: a grid of cells, as many columns as fit.
+const KINDS = ["data", "preallocated", "table"];
+const NAMES = { data: "data", preallocated: "held for page tables", table: "page tables", free: "free" };
+
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(`--${name}`).trim();
+  return { free: read("free"), data: read("data"), preallocated: read("preallocated"), table: read("table") };
+}
+
+function geometry(width, cells) {
+  // Cells between 5 and 14 pixels, so that a map is neither dust nor a wall.
+  const size = Math.max(5, Math.min(14, Math.floor(Math.sqrt((width * width * 0.42) / cells))));
+  const columns = Math.max(1, Math.floor(width / size));
+  return { size: width / columns, columns, rows: Math.ceil(cells / columns) };
+}
+
+function draw(canvas, map, colours) {
+  const width = canvas.parentElement.clientWidth;
+  const cells = map.free.length;
+  const grid = geometry(width, cells);
+  const scale = devicePixelRatio || 1;
+  canvas.grid = grid;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(grid.rows * grid.size * scale);
+  canvas.style.height = `${grid.rows * grid.size}px`;
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  const inner = grid.size - (grid.size > 6 ? 1 : 0.5);
+  for (let i = 0; i < cells; i++) {
+    const x = (i % grid.columns) * grid.size;
+    const y = Math.floor(i / grid.columns) * grid.size;
+    context.globalAlpha = 1;
+    context.fillStyle = colours.free;
+    context.fillRect(x, y, inner, inner);
+    for (const kind of KINDS) {
+      const share = map[kind][i] / map.framesPerCell;
+      if (!share) continue;
+      context.fillStyle = colours[kind];
+      if (kind === "data") {
+        context.globalAlpha = 0.15 + 0.7 * share;
+        context.fillRect(x, y, inner, inner);
+      } else {
+        // A mark that stays visible when one frame in a thousand is meant.
+        context.globalAlpha = 1;
+        const side = Math.max(inner * Math.sqrt(share), Math.min(inner, kind === "table" ? 3.5 : 2.5));
+        const at = (inner - side) / 2;
+        context.fillRect(x + at, y + at, side, side);
+      }
+    }
+  }
+}
+
+function describe(map, i) {
+  const bytes = (frames) => {
+    const kib = frames * 4;
+    return kib >= 1048576 ? `${(kib / 1048576).toFixed(2)} GiB`
+      : kib >= 1024 ? `${(kib / 1024).toFixed(kib % 1024 ? 1 : 0)} MiB` : `${kib} KiB`;
+  };
+  const rows = ["free", "data", "table", "preallocated"].filter((kind) => map[kind][i]);
+  const start = (BigInt(i) * BigInt(map.framesPerCell) * 4096n).toString(16);
+  return [`from 0x${start}`, ...rows.map((kind) => `${NAMES[kind]}: ${bytes(map[kind][i])}`)].join("\n");
+}
+
+const maps = JSON.parse(document.getElementById("maps-data").textContent);
+const canvases = maps.map((map) => {
+  const figure = document.createElement("div");
+  figure.className = "map";
+  const title = document.createElement("h3");
+  title.textContent = map.design;
+  const summary = document.createElement("p");
+  summary.textContent = map.summary;
+  const canvas = document.createElement("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `Physical memory under ${map.design}: ${map.summary}`);
+  const frame = document.createElement("div");
+  frame.append(canvas);
+  figure.append(title, summary, frame);
+  document.getElementById("maps").append(figure);
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left) / canvas.grid.size);
+    const row = Math.floor((event.clientY - box.top) / canvas.grid.size);
+    const cell = row * canvas.grid.columns + column;
+    if (column < canvas.grid.columns && cell < map.free.length) {
+      showTip(describe(map, cell), event.clientX, event.clientY);
+    } else hideTip();
+  });
+  canvas.addEventListener("pointerleave", hideTip);
+  return [canvas, map];
+});
+
+function drawAll() {
+  const colours = palette();
+  for (const [canvas, map] of canvases) draw(canvas, map, colours);
+}
+
+drawAll();
+addEventListener("resize", drawAll);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);

@@ -1,0 +1,286 @@
+"""What runs return, and the directory that keeps it.
+
+The models mirror the JSON of the simulator (`pagelab.run/1`) and of a comparison
+(`pagelab.comparison/1`); docs/simulate.md says what each field means. Cycles, bytes and frames
+are whole numbers throughout. Fields that these models do not name are kept as they are.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pagelab.errors import PagelabError
+
+Natural = Annotated[int, Field(ge=0)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Cycles(_Model):
+    """Where the time went; the parts add up to `total`."""
+
+    total: Natural
+    compute: Natural
+    data: Natural
+    translation: Natural
+    faults: Natural
+    migrations: Natural
+
+
+CYCLE_PARTS = ("compute", "data", "translation", "faults", "migrations")
+
+
+class Lookups(_Model):
+    """One level of a TLB or cache."""
+
+    lookups: Natural
+    misses: Natural
+
+
+class Tlb(_Model):
+    """Both TLB levels; MPKI is misses per thousand instructions."""
+
+    l1: Lookups
+    l2: Lookups
+    mpki_l1: float
+    mpki_l2: float
+
+
+class Latency(_Model):
+    """A distribution of latencies, in cycles.
+
+    `histogram` holds (upper bound, count) in ascending order; the bounds are inclusive.
+    """
+
+    mean: float
+    p50: Natural
+    p90: Natural
+    p99: Natural
+    max: Natural
+    histogram: list[tuple[Natural, Natural]]
+
+
+class ServedBy(_Model):
+    """How many references each level answered."""
+
+    l1: Natural
+    l2: Natural
+    llc: Natural
+    dram: Natural
+
+
+class WalkCache(_Model):
+    """The walker's own cache: a page-walk cache, or the design's equivalent."""
+
+    lookups: Natural
+    hits: Natural
+
+
+class Walks(_Model):
+    """Page-table walks: how many, how long, and what they read."""
+
+    count: Natural
+    latency: Latency
+    reads: Natural
+    served_by: ServedBy
+    cache: WalkCache
+
+
+class CacheLevel(_Model):
+    """One cache level, data and page-table references apart."""
+
+    data: Lookups
+    walk: Lookups
+    mpki: float
+
+
+class Caches(_Model):
+    """The three cache levels."""
+
+    l1: CacheLevel
+    l2: CacheLevel
+    llc: CacheLevel
+
+
+class Migrations(_Model):
+    """Frames moved to make room: pages of data, and pages of page table."""
+
+    data: Natural
+    pte: Natural
+
+
+class Os(_Model):
+    """The operating system's side. `*_peak` are high-water marks, the others final values."""
+
+    faults: dict[str, Natural]
+    resident_bytes_peak: Natural
+    table_bytes: Natural
+    table_bytes_peak: Natural
+    preallocated_bytes: Natural
+    migrations: Migrations
+
+
+class TimelinePoint(_Model):
+    """The state after so many instructions."""
+
+    instructions: Natural
+    cycles: Natural
+    resident_bytes: Natural
+    table_bytes: Natural
+
+
+class MemoryMap(_Model):
+    """Physical memory at the end, in cells of `frames_per_cell` frames, lowest first."""
+
+    frames_per_cell: Annotated[int, Field(gt=0)]
+    free: list[Natural]
+    data: list[Natural]
+    table: list[Natural]
+    preallocated: list[Natural]
+
+
+class Run(_Model):
+    """One design on one machine over one stream of events."""
+
+    schema_: Literal["pagelab.run/1"] = Field(alias="schema")
+    complete: bool
+    design: str
+    machine: dict[str, Any]
+    source: dict[str, Any]
+    options: dict[str, Any]
+    seed: Natural
+    instructions: Natural
+    accesses: Natural
+    loads: Natural
+    stores: Natural
+    cycles: Cycles
+    frequency_hz: Annotated[int, Field(gt=0)]
+    tlb: Tlb
+    walks: Walks
+    caches: Caches
+    dram: dict[str, Natural]
+    os: Os
+    design_counters: dict[str, Any]
+    timeline: list[TimelinePoint]
+    memory_map: MemoryMap
+    host: dict[str, Any]
+
+    @property
+    def seconds(self) -> float:
+        """Simulated time."""
+        return self.cycles.total / self.frequency_hz
+
+    def cycles_at(self, instructions: int) -> float:
+        """Cycles after so many instructions, between two points of the timeline by a line."""
+        if instructions >= self.instructions:
+            return self.cycles.total
+        before = (0, 0)
+        ends = [(p.instructions, p.cycles) for p in self.timeline]
+        for after in [*ends, (self.instructions, self.cycles.total)]:
+            if after[0] >= instructions and after[0] > before[0]:
+                share = (instructions - before[0]) / (after[0] - before[0])
+                return before[1] + share * (after[1] - before[1])
+            before = after
+        return self.cycles.total
+
+    def part(self, name: str) -> int:
+        """Cycles of one of `CYCLE_PARTS`."""
+        value: int = getattr(self.cycles, name)
+        return value
+
+
+class Failure(_Model):
+    """A design that could not be run to the end, and why (simulated memory ran out, ...)."""
+
+    design: str
+    error: str
+
+
+class Recording(_Model):
+    """What the recorder says of the program that was run."""
+
+    accesses: Natural
+    instructions: Natural
+    exit_status: int
+    seconds: float
+    limited: bool
+
+
+class Comparison(_Model):
+    """Several designs over the same stream of events."""
+
+    schema_: Literal["pagelab.comparison/1"] = Field(
+        alias="schema", default="pagelab.comparison/1"
+    )
+    pagelab: str
+    created: str
+    name: str
+    command: list[str] | None
+    recording: Recording | None
+    window: dict[str, Any]
+    host: dict[str, Any]
+    runs: list[Run]
+    failures: list[Failure] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether every design saw the whole stream."""
+        return all(run.complete for run in self.runs) and not self.failures
+
+    @property
+    def baseline(self) -> Run:
+        """What the others are compared with: radix if it is there, else the first."""
+        return next((run for run in self.runs if run.design == "radix"), self.runs[0])
+
+    def speedup(self, run: Run) -> float:
+        """How many times as fast as the baseline, over the instructions that both have run.
+
+        Runs that were stopped may have got to different places.
+        """
+        base = self.baseline
+        common = min(run.instructions, base.instructions)
+        ours = run.cycles_at(common)
+        return base.cycles_at(common) / ours if ours else 1.0
+
+
+def of_run(run: Run) -> Comparison:
+    """A single run as a comparison of one."""
+    return Comparison(
+        pagelab=str(run.host.get("pagelab", "unknown")),
+        created=str(run.host.get("created", "unknown")),
+        name=str(run.source.get("name", run.design)),
+        command=None,
+        recording=None,
+        window={},
+        host={},
+        runs=[run],
+    )
+
+
+def load(path: Path) -> Comparison:
+    """Reads a result: a comparison, a single run, or the directory that holds one.
+
+    Raises PagelabError when it is neither, naming the field that is wrong.
+    """
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PagelabError(f"cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise PagelabError(f"{file} is not a result of pagelab: {error}") from error
+    try:
+        if isinstance(raw, dict) and raw.get("schema") == "pagelab.run/1":
+            return of_run(Run.model_validate(raw))
+        return Comparison.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise PagelabError(
+            f"{file} is not a result of pagelab: {place}: {first['msg']} "
+            f"({error.error_count()} problems in all)"
+        ) from error

@@ -1,0 +1,144 @@
+"""The answer in a sentence or two, computed from the numbers and from nothing else."""
+
+from dataclasses import dataclass
+
+from pagelab import units
+from pagelab.results import CYCLE_PARTS, Comparison, Run
+
+# Differences below this share are called none: a change of code layout moves real programs more.
+NOTICEABLE = 0.005
+
+_PART_NAMES = {
+    "compute": "computing",
+    "data": "waiting for data",
+    "translation": "translation",
+    "faults": "page faults",
+    "migrations": "moving pages",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A headline, the reason for it, and what limits its truth."""
+
+    headline: str
+    reason: str
+    caveats: list[str]
+
+    def __str__(self) -> str:
+        return " ".join([self.headline, self.reason, *self.caveats]).strip()
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """What the numbers say about changing the page table."""
+    base = comparison.baseline
+    rivals = [run for run in comparison.runs if run is not base and run.design != "ideal"]
+    if not rivals:
+        headline, reason = _alone(base), _bound(comparison)
+    else:
+        best = max(rivals, key=comparison.speedup)
+        gain = comparison.speedup(best) - 1
+        if abs(gain) < NOTICEABLE:
+            headline = (
+                f"Changing the page table would not change how fast this program runs: "
+                f"{best.design} is within {units.percent(NOTICEABLE)} of {base.design}."
+            )
+        elif gain > 0:
+            headline = (
+                f"{best.design} would make this program {units.percent(gain)} "
+                f"faster than {base.design}."
+            )
+        else:
+            headline = (
+                f"{base.design} serves this program best: {best.design}, the next, would make "
+                f"it {units.percent(-gain)} slower."
+            )
+        reason = " ".join(filter(None, [_because(comparison, best), _bound(comparison)]))
+    return Verdict(headline, reason, _caveats(comparison))
+
+
+def _alone(run: Run) -> str:
+    share = run.cycles.translation / run.cycles.total if run.cycles.total else 0.0
+    return (
+        f"Under {run.design} this program spends {units.percent(share)} of its cycles "
+        f"on address translation."
+    )
+
+
+def _because(comparison: Comparison, run: Run) -> str:
+    """The part of the time that changes most, and what is behind it."""
+    base = comparison.baseline
+    if not base.cycles.total or not run.instructions:
+        return ""
+    scale = base.instructions / run.instructions
+    change = {
+        part: (base.part(part) - run.part(part) * scale) / base.cycles.total
+        for part in CYCLE_PARTS
+    }
+    part = max(CYCLE_PARTS, key=lambda name: abs(change[name]))
+    if abs(change[part]) < NOTICEABLE / 2:
+        return ""
+    # "... of the cycles under radix go to translation; under dpt it is ..."
+    before = base.part(part) / base.cycles.total
+    after = run.part(part) * scale / base.cycles.total
+    text = (
+        f"{_PART_NAMES[part].capitalize()} falls from {units.percent(before)} to "
+        f"{units.percent(after)} of {base.design}'s cycles"
+    )
+    if after > before:
+        text = text.replace(" falls ", " rises ")
+    if part == "translation" and base.walks.count and run.walks.count:
+        text += f": {_walks(base, run)}"
+    return text + "."
+
+
+def _walks(base: Run, run: Run) -> str:
+    """How the walks differ: their number when that changes, else their length and reads."""
+    ours = run.walks.count / run.instructions
+    theirs = base.walks.count / base.instructions
+    if abs(ours - theirs) > 0.1 * theirs:
+        return (
+            f"{1000 * ours:.2f} walks per thousand instructions instead of {1000 * theirs:.2f}"
+        )
+    reads = run.walks.reads / run.walks.count, base.walks.reads / base.walks.count
+    return (
+        f"a page walk takes {run.walks.latency.mean:.0f} cycles instead of "
+        f"{base.walks.latency.mean:.0f} and makes {reads[0]:.2f} memory references "
+        f"instead of {reads[1]:.2f}"
+    )
+
+
+def _bound(comparison: Comparison) -> str:
+    """What a free translation would gain: no page table can do better."""
+    ideal = next((run for run in comparison.runs if run.design == "ideal"), None)
+    if ideal is None or ideal is comparison.baseline:
+        return ""
+    gain = comparison.speedup(ideal) - 1
+    if gain < NOTICEABLE:
+        mpki = comparison.baseline.tlb.mpki_l2
+        return (
+            f"Even free translation would gain only {units.percent(max(gain, 0))}: "
+            f"the TLBs miss {mpki:.2f} times per thousand instructions."
+        )
+    return f"Free translation, the bound for any design, would gain {units.percent(gain)}."
+
+
+def _caveats(comparison: Comparison) -> list[str]:
+    caveats = []
+    stopped = [run for run in comparison.runs if not run.complete]
+    if stopped:
+        least = min(run.accesses for run in stopped)
+        caveats.append(
+            f"The simulation was stopped early; this speaks of the first "
+            f"{units.count(least)} accesses."
+        )
+    recording = comparison.recording
+    if recording is not None and recording.limited:
+        caveats.append(
+            f"Only part of the program was recorded ({units.count(recording.accesses)} "
+            f"accesses); what was left out may behave differently."
+        )
+    caveats.extend(
+        f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
+    )
+    return caveats

@@ -1,0 +1,173 @@
+"""Made-up results: plausible, self-consistent, and in no way the output of the simulator.
+
+They let the report and the tables be tested without running anything.
+"""
+
+import math
+import random
+from typing import Any
+
+GIB = 2**30
+
+# Per design: mean walk latency, memory references a walk, PTE share served by DRAM.
+_DESIGNS = {
+    "radix": (98.0, 1.71, 0.42),
+    "radix5": (104.0, 1.78, 0.44),
+    "dpt": (61.0, 1.04, 0.31),
+    "ideal": (0.0, 0.0, 0.0),
+}
+
+
+def _histogram(mean: float, count: int) -> list[list[int]]:
+    """Walks by latency: a hump of cache hits and one of DRAM references."""
+    if mean == 0:
+        return []
+    bounds = sorted({round(2 ** (step / 4)) for step in range(8, 44)})
+    weights = [
+        0.6 * math.exp(-(((math.log2(bound) - math.log2(mean / 2.2)) / 0.7) ** 2))
+        + 0.3 * math.exp(-(((math.log2(bound) - math.log2(mean * 2.6)) / 0.5) ** 2))
+        for bound in bounds
+    ]
+    total = sum(weights)
+    counts = [round(count * weight / total) for weight in weights]
+    counts[counts.index(max(counts))] += count - sum(counts)
+    return [[bound, n] for bound, n in zip(bounds, counts, strict=True) if n]
+
+
+def run(design: str = "radix", *, complete: bool = True, accesses: int = 200_000_000) -> dict[str, Any]:
+    """The JSON of one run."""
+    mean, reads_per_walk, dram = _DESIGNS[design]
+    instructions = accesses * 3
+    walks = 0 if design == "ideal" else accesses // 90
+    translation = round(walks * mean * 0.72)
+    compute, data, faults = accesses * 6 // 10, accesses * 11 // 20, accesses // 40
+    migrations = accesses // 400 if design == "dpt" else 0
+    total = compute + data + translation + faults + migrations
+    reads = round(walks * reads_per_walk)
+    random.seed(design)
+    peak = 3 * GIB
+    table = {"radix": 6_400_000, "radix5": 6_404_096, "dpt": 6_310_000, "ideal": 0}[design]
+    points = 120
+    timeline = [
+        {
+            "instructions": instructions * i // points,
+            "cycles": total * i // points,
+            "resident_bytes": round(peak * min(1.0, (i / points * 1.6) ** 0.8)) // 4096 * 4096,
+            "table_bytes": round(table * min(1.0, (i / points * 1.6) ** 0.8)) // 4096 * 4096,
+        }
+        for i in range(1, points + 1)
+    ]
+    return {
+        "schema": "pagelab.run/1",
+        "complete": complete,
+        "design": design,
+        "machine": {"name": "dpt-paper", "cores": 1, "memory_bytes": 8 * GIB},
+        "source": {"kind": "trace", "name": "sqlite3"},
+        "options": {"thp": False},
+        "seed": 1,
+        "instructions": instructions,
+        "accesses": accesses,
+        "loads": accesses * 7 // 10,
+        "stores": accesses - accesses * 7 // 10,
+        "cycles": {
+            "total": total,
+            "compute": compute,
+            "data": data,
+            "translation": translation,
+            "faults": faults,
+            "migrations": migrations,
+        },
+        "frequency_hz": 2_000_000_000,
+        "tlb": {
+            "l1": {"lookups": accesses, "misses": accesses // 30},
+            "l2": {"lookups": accesses // 30, "misses": walks},
+            "mpki_l1": accesses / 30 / instructions * 1000,
+            "mpki_l2": walks / instructions * 1000,
+        },
+        "walks": {
+            "count": walks,
+            "latency": {
+                "mean": mean,
+                "p50": round(mean * 0.6),
+                "p90": round(mean * 2.4),
+                "p99": round(mean * 3.6),
+                "max": round(mean * 9),
+                "histogram": _histogram(mean, walks),
+            },
+            "reads": reads,
+            "served_by": {
+                "l1": round(reads * 0.12),
+                "l2": round(reads * (0.58 - dram)),
+                "llc": round(reads * 0.30),
+                "dram": reads
+                - round(reads * 0.12)
+                - round(reads * (0.58 - dram))
+                - round(reads * 0.30),
+            },
+            "cache": {"lookups": walks, "hits": walks * 9 // 10},
+        },
+        "caches": {
+            level: {
+                "data": {"lookups": accesses // scale, "misses": accesses // scale // 9},
+                "walk": {"lookups": reads, "misses": reads // 2},
+                "mpki": accesses / scale / 9 / instructions * 1000,
+            }
+            for level, scale in (("l1", 1), ("l2", 9), ("llc", 81))
+        },
+        "dram": {"reads": accesses // 729, "writes": accesses // 2000, "bytes": 64, "queue_cycles": 9},
+        "os": {
+            "faults": {"minor": peak // 4096},
+            "resident_bytes_peak": peak,
+            "table_bytes": table,
+            "table_bytes_peak": table,
+            "preallocated_bytes": 900_000 if design == "dpt" else 0,
+            "migrations": {"data": 4100 if design == "dpt" else 0, "pte": 12 if design == "dpt" else 0},
+            "free_2m_blocks": 1200,
+        },
+        "design_counters": {"tag_misses": 17} if design == "dpt" else {},
+        "timeline": timeline,
+        "memory_map": _memory_map(design),
+        "host": {"seconds": 12.5, "accesses_per_second": accesses / 12.5},
+    }
+
+
+def _memory_map(design: str) -> dict[str, Any]:
+    """8 GiB in 2,048 cells of 4 MiB: used from the bottom, tables clustered or spread."""
+    cells, per_cell = 2048, 1024
+    state: dict[str, list[int]] = {"free": [], "data": [], "table": [], "preallocated": []}
+    for i in range(cells):
+        fill = 1.0 if i < 600 else max(0.0, 1 - (i - 600) / 300) * random.random()
+        table = 0
+        if design.startswith("radix") and 20 < i < 90 and i % 3 == 0:
+            table = 60
+        if design == "dpt":
+            table = random.choice([0, 0, 0, 1, 2])
+        reserved = 2 if design == "dpt" and random.random() < 0.1 else 0
+        data = min(round(per_cell * fill), per_cell - table - reserved)
+        state["data"].append(data)
+        state["table"].append(table)
+        state["preallocated"].append(reserved)
+        state["free"].append(per_cell - data - table - reserved)
+    return {"frames_per_cell": per_cell, **state}
+
+
+def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
+    """The JSON of a comparison of these designs (radix, dpt and ideal when none is named)."""
+    return {
+        "schema": "pagelab.comparison/1",
+        "pagelab": "0.1.0",
+        "created": "2026-01-02T03:04:05+00:00",
+        "name": "sqlite3",
+        "command": ["sqlite3", ":memory:", ".read index.sql"],
+        "recording": {
+            "accesses": 200_000_000,
+            "instructions": 600_000_000,
+            "exit_status": 0,
+            "seconds": 14.2,
+            "limited": False,
+        },
+        "window": {"skip": 0, "limit": None, "sample": None},
+        "host": {"cpu": "an example CPU", "cores": 2, "kernel": "Linux 6.12"},
+        "runs": [run(design) for design in (designs or ("radix", "dpt", "ideal"))],
+        **changes,
+    }
