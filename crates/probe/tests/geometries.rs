@@ -1,0 +1,311 @@
+//! The detector against curves whose steps are known: simulated stores and synthetic faults.
+
+use fastrand::Rng;
+use pagelab_memory::LruSets;
+use pagelab_probe::detect::{Curve, Options, Steps, find_steps};
+use std::convert::Infallible;
+
+/// A level of a TLB or cache: sets and ways.
+type Level = (usize, usize);
+
+const COSTS: [f64; 4] = [1.3, 5.0, 28.0, 90.0];
+
+/// Mean latency of a cyclic walk over `places` consecutive places, in the order `order`.
+fn simulated(levels: &[Level], order: &[u32]) -> f64 {
+    let mut stores: Vec<LruSets> = levels.iter().map(|&(s, w)| LruSets::new(s, w)).collect();
+    let mut total = 0.0;
+    const LAPS: usize = 3;
+    for lap in 0..LAPS {
+        for &place in order {
+            let mut cost = COSTS[levels.len()];
+            for (depth, store) in stores.iter_mut().enumerate() {
+                let set = place as usize % store.sets();
+                if store.get(set, place).is_some() {
+                    cost = cost.min(COSTS[depth]);
+                } else {
+                    store.insert(set, place, 0);
+                }
+            }
+            if lap == LAPS - 1 {
+                total += cost;
+            }
+        }
+    }
+    total / order.len() as f64
+}
+
+struct Disturbance {
+    /// Standard deviation of each sample, relative.
+    noise: f64,
+    /// Share of samples hit by interference that multiplies them.
+    hits: f64,
+    /// Factor from the first to the last round, as a clock that slows down makes.
+    drift: f64,
+}
+
+const QUIET: Disturbance = Disturbance {
+    noise: 0.0,
+    hits: 0.0,
+    drift: 1.0,
+};
+const BUSY: Disturbance = Disturbance {
+    noise: 0.01,
+    hits: 0.1,
+    drift: 1.3,
+};
+
+/// Runs the detector on `truth(places)` seen through a disturbance.
+fn detect(
+    options: &Options,
+    seed: u64,
+    disturbance: &Disturbance,
+    mut truth: impl FnMut(u64, &mut Rng) -> f64,
+) -> Steps {
+    let mut rng = Rng::with_seed(seed);
+    let mut noise = rng.fork();
+    let result: Result<Steps, Infallible> = find_steps(options, &mut rng, |x, rounds| {
+        let clean: Vec<f64> = x.iter().map(|&x| truth(x, &mut noise)).collect();
+        let rounds = (0..rounds)
+            .map(|round| {
+                let drift = disturbance.drift.powf(round as f64 / rounds as f64);
+                clean
+                    .iter()
+                    .map(|latency| {
+                        let normal: f64 = (0..12).map(|_| noise.f64()).sum::<f64>() - 6.0;
+                        let hit = noise.f64() < disturbance.hits;
+                        let factor = if hit { 1.0 + 3.0 * noise.f64() } else { 1.0 };
+                        latency * drift * factor * (1.0 + disturbance.noise * normal)
+                    })
+                    .collect()
+            })
+            .collect();
+        Ok(Curve {
+            x: x.to_vec(),
+            rounds,
+        })
+    });
+    let Ok(steps) = result;
+    steps
+}
+
+fn detect_levels(levels: &[Level], seed: u64, disturbance: &Disturbance) -> Steps {
+    let largest = levels.iter().map(|(s, w)| s * w).max().unwrap_or(1) as u64;
+    let options = Options {
+        resamples: 40,
+        ..Options::new(4, largest * 4)
+    };
+    detect(&options, seed, disturbance, |places, rng| {
+        let mut order: Vec<u32> = (0..places as u32).collect();
+        rng.shuffle(&mut order);
+        simulated(levels, &order)
+    })
+}
+
+/// Two-level TLBs as (sets, ways) pairs: shipped ones, non-powers of two in entries and in sets,
+/// direct-mapped to fully associative.
+const GEOMETRIES: [[Level; 2]; 36] = [
+    [(16, 4), (128, 12)], // Skylake: 64, 1536
+    [(16, 4), (128, 8)],  // Haswell: 64, 1024
+    [(16, 4), (128, 4)],  // Sandy Bridge: 64, 512
+    [(16, 6), (128, 16)], // Golden Cove: 96, 2048
+    [(1, 64), (128, 12)], // Zen 1: 64 fully associative, 1536
+    [(1, 72), (256, 12)], // Zen 4: 72, 3072
+    [(1, 96), (256, 16)], // Zen 5: 96, 4096
+    [(1, 48), (256, 4)],  // Cortex-A72: 48, 1024
+    [(1, 48), (256, 5)],  // Neoverse N1: 48, 1280
+    [(1, 44), (256, 6)],  // 44, 1536
+    [(1, 40), (256, 8)],  // 40, 2048
+    [(8, 4), (64, 4)],    // 32, 256
+    [(8, 2), (64, 8)],    // 16, 512
+    [(16, 1), (512, 1)],  // direct-mapped: 16, 512
+    [(32, 2), (1024, 1)], // 64, 1024
+    [(64, 1), (256, 2)],  // 64, 512
+    [(1, 16), (1, 256)],  // fully associative
+    [(1, 20), (1, 300)],
+    [(1, 33), (1, 777)],
+    [(1, 100), (1, 1000)],
+    [(5, 4), (45, 7)],     // odd sets: 20, 315
+    [(7, 3), (61, 5)],     // 21, 305
+    [(12, 5), (100, 9)],   // 60, 900
+    [(24, 4), (192, 6)],   // 96, 1152
+    [(10, 8), (160, 10)],  // 80, 1600
+    [(3, 16), (96, 16)],   // 48, 1536
+    [(6, 8), (200, 5)],    // 48, 1000
+    [(32, 4), (384, 4)],   // 128, 1536
+    [(64, 4), (512, 6)],   // 256, 3072
+    [(64, 4), (320, 8)],   // 256, 2560
+    [(1, 12), (16, 8)],    // 12, 128
+    [(2, 8), (32, 6)],     // 16, 192
+    [(4, 6), (128, 3)],    // 24, 384
+    [(11, 11), (121, 11)], // 121, 1331
+    [(1, 56), (144, 14)],  // 56, 2016
+    [(16, 5), (256, 7)],   // 80, 1792
+];
+
+#[test]
+fn capacities_and_sets_of_simulated_stores_are_read_back_exactly() {
+    for (seed, levels) in GEOMETRIES.iter().enumerate() {
+        let found = detect_levels(levels, seed as u64, &QUIET);
+        let read: Vec<(u64, u64)> = found
+            .steps
+            .iter()
+            .filter_map(|s| s.fit.map(|f| (f.capacity, f.sets)))
+            .collect();
+        let truth: Vec<(u64, u64)> = levels
+            .iter()
+            .map(|&(s, w)| ((s * w) as u64, s as u64))
+            .collect();
+        assert_eq!(read, truth, "{levels:?}: {:?}", found.steps);
+        assert!(found.steps.iter().all(|s| s.no_conclusion.is_none()));
+    }
+}
+
+/// Under noise, with every tenth sample hit by interference and a clock that slows by 30 %, the
+/// interval must hold the truth, and must be narrow.
+#[test]
+fn noise_interference_and_drift_leave_the_truth_in_the_interval() {
+    let (mut concluded, mut held, mut named) = (0, 0, 0);
+    for (seed, levels) in GEOMETRIES.iter().enumerate() {
+        let found = detect_levels(levels, 100 + seed as u64, &BUSY);
+        for &(sets, ways) in levels {
+            let truth = (sets * ways) as u64;
+            // The step of this level: the one whose sweep brackets it, give or take an octave.
+            let step = found
+                .steps
+                .iter()
+                .find(|s| s.before < truth * 2 && s.after > truth / 2);
+            let Some((step, fit)) = step.and_then(|s| Some((s, s.fit?))) else {
+                continue;
+            };
+            if step.no_conclusion.is_none() {
+                concluded += 1;
+                let margin = truth / 50;
+                let range = fit.capacity_low.saturating_sub(margin)..=fit.capacity_high + margin;
+                held += usize::from(range.contains(&truth));
+                named += usize::from(step.nominal == Some(truth));
+            }
+        }
+    }
+    let levels = GEOMETRIES.len() * 2;
+    assert!(
+        concluded * 10 >= levels * 9,
+        "{concluded} of {levels} concluded"
+    );
+    assert!(
+        held * 100 >= concluded * 95,
+        "{held} of {concluded} intervals hold the truth"
+    );
+    assert!(
+        named * 10 >= concluded * 7,
+        "{named} of {concluded} named exactly"
+    );
+}
+
+/// Page walks get slower without a step as their tables spread over the caches.
+fn slope(places: u64) -> f64 {
+    2.0 * (places as f64).powf(0.01)
+}
+
+#[test]
+fn a_curve_without_steps_has_none() {
+    for seed in 0..40 {
+        for disturbance in [QUIET, BUSY] {
+            let found = detect(&Options::new(4, 1 << 14), seed, &disturbance, |x, _| {
+                slope(x)
+            });
+            let claimed: Vec<_> = found
+                .steps
+                .iter()
+                .filter(|s| s.no_conclusion.is_none())
+                .collect();
+            assert!(claimed.is_empty(), "seed {seed}: {claimed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_level_that_the_sweep_does_not_overflow_is_not_invented() {
+    let levels = [(16, 4), (128, 12)];
+    let options = Options::new(4, 1400);
+    let found = detect(&options, 7, &BUSY, |places, _| {
+        let order: Vec<u32> = (0..places as u32).collect();
+        simulated(&levels, &order)
+    });
+    let nominal: Vec<_> = found.steps.iter().map(|s| s.nominal).collect();
+    assert_eq!(nominal, [Some(64)]);
+}
+
+#[test]
+fn lost_samples_do_not_move_a_step() {
+    let found = detect(&Options::new(4, 1024), 3, &QUIET, |places, rng| {
+        if rng.f64() < 0.15 {
+            return f64::NAN;
+        }
+        let order: Vec<u32> = (0..places as u32).collect();
+        simulated(&[(1, 48)], &order)
+    });
+    let nominal: Vec<_> = found.steps.iter().map(|s| s.nominal).collect();
+    assert_eq!(nominal, [Some(48)]);
+}
+
+/// Noise larger than the steps: whatever is reported must be reported as not concluded.
+#[test]
+fn hopeless_noise_gives_no_conclusion() {
+    let hopeless = Disturbance {
+        noise: 1.5,
+        hits: 0.5,
+        drift: 3.0,
+    };
+    let mut claims = 0;
+    for seed in 0..30 {
+        let found = detect(&Options::new(4, 4096), seed, &hopeless, |x, _| {
+            if x <= 64 { 1.3 } else { 1.5 }
+        });
+        claims += found
+            .steps
+            .iter()
+            .filter(|s| s.no_conclusion.is_none())
+            .count();
+    }
+    assert!(claims <= 1, "{claims} claims");
+}
+
+/// Random replacement: a ramp of another shape, which begins at the same capacity.
+#[test]
+fn random_replacement_is_placed_near_its_capacity_or_not_concluded() {
+    for (seed, capacity) in [64u64, 200, 512].into_iter().enumerate() {
+        let found = detect(
+            &Options::new(4, capacity * 16),
+            seed as u64,
+            &QUIET,
+            |places, rng| randomly_replaced(capacity as usize, places as usize, rng),
+        );
+        for step in found.steps.iter().filter(|s| s.no_conclusion.is_none()) {
+            let fit = step.fit.expect("a concluded step has a fit");
+            let off = fit.capacity.abs_diff(capacity);
+            assert!(off * 10 <= capacity, "{capacity} read as {fit:?}");
+        }
+    }
+}
+
+fn randomly_replaced(capacity: usize, places: usize, rng: &mut Rng) -> f64 {
+    let mut held = vec![false; places];
+    let mut entries: Vec<usize> = Vec::new();
+    let (mut misses, warm, laps) = (0, 12, 20);
+    for lap in 0..laps {
+        for place in 0..places {
+            if held[place] {
+                continue;
+            }
+            misses += usize::from(lap >= warm);
+            held[place] = true;
+            if entries.len() < capacity {
+                entries.push(place);
+            } else {
+                let victim = &mut entries[rng.usize(0..capacity)];
+                held[std::mem::replace(victim, place)] = false;
+            }
+        }
+    }
+    COSTS[0] + (COSTS[1] - COSTS[0]) * misses as f64 / (places * (laps - warm)) as f64
+}
