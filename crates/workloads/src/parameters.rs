@@ -1,0 +1,118 @@
+/// A number that can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its key.
+    pub name: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// Its value unless set.
+    pub default: u64,
+    /// The smallest value.
+    pub min: u64,
+    /// The largest value.
+    pub max: u64,
+}
+
+/// The values of a workload's parameters.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    values: Vec<(&'static str, u64)>,
+}
+
+/// A parameter that cannot be set so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// No such key.
+    #[error("unknown parameter {name:?}; there are {valid}")]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// The valid keys.
+        valid: String,
+    },
+    /// No number, or out of range.
+    #[error("{name} = {value:?} is not a number (or a size such as 10GiB) from {min} to {max}")]
+    Value {
+        /// The key.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// The smallest value.
+        min: u64,
+        /// The largest value.
+        max: u64,
+    },
+}
+
+impl Parameters {
+    pub(crate) fn new(
+        known: &'static [Parameter],
+        given: &[(String, String)],
+    ) -> Result<Self, ParameterError> {
+        let mut values: Vec<_> = known.iter().map(|p| (p.name, p.default)).collect();
+        for (name, text) in given {
+            let Some(at) = known.iter().position(|p| p.name == name) else {
+                return Err(ParameterError::Unknown {
+                    name: name.clone(),
+                    valid: known.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+                });
+            };
+            let Parameter { name, min, max, .. } = known[at];
+            match parse_number(text) {
+                Some(value) if (min..=max).contains(&value) => values[at].1 = value,
+                _ => {
+                    return Err(ParameterError::Value {
+                        name,
+                        value: text.clone(),
+                        min,
+                        max,
+                    });
+                }
+            }
+        }
+        Ok(Parameters { values })
+    }
+
+    /// # Panics
+    /// When the workload has no such parameter.
+    pub(crate) fn get(&self, name: &str) -> u64 {
+        self.values
+            .iter()
+            .find(|v| v.0 == name)
+            .map(|v| v.1)
+            .expect("a workload asks for its own parameters")
+    }
+}
+
+/// A whole number, with an optional binary (`GiB`) or decimal (`M`) suffix.
+fn parse_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1u64 << 40,
+        _ => return None,
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_counts_are_read() {
+        assert_eq!(parse_number("10GiB"), Some(10 << 30));
+        assert_eq!(parse_number("3 M"), Some(3_000_000));
+        assert_eq!(parse_number("42"), Some(42));
+        for bad in ["", "GiB", "-1", "1.5G", "1Q", "99999999999999999999", "20000000TiB"] {
+            assert_eq!(parse_number(bad), None, "{bad}");
+        }
+    }
+}
