@@ -6,7 +6,9 @@
 mod batch;
 mod control;
 mod source;
+mod trace;
 
 pub use batch::{Access, Batch, Op};
 pub use control::{Advice, Backing, Control, Protection};
 pub use source::{Source, SourceError};
+pub use trace::{Metadata, TraceReader, TraceWriter};

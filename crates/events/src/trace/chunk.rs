@@ -1,0 +1,230 @@
+//! A chunk's payload: its streams, each compressed on its own.
+
+use super::accesses::{self, MAX_ACCESSES, Streams};
+use super::block::{BlockHeader, Tag, le_u32};
+use super::controls::{self, Entry};
+use crate::Batch;
+use std::io;
+use std::ops::Range;
+
+/// The largest number of control entries in a chunk.
+pub const MAX_CONTROLS: usize = 1 << 16;
+/// The largest payload: what the streams of a full chunk can come to.
+pub const MAX_PAYLOAD: u32 = 8 << 20;
+
+const STREAMS: usize = 6;
+/// A stream's bytes before and after compression, as two 32-bit numbers.
+const STREAM_HEADER_BYTES: usize = 8;
+/// The most bytes of each stream: controls, dictionary, codes (low, high), classes, residuals.
+/// A control entry takes at most 5 + 1 + 4 * 10 bytes, a dictionary entry 3 + 5 + 5.
+const MAX_STREAM: [usize; STREAMS] = [
+    MAX_CONTROLS * 46,
+    MAX_ACCESSES * 13,
+    MAX_ACCESSES,
+    MAX_ACCESSES,
+    MAX_ACCESSES / 2,
+    MAX_ACCESSES * 8,
+];
+/// zstd's fastest regular level. Higher ones save less than a tenth and halve the speed.
+const LEVEL: i32 = 1;
+
+/// Collects events into chunks.
+pub struct ChunkEncoder {
+    accesses: accesses::Encoder,
+    streams: Streams,
+    controls: Vec<u8>,
+    control_count: usize,
+    /// Where the last control entry stands.
+    control_at: usize,
+    compressor: zstd::bulk::Compressor<'static>,
+    block: Vec<u8>,
+}
+
+impl ChunkEncoder {
+    pub fn new() -> io::Result<ChunkEncoder> {
+        Ok(ChunkEncoder {
+            accesses: accesses::Encoder::new(),
+            streams: Streams::default(),
+            controls: Vec::new(),
+            control_count: 0,
+            control_at: 0,
+            compressor: zstd::bulk::Compressor::new(LEVEL)?,
+            block: Vec::new(),
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.accesses.len() == 0 && self.control_count == 0
+    }
+
+    /// Accesses for which there is room.
+    pub fn room(&self) -> usize {
+        MAX_ACCESSES - self.accesses.len()
+    }
+
+    /// Control entries for which there is room.
+    pub fn control_room(&self) -> usize {
+        MAX_CONTROLS - self.control_count
+    }
+
+    /// Appends accesses, no more than there is room for.
+    pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
+        self.accesses.push(batch, range);
+    }
+
+    /// Appends a control entry.
+    pub fn push_control(&mut self, entry: Entry) {
+        let distance = self.accesses.len() - self.control_at;
+        controls::put(&mut self.controls, distance as u32, entry);
+        self.control_at = self.accesses.len();
+        self.control_count += 1;
+    }
+
+    /// Ends the chunk: its header, and the block as it goes into the file. The next one starts.
+    pub fn finish(&mut self) -> io::Result<(BlockHeader, &[u8])> {
+        let accesses = self.accesses.len() as u32;
+        self.accesses.finish(&mut self.streams);
+        self.block.clear();
+        self.block.resize(BlockHeader::BYTES, 0);
+        for stream in [
+            &self.controls,
+            &self.streams.dictionary,
+            &self.streams.codes_low,
+            &self.streams.codes_high,
+            &self.streams.classes,
+            &self.streams.residuals,
+        ] {
+            put_stream(&mut self.compressor, stream, &mut self.block)?;
+        }
+        let (head, payload) = self.block.split_at_mut(BlockHeader::BYTES);
+        let header = BlockHeader::of(Tag::Chunk, payload, accesses, self.control_count as u32);
+        head.copy_from_slice(&header.to_bytes());
+        self.controls.clear();
+        self.control_count = 0;
+        self.control_at = 0;
+        Ok((header, &self.block))
+    }
+}
+
+/// Appends a stream, compressed if that makes it smaller.
+fn put_stream(
+    compressor: &mut zstd::bulk::Compressor,
+    stream: &[u8],
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let head = out.len();
+    let body = head + STREAM_HEADER_BYTES;
+    out.resize(body + zstd::zstd_safe::compress_bound(stream.len()), 0);
+    let mut stored = compressor.compress_to_buffer(stream, &mut out[body..])?;
+    if stored >= stream.len() {
+        stored = stream.len();
+        out[body..body + stored].copy_from_slice(stream);
+    }
+    out[head..head + 4].copy_from_slice(&(stream.len() as u32).to_le_bytes());
+    out[head + 4..body].copy_from_slice(&(stored as u32).to_le_bytes());
+    out.truncate(body + stored);
+    Ok(())
+}
+
+/// Takes chunks apart.
+pub struct ChunkDecoder {
+    accesses: accesses::Decoder,
+    streams: Streams,
+    control_stream: Vec<u8>,
+    /// The chunk's control entries and the accesses before which they stand, ascending.
+    pub controls: Vec<(u32, Entry)>,
+    decompressor: zstd::bulk::Decompressor<'static>,
+}
+
+impl ChunkDecoder {
+    pub fn new() -> io::Result<ChunkDecoder> {
+        Ok(ChunkDecoder {
+            accesses: accesses::Decoder::new(),
+            streams: Streams::default(),
+            control_stream: Vec::new(),
+            controls: Vec::new(),
+            decompressor: zstd::bulk::Decompressor::new()?,
+        })
+    }
+
+    /// Starts a chunk, of which `header` says how much it holds.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn start(&mut self, header: &BlockHeader, payload: &[u8]) -> Result<(), &'static str> {
+        if header.accesses as usize > MAX_ACCESSES || header.controls as usize > MAX_CONTROLS {
+            return Err("it claims more events than a chunk can hold");
+        }
+        let mut input = payload;
+        let streams = [
+            &mut self.control_stream,
+            &mut self.streams.dictionary,
+            &mut self.streams.codes_low,
+            &mut self.streams.codes_high,
+            &mut self.streams.classes,
+            &mut self.streams.residuals,
+        ];
+        for (stream, max) in streams.into_iter().zip(MAX_STREAM) {
+            take_stream(&mut self.decompressor, &mut input, stream, max)?;
+        }
+        if !input.is_empty() {
+            return Err("there are bytes after the last stream");
+        }
+        self.accesses
+            .start(&mut self.streams, header.accesses as usize)?;
+        self.start_controls(header)
+    }
+
+    fn start_controls(&mut self, header: &BlockHeader) -> Result<(), &'static str> {
+        self.controls.clear();
+        let mut input = self.control_stream.as_slice();
+        let mut at = 0u32;
+        for _ in 0..header.controls {
+            let (distance, entry) =
+                controls::take(&mut input).ok_or("the control events are damaged")?;
+            at = at
+                .checked_add(distance)
+                .filter(|&at| at <= header.accesses)
+                .ok_or("a control event stands after the last access")?;
+            self.controls.push((at, entry));
+        }
+        if !input.is_empty() {
+            return Err("there are more control events than the header says");
+        }
+        Ok(())
+    }
+
+    /// Appends the next `count` accesses to the batch.
+    pub fn decode(&mut self, count: usize, batch: &mut Batch) -> Result<(), &'static str> {
+        self.accesses.decode(&self.streams, count, batch)
+    }
+}
+
+/// Takes a stream from the front of the payload.
+fn take_stream(
+    decompressor: &mut zstd::bulk::Decompressor,
+    input: &mut &[u8],
+    stream: &mut Vec<u8>,
+    max: usize,
+) -> Result<(), &'static str> {
+    const SHORT: &str = "a stream is longer than the chunk";
+    let (head, rest) = input.split_at_checked(STREAM_HEADER_BYTES).ok_or(SHORT)?;
+    let len = le_u32(head) as usize;
+    let (stored, rest) = rest
+        .split_at_checked(le_u32(&head[4..]) as usize)
+        .ok_or(SHORT)?;
+    *input = rest;
+    stream.clear();
+    if len > max {
+        return Err("a stream claims to be larger than a chunk's can be");
+    }
+    if stored.len() == len {
+        stream.extend_from_slice(stored);
+        return Ok(());
+    }
+    stream.reserve(len);
+    match decompressor.decompress_to_buffer(stored, stream) {
+        Ok(found) if found == len => Ok(()),
+        _ => Err("a stream cannot be decompressed to the length it claims"),
+    }
+}

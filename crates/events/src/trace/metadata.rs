@@ -1,0 +1,43 @@
+use std::collections::BTreeMap;
+
+/// What a trace says of itself: names and values, in a file a JSON object of strings.
+///
+/// The names below are those that pagelab itself writes; any other may stand beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata(pub BTreeMap<String, String>);
+
+impl Metadata {
+    /// The command line that was recorded, its words quoted for a shell.
+    pub const COMMAND: &'static str = "command";
+    /// The program's path.
+    pub const PROGRAM: &'static str = "program";
+    /// What wrote the trace, with its version.
+    pub const RECORDER: &'static str = "recorder";
+    /// The version of QEMU that ran the program.
+    pub const QEMU: &'static str = "qemu";
+    /// Which part of the run was recorded.
+    pub const WINDOW: &'static str = "window";
+    /// Bytes of a page on the recorded machine.
+    pub const PAGE_SIZE: &'static str = "page_size";
+    /// The machine it was recorded on.
+    pub const HOST: &'static str = "host";
+    /// When it was recorded (RFC 3339).
+    pub const TIME: &'static str = "time";
+
+    /// No metadata.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The value of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}

@@ -1,0 +1,33 @@
+//! The trace file: chunks of events, compressed and checksummed. docs/trace-format.md defines it.
+
+mod accesses;
+mod block;
+mod chunk;
+mod controls;
+mod metadata;
+mod reader;
+mod varint;
+mod writer;
+
+pub use metadata::Metadata;
+pub use reader::TraceReader;
+pub use writer::TraceWriter;
+
+/// How a trace file starts: a name and the version of the format.
+const MAGIC: [u8; 12] = *b"pagelab\n\x01\0\0\0";
+/// How a complete trace file ends, after the offset of the index and a checksum.
+const TAIL: [u8; 4] = *b"TAIL";
+/// Bytes of the end of a complete trace file.
+const TAIL_BYTES: usize = 16;
+/// The largest metadata block.
+const MAX_METADATA: u32 = 1 << 20;
+/// Bytes of an entry of the index.
+const INDEX_ENTRY_BYTES: usize = 16;
+
+/// Where a chunk is, and how much it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct IndexEntry {
+    offset: u64,
+    accesses: u32,
+    controls: u32,
+}

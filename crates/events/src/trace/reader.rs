@@ -1,0 +1,405 @@
+use super::block::{BlockHeader, Tag, le_u32, le_u64, read_up_to};
+use super::chunk::{ChunkDecoder, MAX_PAYLOAD};
+use super::controls::Entry;
+use super::{INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL, TAIL_BYTES};
+use crate::{Batch, Control, Source, SourceError};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// Accesses of a batch, at most: 18 bytes each, so that a batch stays in a core's own caches.
+const BATCH: usize = 4096;
+
+/// Reads a trace.
+///
+/// A file without an index (its writer was killed, or the disk was full) is scanned when it is
+/// opened, and read up to its last whole chunk; if it ends inside a chunk, an error that says so
+/// comes after the last batch.
+pub struct TraceReader<R = File> {
+    input: R,
+    name: String,
+    metadata: Metadata,
+    index: Vec<IndexEntry>,
+    complete: bool,
+    /// What ends a scanned file before its time, and where.
+    damage: Option<(u64, &'static str)>,
+    chunk: ChunkDecoder,
+    payload: Vec<u8>,
+    /// The chunk to load next.
+    next_chunk: usize,
+    /// Accesses of the loaded chunk, how many were yielded, and control entries yielded.
+    accesses: usize,
+    at: usize,
+    control_at: usize,
+    process: Option<u32>,
+    thread: Option<u32>,
+    /// Accesses in the chunks not loaded yet.
+    later: u64,
+}
+
+impl TraceReader<File> {
+    /// Opens a trace file.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is not a trace.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
+        let name = path.as_ref().display().to_string();
+        match File::open(path) {
+            Ok(file) => TraceReader::new(file, name),
+            Err(error) => Err(SourceError::Io { name, error }),
+        }
+    }
+}
+
+impl<R: Read + Seek> TraceReader<R> {
+    /// Reads a trace from anything that can seek. `name` stands in error messages.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not a trace.
+    pub fn new(mut input: R, name: impl Into<String>) -> Result<Self, SourceError> {
+        let name = name.into();
+        let io = |error| SourceError::Io {
+            name: name.clone(),
+            error,
+        };
+        let size = input.seek(SeekFrom::End(0)).map_err(io)?;
+        input.rewind().map_err(io)?;
+        let mut buffer = Vec::new();
+        let metadata = read_metadata(&mut input, &mut buffer)
+            .map_err(io)?
+            .map_err(|what| SourceError::Corrupt {
+                name: name.clone(),
+                what,
+            })?;
+        let first = input.stream_position().map_err(io)?;
+        let index = read_index(&mut input, first, size, &mut buffer).map_err(io)?;
+        let complete = index.is_some();
+        let (index, damage) = match index {
+            Some(index) => (index, None),
+            None => scan(&mut input, first, size).map_err(io)?,
+        };
+        let chunk = ChunkDecoder::new().map_err(io)?;
+        let mut reader = TraceReader {
+            input,
+            name,
+            metadata,
+            index,
+            complete,
+            damage,
+            chunk,
+            payload: buffer,
+            next_chunk: 0,
+            accesses: 0,
+            at: 0,
+            control_at: 0,
+            process: None,
+            thread: None,
+            later: 0,
+        };
+        reader.seek_chunk(0);
+        Ok(reader)
+    }
+
+    /// What the trace says of itself.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Whether the file has its index, as it does when the writer finished. Otherwise the end
+    /// of the recording is missing.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Accesses in all whole chunks.
+    pub fn accesses(&self) -> u64 {
+        accesses_of(&self.index)
+    }
+
+    /// Number of whole chunks.
+    pub fn chunks(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Number of accesses before a chunk; of all for a chunk past the last.
+    pub fn accesses_before(&self, chunk: usize) -> u64 {
+        accesses_of(&self.index[..chunk.min(self.index.len())])
+    }
+
+    /// Goes on with the first batch of a chunk; with the end for a chunk past the last.
+    pub fn seek_chunk(&mut self, chunk: usize) {
+        self.next_chunk = chunk.min(self.index.len());
+        self.later = accesses_of(&self.index[self.next_chunk..]);
+        self.accesses = 0;
+        self.at = 0;
+        self.control_at = 0;
+        self.chunk.controls.clear();
+    }
+
+    /// Loads the next chunk; `false` when there is none.
+    fn load(&mut self) -> Result<bool, SourceError> {
+        let Some(&entry) = self.index.get(self.next_chunk) else {
+            return match self.damage {
+                None => Ok(false),
+                Some((offset, what)) => Err(self.corrupt(offset, what)),
+            };
+        };
+        match self.read_chunk(entry) {
+            Ok(Ok(())) => {}
+            Ok(Err(what)) => return Err(self.corrupt(entry.offset, what)),
+            Err(error) => {
+                let name = self.name.clone();
+                return Err(SourceError::Io { name, error });
+            }
+        }
+        self.next_chunk += 1;
+        self.later -= u64::from(entry.accesses);
+        self.accesses = entry.accesses as usize;
+        self.at = 0;
+        self.control_at = 0;
+        self.process = None;
+        self.thread = None;
+        Ok(true)
+    }
+
+    fn read_chunk(&mut self, entry: IndexEntry) -> io::Result<Result<(), &'static str>> {
+        self.input.seek(SeekFrom::Start(entry.offset))?;
+        let header = match read_header(&mut self.input)? {
+            Some(header) if header.tag == Tag::Chunk && header.len <= MAX_PAYLOAD => header,
+            _ => return Ok(Err("this is no chunk; the file was damaged")),
+        };
+        if (header.accesses, header.controls) != (entry.accesses, entry.controls) {
+            return Ok(Err("its header disagrees with the index"));
+        }
+        if !read_up_to(&mut self.input, u64::from(header.len), &mut self.payload)? {
+            return Ok(Err("the file ends inside it"));
+        }
+        if crc32fast::hash(&self.payload) != header.checksum {
+            return Ok(Err("its checksum is wrong; the file was damaged"));
+        }
+        Ok(self.chunk.start(&header, &self.payload))
+    }
+
+    fn corrupt(&self, offset: u64, what: &str) -> SourceError {
+        SourceError::Corrupt {
+            name: format!(
+                "{}: chunk {} at byte {offset}",
+                self.name,
+                self.next_chunk.min(self.index.len())
+            ),
+            what: what.to_owned(),
+        }
+    }
+
+    /// Fills the batch from the loaded chunk: events of one process, up to a whole batch.
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+        if let (Some(process), Some(thread)) = (self.process, self.thread) {
+            batch.process = process;
+            batch.push_control(Control::Thread { thread });
+        }
+        loop {
+            let next = self.chunk.controls.get(self.control_at).copied();
+            let until = next.map_or(self.accesses, |(at, _)| at as usize);
+            let count = (until - self.at).min(BATCH - batch.len());
+            if count > 0 {
+                if self.thread.is_none() {
+                    return Err("an access comes before the name of its process and thread");
+                }
+                self.chunk.decode(count, batch)?;
+                self.at += count;
+            }
+            if self.at < until {
+                return Ok(());
+            }
+            let Some((_, entry)) = next else {
+                return Ok(());
+            };
+            match entry {
+                Entry::Process(process) => {
+                    if holds_more_than_a_name(batch) {
+                        return Ok(());
+                    }
+                    batch.clear();
+                    batch.process = process;
+                    self.process = Some(process);
+                    self.thread = None;
+                }
+                Entry::Event(_) if self.process.is_none() => {
+                    return Err("an event comes before the name of its process");
+                }
+                Entry::Event(Control::Thread { thread }) => {
+                    if !holds_more_than_a_name(batch) {
+                        batch.controls.clear();
+                    } else if self.thread.is_none() {
+                        // Every batch that holds an access starts with a thread.
+                        return Ok(());
+                    }
+                    self.thread = Some(thread);
+                    batch.push_control(Control::Thread { thread });
+                }
+                Entry::Event(control) => batch.push_control(control),
+            }
+            self.control_at += 1;
+        }
+    }
+}
+
+impl<R: Read + Seek> Source for TraceReader<R> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        loop {
+            batch.clear();
+            while self.at == self.accesses && self.control_at == self.chunk.controls.len() {
+                if !self.load()? {
+                    return Ok(false);
+                }
+            }
+            if let Err(what) = self.fill(batch) {
+                batch.clear();
+                self.next_chunk -= 1;
+                let error = self.corrupt(self.index[self.next_chunk].offset, what);
+                self.seek_chunk(self.index.len());
+                return Err(error);
+            }
+            if holds_more_than_a_name(batch) {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        Some(self.later + (self.accesses - self.at) as u64)
+    }
+}
+
+/// Whether the batch holds anything but the name of the thread.
+fn holds_more_than_a_name(batch: &Batch) -> bool {
+    !batch.addr.is_empty() || !matches!(batch.controls[..], [] | [(_, Control::Thread { .. })])
+}
+
+fn accesses_of(index: &[IndexEntry]) -> u64 {
+    index.iter().map(|entry| u64::from(entry.accesses)).sum()
+}
+
+fn read_header(input: &mut impl Read) -> io::Result<Option<BlockHeader>> {
+    let mut bytes = [0; BlockHeader::BYTES];
+    match input.read_exact(&mut bytes) {
+        Ok(()) => Ok(BlockHeader::from_bytes(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_metadata(
+    input: &mut impl Read,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Result<Metadata, String>> {
+    read_up_to(input, MAGIC.len() as u64, buffer)?;
+    if buffer.len() < MAGIC.len() || buffer[..8] != MAGIC[..8] {
+        return Ok(Err("not a pagelab trace".to_owned()));
+    }
+    if buffer[8..] != MAGIC[8..] {
+        return Ok(Err(format!(
+            "a pagelab trace of version {}; this program reads version {}",
+            le_u32(&buffer[8..]),
+            le_u32(&MAGIC[8..])
+        )));
+    }
+    let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));
+    let header = match read_header(input)? {
+        Some(header) if header.tag == Tag::Metadata && header.len <= MAX_METADATA => header,
+        _ => return damaged(),
+    };
+    if !read_up_to(input, u64::from(header.len), buffer)?
+        || crc32fast::hash(buffer) != header.checksum
+    {
+        return damaged();
+    }
+    match serde_json::from_slice(buffer) {
+        Ok(map) => Ok(Ok(Metadata(map))),
+        Err(_) => damaged(),
+    }
+}
+
+/// The index of a complete file; `None` when the file has none, or a damaged one.
+fn read_index(
+    input: &mut (impl Read + Seek),
+    first: u64,
+    size: u64,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Vec<IndexEntry>>> {
+    let Some(tail_at) = size
+        .checked_sub(TAIL_BYTES as u64)
+        .filter(|&at| at >= first)
+    else {
+        return Ok(None);
+    };
+    input.seek(SeekFrom::Start(tail_at))?;
+    if !read_up_to(input, TAIL_BYTES as u64, buffer)?
+        || buffer[12..] != TAIL
+        || crc32fast::hash(&buffer[..8]) != le_u32(&buffer[8..])
+    {
+        return Ok(None);
+    }
+    let index_at = le_u64(buffer);
+    if !(first..tail_at).contains(&index_at) {
+        return Ok(None);
+    }
+    input.seek(SeekFrom::Start(index_at))?;
+    let header = match read_header(input)? {
+        Some(header) if header.tag == Tag::Index => header,
+        _ => return Ok(None),
+    };
+    if index_at + BlockHeader::BYTES as u64 + u64::from(header.len) != tail_at
+        || !read_up_to(input, u64::from(header.len), buffer)?
+        || crc32fast::hash(buffer) != header.checksum
+        || !buffer.len().is_multiple_of(INDEX_ENTRY_BYTES)
+    {
+        return Ok(None);
+    }
+    let entries = buffer.chunks_exact(INDEX_ENTRY_BYTES);
+    let index: Vec<_> = entries
+        .map(|bytes| IndexEntry {
+            offset: le_u64(bytes),
+            accesses: le_u32(&bytes[8..]),
+            controls: le_u32(&bytes[12..]),
+        })
+        .collect();
+    let sorted = index.is_sorted_by(|a, b| a.offset < b.offset);
+    let inside = |entry: &IndexEntry| (first..index_at).contains(&entry.offset);
+    Ok((sorted && index.iter().all(inside)).then_some(index))
+}
+
+/// The chunks of a file without an index, from its block headers, and what ends it early.
+#[expect(clippy::type_complexity, reason = "the pair is taken apart at once")]
+fn scan(
+    input: &mut (impl Read + Seek),
+    first: u64,
+    size: u64,
+) -> io::Result<(Vec<IndexEntry>, Option<(u64, &'static str)>)> {
+    let mut index = Vec::new();
+    let mut offset = first;
+    while offset < size {
+        input.seek(SeekFrom::Start(offset))?;
+        let body = offset + BlockHeader::BYTES as u64;
+        if body > size {
+            return Ok((index, Some((offset, "the file ends inside it"))));
+        }
+        let Some(header) = read_header(input)? else {
+            let what = "this is no chunk; the file was damaged";
+            return Ok((index, Some((offset, what))));
+        };
+        if header.tag == Tag::Index {
+            break;
+        }
+        if body + u64::from(header.len) > size {
+            return Ok((index, Some((offset, "the file ends inside it"))));
+        }
+        index.push(IndexEntry {
+            offset,
+            accesses: header.accesses,
+            controls: header.controls,
+        });
+        offset = body + u64::from(header.len);
+    }
+    Ok((index, None))
+}
