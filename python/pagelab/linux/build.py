@@ -1,0 +1,152 @@
+"""Compile the patched kernel: configuration fragments, progress, ccache."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pagelab.errors import PagelabError, unknown
+from pagelab.linux.layout import Layout
+from pagelab.linux.process import capture
+
+# make's one line a file: "  CC      mm/rmap.o"
+_STEP = re.compile(r"^\s+(?:\[M\]\s+)?[A-Z]{2,8}\s+(?:\[M\]\s+)?(\S+)")
+
+
+def debug_options(layout: Layout) -> list[str]:
+    """What `--debug` accepts: one configuration fragment each, linux/config/debug-NAME.config."""
+    found = (layout.linux / "config").glob("debug-*.config")
+    return sorted(path.stem.removeprefix("debug-") for path in found)
+
+
+def configure(layout: Layout, debug: tuple[str, ...]) -> None:
+    """Write .config into the build directory: tinyconfig plus the fragments.
+
+    Raises:
+        PagelabError: an option did not take effect; names the fragment and the option.
+
+    """
+    out = layout.out(debug)
+    out.mkdir(parents=True, exist_ok=True)
+    fragments = [layout.linux / "config" / "base.config"]
+    for name in debug:
+        if name not in debug_options(layout):
+            raise unknown("debug option", name, debug_options(layout))
+        fragments.append(layout.linux / "config" / f"debug-{name}.config")
+    stamp = out / ".pagelab-config"
+    inputs = "".join(path.read_text() for path in fragments)
+    if stamp.exists() and stamp.read_text() == inputs and (out / ".config").exists():
+        _make(layout, out, ["olddefconfig"])
+    else:
+        _make(layout, out, ["tinyconfig"])
+        merge = layout.tree / "scripts" / "kconfig" / "merge_config.sh"
+        capture([merge, "-m", "-O", out, out / ".config", *fragments], cwd=out)
+        _make(layout, out, ["olddefconfig"])
+        stamp.write_text(inputs)
+    missing = list(_not_taken((out / ".config").read_text(), fragments))
+    if missing:
+        stamp.unlink(missing_ok=True)
+        raise PagelabError("\n".join(["the kernel's Kconfig refused:", *missing]))
+
+
+def compile_kernel(
+    layout: Layout, debug: tuple[str, ...], jobs: int, progress: Callable[[int, int, str], None]
+) -> Path:
+    """Build the image and the modules; return the image.
+
+    `progress` is told (files built so far, files the last full build took or 0, current file).
+    """
+    out = layout.out(debug)
+    log_path = out / "pagelab-build.log"
+    total_path = out / ".pagelab-total"
+    total = int(total_path.read_text()) if total_path.exists() else 0
+    tail: deque[str] = deque(maxlen=40)
+    done = 0
+    with (
+        log_path.open("w") as log,
+        subprocess.Popen(
+            _make_argv(layout, out, [f"-j{jobs}", "bzImage", "modules"]),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=_environment(layout),
+        ) as make,
+    ):
+        assert make.stdout is not None
+        try:
+            for line in make.stdout:
+                log.write(line)
+                tail.append(line.rstrip())
+                if step := _STEP.match(line):
+                    done += 1
+                    progress(done, total, step.group(1))
+        except BaseException:
+            make.terminate()
+            raise
+    if make.returncode != 0:
+        errors = [line for line in tail if "error" in line.lower() or "***" in line] or list(tail)
+        raise PagelabError(
+            "\n".join(["the kernel does not build:", *errors[-12:], f"whole log: {log_path}"])
+        )
+    if done > total:
+        total_path.write_text(str(done))
+    return layout.image(debug)
+
+
+def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
+    """Build an out-of-tree module against that kernel; return the directory with the .ko."""
+    out = layout.out(debug)
+    copy = out / "pagelab-modules" / source.name
+    copy.mkdir(parents=True, exist_ok=True)
+    for file in source.iterdir():
+        target = copy / file.name
+        if not target.exists() or target.stat().st_mtime < file.stat().st_mtime:
+            shutil.copy2(file, target)
+    capture(_make_argv(layout, out, [f"M={copy}", "modules"]), env=_environment(layout))
+    return copy
+
+
+def debian_packages(layout: Layout, debug: tuple[str, ...], jobs: int) -> list[Path]:
+    """Build installable packages of the image, the headers and the modules."""
+    capture(
+        _make_argv(layout, layout.out(debug), [f"-j{jobs}", "bindeb-pkg"]),
+        env=_environment(layout),
+    )
+    return sorted(layout.work.glob("linux-*.deb"))
+
+
+def _make(layout: Layout, out: Path, targets: list[str]) -> None:
+    capture(_make_argv(layout, out, targets), env=_environment(layout))
+
+
+def _make_argv(layout: Layout, out: Path, targets: list[str]) -> list[str]:
+    argv = ["make", "-C", str(layout.tree), f"O={out}"]
+    if shutil.which("ccache"):
+        argv.append("CC=ccache gcc")
+    return [*argv, *targets]
+
+
+def _environment(layout: Layout) -> dict[str, str]:
+    # A fixed date and host keep the compiler's cache useful from one build to the next.
+    return os.environ | {
+        "CCACHE_DIR": str(layout.work / "ccache"),
+        "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
+        "KBUILD_BUILD_USER": "pagelab",
+        "KBUILD_BUILD_HOST": "pagelab",
+    }
+
+
+def _not_taken(config: str, fragments: list[Path]) -> Iterator[str]:
+    have = set(config.splitlines())
+    names = {line.partition("=")[0] for line in have if not line.startswith("#")}
+    for fragment in fragments:
+        for line in fragment.read_text().splitlines():
+            wanted, _, value = line.partition("=")
+            if not wanted.startswith("CONFIG_"):
+                continue
+            if (value == "n" and wanted in names) or (value != "n" and line not in have):
+                yield f"  {fragment.name}: {line}"

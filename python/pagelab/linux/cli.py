@@ -1,0 +1,198 @@
+"""`pagelab linux`: build the patched kernel, boot it, run commands, tests and benchmarks in it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pagelab.errors import PagelabError
+from pagelab.linux import build as kbuild
+from pagelab.linux import guest, layout, source, suite
+
+app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
+_console = Console(stderr=True)
+_CPUS = os.cpu_count() or 1
+
+Debug = Annotated[
+    list[str] | None,
+    typer.Option(help="A kernel with this debugging on (vm, kasan, kmemleak); may be repeated."),
+]
+Append = Annotated[str, typer.Option(help="Kernel parameters, e.g. foliomap=on.")]
+Memory = Annotated[int, typer.Option(help="Guest memory, MB.")]
+Cpus = Annotated[int, typer.Option(help="Guest CPUs.")]
+Nodes = Annotated[int, typer.Option(help="NUMA nodes the CPUs and memory are divided among.")]
+Accel = Annotated[str, typer.Option(help="auto, kvm or tcg.")]
+Icount = Annotated[bool, typer.Option(help="The guest's clock counts instructions (1 ns each).")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Compilers at once.")]
+
+
+@app.command()
+def build(
+    from_source: Annotated[
+        Path | None, typer.Option("--source", help="Kernel source instead of Debian's package.")
+    ] = None,
+    debug: Debug = None,
+    jobs: Jobs = _CPUS,
+) -> None:
+    """Apply the patch series and compile the kernel."""
+    where = layout.find()
+    source.prepare(where, from_source, lambda text: _console.print(text, highlight=False))
+    options = tuple(debug or ())
+    kbuild.configure(where, options)
+    with _progress() as bar:
+        task = bar.add_task("compiling", total=None)
+
+        def told(done: int, total: int, file: str) -> None:
+            bar.update(task, completed=done, total=max(total, done) or None, description=file)
+
+        image = kbuild.compile_kernel(where, options, jobs, told)
+    print(image)
+
+
+@app.command()
+def tree(
+    from_source: Annotated[
+        Path | None, typer.Option("--source", help="Kernel source instead of Debian's package.")
+    ] = None,
+) -> None:
+    """Prepare the patched source as a git repository to edit; print where it is."""
+    where = layout.find()
+    print(source.prepare(where, from_source, lambda text: _console.print(text, highlight=False)))
+
+
+@app.command()
+def refresh() -> None:
+    """Write the commits of the source tree back to linux/patches."""
+    for patch in source.refresh(layout.find()):
+        print(patch.name)
+
+
+@app.command()
+def deb(debug: Debug = None, jobs: Jobs = _CPUS) -> None:
+    """Make Debian packages of the kernel that `build` built."""
+    for package in kbuild.debian_packages(layout.find(), tuple(debug or ()), jobs):
+        print(package)
+
+
+@app.command()
+def boot(
+    debug: Debug = None,
+    append: Append = "",
+    memory: Memory = 2048,
+    cpus: Cpus = 2,
+    nodes: Nodes = 1,
+    accel: Accel = "auto",
+) -> None:
+    """Open a shell in the guest. The host's files are there, read-only."""
+    machine = _machine(debug, append, memory, cpus, nodes, accel)
+    raise typer.Exit(guest.boot(machine) or 0)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def run(
+    command: Annotated[list[str], typer.Argument(help="What to run; put -- before it.")],
+    debug: Debug = None,
+    append: Append = "",
+    memory: Memory = 2048,
+    cpus: Cpus = 2,
+    nodes: Nodes = 1,
+    accel: Accel = "auto",
+    icount: Icount = False,
+    timeout: Annotated[float, typer.Option(help="Stop the guest after so many seconds.")] = 600.0,
+    out: Annotated[
+        Path | None, typer.Option(help="Put what the command leaves in $PAGELAB_OUT here.")
+    ] = None,
+) -> None:
+    """Run a command in a fresh guest; its output and exit status are passed through."""
+    machine = _machine(debug, append, memory, cpus, nodes, accel, icount, timeout)
+    result = guest.run(machine, command, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer)
+    if out is not None:
+        for name, content in result.files.items():
+            target = out / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+    if result.ending is not guest.Ending.EXIT:
+        raise PagelabError(result.describe())
+    raise typer.Exit(result.status or 0)
+
+
+@app.command("test")
+def run_tests(
+    names: Annotated[list[str] | None, typer.Argument(help="Folders or folder/entry.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all output.")] = False,
+) -> None:
+    """Run the tests under linux/tests, each in its own guest."""
+    _run_suites(layout.find().linux / "tests", names or [], verbose=verbose)
+
+
+@app.command("bench")
+def run_benchmarks(
+    names: Annotated[list[str] | None, typer.Argument(help="Folders or folder/entry.")] = None,
+) -> None:
+    """Run the benchmarks under linux/bench and print what they print."""
+    _run_suites(layout.find().linux / "bench", names or [], verbose=True)
+
+
+def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
+    where = layout.find()
+    failed = 0
+    for job in suite.load(root, names):
+        verdict, result = suite.run(where, job, show=verbose)
+        print(f"{verdict:4}  {job.name}", flush=True)
+        if verdict is suite.Verdict.FAIL:
+            failed += 1
+            if not verbose:
+                sys.stdout.write(result.stdout.decode(errors="replace"))
+                sys.stdout.write(result.stderr.decode(errors="replace"))
+            print(result.describe())
+            if result.ending is guest.Ending.EXIT:
+                print("Its console:", *result.console[-guest.CONSOLE_LINES :], sep="\n")
+    if failed:
+        raise PagelabError(f"{failed} failed")
+
+
+def _machine(
+    debug: list[str] | None,
+    append: str,
+    memory: int,
+    cpus: int,
+    nodes: int,
+    accel: str,
+    icount: bool = False,
+    timeout: float = 600.0,
+) -> guest.Machine:
+    where = layout.find()
+    image = where.image(tuple(debug or ()))
+    if not image.exists():
+        flags = "".join(f" --debug {name}" for name in debug or ())
+        raise PagelabError(f"no kernel at {image}: run `pagelab linux build{flags}` first")
+    return guest.Machine(
+        image=image,
+        init=where.linux / "guest" / "init",
+        memory=memory,
+        cpus=cpus,
+        nodes=nodes,
+        append=append,
+        icount=icount,
+        accel=accel,
+        timeout=timeout,
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    with Progress(
+        TextColumn("{task.description:40.40}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=_console,
+        transient=True,
+    ) as bar:
+        yield bar

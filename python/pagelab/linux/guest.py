@@ -1,0 +1,314 @@
+"""Boot a kernel under QEMU on the host's root file system and run one command in it."""
+
+import os
+import re
+import select
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
+
+from pagelab.errors import PagelabError, UsageError
+
+QEMU = "qemu-system-x86_64"
+CONSOLE_LINES = 40
+# Where linux/guest/init mounts the share that carries the command in and its files out.
+GUEST_JOB = "/run/pagelab"
+GUEST_OUT = f"{GUEST_JOB}/out"
+
+
+class Ending(StrEnum):
+    """How a guest came to its end."""
+
+    EXIT = "exit"  # the command ended; see its status
+    OOM = "out of memory"  # the command ended after the kernel killed something for memory
+    PANIC = "panic"  # the kernel gave up
+    HANG = "hang"  # the time limit passed
+    LOST = "lost"  # QEMU ended without a word from the guest
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The virtual machine to start. `memory` is in MB; `timeout` in seconds of the host."""
+
+    image: Path
+    init: Path
+    memory: int = 2048
+    cpus: int = 2
+    nodes: int = 1
+    append: str = ""
+    icount: bool = False
+    accel: str = "auto"
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Refuse what QEMU would refuse later and less clearly."""
+        if self.cpus < 1 or self.nodes < 1 or self.memory < 64:
+            raise UsageError("a guest needs at least 1 CPU, 1 node and 64 MB")
+        if self.nodes > self.cpus:
+            raise UsageError(f"{self.nodes} nodes need at least as many CPUs, not {self.cpus}")
+        if self.icount and self.cpus != 1:
+            raise UsageError("--icount counts the instructions of one CPU: use --cpus 1")
+        if self.accel not in ("auto", "kvm", "tcg"):
+            raise UsageError(f"unknown accelerator '{self.accel}'. Valid: auto, kvm, tcg")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a guest left: how it ended, the command's exit status, what the kernel's console said."""
+
+    ending: Ending
+    status: int | None
+    console: list[str]
+    stdout: bytes = b""
+    stderr: bytes = b""
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """One paragraph for a person: what happened, then the console's last lines."""
+        if self.ending is Ending.EXIT:
+            return f"the command ended with status {self.status}"
+        headline = {
+            Ending.OOM: f"the guest ran out of memory (command status {self.status}); "
+            "give it more with --memory",
+            Ending.PANIC: "the guest's kernel panicked",
+            Ending.HANG: "the guest did not finish in time and was stopped; "
+            "allow more with --timeout",
+            Ending.LOST: "QEMU ended before the guest reported a status",
+        }[self.ending]
+        return "\n".join(
+            [f"{headline}. Last lines of its console:", *self.console[-CONSOLE_LINES:]]
+        )
+
+
+def kvm_works() -> bool:
+    """Whether KVM can run an unmodified kernel here.
+
+    The device alone is not enough: some hosts offer it with a module that runs paravirtual
+    guests only, so the module for the processor's own extension must be there.
+    """
+    return os.access("/dev/kvm", os.R_OK | os.W_OK) and any(
+        Path("/sys/module", name).is_dir() for name in ("kvm_intel", "kvm_amd")
+    )
+
+
+def accelerator(machine: Machine) -> str:
+    """`kvm` or `tcg`. Instruction counting needs TCG."""
+    if machine.icount:
+        return "tcg"
+    if machine.accel != "auto":
+        return machine.accel
+    return "kvm" if kvm_works() else "tcg"
+
+
+def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
+    """The command line. `ports` are the descriptors for the console, stdout and stderr."""
+    accel = accelerator(machine)
+    append = [
+        "console=ttyS0 root=/dev/root rootfstype=9p ro",
+        "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose",
+        f"init={machine.init}",
+        "panic=-1 quiet loglevel=5",
+        machine.append,
+    ]
+    argv = [
+        # The guest must not outlive us, not even if we are killed.
+        *("setpriv", "--pdeathsig", "KILL", QEMU),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-machine", "q35", "-cpu", "host" if accel == "kvm" else "max"),
+        *("-smp", str(machine.cpus), "-m", f"{machine.memory}M"),
+        *("-kernel", str(machine.image), "-append", " ".join(append).strip()),
+        *_share("root", Path("/"), readonly=True, tag="/dev/root"),
+        *_share("job", job, readonly=False, tag="job"),
+        *("-device", "virtio-rng-pci"),
+        *_nodes(machine),
+    ]
+    if accel == "kvm":
+        argv += ["-accel", "kvm"]
+    elif machine.icount:
+        argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
+    else:
+        argv += ["-accel", "tcg,thread=multi"]
+    if not ports:
+        return [*argv, "-serial", "mon:stdio"]
+    console, *streams = ports
+    argv += ["-chardev", f"file,id=console,path=/dev/fd/{console}", "-serial", "chardev:console"]
+    argv += ["-device", "virtio-serial-pci"]
+    for number, stream in enumerate(streams, start=1):
+        argv += ["-chardev", f"file,id=port{number},path=/dev/fd/{stream}"]
+        argv += ["-device", f"virtserialport,chardev=port{number},nr={number}"]
+    return argv
+
+
+def run(
+    machine: Machine,
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdout: BinaryIO | None = None,
+    stderr: BinaryIO | None = None,
+) -> Result:
+    """Run one command in a fresh guest and wait for the guest to end.
+
+    What it prints is kept in the result and copied to `stdout` and `stderr` as it comes. Files
+    it leaves in the directory $PAGELAB_OUT come back in the result.
+    """
+    _need(QEMU, "setpriv")
+    with tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory:
+        job = Path(directory)
+        _write_job(job, command, cwd, env or {})
+        pipes = [os.pipe() for _ in range(3)]
+        try:
+            argv = qemu_argv(machine, job, [write for _, write in pipes])
+            timed_out, texts, trouble = _drive(machine, argv, pipes, (stdout, stderr))
+        finally:
+            for read, _ in pipes:
+                os.close(read)
+        console = texts[0].decode(errors="replace").replace("\r", "").splitlines()
+        status = _read_status(job / "status")
+        if status is None and not timed_out and trouble:
+            console += trouble.decode(errors="replace").splitlines()
+        files = {
+            str(path.relative_to(job / "out")): path.read_bytes()
+            for path in sorted((job / "out").rglob("*"))
+            if path.is_file()
+        }
+        return Result(
+            ending=_classify(console, status, timed_out),
+            status=status,
+            console=[line for line in console if line.strip()],
+            stdout=texts[1],
+            stderr=texts[2],
+            files=files,
+        )
+
+
+def boot(machine: Machine) -> int | None:
+    """Give the user a shell in a guest; return the shell's exit status if there is one."""
+    _need(QEMU, "setpriv")
+    with tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory:
+        job = Path(directory)
+        _write_job(job, ["/bin/sh", "-i"], None, {"TERM": os.environ.get("TERM", "vt100")})
+        (job / "interactive").touch()
+        print("Leave with `exit`; Ctrl-A X stops the machine.", file=sys.stderr)
+        subprocess.run(qemu_argv(machine, job, []), check=False)
+        return _read_status(job / "status")
+
+
+def _write_job(job: Path, command: Sequence[str], cwd: Path | None, env: Mapping[str, str]) -> None:
+    out = job / "out"
+    out.mkdir()
+    where = cwd or Path.cwd()
+    script = ["set -e", f"cd {shlex.quote(str(where))}"]
+    if any(where.is_relative_to(hidden) for hidden in ("/tmp", "/var/tmp", "/run", "/dev")):
+        # These are fresh and empty inside.
+        script = ["set -e", "cd /tmp"]
+    exports = {"PAGELAB_OUT": GUEST_OUT, "HOME": "/tmp", **env}
+    script += [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
+    script.append(f"exec {shlex.join(command)}")
+    (job / "command").write_text("\n".join(script) + "\n")
+
+
+def _drive(
+    machine: Machine,
+    argv: list[str],
+    pipes: list[tuple[int, int]],
+    sinks: tuple[BinaryIO | None, BinaryIO | None],
+) -> tuple[bool, list[bytes], bytes]:
+    """Copy the guest's streams until QEMU ends; whether time ran out, the texts, QEMU's errors."""
+    texts = [bytearray() for _ in pipes]
+    reads = [read for read, _ in pipes]
+    targets: dict[int, BinaryIO | None] = dict(zip(reads[1:], sinks, strict=True))
+    deadline = time.monotonic() + machine.timeout
+    try:
+        started = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=[write for _, write in pipes],
+            start_new_session=True,
+        )
+    finally:
+        # Only QEMU may hold these, so that its end is the end of the streams.
+        for _, write in pipes:
+            os.close(write)
+    with started as qemu:
+        try:
+            open_reads = set(reads)
+            while open_reads and time.monotonic() < deadline:
+                ready, _, _ = select.select(
+                    list(open_reads), [], [], min(1.0, max(0.0, deadline - time.monotonic()))
+                )
+                for read in ready:
+                    chunk = os.read(read, 65536)
+                    if not chunk:
+                        open_reads.discard(read)
+                        continue
+                    texts[reads.index(read)] += chunk
+                    sink = targets.get(read)
+                    if sink is not None:
+                        sink.write(chunk)
+                        sink.flush()
+            timed_out = bool(open_reads)
+        finally:
+            qemu.kill()
+        assert qemu.stderr is not None
+        trouble = qemu.stderr.read()
+    return timed_out, [bytes(text) for text in texts], trouble
+
+
+def _classify(console: list[str], status: int | None, timed_out: bool) -> Ending:
+    text = "\n".join(console)
+    if "Kernel panic - not syncing" in text:
+        # The kernel's last resort when nothing is left to kill is a panic, too.
+        return Ending.OOM if "deadlocked on memory" in text else Ending.PANIC
+    if timed_out:
+        return Ending.HANG
+    if status is None:
+        return Ending.LOST
+    if status != 0 and re.search(r"Out of memory: Killed process|invoked oom-killer", text):
+        return Ending.OOM
+    return Ending.EXIT
+
+
+def _read_status(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _share(name: str, path: Path, *, readonly: bool, tag: str) -> list[str]:
+    fsdev = f"local,id={name},path={path},security_model=none,multidevs=remap"
+    if readonly:
+        fsdev += ",readonly=on"
+    return ["-fsdev", fsdev, "-device", f"virtio-9p-pci,fsdev={name},mount_tag={tag}"]
+
+
+def _nodes(machine: Machine) -> list[str]:
+    if machine.nodes == 1:
+        return []
+    argv: list[str] = []
+    share = machine.memory // machine.nodes
+    for node in range(machine.nodes):
+        size = share if node else machine.memory - share * (machine.nodes - 1)
+        first = node * machine.cpus // machine.nodes
+        last = (node + 1) * machine.cpus // machine.nodes - 1
+        argv += ["-object", f"memory-backend-ram,id=mem{node},size={size}M"]
+        argv += ["-numa", f"node,nodeid={node},cpus={first}-{last},memdev=mem{node}"]
+    return argv
+
+
+def _need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            raise PagelabError(f"{program} is not installed (Debian: qemu-system-x86, util-linux)")

@@ -1,0 +1,174 @@
+"""What runs inside guests: linux/tests/*/suite.toml and linux/bench/*/suite.toml.
+
+A suite is a folder with a suite.toml that lists its programs. A program in C is compiled on the
+host; the guest sees the host's files, so it runs it from there. Exit status 0 is a pass and 4 a
+skip, as in the kernel's own selftests; anything else, and any ending of the guest other than
+the command's exit, is a failure.
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pagelab.errors import PagelabError, unknown
+from pagelab.linux import build, guest
+from pagelab.linux.layout import Layout
+from pagelab.linux.process import capture
+
+KSFT_SKIP = 4
+_CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
+
+
+class Entry(BaseModel):
+    """One program of a suite and the guest it wants. `append` lists the boots to run it in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    program: str
+    args: list[str] = []
+    append: list[str] = Field(default=[""], min_length=1)
+    modules: list[str] = []
+    debug: list[str] = []
+    cpus: int = 2
+    nodes: int = 1
+    memory: int = 1024
+    timeout: float = 300.0
+    icount: bool = False
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    entry: list[Entry]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One entry in one boot."""
+
+    folder: Path
+    entry: Entry
+    append: str
+
+    @property
+    def name(self) -> str:
+        """Unique among all jobs: folder, entry, and the boot's own parameters."""
+        base = f"{self.folder.name}/{self.entry.name}"
+        return f"{base} [{self.append}]" if self.append else base
+
+
+class Verdict(StrEnum):
+    """What became of a job."""
+
+    PASS = "pass"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+def load(root: Path, only: list[str]) -> Iterator[Job]:
+    """The jobs under linux/tests or linux/bench; `only` picks folders or folder/entry names.
+
+    Raises:
+        UsageError: `only` names something that does not exist.
+        PagelabError: a suite.toml is malformed; names the file, the key and the fault.
+
+    """
+    jobs = [job for path in sorted(root.glob("*/suite.toml")) for job in _read(path)]
+    names = {f"{job.folder.name}/{job.entry.name}" for job in jobs}
+    folders = {job.folder.name for job in jobs}
+    for name in only:
+        if name not in names | folders:
+            raise unknown("suite or entry", name, sorted(names | folders))
+    for job in jobs:
+        full = f"{job.folder.name}/{job.entry.name}"
+        if not only or full in only or job.folder.name in only:
+            yield job
+
+
+def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest.Result]:
+    """Compile what the job needs, run it in a guest of its own, and judge how it ended."""
+    entry = job.entry
+    debug = tuple(entry.debug)
+    image = layout.image(debug)
+    if not image.exists():
+        flags = "".join(f" --debug {name}" for name in debug)
+        raise PagelabError(f"{job.name} needs a kernel: run `pagelab linux build{flags}` first")
+    env = {
+        f"MODULE_{name.upper()}": str(
+            build.build_module(layout, debug, job.folder / name) / f"{name}.ko"
+        )
+        for name in entry.modules
+    }
+    env["KERNEL_BUILD"] = str(layout.out(debug))
+    machine = guest.Machine(
+        image=image,
+        init=layout.linux / "guest" / "init",
+        memory=entry.memory,
+        cpus=entry.cpus,
+        nodes=entry.nodes,
+        append=job.append,
+        icount=entry.icount,
+        timeout=entry.timeout,
+    )
+    result = guest.run(
+        machine,
+        [*_command(layout, job), *entry.args],
+        cwd=job.folder,
+        env=env,
+        stdout=sys.stdout.buffer if show else None,
+        stderr=sys.stderr.buffer if show else None,
+    )
+    return judge(result), result
+
+
+def judge(result: guest.Result) -> Verdict:
+    """A guest that warned about itself fails the test even when the program was content."""
+    alarms = ("WARNING: ", "BUG: ", "INFO: task ", "possible recursive locking")
+    if result.ending is not guest.Ending.EXIT:
+        return Verdict.FAIL
+    if any(alarm in line for line in result.console for alarm in alarms):
+        return Verdict.FAIL
+    return {0: Verdict.PASS, KSFT_SKIP: Verdict.SKIP}.get(result.status or 0, Verdict.FAIL)
+
+
+def _read(path: Path) -> Iterator[Job]:
+    try:
+        content = _File.model_validate(tomllib.loads(path.read_text()))
+    except tomllib.TOMLDecodeError as error:
+        raise PagelabError(f"{path}: {error}") from error
+    except ValidationError as error:
+        faults = (
+            f"{path}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.errors()
+        )
+        raise PagelabError("\n".join(faults)) from error
+    for entry in content.entry:
+        for append in entry.append:
+            yield Job(path.parent, entry, append)
+
+
+def _command(layout: Layout, job: Job) -> list[str]:
+    source = job.folder / job.entry.program
+    if not source.is_file():
+        raise PagelabError(f"{job.folder / 'suite.toml'} names {source.name}, which is not there")
+    match source.suffix:
+        case ".c":
+            binary = layout.work / "programs" / job.folder.name / source.stem
+            binary.parent.mkdir(parents=True, exist_ok=True)
+            headers = list(job.folder.glob("*.h"))
+            newest = max(file.stat().st_mtime for file in [source, *headers])
+            if not binary.exists() or binary.stat().st_mtime < newest:
+                capture(["gcc", *_CFLAGS, "-o", binary, source])
+            return [str(binary)]
+        case ".py":
+            return ["python3", str(source)]
+        case ".sh":
+            return ["sh", str(source)]
+        case _:
+            raise PagelabError(f"{source}: expected a .c, .py or .sh program")

@@ -1,0 +1,85 @@
+"""Keeping the patched tree: applying the series, naming what fails, never losing edits."""
+
+from pathlib import Path
+
+import pytest
+
+from pagelab.errors import PagelabError
+from pagelab.linux import source
+from pagelab.linux.layout import Layout
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A checkout whose kernel is two small files."""
+    kernel = tmp_path / "kernel"
+    kernel.mkdir()
+    (kernel / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n")
+    (kernel / "Kbuild").write_text("".join(f"line {number}\n" for number in range(20)))
+    where = Layout(tmp_path)
+    where.patches.mkdir(parents=True)
+    return where
+
+
+def _prepare(layout: Layout) -> Path:
+    return source.prepare(layout, layout.root / "kernel", lambda _: None)
+
+
+def _commit_edit(tree: Path, old: str, new: str) -> None:
+    path = tree / "Kbuild"
+    path.write_text(path.read_text().replace(old, new))
+    source.git(tree, "commit", "-qam", f"Kbuild: say {new.strip()}")
+
+
+def test_an_edit_survives_refresh_and_a_fresh_tree(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    _commit_edit(tree, "line 9\n", "line nine\n")
+    names = [patch.name for patch in source.refresh(layout)]
+    assert names == ["0001-Kbuild-say-line-three.patch", "0002-Kbuild-say-line-nine.patch"]
+    edited = (tree / "Kbuild").read_text()
+
+    (tree / ".git" / "refs" / "tags" / "base").unlink()  # as if it had never been unpacked
+    assert (_prepare(layout) / "Kbuild").read_text() == edited
+
+
+def test_refreshing_twice_writes_the_same_bytes(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    first = source.refresh(layout)[0].read_bytes()
+    assert source.refresh(layout)[0].read_bytes() == first
+
+
+def test_a_patch_that_does_not_apply_is_named_with_its_hunk(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 12\n", "line twelve\n")
+    patch = source.refresh(layout)[0]
+    patch.write_text(patch.read_text().replace("-line 12", "-line 112"))
+    with pytest.raises(PagelabError) as caught:
+        _prepare(layout)
+    text = str(caught.value)
+    assert patch.name in text
+    assert "Kbuild:10" in text  # the hunk starts three lines above the change
+    assert "6.12.1" in text
+
+
+def test_local_commits_are_not_thrown_away(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    (layout.patches / "0001-other.patch").write_text("other")
+    (layout.patches / "series").write_text("0001-other.patch\n")
+    with pytest.raises(PagelabError, match="linux-refresh"):
+        _prepare(layout)
+    assert "line three" in (tree / "Kbuild").read_text()
+
+
+def test_a_series_that_names_a_missing_patch(layout: Layout) -> None:
+    (layout.patches / "series").write_text("0001-gone.patch\n")
+    with pytest.raises(PagelabError, match=r"0001-gone\.patch"):
+        _prepare(layout)
+
+
+def test_another_version_is_refused(layout: Layout) -> None:
+    (layout.root / "kernel" / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n")
+    with pytest.raises(PagelabError, match=r"6\.1\.0"):
+        _prepare(layout)

@@ -1,0 +1,57 @@
+"""What linux/tests and linux/bench may say, and how a run is judged."""
+
+from pathlib import Path
+
+import pytest
+
+from pagelab.errors import PagelabError, UsageError
+from pagelab.linux import layout, suite
+from pagelab.linux.guest import Ending, Result
+from pagelab.linux.suite import Verdict
+
+
+def _write(tmp_path: Path, text: str) -> Path:
+    folder = tmp_path / "feature"
+    folder.mkdir()
+    (folder / "suite.toml").write_text(text)
+    return tmp_path
+
+
+def test_one_job_a_boot(tmp_path: Path) -> None:
+    root = _write(tmp_path, '[[entry]]\nname = "a"\nprogram = "a.c"\nappend = ["", "x=on"]\n')
+    assert [job.name for job in suite.load(root, [])] == ["feature/a", "feature/a [x=on]"]
+
+
+def test_a_typing_error_names_file_and_key(tmp_path: Path) -> None:
+    root = _write(tmp_path, '[[entry]]\nname = "a"\nprogram = "a.c"\nmemmory = 3\n')
+    with pytest.raises(PagelabError, match=r"suite\.toml.*memmory"):
+        list(suite.load(root, []))
+
+
+def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
+    root = _write(tmp_path, '[[entry]]\nname = "alpha"\nprogram = "a.c"\n')
+    with pytest.raises(UsageError, match="feature/alpha"):
+        list(suite.load(root, ["feature/alhpa"]))
+
+
+def test_the_suites_of_the_project_are_well_formed() -> None:
+    linux = layout.find().linux
+    for root in (linux / "tests", linux / "bench"):
+        for job in suite.load(root, []):
+            assert (job.folder / job.entry.program).is_file(), job.name
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "console", "verdict"),
+    [
+        (Ending.EXIT, 0, [], Verdict.PASS),
+        (Ending.EXIT, 4, [], Verdict.SKIP),
+        (Ending.EXIT, 1, [], Verdict.FAIL),
+        (Ending.EXIT, 0, ["[ 1.0] WARNING: CPU: 0 PID: 1 at mm/rmap.c:3"], Verdict.FAIL),
+        (Ending.EXIT, 0, ["[ 1.0] WARNING: possible circular locking"], Verdict.FAIL),
+        (Ending.HANG, None, [], Verdict.FAIL),
+        (Ending.OOM, 0, [], Verdict.FAIL),
+    ],
+)
+def test_verdicts(ending: Ending, status: int | None, console: list[str], verdict: Verdict) -> None:
+    assert suite.judge(Result(ending, status, console)) is verdict
