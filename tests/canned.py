@@ -34,7 +34,9 @@ def _histogram(mean: float, count: int) -> list[list[int]]:
     return [[bound, n] for bound, n in zip(bounds, counts, strict=True) if n]
 
 
-def run(design: str = "radix", *, complete: bool = True, accesses: int = 200_000_000) -> dict[str, Any]:
+def run(
+    design: str = "radix", *, complete: bool = True, accesses: int = 200_000_000
+) -> dict[str, Any]:
     """The JSON of one run."""
     mean, reads_per_walk, dram = _DESIGNS[design]
     instructions = accesses * 3
@@ -60,29 +62,31 @@ def run(design: str = "radix", *, complete: bool = True, accesses: int = 200_000
     return {
         "schema": "pagelab.run/1",
         "complete": complete,
+        "stopped": None if complete else "stopped on request",
         "design": design,
         "machine": {"name": "dpt-paper", "cores": 1, "memory_bytes": 8 * GIB},
         "source": {"kind": "trace", "name": "sqlite3"},
-        "options": {"thp": False},
-        "seed": 1,
         "instructions": instructions,
         "accesses": accesses,
         "loads": accesses * 7 // 10,
         "stores": accesses - accesses * 7 // 10,
+        "skipped_instructions": 0,
         "cycles": {
+            "elapsed": total,
             "total": total,
             "compute": compute,
             "data": data,
             "translation": translation,
             "faults": faults,
             "migrations": migrations,
+            "frequency_hz": 2.0e9,
         },
-        "frequency_hz": 2_000_000_000,
         "tlb": {
-            "l1": {"lookups": accesses, "misses": accesses // 30},
-            "l2": {"lookups": accesses // 30, "misses": walks},
-            "mpki_l1": accesses / 30 / instructions * 1000,
-            "mpki_l2": walks / instructions * 1000,
+            "lookups": accesses,
+            "l1_misses": accesses // 30,
+            "l2_misses": walks,
+            "l1_mpki": accesses / 30 / instructions * 1000,
+            "l2_mpki": walks / instructions * 1000,
         },
         "walks": {
             "count": walks,
@@ -104,24 +108,37 @@ def run(design: str = "radix", *, complete: bool = True, accesses: int = 200_000
                 - round(reads * (0.58 - dram))
                 - round(reads * 0.30),
             },
-            "cache": {"lookups": walks, "hits": walks * 9 // 10},
+            "walker_wait": walks // 9,
+            "cache_lookups": walks,
+            "cache_hits": walks * 9 // 10,
         },
         "caches": {
-            level: {
-                "data": {"lookups": accesses // scale, "misses": accesses // scale // 9},
-                "walk": {"lookups": reads, "misses": reads // 2},
-                "mpki": accesses / scale / 9 / instructions * 1000,
-            }
-            for level, scale in (("l1", 1), ("l2", 9), ("llc", 81))
+            "data": {
+                "l1": accesses * 8 // 10,
+                "l2": accesses // 10,
+                "llc": accesses // 20,
+                "dram": accesses // 20,
+            },
+            "l1_mpki": 66.7,
+            "l2_mpki": 33.3,
+            "llc_mpki": 16.7,
         },
-        "dram": {"reads": accesses // 729, "writes": accesses // 2000, "bytes": 64, "queue_cycles": 9},
+        "dram": {
+            "reads": accesses // 729,
+            "writes": accesses // 2000,
+            "bytes": 64,
+            "queue_cycles": 9,
+        },
         "os": {
             "faults": {"minor": peak // 4096},
             "resident_bytes_peak": peak,
             "table_bytes": table,
             "table_bytes_peak": table,
             "preallocated_bytes": 900_000 if design == "dpt" else 0,
-            "migrations": {"data": 4100 if design == "dpt" else 0, "pte": 12 if design == "dpt" else 0},
+            "migrations": {
+                "data": 4100 if design == "dpt" else 0,
+                "pte": 12 if design == "dpt" else 0,
+            },
             "free_2m_blocks": 1200,
         },
         "design_counters": {"tag_misses": 17} if design == "dpt" else {},

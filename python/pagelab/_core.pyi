@@ -1,1 +1,53 @@
-def version() -> str: ...
+from collections.abc import Callable
+
+class Error(Exception):
+    """What went wrong in the compiled part, in words for the user."""
+
+def version() -> str:
+    """The version of the compiled module."""
+
+def designs() -> list[tuple[str, str]]:
+    """Names of the page-table designs, each with a line that describes it."""
+
+def machines() -> list[tuple[str, str]]:
+    """Names of the machine presets, each with a line that describes it."""
+
+def workloads() -> list[tuple[str, str]]:
+    """Names of the built-in workloads, each with a line that describes it."""
+
+def managers() -> list[tuple[str, str]]:
+    """Names of the memory managers, each with a line that describes it."""
+
+def simulate(
+    design: str,
+    machine: str,
+    overrides: list[str],
+    source: str,
+    progress: Callable[[int, int | None], bool],
+) -> str:
+    """Runs one design over one source and returns the JSON of the run.
+
+    `machine` is a preset or a TOML file, `overrides` are KEY.KEY=VALUE, `source` is JSON.
+    `progress` is called about ten times a
+    second, from this thread, with the accesses done and the accesses in all (None while that is
+    not known); the run ends early, marked incomplete, when it returns False. The interpreter
+    lock is released in between. Raises Error.
+    """
+
+def machine(name: str, overrides: list[str]) -> str:
+    """The JSON of a preset or file after its overrides. Raises Error when something is wrong."""
+
+def record(request: str, progress: Callable[[int, int | None], bool]) -> str:
+    """Runs a program under the recorder; request and outcome are JSON.
+
+    `progress` is as for `simulate`. Raises Error.
+    """
+
+def trace_info(path: str) -> str:
+    """What a trace holds, as JSON. Raises Error."""
+
+def trace_cat(path: str, skip: int, limit: int | None, write: Callable[[bytes], int]) -> None:
+    """Writes the events of a trace as CSV lines through `write`. Raises Error."""
+
+def trace_convert(path: str, output: str) -> int:
+    """Converts a trace by the names of the files; returns the accesses written. Raises Error."""

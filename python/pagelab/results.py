@@ -21,33 +21,33 @@ class _Model(BaseModel):
 
 
 class Cycles(_Model):
-    """Where the time went; the parts add up to `total`."""
+    """Where the time went.
 
+    `elapsed` is the time of the core that took longest. The parts add up to `total`, the sum
+    over all cores.
+    """
+
+    elapsed: Natural
     total: Natural
     compute: Natural
     data: Natural
     translation: Natural
     faults: Natural
     migrations: Natural
+    frequency_hz: Annotated[float, Field(gt=0)]
 
 
 CYCLE_PARTS = ("compute", "data", "translation", "faults", "migrations")
 
 
-class Lookups(_Model):
-    """One level of a TLB or cache."""
+class Tlb(_Model):
+    """The data TLBs; MPKI is misses per thousand instructions."""
 
     lookups: Natural
-    misses: Natural
-
-
-class Tlb(_Model):
-    """Both TLB levels; MPKI is misses per thousand instructions."""
-
-    l1: Lookups
-    l2: Lookups
-    mpki_l1: float
-    mpki_l2: float
+    l1_misses: Natural
+    l2_misses: Natural
+    l1_mpki: float
+    l2_mpki: float
 
 
 class Latency(_Model):
@@ -73,37 +73,25 @@ class ServedBy(_Model):
     dram: Natural
 
 
-class WalkCache(_Model):
-    """The walker's own cache: a page-walk cache, or the design's equivalent."""
-
-    lookups: Natural
-    hits: Natural
-
-
 class Walks(_Model):
     """Page-table walks: how many, how long, and what they read."""
 
     count: Natural
     latency: Latency
+    walker_wait: Natural
     reads: Natural
     served_by: ServedBy
-    cache: WalkCache
-
-
-class CacheLevel(_Model):
-    """One cache level, data and page-table references apart."""
-
-    data: Lookups
-    walk: Lookups
-    mpki: float
+    cache_lookups: Natural
+    cache_hits: Natural
 
 
 class Caches(_Model):
-    """The three cache levels."""
+    """The three cache levels; their misses include those of walks."""
 
-    l1: CacheLevel
-    l2: CacheLevel
-    llc: CacheLevel
+    data: ServedBy
+    l1_mpki: float
+    l2_mpki: float
+    llc_mpki: float
 
 
 class Migrations(_Model):
@@ -148,17 +136,16 @@ class Run(_Model):
 
     schema_: Literal["pagelab.run/1"] = Field(alias="schema")
     complete: bool
+    stopped: str | None
     design: str
     machine: dict[str, Any]
     source: dict[str, Any]
-    options: dict[str, Any]
-    seed: Natural
     instructions: Natural
     accesses: Natural
     loads: Natural
     stores: Natural
+    skipped_instructions: Natural
     cycles: Cycles
-    frequency_hz: Annotated[int, Field(gt=0)]
     tlb: Tlb
     walks: Walks
     caches: Caches
@@ -172,25 +159,25 @@ class Run(_Model):
     @property
     def seconds(self) -> float:
         """Simulated time."""
-        return self.cycles.total / self.frequency_hz
+        return self.cycles.elapsed / self.cycles.frequency_hz
+
+    def share(self, part: str) -> float:
+        """The share of all cycles that went to one of `CYCLE_PARTS`."""
+        value: int = getattr(self.cycles, part)
+        return value / self.cycles.total if self.cycles.total else 0.0
 
     def cycles_at(self, instructions: int) -> float:
-        """Cycles after so many instructions, between two points of the timeline by a line."""
+        """Elapsed cycles after so many instructions, interpolated in the timeline."""
         if instructions >= self.instructions:
-            return self.cycles.total
+            return self.cycles.elapsed
         before = (0, 0)
         ends = [(p.instructions, p.cycles) for p in self.timeline]
-        for after in [*ends, (self.instructions, self.cycles.total)]:
+        for after in [*ends, (self.instructions, self.cycles.elapsed)]:
             if after[0] >= instructions and after[0] > before[0]:
                 share = (instructions - before[0]) / (after[0] - before[0])
                 return before[1] + share * (after[1] - before[1])
             before = after
-        return self.cycles.total
-
-    def part(self, name: str) -> int:
-        """Cycles of one of `CYCLE_PARTS`."""
-        value: int = getattr(self.cycles, name)
-        return value
+        return self.cycles.elapsed
 
 
 class Failure(_Model):
@@ -213,9 +200,7 @@ class Recording(_Model):
 class Comparison(_Model):
     """Several designs over the same stream of events."""
 
-    schema_: Literal["pagelab.comparison/1"] = Field(
-        alias="schema", default="pagelab.comparison/1"
-    )
+    schema_: Literal["pagelab.comparison/1"] = Field(alias="schema", default="pagelab.comparison/1")
     pagelab: str
     created: str
     name: str
@@ -235,6 +220,10 @@ class Comparison(_Model):
     def baseline(self) -> Run:
         """What the others are compared with: radix if it is there, else the first."""
         return next((run for run in self.runs if run.design == "radix"), self.runs[0])
+
+    def relative_time(self, run: Run) -> float:
+        """The time of a run as a multiple of the baseline's."""
+        return 1 / self.speedup(run)
 
     def speedup(self, run: Run) -> float:
         """How many times as fast as the baseline, over the instructions that both have run.

@@ -40,20 +40,19 @@ COLUMNS = {
 
 
 def row(comparison: Comparison, run: Run) -> Row:
-    """The figures of one run; shares are of the baseline's cycles in this run's own total."""
-    total = run.cycles.total or 1
+    """The figures of one run; shares are of its own cycles."""
     speed = units.signed_percent(comparison.speedup(run) - 1)
     mark = "" if run.complete else "*"
     return Row(
         design=run.design + mark,
         speedup="base" if run is comparison.baseline else speed,
-        cycles=units.count(run.cycles.total),
-        compute=f"{100 * run.cycles.compute / total:.1f}",
-        data=f"{100 * run.cycles.data / total:.1f}",
-        translation=f"{100 * run.cycles.translation / total:.1f}",
-        os=f"{100 * (run.cycles.faults + run.cycles.migrations) / total:.1f}",
+        cycles=units.count(run.cycles.elapsed),
+        compute=f"{100 * run.share('compute'):.1f}",
+        data=f"{100 * run.share('data'):.1f}",
+        translation=f"{100 * run.share('translation'):.1f}",
+        os=f"{100 * (run.share('faults') + run.share('migrations')):.1f}",
         walk=f"{run.walks.latency.mean:.1f}" if run.walks.count else "\N{EN DASH}",
-        mpki=f"{run.tlb.mpki_l2:.2f}",
+        mpki=f"{run.tlb.l2_mpki:.2f}",
         tables=units.size(run.os.table_bytes_peak),
     )
 
@@ -78,9 +77,7 @@ def terminal_table(comparison: Comparison) -> Table:
         speed = Text(cells.speedup)
         if run is not comparison.baseline:
             speed.stylize("green" if comparison.speedup(run) >= 1 else "red")
-        table.add_row(
-            *(speed if name == "speedup" else getattr(cells, name) for name in COLUMNS)
-        )
+        table.add_row(*(speed if name == "speedup" else getattr(cells, name) for name in COLUMNS))
     return table
 
 

@@ -58,35 +58,23 @@ def verdict(comparison: Comparison) -> Verdict:
 
 
 def _alone(run: Run) -> str:
-    share = run.cycles.translation / run.cycles.total if run.cycles.total else 0.0
-    return (
-        f"Under {run.design} this program spends {units.percent(share)} of its cycles "
-        f"on address translation."
-    )
+    share = units.percent(run.share("translation"))
+    return f"Under {run.design} this program spends {share} of its time on address translation."
 
 
 def _because(comparison: Comparison, run: Run) -> str:
     """The part of the time that changes most, and what is behind it."""
     base = comparison.baseline
-    if not base.cycles.total or not run.instructions:
+    before = {part: base.share(part) for part in CYCLE_PARTS}
+    after = {part: run.share(part) * comparison.relative_time(run) for part in CYCLE_PARTS}
+    part = max(CYCLE_PARTS, key=lambda name: abs(before[name] - after[name]))
+    if abs(before[part] - after[part]) < NOTICEABLE / 2:
         return ""
-    scale = base.instructions / run.instructions
-    change = {
-        part: (base.part(part) - run.part(part) * scale) / base.cycles.total
-        for part in CYCLE_PARTS
-    }
-    part = max(CYCLE_PARTS, key=lambda name: abs(change[name]))
-    if abs(change[part]) < NOTICEABLE / 2:
-        return ""
-    # "... of the cycles under radix go to translation; under dpt it is ..."
-    before = base.part(part) / base.cycles.total
-    after = run.part(part) * scale / base.cycles.total
+    verb = "falls" if after[part] < before[part] else "rises"
     text = (
-        f"{_PART_NAMES[part].capitalize()} falls from {units.percent(before)} to "
-        f"{units.percent(after)} of {base.design}'s cycles"
+        f"{_PART_NAMES[part].capitalize()} {verb} from {units.percent(before[part])} to "
+        f"{units.percent(after[part])} of {base.design}'s time"
     )
-    if after > before:
-        text = text.replace(" falls ", " rises ")
     if part == "translation" and base.walks.count and run.walks.count:
         text += f": {_walks(base, run)}"
     return text + "."
@@ -97,9 +85,7 @@ def _walks(base: Run, run: Run) -> str:
     ours = run.walks.count / run.instructions
     theirs = base.walks.count / base.instructions
     if abs(ours - theirs) > 0.1 * theirs:
-        return (
-            f"{1000 * ours:.2f} walks per thousand instructions instead of {1000 * theirs:.2f}"
-        )
+        return f"{1000 * ours:.2f} walks per thousand instructions instead of {1000 * theirs:.2f}"
     reads = run.walks.reads / run.walks.count, base.walks.reads / base.walks.count
     return (
         f"a page walk takes {run.walks.latency.mean:.0f} cycles instead of "
@@ -115,7 +101,7 @@ def _bound(comparison: Comparison) -> str:
         return ""
     gain = comparison.speedup(ideal) - 1
     if gain < NOTICEABLE:
-        mpki = comparison.baseline.tlb.mpki_l2
+        mpki = comparison.baseline.tlb.l2_mpki
         return (
             f"Even free translation would gain only {units.percent(max(gain, 0))}: "
             f"the TLBs miss {mpki:.2f} times per thousand instructions."

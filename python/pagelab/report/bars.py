@@ -49,14 +49,7 @@ class BarChart:
 def cycles_chart(comparison: Comparison) -> BarChart:
     """Cycles by cause, scaled so that the baseline's total is 100 %."""
     base = comparison.baseline
-    # Cycles of incomplete runs are scaled to the baseline's work.
-    scaled = {
-        run.design: (base.cycles.total or 1)
-        / comparison.speedup(run)
-        / (run.cycles.total or 1)
-        for run in comparison.runs
-    }
-    longest = max(1.0, *(1 / comparison.speedup(run) for run in comparison.runs))
+    longest = max(1.0, *(comparison.relative_time(run) for run in comparison.runs))
     ticks = linear_ticks(longest)
     # The axis ends with the longest bar, not with the tick after it.
     end = longest * 1.02
@@ -64,7 +57,7 @@ def cycles_chart(comparison: Comparison) -> BarChart:
     for run in comparison.runs:
         segments = []
         for part in CYCLE_PARTS:
-            share = run.part(part) * scaled[run.design] / (base.cycles.total or 1)
+            share = run.share(part) * comparison.relative_time(run)
             if share <= 0:
                 continue
             segments.append(
@@ -72,7 +65,7 @@ def cycles_chart(comparison: Comparison) -> BarChart:
                     part,
                     share / end * 100,
                     units.percent(share, 0) if share / end > 0.06 else "",
-                    f"{run.design}: {PART_LABELS[part]}, {units.count(run.part(part))} cycles, "
+                    f"{run.design}: {PART_LABELS[part]}, "
                     f"{units.percent(share)} of {base.design}'s time",
                 )
             )
@@ -81,11 +74,11 @@ def cycles_chart(comparison: Comparison) -> BarChart:
             Row(
                 run.design + ("" if run.complete else " *"),
                 segments,
-                units.percent(1 / comparison.speedup(run)),
+                units.percent(comparison.relative_time(run)),
                 "baseline" if run is base else f"{units.signed_percent(gain)} speed",
             )
         )
-    present = [p for p in CYCLE_PARTS if any(run.part(p) for run in comparison.runs)]
+    present = [p for p in CYCLE_PARTS if any(run.share(p) for run in comparison.runs)]
     return BarChart(
         rows,
         [(part, PART_LABELS[part]) for part in present],

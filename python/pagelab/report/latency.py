@@ -8,6 +8,10 @@ from pagelab import units
 from pagelab.report.scales import Tick
 from pagelab.results import Comparison, Latency, Run
 
+# The simulator counts in buckets of a sixteenth; four bins for each doubling are what a narrow
+# plot can show.
+_PER_OCTAVE = 4
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -44,16 +48,13 @@ def latency_chart(comparison: Comparison) -> LatencyChart:
     without = [run.design for run in comparison.runs if run not in runs]
     if not runs:
         return LatencyChart([], [], without)
-    per_octave = min(_bins_per_octave(run.walks.latency) for run in runs)
-    binned = {run.design: _bin(run.walks.latency, per_octave) for run in runs}
+    binned = {run.design: _bin(run.walks.latency) for run in runs}
     low = min(min(bins) for bins in binned.values())
     high = max(max(bins) for bins in binned.values()) + 1
-    tallest = max(
-        count / run.walks.count for run in runs for count in binned[run.design].values()
-    )
+    tallest = max(count / run.walks.count for run in runs for count in binned[run.design].values())
 
     def place(cycles: float) -> float:
-        at = (math.log2(max(cycles, 1)) * per_octave - low) / (high - low) * 100
+        at = (math.log2(max(cycles, 1)) * _PER_OCTAVE - low) / (high - low) * 100
         return min(max(at, 0.0), 100.0)
 
     def ridge(run: Run) -> Ridge:
@@ -63,7 +64,7 @@ def latency_chart(comparison: Comparison) -> LatencyChart:
                 x=(index - low) / (high - low) * 100,
                 width=100 / (high - low),
                 height=n / count / tallest * 100,
-                tip=f"{_range(index, per_octave)} cycles: {units.percent(n / count)} of the "
+                tip=f"{_range(index)} cycles: {units.percent(n / count)} of the "
                 f"walks under {run.design}",
             )
             for index, n in sorted(binned[run.design].items())
@@ -75,29 +76,21 @@ def latency_chart(comparison: Comparison) -> LatencyChart:
             Tick(place(latency.p99), f"{latency.p99:,}"),
         )
 
-    octaves = range(math.ceil(low / per_octave), high // per_octave + 1)
+    octaves = range(math.ceil(low / _PER_OCTAVE), high // _PER_OCTAVE + 1)
     step = max(1, round(len(octaves) / 7))
     ticks = [Tick(place(2**o), f"{2**o:,}") for o in octaves if o % step == 0]
     return LatencyChart([ridge(run) for run in runs], ticks, without)
 
 
-def _bins_per_octave(latency: Latency) -> int:
-    """Bins no finer than the buckets that were counted in, so that none is empty by accident."""
-    bounds = [upper for upper, _ in latency.histogram if upper >= 16]
-    ratios = [b / a for a, b in zip(bounds, bounds[1:], strict=False)]
-    typical = sorted(ratios)[len(ratios) // 2] if ratios else 1.0
-    return 4 if typical <= 2**0.26 else 2 if typical <= 2**0.51 else 1
-
-
-def _bin(latency: Latency, per_octave: int) -> Counter[int]:
+def _bin(latency: Latency) -> Counter[int]:
     bins: Counter[int] = Counter()
     for upper, count in latency.histogram:
         if count:
-            bins[math.floor(math.log2(max(upper, 1)) * per_octave + 1e-9)] += count
+            bins[math.floor(math.log2(max(upper, 1)) * _PER_OCTAVE + 1e-9)] += count
     return bins
 
 
-def _range(index: int, per_octave: int) -> str:
-    low = math.ceil(2 ** (index / per_octave) - 1e-9)
-    high = math.ceil(2 ** ((index + 1) / per_octave) - 1e-9) - 1
+def _range(index: int) -> str:
+    low = math.ceil(2 ** (index / _PER_OCTAVE) - 1e-9)
+    high = math.ceil(2 ** ((index + 1) / _PER_OCTAVE) - 1e-9) - 1
     return f"{low:,}" if high <= low else f"{low:,}\N{EN DASH}{high:,}"

@@ -95,13 +95,13 @@ def _row(comparison: Comparison, run: Run) -> list[str]:
     return [
         run.design + ("" if run.complete else " *"),
         "base" if run is comparison.baseline else units.signed_percent(gain),
-        units.count(run.cycles.total),
-        f"{100 * run.cycles.translation / (run.cycles.total or 1):.1f}",
+        units.count(run.cycles.elapsed),
+        f"{100 * run.share('translation'):.1f}",
         f"{walks.latency.mean:.1f}" if walks.count else dash,
         f"{walks.latency.p99:,}" if walks.count else dash,
         f"{walks.reads / walks.count:.2f}" if walks.count else dash,
-        f"{run.tlb.mpki_l2:.2f}",
-        f"{run.caches.llc.mpki:.2f}",
+        f"{run.tlb.l2_mpki:.2f}",
+        f"{run.caches.llc_mpki:.2f}",
         units.size(run.os.table_bytes_peak),
         units.size(run.os.resident_bytes_peak),
         f"{run.os.migrations.data + run.os.migrations.pte:,}",
@@ -176,7 +176,10 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
     if comparison.command:
         facts.append(("command", " ".join(comparison.command)))
     facts.append(
-        ("source", " ".join(str(base.source[key]) for key in ("kind", "name") if key in base.source))
+        (
+            "source",
+            " ".join(str(base.source[key]) for key in ("kind", "name") if key in base.source),
+        )
     )
     if comparison.recording is not None:
         recording = comparison.recording
@@ -189,9 +192,7 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
             ("exit status", str(recording.exit_status)),
         ]
     facts += [(f"window: {key}", str(value)) for key, value in comparison.window.items() if value]
-    facts += [(f"option: {key}", _value(value)) for key, value in base.options.items()]
     facts += [
-        ("seed", str(base.seed)),
         ("made by", f"pagelab {comparison.pagelab}, {comparison.created}"),
     ]
     facts += [(f"host: {key}", str(value)) for key, value in comparison.host.items()]

@@ -45,9 +45,7 @@ def tables_chart(comparison: Comparison) -> LineChart | None:
     return _chart(runs, "Page tables", lambda p: p.table_bytes)
 
 
-def _chart(
-    runs: list[Run], title: str, value: Callable[[TimelinePoint], int]
-) -> LineChart | None:
+def _chart(runs: list[Run], title: str, value: Callable[[TimelinePoint], int]) -> LineChart | None:
     runs = [run for run in runs if run.timeline]
     if not runs:
         return None
@@ -86,9 +84,7 @@ def _chart(
     )
 
 
-def _sampled(
-    run: Run, xs: list[int], value: Callable[[TimelinePoint], int]
-) -> list[int | None]:
+def _sampled(run: Run, xs: list[int], value: Callable[[TimelinePoint], int]) -> list[int | None]:
     """The last value at or before each x; nothing past the end of an incomplete run."""
     out: list[int | None] = []
     last, points, place = 0, run.timeline, 0

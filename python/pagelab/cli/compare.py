@@ -1,0 +1,157 @@
+"""`pagelab compare`: the main job, from a program to a table and a report."""
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import pagelab
+from pagelab import jobs, recording, store
+from pagelab.cli import options
+from pagelab.errors import PagelabError, UsageError
+from pagelab.progress import display
+from pagelab.results import Comparison, Failure, Recording, Run
+from pagelab.table import terminal_table
+from pagelab.verdict import verdict
+
+# Recording everything a long program does would fill the disk: at up to 3 bytes an access this
+# is at most 1.5 GB, and a minute or so of simulation a design.
+DEFAULT_LIMIT = 500_000_000
+
+
+def compare(
+    program: Annotated[
+        list[str] | None, typer.Argument(metavar="-- PROGRAM ARGS", help="What to run.")
+    ] = None,
+    trace: options.Trace = None,
+    workload: options.Workload = None,
+    designs: Annotated[
+        str | None,
+        typer.Option("--designs", "-d", help="Comma-separated; all of pagelab list designs."),
+    ] = None,
+    machine: options.Machine = "dpt-paper",
+    thp: options.Thp = False,
+    changes: options.Set = None,
+    seed: options.Seed = None,
+    skip: options.Skip = None,
+    limit: options.Limit = None,
+    sample: options.Sample = None,
+    out: options.Out = None,
+    keep_trace: Annotated[
+        bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
+    ] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Designs simulated at once.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Say what each page-table design would do to a program.
+
+    Records PROGRAM (or takes a trace or workload), simulates it under every design, prints a
+    table and writes report.html, result.json and result.parquet into a result directory.
+
+    Ctrl-C while recording ends the program and compares what was recorded; Ctrl-C while
+    simulating reports what was simulated. Both mark the result as incomplete.
+
+    Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
+    cannot be run, 127 when there is none, 130 when it was interrupted.
+    """
+    if bool(program) + (trace is not None) + (workload is not None) != 1:
+        raise UsageError("give one of -- PROGRAM, --trace and --workload")
+    names = options.designs(designs)
+    overrides = options.overrides(machine, changes, thp=thp, seed=seed)
+    window = options.window(skip, limit, sample)
+    console = Console(stderr=True)
+    recorded: Recording | None = None
+
+    source = {} if program else options.source(trace, workload)
+    name = Path(program[0]).name if program else Path(str(source["name"])).stem
+    directory = store.directory(out, name)
+    with jobs.stoppable() as stop:
+        if program:
+            window["limit"] = window["limit"] or DEFAULT_LIMIT
+            file = directory / f"{name}.trace"
+            request = recording.Request(program=program, output=file, **window)
+            with (
+                display(console, quiet=quiet, bars=False) as meters,
+                recording.stdout_to_stderr(when=as_json),
+            ):
+                recorded = recording.record(request, meters, stop)
+            if not quiet:
+                console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
+            source = {"kind": "trace", "name": name, "path": str(file)}
+        else:
+            source |= window
+    interrupted = stop.wanted
+    with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
+        simulations = [jobs.Simulation(design, machine, overrides, source) for design in names]
+        ended = jobs.simulate_all(simulations, meters, stop, parallel)
+    interrupted |= stop.wanted
+    if program and not keep_trace:
+        file.unlink(missing_ok=True)
+    comparison = _comparison(name, program, recorded, window, ended)
+    page = store.save(comparison, directory)
+    _show(comparison, page, as_json=as_json, quiet=quiet)
+    if interrupted:
+        raise typer.Exit(130)
+    if recorded is not None:
+        raise typer.Exit(recorded.exit_status)
+
+
+def _comparison(
+    name: str,
+    program: list[str] | None,
+    recorded: Recording | None,
+    window: dict[str, Any],
+    ended: list[Run | Failure],
+) -> Comparison:
+    runs = [run for run in ended if isinstance(run, Run)]
+    failures = [run for run in ended if isinstance(run, Failure)]
+    if not runs:
+        reasons = "; ".join(f"{failure.design}: {failure.error}" for failure in failures)
+        raise PagelabError(f"no design has a result. {reasons}")
+    return Comparison(
+        pagelab=pagelab.__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        name=name,
+        command=program,
+        recording=recorded,
+        window=window,
+        host=_host(),
+        runs=runs,
+        failures=failures,
+    )
+
+
+def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
+        return
+    console = Console()
+    console.print(terminal_table(comparison))
+    if not quiet:
+        console.print()
+        console.print(str(verdict(comparison)), highlight=False)
+    typer.echo(f"\nReport: {page}")
+
+
+def _host() -> dict[str, Any]:
+    """The machine that simulated: it changes how long that took and nothing else."""
+    cpu = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                cpu = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return {
+        "cpu": cpu,
+        "processors": os.cpu_count(),
+        "kernel": f"{platform.system()} {platform.release()}",
+    }

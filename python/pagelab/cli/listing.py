@@ -1,0 +1,38 @@
+"""`pagelab list`: what there is to choose from."""
+
+import json
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pagelab import _core
+from pagelab.errors import unknown
+
+_KINDS: dict[str, Callable[[], list[tuple[str, str]]]] = {
+    "designs": _core.designs,
+    "machines": _core.machines,
+    "workloads": _core.workloads,
+    "managers": _core.managers,
+}
+
+
+def list_(
+    kind: Annotated[str, typer.Argument(help="designs, machines, workloads or managers")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """List the designs, machines, workloads or memory managers."""
+    if kind not in _KINDS:
+        raise unknown("list", kind, _KINDS)
+    entries = _KINDS[kind]()
+    if as_json:
+        typer.echo(json.dumps([{"name": n, "description": d} for n, d in entries], indent=1))
+        return
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for entry in entries:
+        table.add_row(*entry)
+    Console().print(table)

@@ -1,0 +1,112 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pagelab import _core, units
+from pagelab.errors import UsageError, unknown
+
+Machine = Annotated[
+    str, typer.Option("--machine", "-m", help="A preset (pagelab list machines) or a TOML file.")
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--trace", "-t", help="A trace: pagelab's own, ChampSim, Lackey, CSV."),
+]
+Workload = Annotated[
+    str | None,
+    typer.Option("--workload", "-w", help="A built-in program (pagelab list workloads)."),
+]
+Thp = Annotated[bool, typer.Option("--thp", help="Back memory with 2 MB pages where it fits.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random in a run.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a key of the machine: tlb.l2_cycles=9."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+IsQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
+Skip = Annotated[
+    str | None, typer.Option("--skip", help="Leave out the first N accesses (5000, 10M, 1.5G).")
+]
+Limit = Annotated[str | None, typer.Option("--limit", help="Take at most N accesses.")]
+Sample = Annotated[
+    str | None, typer.Option("--sample", help="Take ON accesses of every PERIOD: --sample 1M:20M.")
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="The result directory.")]
+
+
+def source(trace: Path | None, workload: str | None) -> dict[str, Any]:
+    """The source that exactly one of the two options names."""
+    if (trace is None) == (workload is None):
+        raise UsageError("give either --trace or --workload")
+    if trace is not None:
+        if not trace.exists():
+            raise UsageError(f"there is no trace {trace}")
+        return {"kind": "trace", "name": trace.name, "path": str(trace)}
+    assert workload is not None
+    name, _, parameters = workload.partition(":")
+    valid = [known for known, _ in _core.workloads()]
+    if name not in valid:
+        raise unknown("workload", name, valid)
+    return {"kind": "workload", "name": name, "parameters": _parameters(parameters)}
+
+
+def _parameters(text: str) -> dict[str, int]:
+    """`pages=1M,accesses=10M` as a table."""
+    parameters = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"'{part}' is not a parameter; write it as KEY=VALUE")
+        parameters[key.strip()] = units.parse_count(value)
+    return parameters
+
+
+def designs(text: str | None) -> list[str]:
+    """The designs of a comma-separated list; all of them when none is given."""
+    valid = [known for known, _ in _core.designs()]
+    if text is None:
+        return valid
+    names = list(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if not names:
+        raise UsageError(f"--designs names no design. Valid: {', '.join(valid)}")
+    for name in names:
+        if name not in valid:
+            raise unknown("design", name, valid)
+    return names
+
+
+def overrides(machine: str, changes: list[str] | None, *, thp: bool, seed: int | None) -> list[str]:
+    """Changes to the machine's keys, checked against it before anything long starts."""
+    keys = list(changes or [])
+    if thp:
+        keys.append("memory.thp=always")
+    if seed is not None:
+        keys.append(f"seed={seed}")
+    try:
+        _core.machine(machine, keys)
+    except _core.Error as error:
+        raise UsageError(str(error)) from error
+    return keys
+
+
+def window(skip: str | None, limit: str | None, sample: str | None) -> dict[str, Any]:
+    """Which part of the accesses to take, in accesses."""
+    chosen: dict[str, Any] = {
+        "skip": units.parse_count(skip) if skip else 0,
+        "limit": units.parse_count(limit) if limit else None,
+        "sample": None,
+    }
+    if sample:
+        on, colon, period = sample.partition(":")
+        if not colon:
+            raise UsageError(f"'{sample}' is not a sample; write it as ON:PERIOD, like 1M:20M")
+        pair = units.parse_count(on), units.parse_count(period)
+        if not 0 < pair[0] <= pair[1]:
+            raise UsageError(f"--sample {sample}: ON must be above 0 and not above PERIOD")
+        chosen["sample"] = list(pair)
+    return chosen

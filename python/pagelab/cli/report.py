@@ -1,0 +1,41 @@
+"""`pagelab report`: draws results again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pagelab import report as reports
+from pagelab import results
+from pagelab.cli.options import IsQuiet
+from pagelab.errors import PagelabError, UsageError
+from pagelab.table import terminal_table
+from pagelab.verdict import verdict
+
+
+def report(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="RESULT...", help="result.json files or directories.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The HTML file (one result only).")
+    ] = None,
+    quiet: IsQuiet = False,
+) -> None:
+    """Draw report.html of earlier results again, beside each of them."""
+    if out is not None and len(files) != 1:
+        raise UsageError("--out takes one result; without it each report goes beside its result")
+    console = Console()
+    for file in files:
+        comparison = results.load(file)
+        beside = file / "report.html" if file.is_dir() else file.with_name("report.html")
+        page = out or beside
+        try:
+            reports.write(comparison, page)
+        except OSError as error:
+            raise PagelabError(f"cannot write {page}: {error.strerror}") from error
+        if not quiet:
+            console.print(terminal_table(comparison))
+            console.print(str(verdict(comparison)))
+        typer.echo(str(page))

@@ -1,0 +1,50 @@
+"""`pagelab simulate`: one design over one source."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pagelab import jobs, results, store
+from pagelab.cli import options
+from pagelab.errors import PagelabError
+from pagelab.progress import display
+from pagelab.results import Failure
+from pagelab.table import terminal_table
+
+
+def simulate(
+    design: Annotated[str, typer.Option("--design", "-d", help="The page-table design.")],
+    trace: options.Trace = None,
+    workload: options.Workload = None,
+    machine: options.Machine = "dpt-paper",
+    thp: options.Thp = False,
+    changes: options.Set = None,
+    seed: options.Seed = None,
+    skip: options.Skip = None,
+    limit: options.Limit = None,
+    out: options.Out = None,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Simulate one page-table design over a trace or a built-in workload."""
+    source = options.source(trace, workload) | options.window(skip, limit, None)
+    [name] = options.designs(design)
+    overrides = options.overrides(machine, changes, thp=thp, seed=seed)
+    job = jobs.Simulation(name, machine, overrides, source)
+    directory = store.directory(out, name) if out else None
+    with jobs.stoppable() as stop, display(Console(stderr=True), quiet=quiet) as meters:
+        [run] = jobs.simulate_all([job], meters, stop)
+    if isinstance(run, Failure):
+        raise PagelabError(f"{run.design}: {run.error}")
+    comparison = results.of_run(run)
+    if directory:
+        store.save(comparison, directory)
+    if as_json:
+        typer.echo(run.model_dump_json(by_alias=True, indent=1))
+    else:
+        Console().print(terminal_table(comparison))
+        if directory:
+            typer.echo(f"Saved in {directory}")
+    if stop.wanted:
+        raise typer.Exit(130)

@@ -1,0 +1,113 @@
+"""Runs work in threads that the compiled part frees from the interpreter lock.
+
+The main thread keeps none of the work, so that Ctrl-C reaches it at once: the first one asks
+what runs to stop and to hand over what there is, the second one gives up.
+"""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, TypeVar
+
+from pagelab import _core
+from pagelab.progress import Display
+from pagelab.results import Failure, Run
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One design over one source, on a preset or machine file with single keys changed."""
+
+    design: str
+    machine: str
+    overrides: list[str]
+    source: dict[str, Any]
+
+
+@dataclass
+class Stop:
+    """A request to end early, and whether it was made."""
+
+    event: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody asked for the end."""
+        return self.event.is_set()
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """Turns the first SIGINT or SIGTERM into a stop request; the second one is itself again."""
+    stop = Stop()
+    kept: dict[int, Any] = {}
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        stop.event.set()
+        signal.signal(number, kept[number])
+
+    for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+        kept[number] = signal.signal(number, handler)
+    try:
+        yield stop
+    finally:
+        for number, old in kept.items():
+            signal.signal(number, old)
+
+
+def in_thread(work: Callable[[], T]) -> T:
+    """Runs `work` in a thread while this one stays free to take signals."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        future = pool.submit(work)
+        while not future.done():
+            wait([future], timeout=0.2)
+        return future.result()
+
+
+def simulate_all(
+    simulations: list[Simulation], display: Display, stop: Stop, jobs: int | None = None
+) -> list[Run | Failure]:
+    """Runs all simulations, `jobs` at a time (all processors by default), in the given order."""
+    workers = min(jobs or os.cpu_count() or 1, len(simulations)) or 1
+    pool = ThreadPoolExecutor(max_workers=workers)
+    try:
+        futures = [pool.submit(_simulate, job, display, stop) for job in simulations]
+        pending: set[Future[Run | Failure]] = set(futures)
+        while pending:
+            _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
+    if stop.wanted:
+        return Failure(design=job.design, error="stopped before it started")
+    meter = display.meter(job.design, "simulating")
+
+    def progress(done: int, total: int | None) -> bool:
+        meter.update(done, total)
+        return not stop.wanted
+
+    started = time.monotonic()
+    try:
+        text = _core.simulate(
+            job.design, job.machine, job.overrides, json.dumps(job.source), progress
+        )
+    except _core.Error as error:
+        return Failure(design=job.design, error=str(error))
+    finally:
+        meter.finish()
+    run = json.loads(text)
+    seconds = time.monotonic() - started
+    host = {"seconds": seconds, "accesses_per_second": run["accesses"] / seconds}
+    return Run.model_validate(run | {"source": job.source, "host": host})

@@ -1,0 +1,160 @@
+"""Progress of long work: bars on a terminal, a plain line every few seconds elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from pagelab import units
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Meter(Protocol):
+    """Shows how far one piece of work is. Called from any thread."""
+
+    def update(self, done: int, total: int | None) -> None:
+        """`done` accesses of `total`, if that is known."""
+
+    def finish(self) -> None:
+        """The work has ended."""
+
+
+class Display(Protocol):
+    """Where meters are shown."""
+
+    def meter(self, name: str, verb: str) -> Meter:
+        """A meter for `name` (a design, a program) while it is being `verb` (simulating, ...)."""
+
+
+class _QuietMeter:
+    def update(self, done: int, total: int | None) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def meter(self, name: str, verb: str) -> Meter:
+        """See Display."""
+        return _QuietMeter()
+
+
+@dataclass
+class _LineMeter:
+    name: str
+    verb: str
+    started: float = field(default_factory=time.monotonic)
+    last_line: float = field(default_factory=time.monotonic)
+    done: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def update(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        with self.lock:
+            self.done = done
+            if now - self.last_line < _SECONDS_BETWEEN_LINES:
+                return
+            self.last_line = now
+        self._print(status(done, total, now - self.started))
+
+    def finish(self) -> None:
+        elapsed = time.monotonic() - self.started
+        rate = self.done / elapsed if elapsed > 0 else 0.0
+        self._print(
+            f"{units.count(self.done)} accesses in {units.duration(elapsed)} "
+            f"({units.count(rate)}/s)"
+        )
+
+    def _print(self, text: str) -> None:
+        print(f"pagelab: {self.verb} {self.name}: {text}", file=sys.stderr, flush=True)
+
+
+class Lines:
+    """Plain lines on standard error."""
+
+    def meter(self, name: str, verb: str) -> Meter:
+        """See Display."""
+        return _LineMeter(name, verb)
+
+
+@dataclass
+class _BarMeter:
+    progress: Progress
+    task: TaskID
+
+    def update(self, done: int, total: int | None) -> None:
+        self.progress.update(self.task, completed=done, total=total)
+
+    def finish(self) -> None:
+        done = self.progress.tasks[self.task].completed
+        self.progress.update(self.task, total=max(done, 1), completed=max(done, 1))
+        self.progress.stop_task(self.task)
+
+
+class _Status(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        if task.finished or task.stop_time is not None:
+            rate = task.completed / task.elapsed if task.elapsed else 0.0
+            return Text(f"{units.count(task.completed)} at {units.count(rate)}/s", style="dim")
+        total = None if task.total is None else int(task.total)
+        return Text(status(int(task.completed), total, task.elapsed or 0.0))
+
+
+class Bars:
+    """Bars with rate and time left, for a terminal."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def meter(self, name: str, verb: str) -> Meter:
+        """See Display."""
+        return _BarMeter(self._progress, self._progress.add_task(f"{verb} {name}", total=None))
+
+
+def status(done: int, total: int | None, elapsed: float) -> str:
+    """How far, how fast and how long yet: `34 %, 12.3 M accesses/s, 40 s left`."""
+    rate = done / elapsed if elapsed > 0 else 0.0
+    parts = [units.percent(done / total, 0) if total else f"{units.count(done)} accesses"]
+    parts.append(f"{units.count(rate)} accesses/s")
+    if total and rate and elapsed > 1:
+        parts.append(f"{units.duration(max(total - done, 0) / rate)} left")
+    return ", ".join(parts)
+
+
+@contextmanager
+def display(console: Console, *, quiet: bool, bars: bool = True) -> Iterator[Display]:
+    """The display that suits the console; `bars=False` keeps a child's output undisturbed."""
+    if quiet:
+        yield Quiet()
+    elif not (console.is_terminal and bars):
+        yield Lines()
+    else:
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            _Status(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=console, refresh_per_second=8) as progress:
+            yield Bars(progress)
