@@ -4,14 +4,25 @@
 //! conformance suite on it, and one line in the machine's list of designs registers it. What it
 //! needs of the operating system's frames it asks of [`Frames`].
 
+mod config;
+#[cfg(test)]
+mod conformance;
 mod frames;
+mod ideal;
+mod leaf;
 mod page_table;
+mod radix;
 mod tlb;
 mod walk;
+mod walk_cache;
 
+pub use config::ConfigError;
 pub use frames::{Displaced, FrameUse, Frames};
+pub use ideal::Ideal;
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
+pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use tlb::{
     ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError, TlbLookup,
 };
 pub use walk::{Walk, WalkRead};
+pub use walk_cache::WalkCacheConfig;

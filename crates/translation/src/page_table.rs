@@ -81,7 +81,7 @@ pub trait PageTable {
 
     /// Maps a page that is not mapped.
     ///
-
+    /// # Errors
     /// [`MapError`]; the table is then as it was, but for moves recorded in `work`.
     fn map<F: Frames>(
         &mut self,

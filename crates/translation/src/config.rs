@@ -1,0 +1,9 @@
+/// A configuration that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct ConfigError {
+    /// The key, as written in a configuration file.
+    pub key: &'static str,
+    /// What is wrong with its value.
+    pub reason: String,
+}

@@ -1,0 +1,420 @@
+//! The radix tree of x86-64 with a split page-walk cache. See docs/designs/radix.md.
+
+mod config;
+#[cfg(test)]
+mod tests;
+mod upper;
+
+pub use config::{PwcConfig, RadixConfig};
+
+use crate::leaf::{NO_SLOT, PageMap, Pte, stretch};
+use crate::walk_cache::WalkCache;
+use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
+use serde::Serialize;
+use upper::{PUD, UpperNodes, entry};
+
+/// log2 of the size of an entry.
+const ENTRY_SHIFT: u32 = 3;
+/// Levels, numbered from the leaf up. Those from `PUD` up are in `upper`.
+const PTE: u32 = 0;
+const PMD: u32 = 1;
+const MAX_LEVELS: usize = 5;
+
+/// A radix page table.
+///
+/// Every node is a frame of simulated memory. A node is freed by `release` once it is empty, and
+/// a page of PTEs also when its region is mapped as one larger page. Bits of an address above the
+/// reach of the root (48 bits with four levels) do not choose an entry; programs have none.
+#[derive(Clone, Debug)]
+pub struct Radix {
+    map: PageMap,
+    pmds: Vec<PmdNode>,
+    upper: UpperNodes,
+    /// Level of the root.
+    root: u32,
+    caches: Vec<PageWalkCache>,
+    cache_cycles: u32,
+    counters: RadixCounters,
+}
+
+/// The node of the PMD level for one 1 GiB stretch.
+#[derive(Clone, Copy, Debug, Default)]
+struct PmdNode {
+    frame: Option<Pfn>,
+    /// Entries in use.
+    used: u32,
+    /// The PUD node with this stretch's entry, where that entry is in use.
+    pud: Option<u32>,
+}
+
+/// The caches of one core.
+#[derive(Clone, Debug)]
+struct PageWalkCache {
+    /// Keyed by region.
+    pmd: WalkCache,
+    /// Keyed by stretch.
+    pud: WalkCache,
+    /// Entries that point to PUD nodes, then to P4D nodes, keyed by the number of that node.
+    upper: Vec<WalkCache>,
+}
+
+/// Nodes in use and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RadixCounters {
+    /// Nodes that take a frame now.
+    pub nodes: u64,
+    /// Nodes ever allocated.
+    pub nodes_allocated: u64,
+}
+
+impl Radix {
+    /// An empty table for a machine of `cores` cores.
+    ///
+    /// # Errors
+    /// When there are neither 4 nor 5 levels, or a cache's geometry is impossible.
+    pub fn new(config: &RadixConfig, cores: usize) -> Result<Self, ConfigError> {
+        let RadixConfig { levels, pwc } = config;
+        let upper = match levels {
+            4 => vec![(&pwc.pgd, "pwc.pgd")],
+            5 => vec![(&pwc.p4d, "pwc.p4d"), (&pwc.pgd, "pwc.pgd")],
+            _ => {
+                return Err(ConfigError {
+                    key: "levels",
+                    reason: format!("{levels} levels; x86-64 has 4 or 5"),
+                });
+            }
+        };
+        let of_core = PageWalkCache {
+            pmd: WalkCache::new(&pwc.pmd, "pwc.pmd")?,
+            pud: WalkCache::new(&pwc.pud, "pwc.pud")?,
+            upper: upper
+                .iter()
+                .map(|(cache, key)| WalkCache::new(cache, key))
+                .collect::<Result<_, _>>()?,
+        };
+        let all = upper.iter().map(|(cache, _)| *cache);
+        let cycles = all.chain([&pwc.pud, &pwc.pmd]).map(|cache| cache.cycles);
+        Ok(Radix {
+            map: PageMap::default(),
+            pmds: Vec::new(),
+            upper: UpperNodes::default(),
+            root: levels - 1,
+            caches: vec![of_core; cores],
+            cache_cycles: cycles.max().unwrap_or(0),
+            counters: RadixCounters::default(),
+        })
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> RadixCounters {
+        self.counters
+    }
+
+    fn has_node(&self, page: Page, level: u32) -> bool {
+        match level {
+            PTE => self.map.region(page.id).slot != NO_SLOT,
+            PMD => self.pmds[stretch(page.id)].frame.is_some(),
+            _ => self.find_upper(page, level).is_some(),
+        }
+    }
+
+    fn find_upper(&self, page: Page, level: u32) -> Option<u32> {
+        self.upper.find(page.asid, level, self.root, page.vpn.0)
+    }
+
+    /// Makes the nodes from the root down to the one that holds the entry of a page of `size`.
+    fn make_path<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let lowest = leaf_level(size);
+        let present = (lowest..=self.root).find(|&level| self.has_node(page, level));
+        let missing = lowest..present.unwrap_or(self.root + 1);
+        // All frames first, so that running out leaves the table as it was.
+        let mut taken = [Pfn(0); MAX_LEVELS];
+        for level in missing.clone() {
+            match frames.allocate_table(0) {
+                Some(frame) => taken[level as usize] = frame,
+                None => {
+                    for level in lowest..level {
+                        frames.free_table(taken[level as usize], 0);
+                    }
+                    return Err(MapError::OutOfFrames);
+                }
+            }
+        }
+        for level in missing.rev() {
+            self.add_node(page, level, taken[level as usize]);
+            work.table_frames += 1;
+            work.entries_written += u64::from(level != self.root);
+        }
+        Ok(())
+    }
+
+    fn add_node(&mut self, page: Page, level: u32, frame: Pfn) {
+        self.counters.nodes += 1;
+        self.counters.nodes_allocated += 1;
+        match level {
+            PTE => {
+                self.map.add_page(page.id, frame);
+                self.pmds[stretch(page.id)].used += 1;
+            }
+            PMD => {
+                self.pmds[stretch(page.id)].frame = Some(frame);
+                self.use_pud_entry(page);
+            }
+            _ => {
+                let (root, vpn) = (self.root, page.vpn.0);
+                self.upper.add(page.asid, level, root, vpn, frame);
+            }
+        }
+    }
+
+    /// The stretch's entry in its PUD node, which exists, comes into use.
+    fn use_pud_entry(&mut self, page: Page) {
+        let pud = self.find_upper(page, PUD);
+        self.upper
+            .use_entry(pud.expect("nodes are added from the root down"));
+        self.pmds[stretch(page.id)].pud = pud;
+    }
+
+    fn drop_pud_entry(&mut self, page: Page) {
+        if let Some(pud) = self.pmds[stretch(page.id)].pud.take() {
+            self.upper.drop_entry(pud);
+        }
+    }
+
+    /// Frees the page of PTEs of a region if it is empty.
+    fn free_pte_node<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        if let Some(frame) = self.map.remove_empty_page(page.id) {
+            self.pmds[stretch(page.id)].used -= 1;
+            self.free_node(frames, frame);
+            let region = page.id.region() as u32;
+            for core in &mut self.caches {
+                core.pmd.remove(page.vpn.0 >> 9, region);
+            }
+        }
+    }
+
+    /// Frees the PMD node of a stretch if it is empty.
+    fn free_pmd_node<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        let stretch = stretch(page.id);
+        let PmdNode {
+            frame: Some(frame),
+            used: 0,
+            ..
+        } = self.pmds[stretch]
+        else {
+            return;
+        };
+        self.pmds[stretch].frame = None;
+        self.drop_pud_entry(page);
+        self.free_node(frames, frame);
+        for core in &mut self.caches {
+            core.pud.remove(page.vpn.0 >> 18, stretch as u32);
+        }
+    }
+
+    /// Frees the nodes above the PMD on the way to a page as far as they are empty.
+    fn free_upper_nodes<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        for level in PUD..=self.root {
+            let removed = self
+                .upper
+                .remove_empty(page.asid, level, self.root, page.vpn.0);
+            let Some((number, node)) = removed else {
+                return;
+            };
+            self.free_node(frames, node.frame);
+            if level < self.root {
+                for core in &mut self.caches {
+                    let index = page.vpn.0 >> (9 * (level + 1));
+                    core.upper[(level - PUD) as usize].remove(index, number);
+                }
+            }
+        }
+    }
+
+    fn free_node<F: Frames>(&mut self, frames: &mut F, frame: Pfn) {
+        frames.free_table(frame, 0);
+        self.counters.nodes -= 1;
+    }
+
+    /// Reads the entries above the PMD that the caches do not spare; whether there is a PMD node.
+    fn walk_to_pmd(&mut self, core: usize, page: Page, walk: &mut Walk) -> bool {
+        let stretch = stretch(page.id);
+        let node = self.pmds.get(stretch).copied().unwrap_or_default();
+        let caches = &mut self.caches[core];
+        let hit = caches.pud.get(page.vpn.0 >> 18, stretch as u32);
+        walk.count_cache(hit);
+        if hit {
+            return true;
+        }
+        if !self.walk_to_pud(core, page, node.pud, walk) || node.frame.is_none() {
+            return false;
+        }
+        let caches = &mut self.caches[core];
+        caches.pud.insert(page.vpn.0 >> 18, stretch as u32);
+        walk.next_step();
+        true
+    }
+
+    /// Reads the entries down to the PUD's that the caches do not spare; whether there is a PUD
+    /// node.
+    fn walk_to_pud(&mut self, core: usize, page: Page, pud: Option<u32>, walk: &mut Walk) -> bool {
+        let vpn = page.vpn.0;
+        let lowest = match pud {
+            Some(number) => Some((PUD, number)),
+            None => (PUD..=self.root)
+                .find_map(|level| self.find_upper(page, level).map(|number| (level, number))),
+        };
+        let Some((lowest, number)) = lowest else {
+            return false;
+        };
+        // Up to the root or to a node that a cache knows, then down again.
+        let caches = &mut self.caches[core].upper;
+        let mut path = [number; MAX_LEVELS];
+        let mut level = lowest;
+        while level < self.root {
+            let number = path[level as usize];
+            let hit = caches[(level - PUD) as usize].get(vpn >> (9 * (level + 1)), number);
+            walk.count_cache(hit);
+            if hit {
+                break;
+            }
+            level += 1;
+            path[level as usize] = self.upper.get(number).parent;
+        }
+        while level > lowest {
+            let frame = self.upper.get(path[level as usize]).frame;
+            walk.read(entry(frame, level, vpn));
+            walk.next_step();
+            caches[(level - 1 - PUD) as usize].insert(vpn >> (9 * level), path[level as usize - 1]);
+            level -= 1;
+        }
+        walk.read(entry(self.upper.get(number).frame, lowest, vpn));
+        lowest == PUD
+    }
+}
+
+impl PageTable for Radix {
+    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
+        for region in self.map.regions_in(first, pages) {
+            self.free_pte_node(frames, region);
+            self.free_pmd_node(frames, region);
+            self.free_upper_nodes(frames, region);
+        }
+    }
+
+    fn map<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        translation: Translation,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let Translation {
+            pfn,
+            size,
+            writable,
+        } = translation;
+        self.map.make_room(page);
+        if self.pmds.len() <= stretch(page.id) {
+            self.pmds.resize(stretch(page.id) + 1, PmdNode::default());
+        }
+        self.map.assert_unmapped(page.id, size);
+        if size != PageSize::Base4K {
+            for offset in (0..size.base_pages()).step_by(512) {
+                let id = PageId(page.id.0 + offset);
+                let vpn = Vpn(page.vpn.0 + u64::from(offset));
+                self.free_pte_node(frames, Page { id, vpn, ..page });
+            }
+        }
+        if size == PageSize::Huge1G {
+            self.free_pmd_node(frames, page);
+        }
+        self.make_path(frames, page, size, work)?;
+        self.map.set(page.id, size, Pte::new(pfn, writable));
+        work.entries_written += 1;
+        match size {
+            PageSize::Base4K => {}
+            PageSize::Large2M => self.pmds[stretch(page.id)].used += 1,
+            PageSize::Huge1G => self.use_pud_entry(page),
+        }
+        Ok(())
+    }
+
+    fn unmap<F: Frames>(
+        &mut self,
+        _: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Option<Translation> {
+        let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
+        self.map.set(page.id, size, Pte::ABSENT);
+        work.entries_written += 1;
+        match size {
+            PageSize::Base4K => {}
+            PageSize::Large2M => self.pmds[stretch(page.id)].used -= 1,
+            PageSize::Huge1G => self.drop_pud_entry(page),
+        }
+        Some(old)
+    }
+
+    fn update(&mut self, page: Page, translation: Translation) -> bool {
+        self.map.update(page.id, translation)
+    }
+
+    #[inline]
+    fn lookup(&self, page: Page) -> Option<Translation> {
+        self.map.lookup(page.id)
+    }
+
+    #[inline]
+    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+        let vpn = page.vpn.0;
+        let region = self.map.region(page.id);
+        walk.spend(self.cache_cycles);
+        let number = page.id.region() as u32;
+        let hit = self.caches[core].pmd.get(vpn >> 9, number);
+        walk.count_cache(hit);
+        if !hit {
+            if !self.walk_to_pmd(core, page, walk) {
+                return self.map.huge(page.id).translate(vpn, PageSize::Huge1G);
+            }
+            let pmd = self.pmds[stretch(page.id)].frame?;
+            walk.read(entry(pmd, PMD, vpn));
+            if region.slot == NO_SLOT {
+                return region.large.translate(vpn, PageSize::Large2M);
+            }
+            self.caches[core].pmd.insert(vpn >> 9, number);
+            walk.next_step();
+        }
+        walk.read(entry(region.frame, PTE, vpn));
+        self.map
+            .page_entry(region, page.id)
+            .translate(vpn, PageSize::Base4K)
+    }
+
+    #[inline]
+    fn prefetch(&self, page: Page) {
+        self.map.prefetch(page.id);
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.counters.nodes * PAGE_BYTES
+    }
+}
+
+/// The level that holds the entry of a page of a size.
+fn leaf_level(size: PageSize) -> u32 {
+    match size {
+        PageSize::Base4K => PTE,
+        PageSize::Large2M => PMD,
+        PageSize::Huge1G => PUD,
+    }
+}

@@ -1,0 +1,192 @@
+use super::*;
+use crate::WalkCacheConfig;
+use crate::conformance::{self, FakeFrames};
+use pagelab_addr::{Asid, PageDirectory};
+
+fn with_levels(levels: u32) -> impl Fn(usize) -> Radix {
+    move |cores| {
+        let config = RadixConfig {
+            levels,
+            ..RadixConfig::default()
+        };
+        Radix::new(&config, cores).unwrap()
+    }
+}
+
+#[test]
+fn four_levels_conform() {
+    conformance::run(48, with_levels(4));
+}
+
+#[test]
+fn five_levels_conform() {
+    conformance::run(57, with_levels(5));
+}
+
+const GIB: u64 = 1 << 18;
+
+/// A table with some pages mapped.
+struct Bench {
+    table: Radix,
+    frames: FakeFrames,
+    directory: PageDirectory,
+}
+
+impl Bench {
+    fn new(table: Radix, pages: &[(u64, PageSize)]) -> Self {
+        let mut bench = Bench {
+            table,
+            frames: FakeFrames::new(1 << 12, 0, 1),
+            directory: PageDirectory::new(),
+        };
+        for (number, &(vpn, size)) in pages.iter().enumerate() {
+            let page = bench.page(vpn);
+            let translation = Translation {
+                pfn: Pfn(number as u32 * size.base_pages()),
+                size,
+                writable: true,
+            };
+            bench
+                .table
+                .map(&mut bench.frames, page, translation, &mut Work::default())
+                .unwrap();
+        }
+        bench
+    }
+
+    fn page(&mut self, vpn: u64) -> Page {
+        let (asid, vpn) = (Asid(3), Vpn(vpn));
+        let id = self.directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    }
+
+    /// Byte offsets, in their frames, of the entries that a walk reads.
+    fn walk(&mut self, vpn: u64) -> Vec<u64> {
+        let page = self.page(vpn);
+        let mut walk = Walk::new();
+        self.table.walk(0, page, &mut walk);
+        let reads = walk.reads();
+        for (number, read) in reads.iter().enumerate() {
+            assert_eq!(usize::from(read.step), number, "one entry after the other");
+            let frames = reads[..number].iter().map(|read| read.addr.pfn());
+            assert!(frames.into_iter().all(|frame| frame != read.addr.pfn()));
+        }
+        reads.iter().map(|read| read.addr.0 % PAGE_BYTES).collect()
+    }
+}
+
+#[test]
+fn a_walk_reads_only_below_the_deepest_cached_entry() {
+    use PageSize::Base4K;
+    // Figure 1 of the DPT paper: nine bits of the address choose the entry of each level.
+    let start = (5 << 27) | (6 << 18) | (7 << 9) | 8;
+    let pages = [
+        start,
+        start + 1,
+        start + 512,
+        start + GIB,
+        start + 512 * GIB,
+    ];
+    let mut bench = Bench::new(with_levels(4)(1), &pages.map(|vpn| (vpn, Base4K)));
+    assert_eq!(bench.walk(start), [5 * 8, 6 * 8, 7 * 8, 8 * 8]);
+    assert_eq!(bench.walk(start), [8 * 8]);
+    assert_eq!(bench.walk(start + 1), [9 * 8]);
+    assert_eq!(bench.walk(start + 512), [8 * 8, 8 * 8]);
+    assert_eq!(bench.walk(start + GIB), [7 * 8, 7 * 8, 8 * 8]);
+    assert_eq!(bench.walk(start + 512 * GIB), [6 * 8, 6 * 8, 7 * 8, 8 * 8]);
+    assert_eq!(bench.walk(start), [8 * 8]);
+    // Not mapped: the walk ends where the path does.
+    assert_eq!(bench.walk(start + 2), [10 * 8]);
+    assert_eq!(bench.walk(start + 2 * 512), [9 * 8]);
+    assert_eq!(bench.walk(start + 2 * GIB), [8 * 8]);
+    assert_eq!(bench.walk(start + 1024 * GIB), [7 * 8]);
+}
+
+#[test]
+fn larger_pages_end_a_walk_earlier() {
+    let pages = [(512, PageSize::Large2M), (2 * GIB, PageSize::Huge1G)];
+    let mut bench = Bench::new(with_levels(4)(1), &pages);
+    assert_eq!(bench.walk(512 + 7), [0, 0, 8]);
+    assert_eq!(bench.walk(512 + 7), [8]);
+    assert_eq!(bench.walk(2 * GIB + 12345), [16]);
+}
+
+#[test]
+fn a_fifth_level_costs_one_more_read() {
+    let other = 1 << 45;
+    let pages = [(0, PageSize::Base4K), (other, PageSize::Base4K)];
+    let mut bench = Bench::new(with_levels(5)(1), &pages);
+    assert_eq!(bench.walk(0).len(), 5);
+    assert_eq!(bench.walk(0).len(), 1);
+    assert_eq!(
+        bench.walk(GIB).len(),
+        1,
+        "from the P4D cache to the PUD entry"
+    );
+    assert_eq!(
+        bench.walk(512 * GIB).len(),
+        1,
+        "from the PGD cache to the P4D entry"
+    );
+    assert_eq!(bench.walk(other).len(), 5);
+}
+
+#[test]
+fn a_full_cache_forgets_the_entry_not_used_for_longest() {
+    let cache = |entries, ways| WalkCacheConfig {
+        entries,
+        ways,
+        cycles: 2,
+    };
+    let mut config = RadixConfig::default();
+    config.pwc.pmd = cache(4, 4);
+    let pages: Vec<_> = (0..5).map(|i| (i * 512, PageSize::Base4K)).collect();
+    let mut bench = Bench::new(Radix::new(&config, 1).unwrap(), &pages);
+    for vpn in [0, 512, 1024, 1536, 0, 2048] {
+        bench.walk(vpn);
+    }
+    assert_eq!(bench.walk(0).len(), 1);
+    assert_eq!(bench.walk(512).len(), 2);
+
+    config.pwc = PwcConfig {
+        pgd: cache(0, 0),
+        p4d: cache(0, 0),
+        pud: cache(0, 0),
+        pmd: cache(0, 0),
+    };
+    let mut bench = Bench::new(Radix::new(&config, 1).unwrap(), &pages);
+    bench.walk(0);
+    assert_eq!(bench.walk(0).len(), 4);
+}
+
+#[test]
+fn running_out_of_frames_gives_back_the_nodes_already_taken() {
+    let mut bench = Bench::new(with_levels(4)(1), &[(0, PageSize::Base4K)]);
+    while bench.frames.free_frames() > 2 {
+        bench.frames.allocate_data(PageSize::Base4K, false);
+    }
+    let before = bench.table.table_bytes();
+    let page = bench.page(512 * GIB);
+    let translation = Translation {
+        pfn: Pfn(1),
+        size: PageSize::Base4K,
+        writable: false,
+    };
+    let mut work = Work::default();
+    let result = bench
+        .table
+        .map(&mut bench.frames, page, translation, &mut work);
+    assert_eq!(result, Err(MapError::OutOfFrames));
+    assert_eq!(bench.table.table_bytes(), before);
+    assert_eq!(bench.frames.free_frames(), 2);
+    assert_eq!(bench.table.lookup(page), None);
+}
+
+#[test]
+fn an_impossible_configuration_is_refused_by_its_key() {
+    let mut config = RadixConfig::default();
+    config.pwc.pud.ways = 3;
+    assert_eq!(Radix::new(&config, 1).unwrap_err().key, "pwc.pud");
+    config.levels = 3;
+    assert_eq!(Radix::new(&config, 1).unwrap_err().key, "levels");
+}

@@ -1,0 +1,68 @@
+use crate::ConfigError;
+use pagelab_memory::LruSets;
+use serde::{Deserialize, Serialize};
+
+/// Geometry and latency of one walk cache (PWC, CWC, DMC).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkCacheConfig {
+    /// Entries; 0 for no such cache.
+    pub entries: u32,
+    /// Associativity.
+    pub ways: u32,
+    /// Time of a look-up, in cycles.
+    pub cycles: u32,
+}
+
+/// One walk cache of one core. It keeps keys only: what an entry would hold is looked up in the
+/// page table itself, so an entry must be removed when that changes.
+#[derive(Clone, Debug)]
+pub(crate) struct WalkCache {
+    sets: Option<LruSets>,
+    mask: u64,
+}
+
+impl WalkCache {
+    /// # Errors
+    /// When the entries are not a power of two of whole sets.
+    pub(crate) fn new(config: &WalkCacheConfig, key: &'static str) -> Result<Self, ConfigError> {
+        let WalkCacheConfig { entries, ways, .. } = *config;
+        if entries == 0 {
+            let (sets, mask) = (None, 0);
+            return Ok(WalkCache { sets, mask });
+        }
+        if ways == 0 || !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
+            let reason =
+                format!("{entries} entries in {ways} ways are not a power of two of whole sets");
+            return Err(ConfigError { key, reason });
+        }
+        let sets = (entries / ways) as usize;
+        Ok(WalkCache {
+            sets: Some(LruSets::new(sets, ways as usize)),
+            mask: sets as u64 - 1,
+        })
+    }
+
+    /// Whether `key` is there. The low bits of `index` choose the set.
+    #[inline]
+    pub(crate) fn get(&mut self, index: u64, key: u32) -> bool {
+        match &mut self.sets {
+            Some(sets) => sets.get((index & self.mask) as usize, key).is_some(),
+            None => false,
+        }
+    }
+
+    /// Enters a key that is not there.
+    #[inline]
+    pub(crate) fn insert(&mut self, index: u64, key: u32) {
+        if let Some(sets) = &mut self.sets {
+            sets.insert((index & self.mask) as usize, key, 0);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, index: u64, key: u32) {
+        if let Some(sets) = &mut self.sets {
+            sets.remove((index & self.mask) as usize, key);
+        }
+    }
+}
