@@ -45,16 +45,20 @@ def verdict(comparison: Comparison) -> Verdict:
             )
         elif gain > 0:
             headline = (
-                f"{best.design} would make this program {units.percent(gain)} "
-                f"faster than {base.design}."
+                f"{best.design} would make this program {_round(gain)} faster than {base.design}."
             )
         else:
             headline = (
                 f"{base.design} serves this program best: {best.design}, the next, would make "
-                f"it {units.percent(-gain)} slower."
+                f"it {_round(-gain)} slower."
             )
         reason = " ".join(filter(None, [_because(comparison, best), _bound(comparison)]))
     return Verdict(headline, reason, _caveats(comparison))
+
+
+def _round(share: float) -> str:
+    """A headline's figure: whole percents from 10 up."""
+    return units.percent(share, 0 if share >= 0.0995 else 1)
 
 
 def _alone(run: Run) -> str:

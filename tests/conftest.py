@@ -1,0 +1,47 @@
+"""Fixtures that several test files share."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import canned
+import pytest
+
+from pagelab.results import Comparison
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    """A made-up comparison of radix, dpt and ideal."""
+    return Comparison.model_validate(canned.comparison())
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Headless Chromium; the tests that need it are skipped where there is none."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no chromium")
+
+    def run(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                program,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+                "--virtual-time-budget=2000",
+                "--enable-logging=stderr",
+                *options,
+                page.as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+
+    return run

@@ -1,0 +1,136 @@
+"""The report opens offline in a browser, fits its screen and shows what it was given."""
+
+import json
+import re
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import canned
+import pytest
+
+from pagelab import report
+from pagelab.results import Comparison
+
+Browser = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def page(tmp_path: Path, comparison: Comparison) -> Path:
+    path = tmp_path / "report.html"
+    report.write(comparison, path)
+    return path
+
+
+def test_nothing_is_fetched(page: Path) -> None:
+    text = page.read_text()
+    assert "default-src 'none'" in text
+    assert not re.search(r"""(src|href)=["'](?!data:)""", text)
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_it_renders_without_a_word_on_the_console(page: Path, chromium: Browser) -> None:
+    done = chromium(page, "--dump-dom")
+    assert not re.findall(r".*CONSOLE.*", done.stderr)
+    # One map a design: the script ran to its end.
+    assert done.stdout.count("<canvas") == 3
+    assert "dpt would make this program" in done.stdout
+
+
+def test_a_broken_script_would_be_noticed(page: Path, chromium: Browser) -> None:
+    page.write_text(page.read_text().replace("drawAll();", "drawNothing();", 1))
+    assert "CONSOLE" in chromium(page, "--dump-dom").stderr
+
+
+def test_the_screenshot_is_not_blank(page: Path, tmp_path: Path, chromium: Browser) -> None:
+    image = tmp_path / "shot.png"
+    chromium(page, f"--screenshot={image}", "--window-size=1200,2400")
+    rows = _png_rows(image)
+    assert len(rows) == 2400
+    # Text and charts from top to bottom: few rows of pixels are alike.
+    for part in range(4):
+        assert len(set(rows[part * 500 : part * 500 + 500])) > 100
+
+
+def _png_rows(path: Path) -> list[bytes]:
+    """The rows of a PNG as they are stored, filtered but not compressed."""
+    data, at, packed = path.read_bytes(), 8, b""
+    width = height = channels = 0
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        body = data[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", body[:10])
+            assert depth == 8
+            channels = {2: 3, 6: 4}[colour]
+        elif kind == b"IDAT":
+            packed += body
+        at += 12 + length
+    pixels = zlib.decompress(packed)
+    stride = 1 + width * channels
+    return [pixels[i * stride : (i + 1) * stride] for i in range(height)]
+
+
+@pytest.mark.parametrize("width", [400, 800, 1600])
+def test_nothing_sticks_out_sideways(
+    width: int, page: Path, tmp_path: Path, chromium: Browser
+) -> None:
+    # A frame, because a window cannot be made as narrow as a telephone.
+    outer = tmp_path / "outer.html"
+    inner = json.dumps(page.read_text()).replace("</", "<\\u002f")
+    outer.write_text(
+        f'<iframe id="f" style="width:{width}px;height:900px;border:0"></iframe>'
+        "<script>const f = document.getElementById('f');"
+        "f.onload = () => { const d = f.contentDocument.documentElement;"
+        "document.title = `${d.clientWidth} ${d.scrollWidth}`; };"
+        f"f.srcdoc = {inner};</script>"
+    )
+    found = re.search(r"<title>(\d+) (\d+)</title>", chromium(outer, "--dump-dom").stdout)
+    assert found is not None
+    assert (int(found[1]), int(found[2])) == (width, width)
+
+
+def test_names_from_outside_stay_text(tmp_path: Path, chromium: Browser) -> None:
+    hostile = "</script><script>console.log('broken out')</script>"
+    raw = canned.comparison(name=hostile, command=[hostile])
+    raw["runs"][1]["design"] = hostile
+    path = tmp_path / "report.html"
+    report.write(Comparison.model_validate(raw), path)
+    done = chromium(path, "--dump-dom")
+    assert "CONSOLE" not in done.stderr
+    assert done.stdout.count("<canvas") == 3
+
+
+def test_shares_in_the_bars_add_up_to_the_time(comparison: Comparison) -> None:
+    chart = report.page(comparison).cycles
+    assert chart.reference is not None
+    for row, run in zip(chart.rows, comparison.runs, strict=True):
+        width = sum(segment.width for segment in row.segments) / chart.reference
+        assert width == pytest.approx(
+            run.cycles.elapsed / comparison.baseline.cycles.elapsed, abs=1e-9
+        )
+
+
+def test_histograms_hold_every_walk(comparison: Comparison) -> None:
+    chart = report.page(comparison).latency
+    assert [ridge.design for ridge in chart.ridges] == ["radix", "dpt"]
+    assert chart.without == ["ideal"]
+    for ridge in chart.ridges:
+        shares = [
+            float(match[1]) for bar in ridge.bars if (match := re.search(r"([\d.]+) %", bar.tip))
+        ]
+        assert sum(shares) == pytest.approx(100, abs=0.05 * len(shares))
+
+
+def test_a_run_without_walks_or_time_still_renders(tmp_path: Path) -> None:
+    raw = canned.comparison("ideal")
+    run = raw["runs"][0]
+    run["timeline"] = []
+    run["instructions"] = run["accesses"] = run["loads"] = run["stores"] = 0
+    for key in ("elapsed", "total", "compute", "data", "translation", "faults", "migrations"):
+        run["cycles"][key] = 0
+    report.write(Comparison.model_validate(raw), tmp_path / "report.html")
+    assert "No design walked a page table" in (tmp_path / "report.html").read_text()
