@@ -62,7 +62,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Result:
-    """What a guest left: how it ended, the command's exit status, what the kernel's console said."""
+    """What a guest left: how it ended, the exit status, what the kernel's console said."""
 
     ending: Ending
     status: int | None
