@@ -64,7 +64,7 @@ def cycles_chart(comparison: Comparison) -> BarChart:
                 Segment(
                     part,
                     share / end * 100,
-                    units.percent(share, 0) if share / end > 0.06 else "",
+                    units.percent(share, 0),
                     f"{run.design}: {PART_LABELS[part]}, "
                     f"{units.percent(share)} of {base.design}'s time",
                 )
@@ -104,7 +104,7 @@ def levels_chart(comparison: Comparison) -> BarChart:
                     Segment(
                         level,
                         share * 100,
-                        units.percent(share, 0) if share > 0.08 else "",
+                        units.percent(share, 0),
                         f"{run.design}: {units.count(count)} references of walks served by "
                         f"{name}, {units.percent(share)}",
                     )

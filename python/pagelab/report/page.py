@@ -33,6 +33,7 @@ class Page:
     cycles: BarChart
     latency: LatencyChart
     levels: BarChart
+    walkers: list[list[str]]
     resident: LineChart | None
     tables: LineChart | None
     maps: str
@@ -69,6 +70,7 @@ def page(comparison: Comparison) -> Page:
         cycles=cycles_chart(comparison),
         latency=latency_chart(comparison),
         levels=levels_chart(comparison),
+        walkers=[_walker(run) for run in comparison.runs if run.walks.count],
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
         maps=_embed([_map(run) for run in comparison.runs]),
@@ -106,6 +108,13 @@ def _row(comparison: Comparison, run: Run) -> list[str]:
         units.size(run.os.resident_bytes_peak),
         f"{run.os.migrations.data + run.os.migrations.pte:,}",
     ]
+
+
+def _walker(run: Run) -> list[str]:
+    walks = run.walks
+    per_thousand = 1000 * walks.count / (run.instructions or 1)
+    hits = units.percent(walks.cache_hits / walks.cache_lookups) if walks.cache_lookups else "none"
+    return [run.design, f"{per_thousand:.2f}", hits, f"{walks.walker_wait / walks.count:.1f}"]
 
 
 def _map(run: Run) -> dict[str, Any]:

@@ -77,8 +77,12 @@ def _chart(runs: list[Run], title: str, value: Callable[[TimelinePoint], int]) -
     return LineChart(
         title,
         lines,
-        [Tick(x / end * 100, units.count(x)) for x in linear_ticks(end) if x <= end * 1.001],
-        [Tick(y / height * 100, units.size(y) if y else "0") for y in y_values],
+        [
+            Tick(x / end * 100, _round(units.count(x)))
+            for x in linear_ticks(end)
+            if x <= end * 1.001
+        ],
+        [Tick(y / height * 100, _round(units.size(y))) for y in y_values],
         [round(x / end * 100, 2) for x in xs],
         [f"{units.count(x)} instructions" for x in xs],
     )
@@ -94,3 +98,10 @@ def _sampled(run: Run, xs: list[int], value: Callable[[TimelinePoint], int]) -> 
             place += 1
         out.append(None if place == len(points) and x > points[-1].instructions else last)
     return out
+
+
+def _round(text: str) -> str:
+    """A tick's label without needless zeros: `3 GiB` for `3.00 GiB`."""
+    number, space, unit = text.partition(" ")
+    number = number.rstrip("0").rstrip(".") if "." in number else number
+    return "0" if number == "0" else number + space + unit
