@@ -1,0 +1,123 @@
+//! The QEMU plugin: reports what a program does to memory into rings that the recorder reads.
+//!
+//! Everything here runs inside QEMU's process, on the threads of the recorded program. The
+//! callbacks of [`events`] are hot: a few instructions each. What happens seldom (system calls,
+//! forks, new threads) is in [`process`] and [`syscalls`].
+
+mod events;
+mod exec;
+mod futex;
+mod maps;
+mod process;
+mod qemu;
+mod ring;
+mod syscalls;
+mod translate;
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+
+use pagelab_recorder_wire::region::{self, Header};
+
+/// Called by QEMU when it loads the plugin.
+///
+/// # Safety
+/// QEMU passes a valid description of itself and `count` texts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const qemu::Info,
+    count: c_int,
+    texts: *const *const c_char,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let (info, texts) = unsafe {
+        let texts = (0..count as usize)
+            .map(|index| CStr::from_ptr(*texts.add(index)).to_string_lossy())
+            .collect::<Vec<_>>();
+        (&*info, texts)
+    };
+    match install(id, info, &texts) {
+        Ok(()) => 0,
+        Err(message) => {
+            eprintln!("pagelab-plugin: {message}");
+            1
+        }
+    }
+}
+
+/// The arguments `memory=PATH` (the shared memory), `ring=INDEX` (the first thread's ring) and
+/// `plugin=PATH` (this library, for programs started by recorded ones); or `ask=1`, to be told
+/// which interface QEMU speaks.
+fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), String> {
+    let argument = |name: &str| {
+        texts
+            .iter()
+            .find_map(|text| text.as_ref().strip_prefix(name)?.strip_prefix('='))
+            .ok_or_else(|| format!("missing argument {name}="))
+    };
+    if argument("ask").is_ok() {
+        return Err(format!(
+            "interface {} to {}, knows 1 to {}",
+            info.oldest_version,
+            info.version,
+            qemu::NEWEST
+        ));
+    }
+    if info.version > qemu::NEWEST || info.system_emulation {
+        return Err(format!("QEMU's plugin interface {} is not supported", info.version));
+    }
+    qemu::connect().map_err(|name| format!("QEMU lacks {}", name.to_string_lossy()))?;
+    let size_position = qemu::size_position().ok_or("QEMU describes accesses in an unknown way")?;
+    let index = argument("ring")?
+        .parse::<usize>()
+        .ok()
+        .filter(|&index| index < region::RINGS)
+        .ok_or("ring= is not a ring's number")?;
+    let memory = argument("memory")?;
+    map(memory).map_err(|error| format!("cannot map {memory}: {error}"))?;
+    process::set_up(id, index, size_position, exec::Again::new(argument("plugin")?, memory));
+    qemu::register(
+        id,
+        &qemu::Callbacks {
+            vcpu_init: on_vcpu_init,
+            translate: translate::on_translate,
+            syscall: syscalls::on_syscall,
+            syscall_return: syscalls::on_return,
+        },
+    );
+    Ok(())
+}
+
+/// Maps the shared memory, and closes the file again.
+fn map(path: &str) -> std::io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    // SAFETY: a new mapping, at a place that the kernel chooses.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            region::BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    let header = address.cast::<Header>();
+    // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
+    unsafe {
+        if (*header).magic != region::MAGIC {
+            return Err(std::io::Error::other("not a recorder's memory of this version"));
+        }
+        ring::adopt(header);
+    }
+    Ok(())
+}
+
+extern "C" fn on_vcpu_init(_id: u64, _vcpu: c_uint) {
+    maps::before_loading();
+}

@@ -1,0 +1,128 @@
+//! This process and its threads.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use pagelab_recorder_wire::region::{Ring, State};
+
+use crate::exec::Again;
+use crate::{events, maps, ring};
+
+/// No ring.
+const NONE: usize = usize::MAX;
+
+/// The ring that the process's first thread is to use, claimed by whoever started it.
+static RESERVED: AtomicUsize = AtomicUsize::new(NONE);
+/// The ring for definitions of blocks.
+static DEFINITIONS: AtomicUsize = AtomicUsize::new(NONE);
+/// The process's number.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+/// Whether this program was loaded by QEMU in this process, rather than forked.
+static LOADED: AtomicBool = AtomicBool::new(false);
+/// Host address of the program's address 0.
+static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
+static SIZE_POSITION: AtomicU32 = AtomicU32::new(0);
+static AGAIN: OnceLock<Again> = OnceLock::new();
+
+/// Remembers what was said at the start.
+pub fn set_up(_id: u64, reserved: usize, size_position: u32, again: Again) {
+    RESERVED.store(reserved, Ordering::Relaxed);
+    NUMBER.store(
+        ring::ring(reserved).process.load(Ordering::Relaxed),
+        Ordering::Relaxed,
+    );
+    SIZE_POSITION.store(size_position, Ordering::Relaxed);
+    LOADED.store(true, Ordering::Relaxed);
+    // QEMU installs a plugin once.
+    let _ = AGAIN.set(again);
+}
+
+/// How to start QEMU for another program.
+pub fn again() -> Option<&'static Again> {
+    AGAIN.get()
+}
+
+/// Where the size of an access stands in what QEMU says of it.
+pub fn size_position() -> u32 {
+    SIZE_POSITION.load(Ordering::Relaxed)
+}
+
+/// Notes where the program's address 0 lies in QEMU's memory.
+pub fn note_guest_base(base: u64) {
+    GUEST_BASE.store(base, Ordering::Relaxed);
+}
+
+/// Where the program's byte `address` lies in QEMU's memory.
+pub fn host_address(address: u64) -> u64 {
+    GUEST_BASE.load(Ordering::Relaxed).wrapping_add(address)
+}
+
+/// The process's number.
+pub fn number() -> u32 {
+    NUMBER.load(Ordering::Relaxed)
+}
+
+/// A ring for a thread that has none yet: the one reserved for the process's first thread, or
+/// another.
+pub fn new_thread() -> &'static Ring {
+    let reserved = RESERVED.swap(NONE, Ordering::Relaxed);
+    let index = if reserved == NONE {
+        claim()
+    } else {
+        reserved
+    };
+    let ring = ring::open(index, State::Thread, number(), reserved != NONE);
+    if LOADED.swap(false, Ordering::Relaxed) {
+        maps::after_loading(ring);
+    }
+    ring
+}
+
+/// The ring for this process's definitions.
+pub fn definitions() -> &'static Ring {
+    let index = DEFINITIONS.load(Ordering::Relaxed);
+    if index != NONE {
+        return ring::ring(index);
+    }
+    let index = claim();
+    DEFINITIONS.store(index, Ordering::Relaxed);
+    ring::open(index, State::Definitions, number(), false)
+}
+
+/// Takes a free ring, and waits for one if it must.
+fn claim() -> usize {
+    loop {
+        if let Some(index) = ring::claim() {
+            return index;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// A process about to be forked, with a number and a ring for its first thread.
+pub fn prepare_fork() -> usize {
+    let index = claim();
+    let child = ring::header().next_process.0.fetch_add(1, Ordering::Relaxed);
+    ring::ring(index).process.store(child, Ordering::Relaxed);
+    index
+}
+
+/// The fork has not come about.
+pub fn cancel_fork(index: usize) {
+    ring::ring(index)
+        .state
+        .0
+        .store(State::Free as u32, Ordering::Release);
+}
+
+/// This is the forked child: the rings so far are the parent's.
+pub fn become_child(index: usize, vcpu: u32) {
+    events::clear_rings();
+    DEFINITIONS.store(NONE, Ordering::Relaxed);
+    NUMBER.store(
+        ring::ring(index).process.load(Ordering::Relaxed),
+        Ordering::Relaxed,
+    );
+    RESERVED.store(index, Ordering::Relaxed);
+    events::set_ring(vcpu, new_thread());
+}

@@ -1,0 +1,195 @@
+//! System calls: reported with their arguments and results.
+
+use std::ffi::c_uint;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pagelab_recorder_wire::region::Ring;
+use pagelab_recorder_wire::syscall::{Call, Vectors, call};
+use pagelab_recorder_wire::word::Kind;
+
+use crate::futex::Lock;
+use crate::{events, process, ring};
+
+/// Held during calls that change the address space, so that their order in the recording is
+/// the order in which they happened.
+static ORDER: Lock = Lock::new();
+
+/// The ring for the child that is being forked, guarded by `ORDER`.
+static CHILD: AtomicUsize = AtomicUsize::new(NONE);
+const NONE: usize = usize::MAX;
+
+const CLONE: i64 = 56;
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+
+/// Called by QEMU before each system call.
+#[allow(clippy::too_many_arguments, reason = "the signature is QEMU's")]
+pub extern "C" fn on_syscall(
+    _id: u64,
+    vcpu: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _a7: u64,
+    _a8: u64,
+) {
+    let arguments = [a1, a2, a3, a4, a5, a6];
+    let call = call(number as u64);
+    if call == Call::Other {
+        return;
+    }
+    let ring = events::ring_of(vcpu);
+    for (kept, argument) in ring.arguments.iter().zip(arguments) {
+        kept.store(argument, Ordering::Relaxed);
+    }
+    if matches!(call, Call::Memory | Call::Clone) {
+        ORDER.take();
+        next_epoch(ring);
+    }
+    if call == Call::Clone && !makes_thread(number, a1) {
+        CHILD.store(process::prepare_fork(), Ordering::Relaxed);
+    }
+    let mut message = [Kind::Syscall.word(number as u64), 0, 0, 0, 0, 0, 0];
+    message[1..].copy_from_slice(&arguments);
+    ring::put(ring, &message);
+    if matches!(call, Call::Exit | Call::ExitGroup) {
+        ring::put(ring, &[Kind::ThreadEnd.word(0)]);
+        ring::close(ring);
+        events::clear_ring(vcpu);
+    }
+}
+
+/// Called by QEMU after each system call that returns.
+pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
+    let call = call(number as u64);
+    if call == Call::Other {
+        return;
+    }
+    let child = CHILD.load(Ordering::Relaxed);
+    if call == Call::Clone && result == 0 && child != NONE {
+        CHILD.store(NONE, Ordering::Relaxed);
+        ORDER.release();
+        process::become_child(child, vcpu);
+        return;
+    }
+    let ring = events::ring_of(vcpu);
+    let arguments = ring
+        .arguments
+        .each_ref()
+        .map(|argument| argument.load(Ordering::Relaxed));
+    if let Call::Vector { vectors, .. } = call
+        && result > 0
+    {
+        put_vectors(ring, vectors, &arguments);
+    }
+    let fact = fact(number, &arguments, result);
+    ring::put(
+        ring,
+        &[Kind::SyscallReturn.word(number as u64), result as u64, fact],
+    );
+    if call == Call::Clone && child != NONE {
+        CHILD.store(NONE, Ordering::Relaxed);
+        if result > 0 {
+            ring::put(ring, &[Kind::Forked.word(child as u64)]);
+        } else {
+            process::cancel_fork(child);
+        }
+    }
+    if matches!(call, Call::Memory | Call::Clone) {
+        next_epoch(ring);
+        ORDER.release();
+    }
+}
+
+/// Whether a call of the clone family makes a thread and not a process. QEMU makes a fork of
+/// clone with CLONE_VFORK, and does not know clone3.
+fn makes_thread(number: i64, flags: u64) -> bool {
+    number == CLONE && flags & CLONE_VM != 0 && flags & CLONE_VFORK == 0
+}
+
+/// Moves the epoch, and says so in this ring.
+fn next_epoch(ring: &Ring) {
+    let epoch = ring::header().epoch.0.fetch_add(1, Ordering::SeqCst) + 1;
+    ring.epoch.store(epoch, Ordering::Relaxed);
+    ring::put(ring, &[Kind::Epoch.word(epoch)]);
+}
+
+/// What the recorder needs to know of a call apart from its arguments and result.
+fn fact(number: i64, arguments: &[u64; 6], result: i64) -> u64 {
+    const MMAP: i64 = 9;
+    const SHMAT: i64 = 30;
+    if result < 0 && result >= -4095 {
+        return 0;
+    }
+    match number {
+        MMAP => u64::from(is_memory_file(arguments[4] as i32)),
+        SHMAT => segment_size(arguments[0] as i32),
+        _ => 0,
+    }
+}
+
+/// Whether a descriptor is of memory rather than of a file: memfd, /dev/zero, System V.
+fn is_memory_file(descriptor: i32) -> bool {
+    descriptor >= 0
+        && std::fs::read_link(format!("/proc/self/fd/{descriptor}")).is_ok_and(|path| {
+            let path = path.to_string_lossy();
+            path.starts_with("/memfd:") || path == "/dev/zero" || path.starts_with("/SYSV")
+        })
+}
+
+/// Bytes of a System V shared memory segment; 0 if it cannot be asked.
+fn segment_size(id: i32) -> u64 {
+    // SAFETY: the kernel fills the structure, which lives during the call.
+    unsafe {
+        let mut about: libc::shmid_ds = std::mem::zeroed();
+        if libc::shmctl(id, libc::IPC_STAT, &raw mut about) == 0 {
+            about.shm_segsz as u64
+        } else {
+            0
+        }
+    }
+}
+
+/// Reports the memory of a call's I/O vectors.
+fn put_vectors(ring: &Ring, vectors: Vectors, arguments: &[u64; 6]) {
+    let (array, count) = match vectors {
+        Vectors::Array => (arguments[1], arguments[2]),
+        Vectors::Message => {
+            // struct msghdr: name, its length, then the vectors and their number.
+            let mut message = [0u64; 4];
+            if !read_program(arguments[1], &mut message) {
+                return;
+            }
+            (message[2], message[3])
+        }
+    };
+    // The kernel takes no more (UIO_MAXIOV).
+    let mut words = vec![0u64; 2 * count.min(1024) as usize];
+    if !read_program(array, &mut words) {
+        return;
+    }
+    for vector in words.chunks_exact(2) {
+        ring::put(ring, &[Kind::Vector.word(0), vector[0], vector[1]]);
+    }
+}
+
+/// Copies words out of the program's memory; `false` if some of it is not there.
+fn read_program(address: u64, words: &mut [u64]) -> bool {
+    let bytes = size_of_val(words);
+    let local = libc::iovec {
+        iov_base: words.as_mut_ptr().cast(),
+        iov_len: bytes,
+    };
+    let remote = libc::iovec {
+        iov_base: process::host_address(address) as *mut _,
+        iov_len: bytes,
+    };
+    // SAFETY: `local` is ours to write; the kernel checks `remote`, which is in this process.
+    let copied =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    copied == bytes as isize
+}

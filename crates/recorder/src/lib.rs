@@ -1,0 +1,1 @@
+//! Runs a program under QEMU and records what it does to memory.

@@ -1,0 +1,264 @@
+//! Which accesses a translated block makes, in which order, and from what their addresses come.
+//!
+//! A callback for each access would more than triple the run time of an emulated program. Most
+//! addresses follow from others in the same block, though: consecutive pushes, the fields of a
+//! structure, the store of a read-modify-write instruction, anything relative to the instruction
+//! pointer. The plugin reports only the rest, and the recorder adds what follows. Both sides
+//! compute the same script from the same bytes.
+
+mod address;
+mod dependence;
+mod trusted;
+
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, MemorySize, OpAccess,
+    UsedMemory,
+};
+
+use crate::word::MAX_ENTRIES;
+use address::Addresses;
+use dependence::Producers;
+pub use dependence::{REGISTERS, Source};
+
+/// A translated block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Address of the first instruction.
+    pub pc: u64,
+    /// Address of the last instruction.
+    pub last_pc: u64,
+    /// Number of instructions.
+    pub instructions: u32,
+    /// The first instruction is a repeated string instruction: QEMU then executes the block
+    /// once for each repetition.
+    pub repeats: bool,
+    /// The accesses in program order.
+    pub script: Vec<Entry>,
+    /// Which registers hold loaded values at the end that they did not hold at the beginning.
+    pub updates: Vec<(u8, Source)>,
+    /// The script entry whose report announces the block as well, if there is one.
+    pub opening: Option<u16>,
+}
+
+/// An access in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which instruction makes it, from 0.
+    pub instruction: u16,
+    /// Store or load.
+    pub store: bool,
+    /// Bytes; 0 when the instruction does not say.
+    pub size: u16,
+    /// Where the address is to be had from.
+    pub place: Place,
+    /// The load that produced the address.
+    pub producer: Source,
+}
+
+/// Where the address of an access is to be had from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The plugin reports it, perhaps in pieces, several times, or not at all.
+    Reported,
+    /// The plugin reports it each time the block is executed, unless the block is left before.
+    ReportedAlways,
+    /// So many bytes from another access of the script, always reported and earlier.
+    Relative {
+        /// The other access.
+        entry: u16,
+        /// Bytes to add to its address.
+        offset: i64,
+    },
+    /// Always the same.
+    Fixed(u64),
+}
+
+/// Which accesses are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reporting {
+    /// Those that do not follow from others.
+    Needed,
+    /// All of them.
+    Verbatim,
+}
+
+impl Block {
+    /// The block at `pc` of instructions with these lengths and bytes.
+    pub fn analyse(pc: u64, lengths: &[u8], bytes: &[u8], reporting: Reporting) -> Block {
+        let mut analysis = Analysis::new(pc, reporting);
+        let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut start = 0;
+        for (index, &length) in lengths.iter().enumerate() {
+            analysis.block.last_pc = pc + start as u64;
+            // `start` is inside: QEMU decoded the same bytes, which end after the last length.
+            if decoder.set_position(start).is_err() {
+                break;
+            }
+            decoder.set_ip(pc + start as u64);
+            decoder.decode_out(&mut instruction);
+            // What iced and QEMU do not read alike is left to QEMU's reports alone.
+            if instruction.is_invalid() || instruction.len() != usize::from(length) {
+                analysis.unknown(index);
+            } else {
+                analysis.step(index, &instruction);
+            }
+            start += usize::from(length);
+        }
+        analysis.finish(lengths.len())
+    }
+}
+
+struct Analysis {
+    block: Block,
+    reporting: Reporting,
+    info: InstructionInfoFactory,
+    addresses: Addresses,
+    producers: Producers,
+}
+
+impl Analysis {
+    fn new(pc: u64, reporting: Reporting) -> Analysis {
+        Analysis {
+            block: Block {
+                pc,
+                ..Block::default()
+            },
+            reporting,
+            info: InstructionInfoFactory::new(),
+            addresses: Addresses::new(),
+            producers: Producers::new(),
+        }
+    }
+
+    fn step(&mut self, index: usize, instruction: &Instruction) {
+        let repeated = instruction.is_string_instruction()
+            && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
+        if index == 0 {
+            self.block.repeats = repeated;
+        }
+        let info = self.info.info(instruction).clone();
+        let loads = operands(info.used_memory(), reads);
+        let stores = operands(info.used_memory(), writes);
+        let trusted = trusted::once(instruction) && loads.len() <= 1 && stores.len() <= 1;
+        let load = self.access(index, instruction, &loads, false, trusted);
+        self.access(index, instruction, &stores, true, trusted);
+        self.producers.step(instruction, &info, load);
+        self.addresses.step(instruction, &info);
+    }
+
+    /// An instruction of which nothing is known: it may load and store, and write any register.
+    fn unknown(&mut self, index: usize) {
+        for store in [false, true] {
+            self.push(Entry {
+                instruction: index as u16,
+                store,
+                size: 0,
+                place: Place::Reported,
+                producer: Source::NONE,
+            });
+        }
+        self.addresses.forget();
+        self.producers.forget();
+    }
+
+    /// Adds the load or the store of an instruction, with these memory operands.
+    fn access(
+        &mut self,
+        index: usize,
+        instruction: &Instruction,
+        operands: &[UsedMemory],
+        store: bool,
+        trusted: bool,
+    ) -> Option<u16> {
+        let first = operands.first()?;
+        let producer = operands.iter().fold(Source::NONE, |youngest, operand| {
+            youngest.or(self.producers.address(operand))
+        });
+        let mut entry = Entry {
+            instruction: index as u16,
+            store,
+            size: size(instruction, first),
+            place: Place::Reported,
+            producer,
+        };
+        let next = self.block.script.len() as u16;
+        if trusted {
+            entry.place = Place::ReportedAlways;
+            if let Some(place) = self.addresses.locate(first, next)
+                && self.may_follow(instruction, store)
+            {
+                entry.place = place;
+            } else {
+                self.addresses.remember(first, next);
+            }
+        }
+        self.push(entry)
+    }
+
+    /// Whether an access whose address is known may go without a report. An instruction that
+    /// QEMU may give up in the middle and start anew (a locked one) reports its load.
+    fn may_follow(&self, instruction: &Instruction, store: bool) -> bool {
+        self.reporting == Reporting::Needed && (store || !trusted::restarts(instruction))
+    }
+
+    fn push(&mut self, entry: Entry) -> Option<u16> {
+        let index = self.block.script.len();
+        if index == MAX_ENTRIES {
+            return None;
+        }
+        self.block.script.push(entry);
+        Some(index as u16)
+    }
+
+    fn finish(mut self, instructions: usize) -> Block {
+        self.block.instructions = instructions as u32;
+        self.block.updates = self.producers.updates();
+        self.block.opening = opening(&self.block.script);
+        self.block
+    }
+}
+
+/// The first access that is reported, when exactly one report of it is sure to come: larger
+/// ones are reported in pieces by some versions of QEMU.
+fn opening(script: &[Entry]) -> Option<u16> {
+    let reported =
+        |entry: &Entry| matches!(entry.place, Place::Reported | Place::ReportedAlways);
+    let first = script.iter().position(reported)?;
+    let entry = &script[first];
+    (entry.place == Place::ReportedAlways && entry.size <= 8).then_some(first as u16)
+}
+
+fn operands(used: &[UsedMemory], which: fn(OpAccess) -> bool) -> Vec<UsedMemory> {
+    used.iter()
+        .filter(|operand| which(operand.access()))
+        .copied()
+        .collect()
+}
+
+fn reads(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+fn writes(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+/// Bytes of one access of the instruction; 0 for gathers and scatters, which access each element.
+fn size(instruction: &Instruction, operand: &UsedMemory) -> u16 {
+    if instruction.is_vsib() || operand.memory_size() == MemorySize::Unknown {
+        return 0;
+    }
+    operand.memory_size().size() as u16
+}
+
+/// A register's number among the general-purpose ones.
+fn general(register: iced_x86::Register) -> Option<usize> {
+    register.is_gpr().then(|| register.full_register().number())
+}

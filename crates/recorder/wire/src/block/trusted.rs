@@ -1,0 +1,54 @@
+//! Instructions of which it is known how QEMU executes them: each memory operand accessed once,
+//! whatever the operands' values, with the size that the instruction says. (A test compares
+//! with reports of every access; an instruction that is missing here costs speed, not truth.)
+
+use iced_x86::{Instruction, Mnemonic, OpKind};
+
+/// Whether QEMU makes each access of the instruction exactly once.
+pub(super) fn once(instruction: &Instruction) -> bool {
+    if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
+        return false;
+    }
+    // pop to memory computes its address after it has moved the stack pointer.
+    if instruction.mnemonic() == Mnemonic::Pop && instruction.op0_kind() == OpKind::Memory {
+        return false;
+    }
+    general(instruction.mnemonic()) || vector(instruction.mnemonic())
+}
+
+/// Whether QEMU may leave the block at this instruction and start it anew, alone: it does so for
+/// atomic accesses that the host cannot do at once (unaligned ones).
+pub(super) fn restarts(instruction: &Instruction) -> bool {
+    instruction.has_lock_prefix()
+        || instruction.mnemonic() == Mnemonic::Xchg && instruction.op0_kind() != OpKind::Register
+}
+
+fn general(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
+    matches!(
+        mnemonic,
+        Adc | Add | And | Bsf | Bsr | Call | Cmova | Cmovae | Cmovb | Cmovbe | Cmove | Cmovg
+            | Cmovge | Cmovl | Cmovle | Cmovne | Cmovno | Cmovnp | Cmovns | Cmovo | Cmovp
+            | Cmovs | Cmp | Cmpxchg | Dec | Div | Idiv | Imul | Inc | Jmp | Leave | Lzcnt | Mov
+            | Movbe | Movnti | Movsx | Movsxd | Movzx | Mul | Neg | Not | Or | Pop | Popcnt
+            | Push | Ret | Rol | Ror | Sar | Sbb | Seta | Setae | Setb | Setbe | Sete | Setg
+            | Setge | Setl | Setle | Setne | Setno | Setnp | Setns | Seto | Setp | Sets | Shl
+            | Shr | Sub | Test | Tzcnt | Xadd | Xchg | Xor
+    )
+}
+
+fn vector(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
+    matches!(
+        mnemonic,
+        Addpd | Addps | Addsd | Addss | Andnpd | Andnps | Andpd | Andps | Comisd | Comiss
+            | Cvtsd2ss | Cvtsi2sd | Cvtsi2ss | Cvtss2sd | Cvttsd2si | Cvttss2si | Divsd | Divss
+            | Lddqu | Maxsd | Maxss | Minsd | Minss | Movapd | Movaps | Movd | Movdqa | Movdqu
+            | Movhpd | Movhps | Movlpd | Movlps | Movntdq | Movntpd | Movntps | Movq | Movsd
+            | Movss | Movupd | Movups | Mulpd | Mulps | Mulsd | Mulss | Orpd | Orps | Paddb
+            | Paddd | Paddq | Paddw | Pand | Pandn | Pcmpeqb | Pcmpeqd | Pcmpeqw | Pcmpgtb
+            | Pcmpgtd | Pcmpgtw | Pmaxub | Pminub | Por | Pshufd | Psubb | Psubd | Psubq | Psubw
+            | Pxor | Sqrtsd | Sqrtss | Subpd | Subps | Subsd | Subss | Ucomisd | Ucomiss | Xorpd
+            | Xorps
+    )
+}

@@ -1,0 +1,12 @@
+//! What the QEMU plugin and the recorder share.
+//!
+//! - [`region`]: the memory both map, a ring for each recorded thread;
+//! - [`word`]: what is written into the rings;
+//! - [`block`]: which accesses a translated block makes, computed on both sides from its bytes,
+//!   so that the plugin reports only the addresses that the recorder cannot work out;
+//! - [`syscall`]: which system calls are of interest, and what they do to memory.
+
+pub mod block;
+pub mod region;
+pub mod syscall;
+pub mod word;

@@ -1,0 +1,162 @@
+//! The shared memory: one header, then [`RINGS`] rings, each with a header of its own.
+//!
+//! The recorder makes it as a memfd, so that nothing is left behind whatever is killed; the
+//! plugin maps it and closes the descriptor again, because programs count and close theirs. Forked
+//! children inherit the mapping. Most of it is never touched and costs no memory.
+//!
+//! A ring has one writer (the recorded thread) and one reader (the recorder). The writer's
+//! cursor lives here and moves with every word, so what a thread wrote before it was killed
+//! is not lost. Neither side overtakes the other: `write` never catches up with `read`
+//! from behind, so equal cursors mean an empty ring.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Marks the header; changes whenever the layout or the words do.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"pagelab1");
+
+/// Number of rings: one for each recorded thread that is alive or not yet read to its end, and
+/// one for the block definitions of each process.
+pub const RINGS: usize = 4096;
+
+/// The first rings are large, so that a program of few threads seldom waits; the others are
+/// small, so that one of a thousand threads does not fill the memory.
+const LARGE_RINGS: usize = 16;
+const LARGE_WORDS: usize = 512 * 1024;
+const SMALL_WORDS: usize = 64 * 1024;
+
+/// A value alone on its cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Line<T>(pub T);
+
+/// The start of the shared memory.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// The recorder's process, and when it started (field 22 of /proc/PID/stat): whoever waits
+    /// for room in a ring checks that it still lives.
+    pub recorder: u32,
+    /// Field 22 of /proc/PID/stat.
+    pub recorder_start: u64,
+    /// How accesses are selected.
+    pub window: Window,
+    /// Non-zero: programs started by recorded ones are recorded as well.
+    pub follow_exec: u32,
+    /// Non-zero: every access is reported, even those that follow from others.
+    pub verbatim: u32,
+    /// Counts the beginnings and ends of system calls that change an address space. A thread
+    /// that notices a change says so in its ring: rings are merged by epoch.
+    pub epoch: Line<AtomicU64>,
+    /// The next block's number.
+    pub next_block: Line<AtomicU32>,
+    /// The next process's number.
+    pub next_process: Line<AtomicU32>,
+    /// Instructions and accesses executed so far, as far as windows need it.
+    pub position: Line<AtomicU64>,
+}
+
+/// Which part of the execution is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Window {
+    /// Non-zero: the figures below count instructions; accesses otherwise.
+    pub in_instructions: u32,
+    /// Leave out so many first.
+    pub skip: u64,
+    /// Then record so many; 0 for no limit.
+    pub limit: u64,
+    /// In every so many ...
+    pub period: u64,
+    /// ... record the first so many; 0 for all.
+    pub sample: u64,
+}
+
+/// What a ring is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Nobody's.
+    Free = 0,
+    /// Being set up by a plugin.
+    Claimed = 1,
+    /// Events of a thread.
+    Thread = 2,
+    /// Definitions of blocks of a process.
+    Definitions = 3,
+    /// The writer has gone; the recorder reads what is left and frees it.
+    Ended = 4,
+}
+
+impl State {
+    /// The state with this number.
+    pub fn from_u32(number: u32) -> Option<State> {
+        [
+            State::Free,
+            State::Claimed,
+            State::Thread,
+            State::Definitions,
+            State::Ended,
+        ]
+        .into_iter()
+        .find(|&state| state as u32 == number)
+    }
+}
+
+/// The start of a ring; its words follow.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Ring {
+    /// Where the writer writes next: an address in the writer's process.
+    pub write: AtomicU64,
+    /// The writer may write [`SLACK`] words while its cursor is not beyond this address.
+    pub limit: AtomicU64,
+    /// The epoch that the writer has last seen.
+    pub epoch: AtomicU64,
+    /// Address of the first word in the writer's process.
+    pub base: AtomicU64,
+    /// Number of words.
+    pub words: AtomicU64,
+    /// Where the reader reads next: index of a word.
+    pub read: Line<AtomicU64>,
+    /// Non-zero while the writer waits for `read` to move: a futex.
+    pub waiting: AtomicU32,
+    /// A [`State`].
+    pub state: Line<AtomicU32>,
+    /// Number of the process, as counted by [`Header::next_process`].
+    pub process: AtomicU32,
+    /// Process id, as the recorder sees it as long as no process namespace is between.
+    pub pid: AtomicU32,
+    /// Thread id.
+    pub tid: AtomicU32,
+    /// Non-zero: the first thread of its process. Others are announced by clone's result.
+    pub first: AtomicU32,
+    /// Arguments of the system call in progress, kept by the writer.
+    pub arguments: [AtomicU64; 6],
+}
+
+/// Words that can be written without asking again after one look at [`Ring::limit`].
+pub const SLACK: usize = 16;
+
+const HEADER_BYTES: usize = 4096;
+
+/// Number of words in ring `index`.
+pub const fn ring_words(index: usize) -> usize {
+    if index < LARGE_RINGS { LARGE_WORDS } else { SMALL_WORDS }
+}
+
+/// Where ring `index` starts, in bytes from the start of the memory.
+pub const fn ring_offset(index: usize) -> usize {
+    let large = if index < LARGE_RINGS { index } else { LARGE_RINGS };
+    let small = index - large;
+    HEADER_BYTES
+        + large * (size_of::<Ring>() + LARGE_WORDS * 8)
+        + small * (size_of::<Ring>() + SMALL_WORDS * 8)
+}
+
+/// Size of the whole memory in bytes.
+pub const BYTES: usize = ring_offset(RINGS);
+
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+const _: () = assert!(size_of::<Ring>() == 4096);

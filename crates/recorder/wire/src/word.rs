@@ -1,0 +1,145 @@
+//! The 64-bit words in a ring.
+//!
+//! An access is one word with bit 63 clear: bits 0 to 46 the address (user addresses end at
+//! 2^47; the kernel half is not accessible to programs), bits 47 to 49 the binary logarithm of
+//! the size, bits 50 to 59 which entry of the block's script it is ([`crate::block`]).
+//! Everything else starts with a word whose bit 63 is set: bits 56 to 62 the [`Kind`], bits 0 to
+//! 55 a payload, and as many words more as the kind says. A message never straddles the ring's end.
+
+/// Bits of an address.
+pub const ADDRESS_BITS: u32 = 47;
+/// Where the size (log2) of an access starts.
+pub const SIZE_SHIFT: u32 = ADDRESS_BITS;
+/// Where the script index of an access starts.
+pub const ENTRY_SHIFT: u32 = SIZE_SHIFT + 3;
+/// Number of script entries a block can have.
+pub const MAX_ENTRIES: usize = 1 << 10;
+
+const MARK: u64 = 1 << 63;
+const KIND_SHIFT: u32 = 56;
+const PAYLOAD: u64 = (1 << KIND_SHIFT) - 1;
+
+/// What a message is, apart from an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A translated block starts; payload: its number.
+    Block = 0,
+    /// The epoch (see [`crate::region::Header::epoch`]) has moved; payload: the new one.
+    Epoch = 1,
+    /// The ring continues at its first word.
+    Wrap = 2,
+    /// System call entered; payload: its number; then [`SYSCALL_ARGS`] words.
+    Syscall = 3,
+    /// System call done; payload: its number; then its result and a fact about it
+    /// (see [`crate::syscall::Call`]), 0 where there is none.
+    SyscallReturn = 4,
+    /// Memory that the system call in progress reads or writes through an I/O vector;
+    /// then address and length.
+    Vector = 5,
+    /// /proc/self/maps; payload: bytes; then the text, padded to whole words. Comes twice
+    /// for each program: before it was loaded, and after.
+    Maps = 6,
+    /// Accesses were not recorded; then instructions and accesses left out.
+    Skipped = 7,
+    /// A process was forked; payload: the ring of its first thread.
+    Forked = 8,
+    /// This program is about to be replaced by one recorded in another ring; payload: that ring.
+    Replaced = 9,
+    /// Definition of a block (only in definition rings); payload: words that follow: its number,
+    /// its address, the number of instructions, and bytes, padded to whole words: the length of
+    /// each instruction, then the instructions.
+    Define = 10,
+    /// This thread ends.
+    ThreadEnd = 11,
+    /// Something the user should know; payload: bytes; then UTF-8 text, padded.
+    Note = 12,
+    /// Accesses and instructions are recorded again from here (a window opens).
+    Resumed = 13,
+}
+
+/// Words of arguments after [`Kind::Syscall`].
+pub const SYSCALL_ARGS: usize = 6;
+
+impl Kind {
+    const ALL: [Kind; 14] = [
+        Kind::Block,
+        Kind::Epoch,
+        Kind::Wrap,
+        Kind::Syscall,
+        Kind::SyscallReturn,
+        Kind::Vector,
+        Kind::Maps,
+        Kind::Skipped,
+        Kind::Forked,
+        Kind::Replaced,
+        Kind::Define,
+        Kind::ThreadEnd,
+        Kind::Note,
+        Kind::Resumed,
+    ];
+
+    /// The first word of a message of this kind.
+    pub const fn word(self, payload: u64) -> u64 {
+        MARK | (self as u64) << KIND_SHIFT | payload & PAYLOAD
+    }
+}
+
+/// A decoded first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// An access.
+    Access {
+        /// Address of the first byte.
+        addr: u64,
+        /// Bytes.
+        size: u16,
+        /// Which entry of the block's script.
+        entry: usize,
+    },
+    /// Anything else.
+    Message(Kind, u64),
+    /// No kind known: the ring is damaged.
+    Unknown(u64),
+}
+
+impl Word {
+    /// Decodes a word that starts a message.
+    #[inline]
+    pub fn decode(word: u64) -> Word {
+        if word & MARK == 0 {
+            return Word::Access {
+                addr: word & ((1 << ADDRESS_BITS) - 1),
+                size: 1 << (word >> SIZE_SHIFT & 7),
+                entry: (word >> ENTRY_SHIFT) as usize & (MAX_ENTRIES - 1),
+            };
+        }
+        match Kind::ALL.get((word >> KIND_SHIFT & 0x7f) as usize) {
+            Some(&kind) => Word::Message(kind, word & PAYLOAD),
+            None => Word::Unknown(word),
+        }
+    }
+
+    /// How many words follow the first one of a message.
+    #[inline]
+    pub fn tail(kind: Kind, payload: u64) -> usize {
+        match kind {
+            Kind::Block
+            | Kind::Epoch
+            | Kind::Wrap
+            | Kind::Forked
+            | Kind::Replaced
+            | Kind::ThreadEnd
+            | Kind::Resumed => 0,
+            Kind::Syscall => SYSCALL_ARGS,
+            Kind::SyscallReturn | Kind::Vector | Kind::Skipped => 2,
+            Kind::Maps | Kind::Note => bytes_to_words(payload as usize),
+            Kind::Define => payload as usize,
+        }
+    }
+}
+
+/// Words needed for `bytes` bytes.
+pub const fn bytes_to_words(bytes: usize) -> usize {
+    bytes.div_ceil(8)
+}
