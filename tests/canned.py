@@ -62,7 +62,7 @@ def run(
     return {
         "schema": "pagelab.run/1",
         "complete": complete,
-        "stopped": None if complete else "stopped on request",
+        "stopped": None if complete else "interrupted",
         "design": design,
         "machine": {"name": "dpt-paper", "cores": 1, "memory_bytes": 8 * GIB},
         "source": {"kind": "trace", "name": "sqlite3"},
@@ -130,15 +130,13 @@ def run(
             "queue_cycles": 9,
         },
         "os": {
-            "faults": {"minor": peak // 4096},
-            "resident_bytes_peak": peak,
+            "faults": peak // 4096,
+            "resident_bytes": peak,
+            "peak_resident_bytes": peak,
             "table_bytes": table,
-            "table_bytes_peak": table,
-            "preallocated_bytes": 900_000 if design == "dpt" else 0,
-            "migrations": {
-                "data": 4100 if design == "dpt" else 0,
-                "pte": 12 if design == "dpt" else 0,
-            },
+            "peak_table_bytes": table,
+            "pages_migrated": 4100 if design == "dpt" else 0,
+            "preallocated_bytes": 2 * GIB,
             "free_2m_blocks": 1200,
         },
         "design_counters": {"tag_misses": 17} if design == "dpt" else {},
@@ -159,8 +157,8 @@ def _memory_map(design: str) -> dict[str, Any]:
             table = 60
         if design == "dpt":
             table = random.choice([0, 0, 0, 1, 2])
-        reserved = 2 if design == "dpt" and random.random() < 0.1 else 0
-        data = min(round(per_cell * fill), per_cell - table - reserved)
+        reserved = round(per_cell * 0.25 * random.random())
+        data = round((per_cell - table - reserved) * fill)
         state["data"].append(data)
         state["table"].append(table)
         state["preallocated"].append(reserved)

@@ -64,7 +64,7 @@ def test_stopped_runs_are_compared_over_what_both_have_run() -> None:
     whole = Comparison.model_validate(raw)
     half: dict[str, Any] = copy.deepcopy(raw)
     run = half["runs"][1]
-    run["complete"], run["stopped"] = False, "stopped on request"
+    run["complete"], run["stopped"] = False, "interrupted"
     for key in ("instructions", "accesses", "loads", "stores"):
         run[key] //= 2
     for key in ("elapsed", "total", "compute", "data", "translation", "faults", "migrations"):

@@ -37,6 +37,9 @@ class Cycles(_Model):
     frequency_hz: Annotated[float, Field(gt=0)]
 
 
+# Why a run is not complete when the user ended it.
+INTERRUPTED = "interrupted"
+
 CYCLE_PARTS = ("compute", "data", "translation", "faults", "migrations")
 
 
@@ -94,22 +97,15 @@ class Caches(_Model):
     llc_mpki: float
 
 
-class Migrations(_Model):
-    """Frames moved to make room: pages of data, and pages of page table."""
-
-    data: Natural
-    pte: Natural
-
-
 class Os(_Model):
-    """The operating system's side. `*_peak` are high-water marks, the others final values."""
+    """The operating system's side; more counters than these are kept as they are."""
 
-    faults: dict[str, Natural]
-    resident_bytes_peak: Natural
+    faults: Natural
+    resident_bytes: Natural
+    peak_resident_bytes: Natural
     table_bytes: Natural
-    table_bytes_peak: Natural
-    preallocated_bytes: Natural
-    migrations: Migrations
+    peak_table_bytes: Natural
+    pages_migrated: Natural
 
 
 class TimelinePoint(_Model):
@@ -122,7 +118,10 @@ class TimelinePoint(_Model):
 
 
 class MemoryMap(_Model):
-    """Physical memory at the end, in cells of `frames_per_cell` frames, lowest first."""
+    """Physical memory in cells of `frames_per_cell` frames, lowest first.
+
+    `preallocated` is what was in use before the program started.
+    """
 
     frames_per_cell: Annotated[int, Field(gt=0)]
     free: list[Natural]

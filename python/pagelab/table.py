@@ -53,7 +53,7 @@ def row(comparison: Comparison, run: Run) -> Row:
         os=f"{100 * (run.share('faults') + run.share('migrations')):.1f}",
         walk=f"{run.walks.latency.mean:.1f}" if run.walks.count else "\N{EN DASH}",
         mpki=f"{run.tlb.l2_mpki:.2f}",
-        tables=units.size(run.os.table_bytes_peak),
+        tables=units.size(run.os.peak_table_bytes),
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pagelab import units
-from pagelab.results import CYCLE_PARTS, Comparison, Run
+from pagelab.results import CYCLE_PARTS, INTERRUPTED, Comparison, Run
 
 # Differences below this share are called none: a change of code layout moves real programs more.
 NOTICEABLE = 0.005
@@ -115,7 +115,12 @@ def _bound(comparison: Comparison) -> str:
 
 def _caveats(comparison: Comparison) -> list[str]:
     caveats = []
-    stopped = [run for run in comparison.runs if not run.complete]
+    stopped = [run for run in comparison.runs if run.stopped == INTERRUPTED]
+    failed = [run for run in comparison.runs if run.stopped and run not in stopped]
+    caveats += [
+        f"{run.design} ended after {units.count(run.accesses)} accesses: {run.stopped}."
+        for run in failed
+    ]
     if stopped:
         least = min(run.accesses for run in stopped)
         caveats.append(

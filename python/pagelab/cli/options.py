@@ -84,7 +84,7 @@ def overrides(machine: str, changes: list[str] | None, *, thp: bool, seed: int |
     """Changes to the machine's keys, checked against it before anything long starts."""
     keys = list(changes or [])
     if thp:
-        keys.append("memory.thp=always")
+        keys.append("memory.page_policy=thp")
     if seed is not None:
         keys.append(f"seed={seed}")
     try:

@@ -54,7 +54,7 @@ _COLUMNS = [
     Column("LLC", "MPKI", "Last-level cache misses per thousand instructions"),
     Column("tables", "peak", "Most memory taken by page tables at any time"),
     Column("resident", "peak", "Most memory resident at any time"),
-    Column("moved", "pages", "Pages of data and of page table migrated to make room"),
+    Column("moved", "pages", "Pages of data moved out of a page table's way"),
 ]
 
 
@@ -85,7 +85,7 @@ def _kicker(comparison: Comparison) -> list[str]:
     parts = [
         comparison.name,
         f"{units.count(base.accesses)} accesses",
-        f"{units.size(base.os.resident_bytes_peak)} resident",
+        f"{units.size(base.os.peak_resident_bytes)} resident",
     ]
     machine = base.machine.get("name")
     return [*parts, f"machine {machine}"] if machine else parts
@@ -104,9 +104,9 @@ def _row(comparison: Comparison, run: Run) -> list[str]:
         f"{walks.reads / walks.count:.2f}" if walks.count else dash,
         f"{run.tlb.l2_mpki:.2f}",
         f"{run.caches.llc_mpki:.2f}",
-        units.size(run.os.table_bytes_peak),
-        units.size(run.os.resident_bytes_peak),
-        f"{run.os.migrations.data + run.os.migrations.pte:,}",
+        units.size(run.os.peak_table_bytes),
+        units.size(run.os.peak_resident_bytes),
+        f"{run.os.pages_migrated:,}",
     ]
 
 

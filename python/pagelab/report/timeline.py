@@ -41,7 +41,7 @@ def resident_chart(comparison: Comparison) -> LineChart | None:
 
 def tables_chart(comparison: Comparison) -> LineChart | None:
     """Memory taken by page tables."""
-    runs = [run for run in comparison.runs if run.os.table_bytes_peak]
+    runs = [run for run in comparison.runs if run.os.peak_table_bytes]
     return _chart(runs, "Page tables", lambda p: p.table_bytes)
 
 

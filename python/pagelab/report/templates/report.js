@@ -54,8 +54,8 @@ for (const chart of document.querySelectorAll(".lines")) {
 }
 
 // Physical memory: a grid of cells, as many columns as fit.
-const KINDS = ["data", "preallocated", "table"];
-const NAMES = { data: "data", preallocated: "held for page tables", table: "page tables", free: "free" };
+const KINDS = ["preallocated", "data", "table"];
+const NAMES = { data: "data", preallocated: "in use before the start", table: "page tables", free: "free" };
 
 function palette() {
   const style = getComputedStyle(document.documentElement);
@@ -92,13 +92,13 @@ function draw(canvas, map, colours) {
       const share = map[kind][i] / map.framesPerCell;
       if (!share) continue;
       context.fillStyle = colours[kind];
-      if (kind === "data") {
-        context.globalAlpha = 0.15 + 0.7 * share;
+      if (kind !== "table") {
+        context.globalAlpha = 0.12 + 0.88 * share;
         context.fillRect(x, y, inner, inner);
       } else {
         // A mark that stays visible when one frame in a thousand is meant.
         context.globalAlpha = 1;
-        const side = Math.max(inner * Math.sqrt(share), Math.min(inner, kind === "table" ? 3.5 : 2.5));
+        const side = Math.max(inner * Math.sqrt(share), Math.min(inner, 3.5));
         const at = (inner - side) / 2;
         context.fillRect(x + at, y + at, side, side);
       }
