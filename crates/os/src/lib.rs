@@ -1,1 +1,36 @@
-//! Placeholder.
+//! The operating system's side: frames, address spaces, demand faults, fork.
+//!
+//! [`Os`] owns the physical memory and the address spaces. The machine calls [`Os::control`] for
+//! each control event and [`Os::fault`] for each access without a usable translation; [`Effects`]
+//! says what that did, so that the machine can charge for it and invalidate its TLBs. The page
+//! table itself is the machine's and comes in as an argument: which one it is makes no difference
+//! here.
+
+mod address_space;
+pub mod buddy;
+mod config;
+mod control;
+mod effects;
+mod error;
+mod fault;
+mod fork;
+mod frame_table;
+mod mapper;
+mod memory_map;
+mod preallocate;
+mod presence;
+mod remap;
+mod rmap;
+mod shared_memory;
+mod split;
+mod statistics;
+mod system;
+mod vma;
+
+pub use config::{OsConfig, OsConfigError, PagePolicy};
+pub use effects::{Effects, Invalidation};
+pub use error::OsError;
+pub use frame_table::FrameTable;
+pub use memory_map::MemoryCell;
+pub use statistics::{BySize, OsStatistics};
+pub use system::Os;

@@ -1,0 +1,12 @@
+use crate::vma::Vmas;
+
+/// An address space: one process's VMAs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AddressSpace {
+    pub(crate) vmas: Vmas,
+    /// The heap's first page and one past its last, once a brk said so.
+    pub(crate) heap: Option<(u64, u64)>,
+    /// Whether its memory is announced by events (a Map or a Brk was seen). Otherwise it
+    /// appears where it is touched.
+    pub(crate) announced: bool,
+}

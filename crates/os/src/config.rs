@@ -1,0 +1,148 @@
+use crate::buddy::PAGEBLOCK_ORDER;
+use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT, PageSize};
+use serde::{Deserialize, Serialize};
+
+/// Physical memory and the operating system's policies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OsConfig {
+    /// Size of the physical memory in bytes.
+    pub memory_bytes: u64,
+    /// Where each zone starts, in bytes. Those past the end of the memory do not count. Memory
+    /// is taken from the last zone that has some. Default: DMA, DMA32 and Normal of x86-64.
+    pub zone_starts: Vec<u64>,
+    /// The largest order of the buddy allocator's blocks.
+    pub max_order: u32,
+    /// Share of the memory that is in use before the programs start, 0 to 1.
+    pub utilisation: f64,
+    /// Share of the memory left over that does not lie in free aligned 2 MiB blocks, 0 to 1:
+    /// Gorman's unusable free space index for order 9.
+    pub fragmentation: f64,
+    /// Share of the memory in use before the programs start that cannot be moved, 0 to 1.
+    /// Default: a tenth. Fleet-wide at Meta it was a little under that (Zhao et al.,
+    /// "Contiguitas", ISCA 2023, section 2).
+    pub unmovable_share: f64,
+    /// Which page sizes a fault may use.
+    pub page_policy: PagePolicy,
+    /// How far below its lowest page a stack may grow at once and in all, in bytes
+    /// (RLIMIT_STACK).
+    pub stack_limit: u64,
+}
+
+impl Default for OsConfig {
+    fn default() -> Self {
+        OsConfig {
+            memory_bytes: 16 << 30,
+            zone_starts: vec![0, 16 << 20, 4 << 30],
+            max_order: 10,
+            utilisation: 0.0,
+            fragmentation: 0.0,
+            unmovable_share: 0.1,
+            page_policy: PagePolicy::Base,
+            stack_limit: 8 << 20,
+        }
+    }
+}
+
+/// Which page sizes a fault may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PagePolicy {
+    /// 4 KiB pages only.
+    #[default]
+    #[serde(rename = "base")]
+    Base,
+    /// Transparent 2 MiB pages where a VMA covers one, but for MADV_NOHUGEPAGE
+    /// (transparent_hugepage=always).
+    #[serde(rename = "thp")]
+    Thp,
+    /// The same only after MADV_HUGEPAGE (transparent_hugepage=madvise).
+    #[serde(rename = "thp-madvise")]
+    ThpMadvise,
+    /// 1 GiB pages where a VMA covers one, else as `thp`.
+    #[serde(rename = "1G")]
+    Huge1G,
+}
+
+impl PagePolicy {
+    /// The size of the pieces in which memory appears that no event announced.
+    pub(crate) fn implicit_unit(self) -> PageSize {
+        match self {
+            PagePolicy::Huge1G => PageSize::Huge1G,
+            _ => PageSize::Large2M,
+        }
+    }
+}
+
+/// A configuration that cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct OsConfigError {
+    /// The key.
+    pub key: &'static str,
+    /// What is wrong with its value, and what would be right.
+    pub reason: String,
+}
+
+impl OsConfig {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// [`OsConfigError`] names the first key with a bad value.
+    pub fn validate(&self) -> Result<(), OsConfigError> {
+        let require = |holds: bool, key, reason: String| {
+            if holds {
+                Ok(())
+            } else {
+                Err(OsConfigError { key, reason })
+            }
+        };
+        require(
+            (PAGEBLOCK_ORDER..=18).contains(&self.max_order),
+            "max_order",
+            format!("{} is not between {PAGEBLOCK_ORDER} and 18", self.max_order),
+        )?;
+        let block = PAGE_BYTES << self.max_order;
+        let frames = self.memory_bytes >> PAGE_SHIFT;
+        require(
+            self.memory_bytes.is_multiple_of(block) && frames > 0 && frames < 1 << 31,
+            "memory_bytes",
+            format!(
+                "{} is not a multiple of the largest buddy block ({block} bytes) above 0 and \
+                 below 8 TiB",
+                self.memory_bytes
+            ),
+        )?;
+        let starts = &self.zone_starts;
+        require(
+            starts.first() == Some(&0)
+                && starts.is_sorted()
+                && starts.iter().all(|start| start.is_multiple_of(block)),
+            "zone_starts",
+            format!("{starts:?} are not ascending multiples of {block} from 0"),
+        )?;
+        for (key, share) in [
+            ("utilisation", self.utilisation),
+            ("fragmentation", self.fragmentation),
+            ("unmovable_share", self.unmovable_share),
+        ] {
+            require(
+                (0.0..=1.0).contains(&share),
+                key,
+                format!("{share} is not between 0 and 1"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Frames of the memory.
+    pub(crate) fn frames(&self) -> u32 {
+        (self.memory_bytes >> PAGE_SHIFT) as u32
+    }
+
+    /// First frame of each zone that the memory reaches.
+    pub(crate) fn zone_frames(&self) -> Vec<u32> {
+        let inside = |start: &&u64| **start < self.memory_bytes;
+        let starts = self.zone_starts.iter().filter(inside);
+        starts.map(|start| (start >> PAGE_SHIFT) as u32).collect()
+    }
+}

@@ -1,0 +1,103 @@
+use pagelab_addr::{Asid, PageId, PageSize};
+use pagelab_translation::Work;
+
+/// Pages whose cached translations are stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalidation {
+    /// The first base page.
+    pub first: PageId,
+    /// Number of base pages. They do not cross a 1 GiB stretch, so their numbers are consecutive.
+    pub pages: u32,
+}
+
+/// What operations of the operating system did: what the machine must charge for, and which
+/// cached translations it must drop. Operations add to it; [`Effects::clear`] keeps its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Pages newly mapped by a fault or by populating, by size in the order of
+    /// [`PageSize::ALL`].
+    pub pages_mapped: [u64; 3],
+    /// Base pages filled with zeros.
+    pub pages_zeroed: u64,
+    /// Base pages mapped with a file's contents (from the page cache).
+    pub pages_filled: u64,
+    /// Base pages copied for copy-on-write.
+    pub pages_copied: u64,
+    /// Base pages moved out of a page table's way (the pages of `work.displaced`).
+    pub pages_migrated: u64,
+    /// Entries copied by fork, of any size.
+    pub entries_forked: u64,
+    /// Entries moved by mremap, of any size.
+    pub entries_moved: u64,
+    /// Frames of data freed.
+    pub frames_freed: u64,
+    /// What the page table did.
+    pub work: Work,
+    /// Pages whose cached translations are stale.
+    pub invalidations: Vec<Invalidation>,
+    /// An address space all of whose cached translations are stale.
+    pub flushed: Option<Asid>,
+    /// How many of `work.displaced` are accounted for already.
+    noted: usize,
+}
+
+impl Effects {
+    /// Nothing done.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.pages_mapped = [0; 3];
+        self.pages_zeroed = 0;
+        self.pages_filled = 0;
+        self.pages_copied = 0;
+        self.pages_migrated = 0;
+        self.entries_forked = 0;
+        self.entries_moved = 0;
+        self.frames_freed = 0;
+        let Work {
+            table_frames,
+            entries_written,
+            entries_migrated,
+            probes,
+            displaced,
+            relocated,
+        } = &mut self.work;
+        (*table_frames, *entries_written, *entries_migrated) = (0, 0, 0);
+        (*probes, *relocated) = (0, 0);
+        displaced.clear();
+        self.invalidations.clear();
+        self.flushed = None;
+        self.noted = 0;
+    }
+
+    /// Adds a page to the stale ones; a run of pages in ascending order makes one range.
+    pub(crate) fn invalidate(&mut self, first: PageId, size: PageSize) {
+        let pages = size.base_pages();
+        if let Some(last) = self.invalidations.last_mut() {
+            let next = last.first.0 + last.pages;
+            let same_stretch = next & ((1 << 18) - 1) != 0;
+            if next == first.0 && same_stretch {
+                last.pages += pages;
+                return;
+            }
+        }
+        self.invalidations.push(Invalidation { first, pages });
+    }
+
+    /// Accounts for the pages that the page table has displaced since the last call.
+    pub(crate) fn note_displaced(&mut self) {
+        while self.noted < self.work.displaced.len() {
+            let displaced = &self.work.displaced[self.noted];
+            let size = displaced.size;
+            self.pages_migrated += u64::from(size.base_pages());
+            for owner in 0..displaced.owners.len() {
+                let owner = self.work.displaced[self.noted].owners[owner];
+                self.invalidate(owner, size);
+            }
+            self.noted += 1;
+        }
+    }
+}

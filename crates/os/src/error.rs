@@ -1,0 +1,45 @@
+use pagelab_addr::{DirectoryFull, VirtAddr};
+
+/// Why the operating system cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OsError {
+    /// No free frame. Frames are never used twice.
+    #[error(
+        "out of simulated memory: no frame for {what}; of {} MiB, {} MiB hold the programs' data, \
+         {} MiB page tables, and {} MiB were in use before they started: give the machine more \
+         memory or lower its utilisation",
+        limit_bytes >> 20, resident_bytes >> 20, table_bytes >> 20, preallocated_bytes >> 20
+    )]
+    OutOfMemory {
+        /// What the frame was for.
+        what: &'static str,
+        /// Bytes of the programs' data.
+        resident_bytes: u64,
+        /// Bytes of page tables.
+        table_bytes: u64,
+        /// Bytes in use before the programs started.
+        preallocated_bytes: u64,
+        /// Size of the memory in bytes.
+        limit_bytes: u64,
+    },
+    /// The page table has no place for an entry, though there may be free frames.
+    #[error(
+        "the page table has no place for the entry of address {:#x} of process {process}: every \
+         frame that may hold it is taken by something unmovable ({free_bytes} bytes are free)",
+        address.0
+    )]
+    NoPlace {
+        /// The process.
+        process: u32,
+        /// The page's address.
+        address: VirtAddr,
+        /// Bytes of free memory.
+        free_bytes: u64,
+    },
+    /// More of the virtual address space is in use than page numbers reach.
+    #[error(transparent)]
+    DirectoryFull(#[from] DirectoryFull),
+    /// A process number that no address space can have.
+    #[error("process {0}: a run can have processes 0 to 65535 only")]
+    TooManyProcesses(u32),
+}

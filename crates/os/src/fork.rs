@@ -1,0 +1,81 @@
+use crate::mapper::{Mapper, offset_by};
+use crate::vma::Vma;
+use crate::{Effects, Os, OsError};
+use pagelab_addr::{Asid, PageDirectory};
+use pagelab_events::Control;
+use pagelab_translation::{Page, PageTable, Translation};
+
+impl Os {
+    /// A child with the parent's VMAs, private pages shared copy-on-write (`dup_mmap`,
+    /// `copy_page_range`). Pages of shared memory are left for the child to fault in, as
+    /// `vma_needs_copy` decides.
+    pub(crate) fn fork<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        parent: Asid,
+        child: Asid,
+        effects: &mut Effects,
+    ) -> Result<(), OsError> {
+        if child == parent {
+            self.statistics.ignored_events += 1;
+            return Ok(());
+        }
+        if self
+            .spaces
+            .get(usize::from(child.0))
+            .is_some_and(Option::is_some)
+        {
+            // A process number that is used again; its last user never said that it ended.
+            self.carry_out(
+                table,
+                directory,
+                child,
+                &Control::Exit { status: 0 },
+                effects,
+            )?;
+        }
+        self.statistics.forks += 1;
+        let (heap, announced) = (self.space(parent).heap, self.space(parent).announced);
+        let vmas: Vec<Vma> = self.space(parent).vmas.iter().collect();
+        let space = self.space(child);
+        (space.heap, space.announced) = (heap, announced);
+        for vma in vmas {
+            self.add_vma(table, directory, child, vma, effects)?;
+            if vma.object.is_none() {
+                let mut mapper = self.mapper(table, directory, effects);
+                mapper.share(parent, child, &vma)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// Maps the parent's pages of a private VMA in the child too, read-only in both.
+    fn share(&mut self, parent: Asid, child: Asid, vma: &Vma) -> Result<(), OsError> {
+        let mut at = vma.start;
+        while let Some(run) = self.presence.next(parent, at..vma.end) {
+            let first = self.page(child, run.first.vpn)?;
+            for page in run.pages() {
+                let translation = self.translation(page);
+                if translation.writable {
+                    let read_only = Translation {
+                        writable: false,
+                        ..translation
+                    };
+                    self.table.update(page, read_only);
+                    self.effects.work.entries_written += 1;
+                    // Linux flushes all of the parent's translations (`flush_tlb_mm`).
+                    self.effects.flushed = Some(parent);
+                }
+                let twin: Page = offset_by(first, page.id.0 - run.first.id.0);
+                self.map_shared(twin, translation.pfn, run.size, false)?;
+                self.statistics.entries_forked += 1;
+                self.effects.entries_forked += 1;
+            }
+            at = run.end();
+        }
+        Ok(())
+    }
+}

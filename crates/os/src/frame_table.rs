@@ -1,0 +1,315 @@
+use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
+use crate::rmap::{NO_OWNER, Owner, OwnerLists};
+use crate::shared_memory::SharedMemory;
+use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_translation::{Displaced, FrameUse, Frames};
+
+/// What a frame is used for, as its tag in the buddy allocator. 0 is free.
+pub(crate) mod tag {
+    use pagelab_addr::PageSize;
+
+    /// In use before the programs start, and movable.
+    pub(crate) const PREALLOCATED: u8 = 4;
+    /// In use before the programs start, and not movable.
+    pub(crate) const UNMOVABLE: u8 = 5;
+    /// A page table.
+    pub(crate) const TABLE: u8 = 6;
+
+    /// Data of the simulated processes, in a page of this size.
+    pub(crate) const fn data(size: PageSize) -> u8 {
+        match size {
+            PageSize::Base4K => 1,
+            PageSize::Large2M => 2,
+            PageSize::Huge1G => 3,
+        }
+    }
+}
+
+/// The mapping count shares its word with this flag: the block is held by a slot of shared
+/// memory.
+const IN_SLOT: u32 = 1 << 31;
+
+/// The frame table: what each frame is used for and, for data, which pages map it.
+///
+/// The first frame of each block of data keeps two words: its owners (see [`OwnerLists`]) and how
+/// many pages map it.
+#[derive(Clone, Debug)]
+pub struct FrameTable {
+    buddy: Buddy,
+    owners: OwnerLists,
+    pub(crate) shared: SharedMemory,
+    /// The block that is being mapped: like a locked folio it stays where it is.
+    pinned: Option<(Pfn, PageSize)>,
+    data_frames: u32,
+    peak_data_frames: u32,
+    table_frames: u32,
+    preallocated_frames: u32,
+}
+
+impl FrameTable {
+    pub(crate) fn new(buddy: Buddy) -> Self {
+        FrameTable {
+            preallocated_frames: buddy.count() - buddy.free_frames(),
+            buddy,
+            owners: OwnerLists::new(),
+            shared: SharedMemory::default(),
+            pinned: None,
+            data_frames: 0,
+            peak_data_frames: 0,
+            table_frames: 0,
+        }
+    }
+
+    /// The free frames behind it.
+    pub fn buddy(&self) -> &Buddy {
+        &self.buddy
+    }
+
+    /// Frames that hold data of the simulated processes.
+    pub fn data_frames(&self) -> u32 {
+        self.data_frames
+    }
+
+    /// The most that [`FrameTable::data_frames`] ever was.
+    pub fn peak_data_frames(&self) -> u32 {
+        self.peak_data_frames
+    }
+
+    /// Frames that hold page tables.
+    pub fn table_frames(&self) -> u32 {
+        self.table_frames
+    }
+
+    /// Frames that were in use before the programs started.
+    pub fn preallocated_frames(&self) -> u32 {
+        self.preallocated_frames
+    }
+
+    /// Whether a frame was in use before the programs started (or has taken over from one that
+    /// was, which a page table wanted).
+    pub fn is_preallocated(&self, pfn: Pfn) -> bool {
+        matches!(self.buddy.tag(pfn), tag::PREALLOCATED | tag::UNMOVABLE)
+    }
+
+    /// The pages that map the block of data around a frame: of each the first base page.
+    pub fn owners(&self, pfn: Pfn) -> Vec<PageId> {
+        let Some((head, _)) = self.data_block(pfn) else {
+            return Vec::new();
+        };
+        let pages = self.owners.iter(self.buddy.words(head)[0]);
+        pages
+            .filter_map(|owner| match owner {
+                Owner::Page(id) => Some(id),
+                Owner::Slot(_) => None,
+            })
+            .collect()
+    }
+
+    /// How many pages map the block of data that starts at a frame.
+    pub fn map_count(&self, head: Pfn) -> u32 {
+        self.buddy.words(head)[1] & !IN_SLOT
+    }
+
+    /// The block of the simulated processes' data around a frame.
+    fn data_block(&self, pfn: Pfn) -> Option<(Pfn, PageSize)> {
+        let size = data_size(self.buddy.tag(pfn))?;
+        Some((Pfn(pfn.0 & !(size.base_pages() - 1)), size))
+    }
+
+    /// Takes frames for a page of data that nothing maps yet, and pins them.
+    #[inline]
+    pub(crate) fn allocate_data(&mut self, size: PageSize) -> Option<Pfn> {
+        let head = self.buddy.allocate(size.order(), tag::data(size))?;
+        *self.buddy.words_mut(head) = [NO_OWNER, 0];
+        self.data_frames += size.base_pages();
+        self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
+        self.pinned = Some((head, size));
+        Some(head)
+    }
+
+    /// Keeps a block of data where it is until [`FrameTable::unpin`].
+    pub(crate) fn pin(&mut self, head: Pfn, size: PageSize) {
+        self.pinned = Some((head, size));
+    }
+
+    pub(crate) fn unpin(&mut self) {
+        self.pinned = None;
+    }
+
+    /// Notes that a page maps a block.
+    #[inline]
+    pub(crate) fn add_page(&mut self, head: Pfn, page: PageId) {
+        let [word, count] = self.buddy.words(head);
+        *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page)), count + 1];
+    }
+
+    /// Notes that a page maps a block no more, and frees it when nothing else holds it. Returns
+    /// the number of frames freed.
+    #[inline]
+    pub(crate) fn remove_page(&mut self, head: Pfn, size: PageSize, page: PageId) -> u32 {
+        let [word, count] = self.buddy.words(head);
+        *self.buddy.words_mut(head) = [self.owners.remove(word, Owner::Page(page)), count - 1];
+        self.free_unheld(head, size)
+    }
+
+    /// Notes that a block is mapped by another page instead of this one.
+    pub(crate) fn replace_page(&mut self, head: Pfn, old: PageId, new: PageId) {
+        let [word, count] = self.buddy.words(head);
+        let word = self.owners.remove(word, Owner::Page(old));
+        *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(new)), count];
+    }
+
+    /// Puts a block of one frame into a slot of shared memory.
+    pub(crate) fn put_in_slot(&mut self, pfn: Pfn, slot: u32) {
+        let [word, count] = self.buddy.words(pfn);
+        *self.buddy.words_mut(pfn) = [self.owners.add(word, Owner::Slot(slot)), count | IN_SLOT];
+        self.shared.set_frame(slot, pfn);
+    }
+
+    /// Says that VMAs show so many pages less of an object of shared memory. Returns the number
+    /// of frames freed.
+    pub(crate) fn hide(&mut self, object: crate::shared_memory::ObjectId, pages: u64) -> u32 {
+        let mut held = Vec::new();
+        self.shared
+            .hide(object, pages, |pfn, slot| held.push((pfn, slot)));
+        held.into_iter()
+            .map(|(pfn, slot)| {
+                let [word, count] = self.buddy.words(pfn);
+                let word = self.owners.remove(word, Owner::Slot(slot));
+                *self.buddy.words_mut(pfn) = [word, count & !IN_SLOT];
+                self.free_unheld(pfn, PageSize::Base4K)
+            })
+            .sum()
+    }
+
+    /// Frees a block that nothing holds. Returns the number of frames freed.
+    #[inline]
+    pub(crate) fn free_unheld(&mut self, head: Pfn, size: PageSize) -> u32 {
+        if self.buddy.words(head)[1] != 0 {
+            return 0;
+        }
+        self.buddy.free(head, size.order());
+        self.data_frames -= size.base_pages();
+        size.base_pages()
+    }
+
+    /// Makes 512 blocks of the size `small` out of one, each mapped by the pages at its place
+    /// in the pages that mapped the large one.
+    pub(crate) fn split(&mut self, head: Pfn, size: PageSize, small: PageSize) {
+        let owners = self.owners(head);
+        let mut word = self.buddy.words(head)[0];
+        for &owner in &owners {
+            word = self.owners.remove(word, Owner::Page(owner));
+        }
+        debug_assert_eq!(word, NO_OWNER);
+        self.buddy.set_tag(head, size.order(), tag::data(small));
+        for offset in (0..size.base_pages()).step_by(small.base_pages() as usize) {
+            let mut word = NO_OWNER;
+            for &owner in owners.iter().rev() {
+                word = self.owners.add(word, Owner::Page(PageId(owner.0 + offset)));
+            }
+            *self.buddy.words_mut(Pfn(head.0 + offset)) = [word, owners.len() as u32];
+        }
+    }
+
+    fn is_pinned(&self, pfn: Pfn) -> bool {
+        self.pinned
+            .is_some_and(|(head, size)| pfn.0.wrapping_sub(head.0) < size.base_pages())
+    }
+
+    /// Moves the words of a block of data, and what points back to it.
+    fn move_words(&mut self, from: Pfn, to: Pfn) {
+        let words = self.buddy.words(from);
+        *self.buddy.words_mut(to) = words;
+        if words[1] & IN_SLOT == 0 {
+            return;
+        }
+        for owner in self.owners.iter(words[0]) {
+            if let Owner::Slot(slot) = owner {
+                self.shared.set_frame(slot, to);
+            }
+        }
+    }
+}
+
+fn data_size(tag: u8) -> Option<PageSize> {
+    PageSize::ALL
+        .into_iter()
+        .find(|&size| tag::data(size) == tag)
+}
+
+impl Frames for FrameTable {
+    fn count(&self) -> u32 {
+        self.buddy.count()
+    }
+
+    fn usage(&self, pfn: Pfn) -> FrameUse {
+        match self.buddy.tag(pfn) {
+            0 => FrameUse::Free,
+            tag::PREALLOCATED => FrameUse::Movable(PageSize::Base4K),
+            tag::UNMOVABLE => FrameUse::Unmovable(PageSize::Base4K),
+            tag::TABLE => FrameUse::PageTable,
+            data => match data_size(data) {
+                Some(size) if !self.is_pinned(pfn) => FrameUse::Movable(size),
+                Some(size) => FrameUse::Unmovable(size),
+                None => unreachable!("frame {} has the tag {data}", pfn.0),
+            },
+        }
+    }
+
+    fn in_fragmented_block(&self, pfn: Pfn) -> bool {
+        let used = self.buddy.used_in_pageblock(pfn);
+        used != 0
+            && (used != PAGEBLOCK_FRAMES
+                || !matches!(
+                    data_size(self.buddy.tag(pfn)),
+                    Some(PageSize::Large2M | PageSize::Huge1G)
+                ))
+    }
+
+    fn allocate_table(&mut self, order: u32) -> Option<Pfn> {
+        let pfn = self.buddy.allocate(order, tag::TABLE)?;
+        self.table_frames += 1 << order;
+        Some(pfn)
+    }
+
+    fn claim_table(&mut self, pfn: Pfn) -> bool {
+        let claimed = self.buddy.claim(pfn, tag::TABLE);
+        self.table_frames += u32::from(claimed);
+        claimed
+    }
+
+    fn displace(&mut self, pfn: Pfn) -> Option<Displaced> {
+        let FrameUse::Movable(size) = self.usage(pfn) else {
+            return None;
+        };
+        let from = Pfn(pfn.0 & !(size.base_pages() - 1));
+        let old_tag = self.buddy.tag(pfn);
+        let to = self.buddy.allocate(size.order(), old_tag)?;
+        let mut owners = Vec::new();
+        if old_tag != tag::PREALLOCATED {
+            owners = self.owners(from);
+            self.move_words(from, to);
+        }
+        if size == PageSize::Base4K {
+            self.buddy.set_tag(pfn, 0, tag::TABLE);
+        } else {
+            self.buddy.free(from, size.order());
+            let claimed = self.buddy.claim(pfn, tag::TABLE);
+            debug_assert!(claimed);
+        }
+        self.table_frames += 1;
+        Some(Displaced {
+            owners,
+            size,
+            from,
+            to,
+        })
+    }
+
+    fn free_table(&mut self, pfn: Pfn, order: u32) {
+        debug_assert_eq!(self.buddy.tag(pfn), tag::TABLE);
+        self.buddy.free(pfn, order);
+        self.table_frames -= 1 << order;
+    }
+}

@@ -1,0 +1,201 @@
+use crate::frame_table::FrameTable;
+use crate::presence::Presence;
+use crate::statistics::OsStatistics;
+use crate::{Effects, OsError};
+use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
+use pagelab_translation::{MapError, Page, PageTable, Translation};
+use std::ops::Range;
+
+/// Maps, unmaps, moves and copies pages, and keeps the page table, the frame table, the reverse
+/// map and the record of mapped pages in agreement. It knows nothing of VMAs and policies.
+pub(crate) struct Mapper<'a, T> {
+    pub(crate) frames: &'a mut FrameTable,
+    pub(crate) presence: &'a mut Presence,
+    pub(crate) statistics: &'a mut OsStatistics,
+    pub(crate) table: &'a mut T,
+    pub(crate) directory: &'a mut PageDirectory,
+    pub(crate) effects: &'a mut Effects,
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// Names a page both ways.
+    pub(crate) fn page(&mut self, asid: Asid, vpn: Vpn) -> Result<Page, OsError> {
+        let id = self.directory.page(asid, vpn)?;
+        Ok(Page { id, asid, vpn })
+    }
+
+    fn resolve(&self, id: PageId) -> Page {
+        let (asid, vpn) = self.directory.resolve(id);
+        Page { id, asid, vpn }
+    }
+
+    /// Where a mapped page is.
+    pub(crate) fn translation(&self, page: Page) -> Translation {
+        match self.table.lookup(page) {
+            Some(translation) => translation,
+            None => unreachable!("the page table lost {page:?}"),
+        }
+    }
+
+    /// Maps a page, whose first base page is `page`, to a new block. `None`, and nothing happens,
+    /// when no block is free.
+    #[inline]
+    pub(crate) fn map_new(
+        &mut self,
+        page: Page,
+        size: PageSize,
+        writable: bool,
+    ) -> Result<Option<Pfn>, OsError> {
+        let Some(pfn) = self.frames.allocate_data(size) else {
+            return Ok(None);
+        };
+        let mapped = self.enter(page, pfn, size, writable);
+        self.frames.unpin();
+        if let Err(error) = mapped {
+            self.frames.free_unheld(pfn, size);
+            return Err(error);
+        }
+        self.frames.add_page(pfn, page.id);
+        self.presence.insert(page, size);
+        Ok(Some(pfn))
+    }
+
+    /// Maps a page to a block that others hold already.
+    pub(crate) fn map_shared(
+        &mut self,
+        page: Page,
+        pfn: Pfn,
+        size: PageSize,
+        writable: bool,
+    ) -> Result<(), OsError> {
+        self.frames.pin(pfn, size);
+        let mapped = self.enter(page, pfn, size, writable);
+        self.frames.unpin();
+        mapped?;
+        self.frames.add_page(pfn, page.id);
+        self.presence.insert(page, size);
+        Ok(())
+    }
+
+    /// Enters a page into the page table. The block is pinned: the page table may move other
+    /// pages out of its way, but not the one that it is about to map.
+    #[inline]
+    pub(crate) fn enter(
+        &mut self,
+        page: Page,
+        pfn: Pfn,
+        size: PageSize,
+        writable: bool,
+    ) -> Result<(), OsError> {
+        let translation = Translation {
+            pfn,
+            size,
+            writable,
+        };
+        let work = &mut self.effects.work;
+        let entered = self.table.map(self.frames, page, translation, work);
+        entered.map_err(|error| match error {
+            MapError::OutOfFrames => self.out_of_memory("a page table"),
+            MapError::NoPlace => OsError::NoPlace {
+                process: u32::from(page.asid.0),
+                address: page.vpn.address(),
+                free_bytes: u64::from(self.frames.buddy().free_frames()) * PAGE_BYTES,
+            },
+        })
+    }
+
+    /// Takes a mapped page of a size out of the page table.
+    pub(crate) fn take_out(&mut self, page: Page, size: PageSize) -> Translation {
+        let work = &mut self.effects.work;
+        match self.table.unmap(self.frames, page, size, work) {
+            Some(translation) => translation,
+            None => unreachable!("the page table lost {page:?} of {size:?}"),
+        }
+    }
+
+    /// Unmaps whatever is mapped in a range, and frees what nothing else holds. No page larger
+    /// than 4 KiB may reach out of the range.
+    pub(crate) fn unmap(&mut self, asid: Asid, pages: Range<u64>) {
+        let mut at = pages.start;
+        while let Some(run) = self.presence.next(asid, at..pages.end) {
+            for page in run.pages() {
+                let translation = self.take_out(page, run.size);
+                self.presence.remove(page.id, run.size);
+                let freed = self.frames.remove_page(translation.pfn, run.size, page.id);
+                self.effects.frames_freed += u64::from(freed);
+                self.effects.invalidate(page.id, run.size);
+            }
+            at = run.end();
+        }
+    }
+
+    /// Allows or forbids stores to a mapped page.
+    pub(crate) fn set_writable(&mut self, page: Page, translation: Translation, writable: bool) {
+        let updated = self.table.update(
+            page,
+            Translation {
+                writable,
+                ..translation
+            },
+        );
+        debug_assert!(updated);
+        self.effects.work.entries_written += 1;
+        self.effects.invalidate(page.id, translation.size);
+    }
+
+    /// Gives a 4 KiB page a copy of its frame, of its own, and allows stores to it.
+    pub(crate) fn copy(&mut self, page: Page, from: Pfn) -> Result<(), OsError> {
+        let size = PageSize::Base4K;
+        let Some(to) = self.frames.allocate_data(size) else {
+            return Err(self.out_of_memory("a copy of a page"));
+        };
+        self.frames.unpin();
+        self.frames.add_page(to, page.id);
+        self.frames.remove_page(from, size, page.id);
+        let copied = Translation {
+            pfn: to,
+            size,
+            writable: false,
+        };
+        self.set_writable(page, copied, true);
+        self.effects.pages_copied += 1;
+        Ok(())
+    }
+
+    pub(crate) fn out_of_memory(&self, what: &'static str) -> OsError {
+        let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES;
+        OsError::OutOfMemory {
+            what,
+            resident_bytes: bytes(self.frames.data_frames()),
+            table_bytes: bytes(self.frames.table_frames()),
+            preallocated_bytes: bytes(self.frames.preallocated_frames()),
+            limit_bytes: bytes(self.frames.buddy().count()),
+        }
+    }
+}
+
+/// The pages of a block, given the number of the first.
+pub(crate) fn offset_by(page: Page, pages: u32) -> Page {
+    Page {
+        id: PageId(page.id.0 + pages),
+        asid: page.asid,
+        vpn: Vpn(page.vpn.0 + u64::from(pages)),
+    }
+}
+
+/// The first base page of the aligned page of `size` around a page.
+pub(crate) fn first_of(page: Page, size: PageSize) -> Page {
+    Page {
+        id: PageId(page.id.0 & !(size.base_pages() - 1)),
+        asid: page.asid,
+        vpn: page.vpn.align_down(size),
+    }
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// The pages that map a block.
+    pub(crate) fn owners(&self, pfn: Pfn) -> Vec<Page> {
+        let owners = self.frames.owners(pfn).into_iter();
+        owners.map(|id| self.resolve(id)).collect()
+    }
+}

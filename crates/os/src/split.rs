@@ -1,0 +1,114 @@
+use crate::OsError;
+use crate::mapper::{Mapper, first_of, offset_by};
+use pagelab_addr::{Asid, PageSize, Pfn};
+use pagelab_translation::{Page, PageTable};
+
+/// The size next below that of a page that can be split.
+fn below(size: PageSize) -> PageSize {
+    match size {
+        PageSize::Base4K => unreachable!("a base page cannot be split"),
+        PageSize::Large2M => PageSize::Base4K,
+        PageSize::Huge1G => PageSize::Large2M,
+    }
+}
+
+/// Places of the 512 pieces of a page of this size, in base pages.
+fn pieces(size: PageSize) -> impl DoubleEndedIterator<Item = u32> {
+    (0..size.base_pages()).step_by(below(size).base_pages() as usize)
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// Splits pages until none has `boundary` inside: afterwards a page ends or begins there.
+    pub(crate) fn split_at(&mut self, asid: Asid, boundary: u64) -> Result<(), OsError> {
+        while let Some(run) = self.presence.next(asid, boundary..boundary + 1) {
+            if run.size == PageSize::Base4K || run.first.vpn.0 == boundary {
+                break;
+            }
+            self.split(run.first, run.size)?;
+        }
+        Ok(())
+    }
+
+    /// Splits the page larger than 4 KiB around `page` until `page` is a 4 KiB page.
+    pub(crate) fn split_down(&mut self, page: Page) -> Result<(), OsError> {
+        while let Some(size) = self.presence.size_at(page.id)
+            && size != PageSize::Base4K
+        {
+            self.split(first_of(page, size), size)?;
+        }
+        Ok(())
+    }
+
+    /// Makes 512 pages out of one, in every address space that maps it. (Linux splits a mapping in
+    /// one address space at once and the folio later, in `split_folio`; here both are one step.)
+    /// On an error the page is whole again.
+    fn split(&mut self, page: Page, size: PageSize) -> Result<(), OsError> {
+        let head = self.translation(page).pfn;
+        self.frames.pin(head, size);
+        let split = self.split_mappings(head, size);
+        self.frames.unpin();
+        split?;
+        let owners = self.owners(head);
+        self.frames.split(head, size, below(size));
+        for owner in owners {
+            self.presence.remove(owner.id, size);
+            for offset in pieces(size) {
+                self.presence.insert(offset_by(owner, offset), below(size));
+            }
+            self.effects.invalidate(owner.id, size);
+        }
+        self.statistics.splits.count(size);
+        Ok(())
+    }
+
+    fn split_mappings(&mut self, head: Pfn, size: PageSize) -> Result<(), OsError> {
+        let owners = self.owners(head);
+        for (done, &owner) in owners.iter().enumerate() {
+            if let Err(error) = self.split_mapping(owner, head, size) {
+                for &owner in &owners[..done] {
+                    self.join_mapping(owner, head, size, size.base_pages());
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn split_mapping(&mut self, owner: Page, head: Pfn, size: PageSize) -> Result<(), OsError> {
+        let writable = self.take_out(owner, size).writable;
+        for offset in pieces(size) {
+            let piece = Pfn(head.0 + offset);
+            let entered = self.enter(offset_by(owner, offset), piece, below(size), writable);
+            if let Err(error) = entered {
+                self.join_mapping_as(owner, head, size, offset, writable);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn join_mapping(&mut self, owner: Page, head: Pfn, size: PageSize, done: u32) {
+        let writable = self.translation(owner).writable;
+        self.join_mapping_as(owner, head, size, done, writable);
+    }
+
+    /// Undoes the splitting of a mapping, of which the pieces below `done` are mapped. There is
+    /// nearly always a place for the large page's entry, since it was there a moment ago;
+    /// should there be none, the mapping is lost.
+    fn join_mapping_as(
+        &mut self,
+        owner: Page,
+        head: Pfn,
+        size: PageSize,
+        done: u32,
+        writable: bool,
+    ) {
+        for offset in pieces(size).take_while(|&offset| offset < done) {
+            self.take_out(offset_by(owner, offset), below(size));
+        }
+        if self.enter(owner, head, size, writable).is_err() {
+            self.presence.remove(owner.id, size);
+            self.frames.remove_page(head, size, owner.id);
+        }
+    }
+}

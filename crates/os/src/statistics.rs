@@ -1,0 +1,87 @@
+use pagelab_addr::PageSize;
+use serde::{Deserialize, Serialize};
+
+/// A count for each page size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BySize {
+    /// Of 4 KiB pages.
+    #[serde(rename = "4K")]
+    pub base: u64,
+    /// Of 2 MiB pages.
+    #[serde(rename = "2M")]
+    pub large: u64,
+    /// Of 1 GiB pages.
+    #[serde(rename = "1G")]
+    pub huge: u64,
+}
+
+impl BySize {
+    /// Counts one.
+    pub(crate) fn count(&mut self, size: PageSize) {
+        match size {
+            PageSize::Base4K => self.base += 1,
+            PageSize::Large2M => self.large += 1,
+            PageSize::Huge1G => self.huge += 1,
+        }
+    }
+}
+
+/// What happened in a run, and how memory stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OsStatistics {
+    /// Faults taken.
+    pub faults: u64,
+    /// Pages of anonymous private memory mapped, at a fault or by populating.
+    pub anonymous: BySize,
+    /// Pages of private file mappings mapped, at a fault or by populating.
+    pub file: BySize,
+    /// Pages of shared memory mapped that nobody had touched before.
+    pub shared_new: u64,
+    /// Pages of shared memory mapped that were in memory already.
+    pub shared_present: u64,
+    /// Of all pages mapped, those mapped before any access (MAP_POPULATE, MADV_POPULATE).
+    pub populated: BySize,
+    /// Stores to a shared private page that made a copy.
+    pub cow_copies: u64,
+    /// Stores to a read-only private page that nobody else maps any more.
+    pub cow_reuses: u64,
+    /// Stores to a shared or not copied page that only needed permission.
+    pub permission_faults: u64,
+    /// Faults on pages that were mapped with sufficient permission.
+    pub spurious_faults: u64,
+    /// Faults that wanted a 2 MiB page and got a smaller one for want of a free block.
+    pub fallbacks_2m: u64,
+    /// Faults that wanted a 1 GiB page and got a smaller one for want of contiguous memory.
+    pub fallbacks_1g: u64,
+    /// Pages larger than 4 KiB that were split.
+    pub splits: BySize,
+    /// Base pages moved out of a page table's way.
+    pub pages_migrated: u64,
+    /// Touches of memory that no event announced, in a process whose memory is announced, or
+    /// stores to memory that may not be written.
+    pub stray_touches: u64,
+    /// Events that no kernel would have carried out so.
+    pub ignored_events: u64,
+    /// Processes forked.
+    pub forks: u64,
+    /// Entries that forks copied.
+    pub entries_forked: u64,
+    /// Bytes of the programs' data in memory.
+    pub resident_bytes: u64,
+    /// The most that this ever was.
+    pub peak_resident_bytes: u64,
+    /// Bytes of page tables, as the page table says.
+    pub table_bytes: u64,
+    /// The most that this ever was.
+    pub peak_table_bytes: u64,
+    /// Bytes in use before the programs started.
+    pub preallocated_bytes: u64,
+    /// Size of the memory in bytes.
+    pub memory_bytes: u64,
+    /// Free blocks of each order (/proc/buddyinfo).
+    pub free_blocks: Vec<u32>,
+    /// Free aligned 2 MiB blocks.
+    pub free_2m_blocks: u32,
+    /// Gorman's unusable free space index at order 9.
+    pub unusable_free_space_index: f64,
+}

@@ -1,0 +1,169 @@
+use crate::address_space::AddressSpace;
+use crate::buddy::Buddy;
+use crate::frame_table::FrameTable;
+use crate::mapper::Mapper;
+use crate::preallocate::preallocate;
+use crate::presence::Presence;
+use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics};
+use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory};
+use pagelab_events::Control;
+use pagelab_translation::{Page, PageTable};
+
+/// The operating system of a simulated machine.
+#[derive(Clone, Debug)]
+pub struct Os {
+    pub(crate) config: OsConfig,
+    pub(crate) frames: FrameTable,
+    /// By process number.
+    pub(crate) spaces: Vec<Option<AddressSpace>>,
+    pub(crate) presence: Presence,
+    pub(crate) statistics: OsStatistics,
+}
+
+impl Os {
+    /// A machine just booted, with some memory in use already as the configuration says. The
+    /// same configuration and seed give the same machine.
+    ///
+    /// # Errors
+    /// [`OsConfigError`] when the configuration is not a possible one.
+    pub fn new(config: OsConfig, seed: u64) -> Result<Self, OsConfigError> {
+        config.validate()?;
+        let tags = preallocate(&config, seed);
+        let buddy = Buddy::new(tags, &config.zone_frames(), config.max_order);
+        Ok(Os {
+            frames: FrameTable::new(buddy),
+            spaces: Vec::new(),
+            presence: Presence::default(),
+            statistics: OsStatistics::default(),
+            config,
+        })
+    }
+
+    /// The address space of a process.
+    ///
+    /// # Errors
+    /// [`OsError::TooManyProcesses`] when there can be no such process.
+    pub fn asid(process: u32) -> Result<Asid, OsError> {
+        let asid = u16::try_from(process).map_err(|_| OsError::TooManyProcesses(process))?;
+        Ok(Asid(asid))
+    }
+
+    /// The frame table: what each frame is used for, and by which pages.
+    pub fn frames(&self) -> &FrameTable {
+        &self.frames
+    }
+
+    /// The frame table, to be handed to the page table (to place what it keeps for all address
+    /// spaces when the machine is built).
+    pub fn frames_mut(&mut self) -> &mut FrameTable {
+        &mut self.frames
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &OsConfig {
+        &self.config
+    }
+
+    /// Carries a control event of a process out. What it did is added to `effects`.
+    ///
+    /// # Errors
+    /// [`OsError`]; the event is then carried out in part, and page table, frames and reverse map
+    /// agree.
+    pub fn control<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        process: u32,
+        event: &Control,
+        effects: &mut Effects,
+    ) -> Result<(), OsError> {
+        let asid = Self::asid(process)?;
+        let done = self.carry_out(table, directory, asid, event, effects);
+        self.account(table, effects);
+        done
+    }
+
+    /// Makes a page accessible that is not: mapped, and writable if the access is a `store`. What
+    /// it did is added to `effects`. Afterwards the page table has a translation for it.
+    ///
+    /// # Errors
+    /// [`OsError`]; the page is then as it was, and page table, frames and reverse map agree.
+    pub fn fault<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        page: Page,
+        store: bool,
+        effects: &mut Effects,
+    ) -> Result<(), OsError> {
+        self.statistics.faults += 1;
+        let done = self.handle_fault(table, directory, page, store, effects);
+        self.account(table, effects);
+        done
+    }
+
+    /// What happened so far, and how memory stands.
+    pub fn statistics<T: PageTable>(&self, table: &T) -> OsStatistics {
+        let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES;
+        let buddy = self.frames.buddy();
+        OsStatistics {
+            resident_bytes: self.resident_bytes(),
+            peak_resident_bytes: bytes(self.frames.peak_data_frames()),
+            table_bytes: table.table_bytes(),
+            peak_table_bytes: self.statistics.peak_table_bytes.max(table.table_bytes()),
+            preallocated_bytes: bytes(self.frames.preallocated_frames()),
+            memory_bytes: self.config.memory_bytes,
+            free_blocks: buddy.free_blocks(),
+            free_2m_blocks: buddy.free_pageblocks(),
+            unusable_free_space_index: buddy.unusable_free_space_index(),
+            ..self.statistics.clone()
+        }
+    }
+
+    /// Bytes of the programs' data in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        u64::from(self.frames.data_frames()) * PAGE_BYTES
+    }
+
+    /// Books what the page table did besides what it was asked to do.
+    #[inline]
+    fn account<T: PageTable>(&mut self, table: &T, effects: &mut Effects) {
+        if effects.work.table_frames > 0 {
+            let peak = &mut self.statistics.peak_table_bytes;
+            *peak = (*peak).max(table.table_bytes());
+        }
+        if !effects.work.displaced.is_empty() {
+            let before = effects.pages_migrated;
+            effects.note_displaced();
+            self.statistics.pages_migrated += effects.pages_migrated - before;
+        }
+    }
+
+    /// The address space of a process, a new one if it has none.
+    #[inline]
+    pub(crate) fn space(&mut self, asid: Asid) -> &mut AddressSpace {
+        let number = usize::from(asid.0);
+        if self.spaces.len() <= number {
+            self.spaces.resize(number + 1, None);
+        }
+        self.spaces[number].get_or_insert_default()
+    }
+
+    /// The parts of the machine that mapping a page needs.
+    #[inline]
+    pub(crate) fn mapper<'a, T: PageTable>(
+        &'a mut self,
+        table: &'a mut T,
+        directory: &'a mut PageDirectory,
+        effects: &'a mut Effects,
+    ) -> Mapper<'a, T> {
+        Mapper {
+            frames: &mut self.frames,
+            presence: &mut self.presence,
+            statistics: &mut self.statistics,
+            table,
+            directory,
+            effects,
+        }
+    }
+}
