@@ -25,8 +25,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Simulation:
-    """One design over one source, on a preset or machine file with single keys changed."""
+    """One design over one source, on a preset or machine file with single keys changed.
 
+    `label` is what results call it: the design, or the design and what was changed of it.
+    """
+
+    label: str
     design: str
     machine: str
     overrides: list[str]
@@ -91,8 +95,8 @@ def simulate_all(
 
 def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
     if stop.wanted:
-        return Failure(design=job.design, error="stopped before it started")
-    meter = display.meter(job.design, "simulating")
+        return Failure(design=job.label, error="stopped before it started")
+    meter = display.meter(job.label, "simulating")
 
     def progress(done: int, total: int | None) -> bool:
         meter.update(done, total)
@@ -103,11 +107,12 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
         text = _core.simulate(
             job.design, job.machine, job.overrides, json.dumps(job.source), progress
         )
+        run = json.loads(text)
+        meter.update(run["accesses"], run["accesses"])
     except _core.Error as error:
-        return Failure(design=job.design, error=str(error))
+        return Failure(design=job.label, error=str(error))
     finally:
         meter.finish()
-    run = json.loads(text)
     seconds = time.monotonic() - started
     host = {"seconds": seconds, "accesses_per_second": run["accesses"] / seconds}
-    return Run.model_validate(run | {"source": job.source, "host": host})
+    return Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})

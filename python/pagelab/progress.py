@@ -1,5 +1,6 @@
 """Progress of long work: bars on a terminal, a plain line every few seconds elsewhere."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from pagelab import units
@@ -82,7 +84,7 @@ class _LineMeter:
         rate = self.done / elapsed if elapsed > 0 else 0.0
         self._print(
             f"{units.count(self.done)} accesses in {units.duration(elapsed)} "
-            f"({units.count(rate)}/s)"
+            f"({units.count(rate)} acc/s)"
         )
 
     def _print(self, text: str) -> None:
@@ -112,10 +114,13 @@ class _BarMeter:
 
 
 class _Status(ProgressColumn):
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=True))
+
     def render(self, task: Task) -> Text:
         if task.finished or task.stop_time is not None:
             rate = task.completed / task.elapsed if task.elapsed else 0.0
-            return Text(f"{units.count(task.completed)} at {units.count(rate)}/s", style="dim")
+            return Text(f"{units.count(task.completed)} at {units.count(rate)} acc/s", style="dim")
         total = None if task.total is None else int(task.total)
         return Text(status(int(task.completed), total, task.elapsed or 0.0))
 
@@ -131,28 +136,82 @@ class Bars:
         return _BarMeter(self._progress, self._progress.add_task(f"{verb} {name}", total=None))
 
 
+class BottomLine:
+    """A line at the bottom of the terminal, below what another program writes there.
+
+    The program's output scrolls in the lines above (DECSTBM, "set top and bottom margins"), so
+    neither disturbs the other.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._file = console.file
+        self._rows = 0
+
+    def meter(self, name: str, verb: str) -> Meter:
+        """See Display."""
+        return _BottomLineMeter(self, f"{verb} {name}")
+
+    def show(self, text: str) -> None:
+        """Replaces the line."""
+        columns, rows = os.get_terminal_size(self._file.fileno())
+        if rows < 3:
+            return
+        begin = ""
+        if rows != self._rows:
+            # A line feed first: the cursor may be on the line that is taken away.
+            begin = f"\n\0337\033[1;{rows - 1}r\0338\033[1A"
+            self._rows = rows
+        self._write(f"{begin}\0337\033[{rows};1H\033[2K\033[7m{text[: columns - 1]}\033[0m\0338")
+
+    def close(self) -> None:
+        """Gives the line back."""
+        if self._rows:
+            self._write(f"\0337\033[r\033[{self._rows};1H\033[2K\0338")
+            self._rows = 0
+
+    def _write(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()
+
+
+@dataclass
+class _BottomLineMeter:
+    line: BottomLine
+    label: str
+    started: float = field(default_factory=time.monotonic)
+
+    def update(self, done: int, total: int | None) -> None:
+        text = status(done, total, time.monotonic() - self.started)
+        self.line.show(f"pagelab: {self.label}: {text}")
+
+    def finish(self) -> None:
+        self.line.close()
+
+
 def status(done: int, total: int | None, elapsed: float) -> str:
-    """How far, how fast and how long yet: `34 %, 12.3 M accesses/s, 40 s left`."""
+    """How far, how fast and how long yet: `34 %, 12.3 M acc/s, 40 s left`."""
     rate = done / elapsed if elapsed > 0 else 0.0
     parts = [units.percent(done / total, 0) if total else f"{units.count(done)} accesses"]
-    parts.append(f"{units.count(rate)} accesses/s")
+    parts.append(f"{units.count(rate)} acc/s")
     if total and rate and elapsed > 1:
         parts.append(f"{units.duration(max(total - done, 0) / rate)} left")
     return ", ".join(parts)
 
 
 @contextmanager
-def display(console: Console, *, quiet: bool, bars: bool = True) -> Iterator[Display]:
-    """The display that suits the console; `bars=False` keeps a child's output undisturbed."""
+def display(console: Console, *, quiet: bool, shared: bool = False) -> Iterator[Display]:
+    """The display that suits the console; `shared` when another program writes to it too."""
     if quiet:
         yield Quiet()
-    elif not (console.is_terminal and bars):
+    elif not console.is_terminal:
         yield Lines()
+    elif shared:
+        yield BottomLine(console)
     else:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=16),
             _Status(),
             TimeElapsedColumn(),
         )

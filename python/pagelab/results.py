@@ -150,9 +150,9 @@ class Run(_Model):
     caches: Caches
     dram: dict[str, Natural]
     os: Os
-    design_counters: dict[str, Any]
+    design_counters: dict[str, Any] | None
     timeline: list[TimelinePoint]
-    memory_map: MemoryMap
+    memory_map: MemoryMap | None
     host: dict[str, Any]
 
     @property

@@ -63,13 +63,14 @@ def compare(
     """
     if bool(program) + (trace is not None) + (workload is not None) != 1:
         raise UsageError("give one of -- PROGRAM, --trace and --workload")
-    names = options.designs(designs)
-    overrides = options.overrides(machine, changes, thp=thp, seed=seed)
+    chosen = options.designs(designs)
     window = options.window(skip, limit, sample)
     console = Console(stderr=True)
     recorded: Recording | None = None
 
-    source = {} if program else options.source(trace, workload)
+    source = {} if program else options.source(trace, workload) | window
+    # Built before recording so that a wrong key is reported at once; recording fills the source.
+    work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
     name = Path(program[0]).name if program else Path(str(source["name"])).stem
     directory = store.directory(out, name)
     with jobs.stoppable() as stop:
@@ -78,19 +79,16 @@ def compare(
             file = directory / f"{name}.trace"
             request = recording.Request(program=program, output=file, **window)
             with (
-                display(console, quiet=quiet, bars=False) as meters,
+                display(console, quiet=quiet, shared=True) as meters,
                 recording.stdout_to_stderr(when=as_json),
             ):
                 recorded = recording.record(request, meters, stop)
             if not quiet:
                 console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
-            source = {"kind": "trace", "name": name, "path": str(file)}
-        else:
-            source |= window
+            source.update(kind="trace", name=name, path=str(file))
     interrupted = stop.wanted
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
-        simulations = [jobs.Simulation(design, machine, overrides, source) for design in names]
-        ended = jobs.simulate_all(simulations, meters, stop, parallel)
+        ended = jobs.simulate_all(work, meters, stop, parallel)
     interrupted |= stop.wanted
     if program and not keep_trace:
         file.unlink(missing_ok=True)
@@ -99,6 +97,9 @@ def compare(
     _show(comparison, page, as_json=as_json, quiet=quiet)
     if interrupted:
         raise typer.Exit(130)
+    for run in comparison.runs:
+        if run.stopped:
+            raise PagelabError(f"{run.design} ended after {run.accesses:,} accesses: {run.stopped}")
     if recorded is not None:
         raise typer.Exit(recorded.exit_status)
 
@@ -113,8 +114,8 @@ def _comparison(
     runs = [run for run in ended if isinstance(run, Run)]
     failures = [run for run in ended if isinstance(run, Failure)]
     if not runs:
-        reasons = "; ".join(f"{failure.design}: {failure.error}" for failure in failures)
-        raise PagelabError(f"no design has a result. {reasons}")
+        # What is wrong with the source is wrong for every design.
+        raise PagelabError("; ".join(dict.fromkeys(failure.error for failure in failures)))
     return Comparison(
         pagelab=pagelab.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 from pagelab import _core, units
 from pagelab.errors import UsageError, unknown
+from pagelab.jobs import Simulation
 
 Machine = Annotated[
     str, typer.Option("--machine", "-m", help="A preset (pagelab list machines) or a TOML file.")
@@ -55,43 +57,67 @@ def source(trace: Path | None, workload: str | None) -> dict[str, Any]:
     return {"kind": "workload", "name": name, "parameters": _parameters(parameters)}
 
 
-def _parameters(text: str) -> dict[str, int]:
-    """`pages=1M,accesses=10M` as a table."""
+def _parameters(text: str) -> dict[str, str]:
+    """`pages=1M,loads=10M` as a table."""
     parameters = {}
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
             raise UsageError(f"'{part}' is not a parameter; write it as KEY=VALUE")
-        parameters[key.strip()] = units.parse_count(value)
+        parameters[key.strip()] = value.strip()
     return parameters
 
 
-def designs(text: str | None) -> list[str]:
+@dataclass(frozen=True)
+class Design:
+    """A design, with keys of its own changed: `radix:levels=5` is radix with `radix.levels=5`."""
+
+    label: str
+    name: str
+    overrides: list[str]
+
+
+def designs(text: str | None) -> list[Design]:
     """The designs of a comma-separated list; all of them when none is given."""
     valid = [known for known, _ in _core.designs()]
     if text is None:
-        return valid
-    names = list(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
-    if not names:
-        raise UsageError(f"--designs names no design. Valid: {', '.join(valid)}")
-    for name in names:
+        return [Design(name, name, []) for name in valid]
+    labels = list(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    if not labels:
+        raise UsageError(f"no design is named. Valid: {', '.join(valid)}")
+    chosen = []
+    for label in labels:
+        name, *changes = label.split(":")
         if name not in valid:
             raise unknown("design", name, valid)
-    return names
+        chosen.append(Design(label, name, [f"{name}.{change}" for change in changes]))
+    return chosen
 
 
-def overrides(machine: str, changes: list[str] | None, *, thp: bool, seed: int | None) -> list[str]:
-    """Changes to the machine's keys, checked against it before anything long starts."""
-    keys = list(changes or [])
+def simulations(
+    designs: list[Design],
+    machine: str,
+    changes: list[str] | None,
+    source: dict[str, Any],
+    *,
+    thp: bool,
+    seed: int | None,
+) -> list[Simulation]:
+    """One simulation a design, each machine checked before anything long starts."""
+    common = list(changes or [])
     if thp:
-        keys.append("memory.page_policy=thp")
+        common.append("memory.page_policy=thp")
     if seed is not None:
-        keys.append(f"seed={seed}")
-    try:
-        _core.machine(machine, keys)
-    except _core.Error as error:
-        raise UsageError(str(error)) from error
-    return keys
+        common.append(f"seed={seed}")
+    made = []
+    for design in designs:
+        keys = common + design.overrides
+        try:
+            _core.machine(machine, keys)
+        except _core.Error as error:
+            raise UsageError(str(error)) from error
+        made.append(Simulation(design.label, design.name, machine, keys, source))
+    return made
 
 
 def window(skip: str | None, limit: str | None, sample: str | None) -> dict[str, Any]:

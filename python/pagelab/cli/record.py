@@ -35,7 +35,7 @@ def record(
         **options.window(skip, limit, sample),
     )
     console = Console(stderr=True)
-    with jobs.stoppable() as stop, display(console, quiet=quiet, bars=False) as meters:
+    with jobs.stoppable() as stop, display(console, quiet=quiet, shared=True) as meters:
         outcome = recording.record(request, meters, stop)
     if as_json:
         typer.echo(outcome.model_dump_json(indent=1))

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from pagelab import jobs, results, store
 from pagelab.cli import options
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.progress import display
 from pagelab.results import Failure
 from pagelab.table import terminal_table
@@ -29,12 +29,13 @@ def simulate(
 ) -> None:
     """Simulate one page-table design over a trace or a built-in workload."""
     source = options.source(trace, workload) | options.window(skip, limit, None)
-    [name] = options.designs(design)
-    overrides = options.overrides(machine, changes, thp=thp, seed=seed)
-    job = jobs.Simulation(name, machine, overrides, source)
-    directory = store.directory(out, name) if out else None
+    chosen = options.designs(design)
+    if len(chosen) != 1:
+        raise UsageError("simulate runs one design; pagelab compare runs several")
+    work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
+    directory = store.directory(out, chosen[0].label) if out else None
     with jobs.stoppable() as stop, display(Console(stderr=True), quiet=quiet) as meters:
-        [run] = jobs.simulate_all([job], meters, stop)
+        [run] = jobs.simulate_all(work, meters, stop)
     if isinstance(run, Failure):
         raise PagelabError(f"{run.design}: {run.error}")
     comparison = results.of_run(run)
@@ -48,3 +49,5 @@ def simulate(
             typer.echo(f"Saved in {directory}")
     if stop.wanted:
         raise typer.Exit(130)
+    if run.stopped:
+        raise PagelabError(f"{run.design} ended after {run.accesses:,} accesses: {run.stopped}")

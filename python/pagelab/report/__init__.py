@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jinja2
 
-from pagelab.report.page import page
+from pagelab.report.page import page as page
 from pagelab.results import Comparison
 
 _ENVIRONMENT = jinja2.Environment(

@@ -8,7 +8,7 @@ from pagelab import units
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.latency import LatencyChart, latency_chart
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
-from pagelab.results import Comparison, Run
+from pagelab.results import Comparison, MemoryMap, Run
 from pagelab.verdict import Verdict, verdict
 
 
@@ -73,7 +73,7 @@ def page(comparison: Comparison) -> Page:
         walkers=[_walker(run) for run in comparison.runs if run.walks.count],
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
-        maps=_embed([_map(run) for run in comparison.runs]),
+        maps=_embed([_map(run, run.memory_map) for run in comparison.runs if run.memory_map]),
         machine=_groups(base.machine),
         provenance=_provenance(comparison),
         partial=not all(run.complete for run in comparison.runs),
@@ -117,8 +117,7 @@ def _walker(run: Run) -> list[str]:
     return [run.design, f"{per_thousand:.2f}", hits, f"{walks.walker_wait / walks.count:.1f}"]
 
 
-def _map(run: Run) -> dict[str, Any]:
-    state = run.memory_map
+def _map(run: Run, state: MemoryMap) -> dict[str, Any]:
     cells = max(len(state.free), 1)
     return {
         "design": run.design,
