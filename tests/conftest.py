@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import canned
 import pytest
 
+import canned
 from pagelab.results import Comparison
 
 

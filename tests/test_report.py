@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import canned
 import pytest
 
+import canned
 from pagelab import report
 from pagelab.results import Comparison
 

@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import canned
-
 from pagelab.results import Comparison
 from pagelab.verdict import verdict
 

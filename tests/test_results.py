@@ -1,0 +1,108 @@
+"""Results survive the way to disk and back, and what is no result is refused."""
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from rich.console import Console
+
+import canned
+from pagelab import results, store
+from pagelab.errors import PagelabError
+from pagelab.results import Comparison
+from pagelab.table import terminal_table
+
+
+def test_a_saved_comparison_is_read_back_the_same(tmp_path: Path, comparison: Comparison) -> None:
+    store.save(comparison, tmp_path)
+    assert results.load(tmp_path) == comparison
+    assert results.load(tmp_path / "result.json") == comparison
+
+
+def test_fields_that_the_models_do_not_name_are_kept(tmp_path: Path) -> None:
+    raw = canned.comparison("radix")
+    raw["runs"][0]["os"]["unusable_free_space_index"] = 0.25
+    store.save(Comparison.model_validate(raw), tmp_path)
+    kept = json.loads((tmp_path / "result.json").read_text())
+    assert kept["runs"][0]["os"]["unusable_free_space_index"] == 0.25
+    assert kept["schema"] == "pagelab.comparison/1"
+    assert kept["runs"][0]["schema"] == "pagelab.run/1"
+
+
+def test_the_parquet_file_has_a_row_a_design_with_the_same_numbers(
+    tmp_path: Path, comparison: Comparison
+) -> None:
+    store.save(comparison, tmp_path)
+    rows = pyarrow.parquet.read_table(tmp_path / "result.parquet").to_pylist()
+    assert [row["design"] for row in rows] == ["radix", "dpt", "ideal"]
+    for row, run in zip(rows, comparison.runs, strict=True):
+        assert row["cycles.translation"] == run.cycles.translation
+        assert row["walks.latency.p99"] == run.walks.latency.p99
+        assert row["timeline"][-1]["table_bytes"] == run.timeline[-1].table_bytes
+    # A counter that only one design has is missing from the others.
+    assert [row["design_counters.tag_misses"] for row in rows] == [None, 17, None]
+
+
+def test_a_single_run_is_a_comparison_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(canned.run("dpt")))
+    loaded = results.load(path)
+    assert [run.design for run in loaded.runs] == ["dpt"]
+    assert loaded.baseline is loaded.runs[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ("[]", "top level"),
+        ('{"schema": "pagelab.run/1", "design": "radix"}', "complete: Field required"),
+        ('{"schema": "other/1", "runs": []}', "schema"),
+    ],
+)
+def test_what_is_no_result_is_refused_with_the_reason(
+    text: str, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(text)
+    with pytest.raises(PagelabError, match="is not a result of pagelab") as caught:
+        results.load(path)
+    assert reason in str(caught.value)
+
+
+def test_a_missing_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PagelabError, match=r"nowhere/result\.json: No such file"):
+        results.load(tmp_path / "nowhere" / "result.json")
+
+
+def test_two_results_of_one_second_get_directories_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = {store.directory(None, "a program/with a name") for _ in range(3)}
+    assert len(made) == 3
+    assert all(path.is_dir() and path.parent == Path("pagelab-results") for path in made)
+
+
+def test_a_directory_that_cannot_be_written_is_named_before_anything_runs(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    with pytest.raises(PagelabError, match=r"cannot write results to .*taken"):
+        store.directory(taken, "x")
+
+
+def test_the_table_fits_80_columns() -> None:
+    raw = canned.comparison("radix", "radix5", "dpt", "ideal")
+    for run in raw["runs"]:
+        run["cycles"]["elapsed"] = 987_654_321_987_654
+        run["os"]["peak_table_bytes"] = 987_654_321
+        run["complete"] = False
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal_table(Comparison.model_validate(raw)))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    # One line a design: nothing wrapped, nothing cut.
+    assert sum(line.startswith(("radix", "dpt", "ideal")) for line in lines) == 4
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
