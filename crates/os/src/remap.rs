@@ -128,7 +128,7 @@ impl<T: PageTable> Mapper<'_, T> {
         while let Some(run) = self.presence.next(asid, at..old.end) {
             let distance = to.wrapping_sub(old.start);
             if !distance.is_multiple_of(u64::from(run.size.base_pages())) {
-                self.split_down(run.first)?;
+                self.split(run.first, run.size)?;
                 continue;
             }
             for page in run.pages() {

@@ -42,7 +42,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Makes 512 pages out of one, in every address space that maps it. (Linux splits a mapping in
     /// one address space at once and the folio later, in `split_folio`; here both are one step.)
     /// On an error the page is whole again.
-    fn split(&mut self, page: Page, size: PageSize) -> Result<(), OsError> {
+    pub(crate) fn split(&mut self, page: Page, size: PageSize) -> Result<(), OsError> {
         let head = self.translation(page).pfn;
         self.frames.pin(head, size);
         let split = self.split_mappings(head, size);
