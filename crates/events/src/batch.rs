@@ -17,6 +17,7 @@ impl Op {
     ///
     /// # Panics
     /// When `size` exceeds [`Op::MAX_SIZE`].
+    #[inline]
     pub const fn load(size: u16) -> Op {
         assert!(size <= Self::MAX_SIZE);
         Op(size)
@@ -26,6 +27,7 @@ impl Op {
     ///
     /// # Panics
     /// When `size` exceeds [`Op::MAX_SIZE`].
+    #[inline]
     pub const fn store(size: u16) -> Op {
         assert!(size <= Self::MAX_SIZE);
         Op(size | Self::STORE)
@@ -38,16 +40,19 @@ impl Op {
     }
 
     /// Whether this is a store.
+    #[inline]
     pub const fn is_store(self) -> bool {
         self.0 & Self::STORE != 0
     }
 
     /// Whether the kernel did it on behalf of the program.
+    #[inline]
     pub const fn is_kernel(self) -> bool {
         self.0 & Self::KERNEL != 0
     }
 
     /// Size in bytes.
+    #[inline]
     pub const fn size(self) -> u16 {
         self.0 & Self::MAX_SIZE
     }
@@ -92,6 +97,7 @@ pub struct Batch {
 
 impl Batch {
     /// Number of accesses.
+    #[inline]
     pub fn len(&self) -> usize {
         self.addr.len()
     }
@@ -112,6 +118,7 @@ impl Batch {
     }
 
     /// Appends an access.
+    #[inline]
     pub fn push(&mut self, access: Access) {
         self.addr.push(access.addr);
         self.op.push(access.op);
@@ -120,6 +127,7 @@ impl Batch {
     }
 
     /// Appends a control event, after the accesses pushed so far.
+    #[inline]
     pub fn push_control(&mut self, control: Control) {
         self.controls.push((self.addr.len() as u32, control));
     }
@@ -128,6 +136,7 @@ impl Batch {
     ///
     /// # Panics
     /// When `index` is not below [`Batch::len`].
+    #[inline]
     pub fn access(&self, index: usize) -> Access {
         Access {
             addr: self.addr[index],

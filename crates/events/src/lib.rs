@@ -5,10 +5,12 @@
 
 mod batch;
 mod control;
+mod foreign;
 mod source;
 mod trace;
 
 pub use batch::{Access, Batch, Op};
 pub use control::{Advice, Backing, Control, Protection};
+pub use foreign::LackeyReader;
 pub use source::{Source, SourceError};
 pub use trace::{Metadata, TraceReader, TraceWriter};

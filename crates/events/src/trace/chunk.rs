@@ -15,14 +15,14 @@ pub const MAX_PAYLOAD: u32 = 8 << 20;
 const STREAMS: usize = 6;
 /// A stream's bytes before and after compression, as two 32-bit numbers.
 const STREAM_HEADER_BYTES: usize = 8;
-/// The most bytes of each stream: controls, dictionary, codes (low, high), classes, residuals.
-/// A control entry takes at most 5 + 1 + 4 * 10 bytes, a dictionary entry 3 + 5 + 5.
+/// The most bytes of each stream: controls, shapes, codes (low, high), classes, residuals.
+/// A control entry takes at most 5 + 1 + 4 * 10 bytes, a shape 3 + 5 + 5.
 const MAX_STREAM: [usize; STREAMS] = [
     MAX_CONTROLS * 46,
     MAX_ACCESSES * 13,
     MAX_ACCESSES,
     MAX_ACCESSES,
-    MAX_ACCESSES / 2,
+    MAX_ACCESSES,
     MAX_ACCESSES * 8,
 ];
 /// zstd's fastest regular level. Higher ones save less than a tenth and halve the speed.
@@ -88,7 +88,7 @@ impl ChunkEncoder {
         self.block.resize(BlockHeader::BYTES, 0);
         for stream in [
             &self.controls,
-            &self.streams.dictionary,
+            &self.streams.shapes,
             &self.streams.codes_low,
             &self.streams.codes_high,
             &self.streams.classes,
@@ -158,7 +158,7 @@ impl ChunkDecoder {
         let mut input = payload;
         let streams = [
             &mut self.control_stream,
-            &mut self.streams.dictionary,
+            &mut self.streams.shapes,
             &mut self.streams.codes_low,
             &mut self.streams.codes_high,
             &mut self.streams.classes,
@@ -195,8 +195,8 @@ impl ChunkDecoder {
     }
 
     /// Appends the next `count` accesses to the batch.
-    pub fn decode(&mut self, count: usize, batch: &mut Batch) -> Result<(), &'static str> {
-        self.accesses.decode(&self.streams, count, batch)
+    pub fn decode(&mut self, count: usize, batch: &mut Batch) {
+        self.accesses.decode(&self.streams, count, batch);
     }
 }
 

@@ -1,0 +1,59 @@
+//! Lines of a text trace, with their numbers for error messages.
+
+use crate::SourceError;
+use std::io::{BufRead, Read};
+
+/// The longest line that is read: what is longer is no trace.
+const MAX_LINE: u64 = 1 << 16;
+
+/// Reads a text line by line.
+pub struct Lines<R> {
+    input: R,
+    name: String,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub fn new(input: R, name: impl Into<String>) -> Self {
+        Lines {
+            input,
+            name: name.into(),
+            line: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// The next line, without its end; `None` at the end of the text.
+    pub fn next(&mut self) -> Result<Option<&[u8]>, SourceError> {
+        self.line.clear();
+        self.number += 1;
+        let read = (&mut self.input)
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut self.line);
+        if let Err(error) = read {
+            let name = format!("{}: line {}", self.name, self.number);
+            return Err(SourceError::Io { name, error });
+        }
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+            if self.line.last() == Some(&b'\r') {
+                self.line.pop();
+            }
+        } else if self.line.len() as u64 == MAX_LINE {
+            return Err(self.corrupt("a line of more than 64 KiB; this is not a text trace"));
+        }
+        Ok(Some(&self.line))
+    }
+
+    /// An error about the current line.
+    pub fn corrupt(&self, what: impl Into<String>) -> SourceError {
+        SourceError::Corrupt {
+            name: format!("{}: line {}", self.name, self.number),
+            what: what.into(),
+        }
+    }
+}

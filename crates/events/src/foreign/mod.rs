@@ -1,0 +1,6 @@
+//! Traces of other tools, as sources of events.
+
+mod lackey;
+mod lines;
+
+pub use lackey::LackeyReader;

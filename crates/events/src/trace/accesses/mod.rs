@@ -1,0 +1,87 @@
+//! The columns of a chunk's accesses, turned into streams of small numbers that compress well.
+//!
+//! docs/trace-format.md is the definition. In short: each distinct *shape* (operation, gap,
+//! dependence) of a chunk has a number, its *code*. The last three codes, hashed, stand for the
+//! instruction that makes an access: its *site*. A site remembers its last address and how it
+//! came about; what is stored is the code, and how far the prediction from the site was off.
+//! (Predicting values from a hash of what came before: Sazeides and Smith, "The Predictability of
+//! Data Values", MICRO 1997; for traces: Burtscher, "VPC3", SIGMETRICS 2004.)
+
+mod decoder;
+mod encoder;
+mod shapes;
+
+pub use decoder::Decoder;
+pub use encoder::Encoder;
+
+/// The largest number of accesses in a chunk: a code fits 16 bits.
+pub const MAX_ACCESSES: usize = 1 << 16;
+/// How many accesses back a sibling may be, and one more.
+const WINDOW: usize = 256;
+/// Number of sites. Twice as many save less than 5 % of a trace, half as many cost up to 12 %.
+const SITES: usize = 4096;
+
+/// The streams of the accesses of one chunk.
+#[derive(Default)]
+pub struct Streams {
+    /// The distinct shapes in the order of their codes, as varints.
+    pub shapes: Vec<u8>,
+    /// Low byte of each access's code.
+    pub codes_low: Vec<u8>,
+    /// High byte of each access's code.
+    pub codes_high: Vec<u8>,
+    /// The class of each access: which prediction was taken, and the residual's length.
+    pub classes: Vec<u8>,
+    /// The residuals, each in as many bytes as its class says.
+    pub residuals: Vec<u8>,
+}
+
+/// What is remembered of a site.
+#[derive(Clone, Copy, Default)]
+struct Site {
+    /// Its last address.
+    addr: u64,
+    /// By predictor, the move it predicts: none; the last one from the base address; the last
+    /// one from the access before. Low 32 bits, sign-extended when used.
+    moves: [i32; 4],
+}
+
+/// The address is the base plus the residual. The base is the sibling's address, or the site's
+/// last one when there is no sibling.
+const FROM_BASE: u8 = 0;
+/// The address is the base plus the site's last move from its base plus the residual.
+const STEP_FROM_BASE: u8 = 1;
+/// The address is that of the access before plus the site's last move from there plus the
+/// residual.
+const STEP_FROM_PREVIOUS: u8 = 2;
+
+/// Classes at or above this are none: a predictor times 8 plus a length from 0 to 7.
+const CLASSES: u8 = 24;
+
+/// Bytes of the residual of a class.
+fn residual_bytes(class: u8) -> usize {
+    let length = class % 8;
+    usize::from(length + u8::from(length == 7))
+}
+
+/// The codes of the last three accesses.
+#[derive(Clone, Copy, Default)]
+struct History(u64);
+
+impl History {
+    fn push(&mut self, code: u16) {
+        self.0 = (self.0 << 16 | u64::from(code)) & 0xffff_ffff_ffff;
+    }
+
+    /// The site of the access whose code was pushed last: 2^64 divided by the golden ratio
+    /// spreads the codes over the top bits.
+    fn site(self) -> u16 {
+        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SITES.ilog2())) as u16
+    }
+}
+
+/// A large array, made on the heap.
+fn boxed<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
+    let values = vec![T::default(); N].into_boxed_slice();
+    values.try_into().ok().expect("the length is N")
+}
