@@ -1,1 +1,239 @@
-//! Runs a program under QEMU and records what it does to memory.
+//! Runs a program under QEMU's user-mode emulation and records what it does to memory.
+//!
+//! A plugin in QEMU reports into shared memory; [`record`] reads there, brings the events into
+//! one order and writes them as a trace. docs/record.md describes what is recorded and how exact it is.
+
+mod controls;
+mod kernel;
+mod launch;
+mod maps;
+mod output;
+mod process;
+mod program;
+mod qemu;
+mod recording;
+mod shared;
+mod thread;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use pagelab_events::{Batch, Metadata, TraceWriter};
+pub use output::Sink;
+pub use pagelab_recorder_wire::region::Window;
+pub use thread::MAX_DEP;
+
+/// Bytes of a page on x86-64.
+const PAGE: u64 = 4096;
+
+/// What is to be recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The program: a path, or a name to be found in PATH.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables to add to its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Which part of its execution.
+    pub window: Window,
+    /// Whether to record the programs that it starts (by execve) too. Forked children always are.
+    pub follow_exec: bool,
+    /// QEMU; found in PATH otherwise.
+    pub qemu: Option<PathBuf>,
+    /// Where libpagelab_plugin.so is; beside the running program otherwise.
+    pub plugins: Option<PathBuf>,
+    /// Have every access reported by QEMU, none worked out from others: slower, and the same
+    /// events. For tests.
+    pub verbatim: bool,
+}
+
+/// How far a recording has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Accesses recorded.
+    pub accesses: u64,
+    /// Instructions executed in what was recorded.
+    pub instructions: u64,
+    /// Seconds since the program was started.
+    pub seconds: f64,
+}
+
+/// How a recorded program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this exit status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Ended {
+    /// The exit status, or 128 plus the signal: what a shell says.
+    pub fn code(self) -> i32 {
+        match self {
+            Ended::Status(status) => status,
+            Ended::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Accesses recorded.
+    pub accesses: u64,
+    /// Instructions executed in what was recorded.
+    pub instructions: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Seconds from the program's start until everything was written.
+    pub seconds: f64,
+    /// Processes recorded.
+    pub processes: u64,
+    /// Threads recorded, over all processes.
+    pub threads: u64,
+    /// Why the recording ends before the program does, if so.
+    pub incomplete: Option<String>,
+    /// What else the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// QEMU is not installed.
+    #[error("qemu-x86_64 not found in PATH: install QEMU's user-mode emulation (Debian, Ubuntu: apt-get install qemu-user)")]
+    NoQemu,
+    /// QEMU cannot be run.
+    #[error("cannot run {path}: {error}")]
+    Qemu {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// QEMU and the plugin do not fit.
+    #[error("{version} cannot load the recorder's plugin, which speaks QEMU's plugin interfaces 1 to 5 (QEMU 6.0 to 10.2, built with plugins); QEMU said: {said}")]
+    Interface {
+        /// What QEMU calls itself.
+        version: String,
+        /// What it said.
+        said: String,
+    },
+    /// The plugin is missing.
+    #[error("the recorder's plugin libpagelab_plugin.so is not in {}: build it with `cargo build --release -p pagelab-recorder-plugin`", list(.directories))]
+    NoPlugin {
+        /// Where it was looked for.
+        directories: Vec<PathBuf>,
+    },
+    /// The program cannot be recorded.
+    #[error("cannot record {program}: {what}")]
+    Program {
+        /// The program.
+        program: String,
+        /// Why.
+        what: String,
+    },
+    /// The output cannot be created.
+    #[error("cannot write {path}: {error}")]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// Something that should not fail did.
+    #[error("cannot {what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(" or ")
+}
+
+/// Runs a program and records it into a trace file.
+///
+/// Returns when the program and every process it has forked have ended. The program's standard
+/// streams are those of the caller. `progress` is called about ten times a second; when it
+/// breaks, the program is ended and the trace ends there.
+///
+/// # Errors
+/// When the program was not started. Whatever goes wrong later is told in [`Outcome::incomplete`],
+/// and the trace is readable up to there.
+pub fn record(
+    request: &Request,
+    output: &Path,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, RecordError> {
+    let program = program::resolve(&request.program)?;
+    let qemu = qemu::find(request.qemu.as_deref(), request.plugins.as_deref())?;
+    let metadata = Metadata::new()
+        .with(Metadata::PROGRAM, program.path.display().to_string())
+        .with(Metadata::QEMU, qemu.version.clone())
+        .with(Metadata::PAGE_SIZE, PAGE.to_string());
+    let writer =
+        TraceWriter::create(output, &metadata).map_err(|error| RecordError::Output {
+            path: output.to_owned(),
+            error,
+        })?;
+    let sink = FileSink(Some(writer));
+    let (outcome, _) = launch::run(request, &qemu, &program, sink, progress)?;
+    Ok(outcome)
+}
+
+/// Runs a program and hands what it does to `sink`, batch by batch, on a thread of its own. As
+/// [`record`] otherwise; returns the sink as well, unless it panicked.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_into<S: Sink + 'static>(
+    request: &Request,
+    sink: S,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    let program = program::resolve(&request.program)?;
+    let qemu = qemu::find(request.qemu.as_deref(), request.plugins.as_deref())?;
+    launch::run(request, &qemu, &program, sink, progress)
+}
+
+/// A trace file; `None` once it has been ended or given up.
+struct FileSink(Option<TraceWriter<File>>);
+
+impl Sink for FileSink {
+    fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        let Some(writer) = &mut self.0 else {
+            return Ok(());
+        };
+        let written = writer.write(batch);
+        if written.is_err()
+            && let Some(writer) = self.0.take()
+        {
+            // A device or a pipe cannot be cut back; the first error is the one to tell.
+            let _ = writer.cut_back();
+        }
+        written
+    }
+
+    fn finish(&mut self) -> io::Result<u64> {
+        let Some(writer) = self.0.take() else {
+            return Ok(0);
+        };
+        let mut file = writer.finish()?;
+        file.stream_position()
+    }
+}

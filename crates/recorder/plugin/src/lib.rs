@@ -111,7 +111,7 @@ fn map(path: &str) -> std::io::Result<()> {
     // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
     unsafe {
         if (*header).magic != region::MAGIC {
-            return Err(std::io::Error::other("not a recorder's memory of this version"));
+            return Err(std::io::Error::other("the plugin and the recorder are not of the same build"));
         }
         ring::adopt(header);
     }

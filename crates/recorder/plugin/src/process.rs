@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use pagelab_recorder_wire::region::{Ring, State};
 
 use crate::exec::Again;
+use crate::ring::Use;
 use crate::{events, maps, ring};
 
 /// No ring.
@@ -71,7 +72,12 @@ pub fn new_thread() -> &'static Ring {
     } else {
         reserved
     };
-    let ring = ring::open(index, State::Thread, number(), reserved != NONE);
+    let purpose = if reserved == NONE {
+        Use::Thread
+    } else {
+        Use::FirstThread
+    };
+    let ring = ring::open(index, number(), purpose);
     if LOADED.swap(false, Ordering::Relaxed) {
         maps::after_loading(ring);
     }
@@ -86,7 +92,7 @@ pub fn definitions() -> &'static Ring {
     }
     let index = claim();
     DEFINITIONS.store(index, Ordering::Relaxed);
-    ring::open(index, State::Definitions, number(), false)
+    ring::open(index, number(), Use::Definitions)
 }
 
 /// Takes a free ring, and waits for one if it must.

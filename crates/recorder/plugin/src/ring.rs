@@ -43,32 +43,33 @@ pub fn ring(index: usize) -> &'static Ring {
     }
 }
 
-/// The number of a ring.
-pub fn index_of(ring: &Ring) -> usize {
-    let at = std::ptr::from_ref(ring) as usize - HEADER.load(Ordering::Relaxed) as usize;
-    (0..region::RINGS)
-        .find(|&index| region::ring_offset(index) == at)
-        .unwrap_or(region::RINGS)
-}
-
 /// Takes a free ring; `None` when all are in use.
 pub fn claim() -> Option<usize> {
-    (0..region::RINGS).find(|&index| {
-        ring(index)
-            .state
-            .0
-            .compare_exchange(
-                State::Free as u32,
-                State::Claimed as u32,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
+    let index = (0..region::RINGS).find(|&index| {
+        let (free, claimed) = (State::Free as u32, State::Claimed as u32);
+        let state = &ring(index).state.0;
+        state
+            .compare_exchange(free, claimed, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
-    })
+    })?;
+    let used = &header().rings_used.0;
+    used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+    Some(index)
+}
+
+/// What a ring is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// The events of the first thread of a process.
+    FirstThread,
+    /// The events of another thread.
+    Thread,
+    /// The definitions of a process's blocks.
+    Definitions,
 }
 
 /// Makes an empty ring of this process out of a claimed one, and shows it to the recorder.
-pub fn open(index: usize, state: State, process: u32, first: bool) -> &'static Ring {
+pub fn open(index: usize, process: u32, purpose: Use) -> &'static Ring {
     let ring = ring(index);
     let base = std::ptr::from_ref(ring) as u64 + size_of::<Ring>() as u64;
     let words = region::ring_words(index) as u64;
@@ -81,12 +82,15 @@ pub fn open(index: usize, state: State, process: u32, first: bool) -> &'static R
     ring.epoch.store(0, Ordering::Relaxed);
     ring.waiting.store(0, Ordering::Relaxed);
     ring.process.store(process, Ordering::Relaxed);
-    ring.first.store(u32::from(first), Ordering::Relaxed);
+    let is = |other| u32::from(purpose == other);
+    ring.first.store(is(Use::FirstThread), Ordering::Relaxed);
+    ring.definitions
+        .store(is(Use::Definitions), Ordering::Relaxed);
     // SAFETY: these calls only return numbers.
     let (pid, tid) = unsafe { (libc::getpid(), libc::gettid()) };
     ring.pid.store(pid as u32, Ordering::Relaxed);
     ring.tid.store(tid as u32, Ordering::Relaxed);
-    ring.state.0.store(state as u32, Ordering::Release);
+    ring.state.0.store(State::Open as u32, Ordering::Release);
     ring
 }
 

@@ -122,14 +122,26 @@ fn next_epoch(ring: &Ring) {
 fn fact(number: i64, arguments: &[u64; 6], result: i64) -> u64 {
     const MMAP: i64 = 9;
     const SHMAT: i64 = 30;
+    const WAIT4: i64 = 61;
     if result < 0 && result >= -4095 {
         return 0;
     }
     match number {
         MMAP => u64::from(is_memory_file(arguments[4] as i32)),
+        WAIT4 => exit_status(arguments[1]),
         SHMAT => segment_size(arguments[0] as i32),
         _ => 0,
     }
+}
+
+/// The status that wait4 has stored; 0 if it was not asked to.
+fn exit_status(address: u64) -> u64 {
+    // Statuses are 32 bits; what follows in memory is of no interest.
+    let mut word = [0u64];
+    if address == 0 || !read_program(address, &mut word) {
+        return 0;
+    }
+    word[0] & 0xffff_ffff
 }
 
 /// Whether a descriptor is of memory rather than of a file: memfd, /dev/zero, System V.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use pagelab_recorder_wire::block::{Block, Place, Reporting};
+use pagelab_recorder_wire::block::{Block, Reporting};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
 use crate::qemu::{self, Direction, OnAccess, Translation};
@@ -69,7 +69,7 @@ fn report(translation: Translation, block: &Block, number: u32) {
         translation.on_start(events::on_block, Kind::Block.word(u64::from(number)));
     }
     for (index, entry) in block.script.iter().enumerate() {
-        if !matches!(entry.place, Place::Reported | Place::ReportedAlways) {
+        if !entry.is_reported() {
             continue;
         }
         let direction = if entry.store {

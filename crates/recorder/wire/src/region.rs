@@ -11,8 +11,34 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Marks the header; changes whenever the layout or the words do.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"pagelab1");
+/// Marks the header. A hash of this crate's source: a recorder and a plugin that were not built
+/// from the same one do not understand each other, and must not try.
+pub const MAGIC: u64 = {
+    let mut hash = FNV_OFFSET;
+    let sources = [
+        include_bytes!("region.rs").as_slice(),
+        include_bytes!("word.rs"),
+        include_bytes!("syscall.rs"),
+        include_bytes!("block/mod.rs"),
+        include_bytes!("block/address.rs"),
+        include_bytes!("block/dependence.rs"),
+        include_bytes!("block/trusted.rs"),
+    ];
+    let mut source = 0;
+    while source < sources.len() {
+        let mut byte = 0;
+        while byte < sources[source].len() {
+            hash = (hash ^ sources[source][byte] as u64).wrapping_mul(FNV_PRIME);
+            byte += 1;
+        }
+        source += 1;
+    }
+    hash
+};
+
+// 64-bit FNV-1a (RFC 9923).
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// Number of rings: one for each recorded thread that is alive or not yet read to its end, and
 /// one for the block definitions of each process.
@@ -51,6 +77,8 @@ pub struct Header {
     pub epoch: Line<AtomicU64>,
     /// The next block's number.
     pub next_block: Line<AtomicU32>,
+    /// One more than the highest ring that was ever in use.
+    pub rings_used: Line<AtomicU32>,
     /// The next process's number.
     pub next_process: Line<AtomicU32>,
     /// Instructions and accesses executed so far, as far as windows need it.
@@ -81,12 +109,10 @@ pub enum State {
     Free = 0,
     /// Being set up by a plugin.
     Claimed = 1,
-    /// Events of a thread.
-    Thread = 2,
-    /// Definitions of blocks of a process.
-    Definitions = 3,
+    /// Written to.
+    Open = 2,
     /// The writer has gone; the recorder reads what is left and frees it.
-    Ended = 4,
+    Ended = 3,
 }
 
 impl State {
@@ -95,8 +121,7 @@ impl State {
         [
             State::Free,
             State::Claimed,
-            State::Thread,
-            State::Definitions,
+            State::Open,
             State::Ended,
         ]
         .into_iter()
@@ -130,6 +155,8 @@ pub struct Ring {
     pub pid: AtomicU32,
     /// Thread id.
     pub tid: AtomicU32,
+    /// Non-zero: holds definitions of blocks; events of a thread otherwise.
+    pub definitions: AtomicU32,
     /// Non-zero: the first thread of its process. Others are announced by clone's result.
     pub first: AtomicU32,
     /// Arguments of the system call in progress, kept by the writer.

@@ -34,6 +34,8 @@ pub struct Block {
     pub repeats: bool,
     /// The accesses in program order.
     pub script: Vec<Entry>,
+    /// How many entries of the script there are up to the last one that is reported.
+    pub reported: usize,
     /// Which registers hold loaded values at the end that they did not hold at the beginning.
     pub updates: Vec<(u8, Source)>,
     /// The script entry whose report announces the block as well, if there is one.
@@ -53,6 +55,13 @@ pub struct Entry {
     pub place: Place,
     /// The load that produced the address.
     pub producer: Source,
+}
+
+impl Entry {
+    /// Whether the plugin reports it.
+    pub fn is_reported(&self) -> bool {
+        matches!(self.place, Place::Reported | Place::ReportedAlways)
+    }
 }
 
 /// Where the address of an access is to be had from.
@@ -215,6 +224,9 @@ impl Analysis {
         self.block.instructions = instructions as u32;
         self.block.updates = self.producers.updates();
         self.block.opening = opening(&self.block.script);
+        self.block.reported = (self.block.script.iter())
+            .rposition(Entry::is_reported)
+            .map_or(0, |last| last + 1);
         self.block
     }
 }
@@ -222,9 +234,7 @@ impl Analysis {
 /// The first access that is reported, when exactly one report of it is sure to come: larger
 /// ones are reported in pieces by some versions of QEMU.
 fn opening(script: &[Entry]) -> Option<u16> {
-    let reported =
-        |entry: &Entry| matches!(entry.place, Place::Reported | Place::ReportedAlways);
-    let first = script.iter().position(reported)?;
+    let first = script.iter().position(Entry::is_reported)?;
     let entry = &script[first];
     (entry.place == Place::ReportedAlways && entry.size <= 8).then_some(first as u16)
 }

@@ -1,0 +1,197 @@
+//! System calls as control events.
+
+use pagelab_events::{Advice, Backing, Control, Protection};
+
+use crate::PAGE;
+
+// arch/x86/entry/syscalls/syscall_64.tbl of Linux.
+const MMAP: u64 = 9;
+const MPROTECT: u64 = 10;
+const MUNMAP: u64 = 11;
+const BRK: u64 = 12;
+const MREMAP: u64 = 25;
+const MADVISE: u64 = 28;
+const SHMAT: u64 = 30;
+const SHMDT: u64 = 67;
+
+/// What a process's calls are understood by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    /// The end of the heap, once known.
+    brk: Option<u64>,
+    /// System V segments attached: address and bytes.
+    segments: Vec<(u64, u64)>,
+}
+
+/// A system call that has returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    pub(crate) number: u64,
+    pub(crate) arguments: [u64; 6],
+    pub(crate) result: u64,
+    /// See the plugin's syscalls.rs: for mmap, whether the file is memory; for shmat, the size.
+    pub(crate) fact: u64,
+}
+
+impl Returned {
+    /// Whether the result is an error: -4095 to -1.
+    pub(crate) fn failed(&self) -> bool {
+        self.result > u64::MAX - 4095
+    }
+}
+
+impl Memory {
+    /// The control event for a call that changes the address space, if it did.
+    pub(crate) fn control(&mut self, call: &Returned) -> Option<Control> {
+        if call.failed() {
+            return None;
+        }
+        let [a1, a2, a3, a4, ..] = call.arguments;
+        Some(match call.number {
+            MMAP => Control::Map {
+                addr: call.result,
+                len: pages(a2),
+                prot: protection(a3),
+                backing: backing(a4, call.fact != 0),
+                populate: a4 & libc::MAP_POPULATE as u64 != 0,
+            },
+            MPROTECT => Control::Protect {
+                addr: a1,
+                len: pages(a2),
+                prot: protection(a3),
+            },
+            MUNMAP => Control::Unmap {
+                addr: a1,
+                len: pages(a2),
+            },
+            BRK => return self.heap_ends(call.result),
+            MREMAP => Control::Remap {
+                old_addr: a1,
+                old_len: pages(a2),
+                new_addr: call.result,
+                new_len: pages(a3),
+            },
+            MADVISE => Control::Advise {
+                addr: a1,
+                len: pages(a2),
+                advice: advice(a3),
+            },
+            SHMAT => {
+                let len = pages(call.fact);
+                self.segments.push((call.result, len));
+                Control::Map {
+                    addr: call.result,
+                    len,
+                    prot: shared_protection(a3),
+                    backing: Backing::SharedAnonymous,
+                    populate: false,
+                }
+            }
+            SHMDT => {
+                let at = self.segments.iter().position(|&(addr, _)| addr == a1)?;
+                let (addr, len) = self.segments.swap_remove(at);
+                Control::Unmap { addr, len }
+            }
+            _ => return None,
+        })
+    }
+
+    /// brk returns the end of the heap, moved or not.
+    fn heap_ends(&mut self, end: u64) -> Option<Control> {
+        let moved = self.brk.replace(end) != Some(end);
+        moved.then_some(Control::Brk { end })
+    }
+}
+
+/// Bytes of the pages that so many bytes need.
+fn pages(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes)
+}
+
+fn protection(bits: u64) -> Protection {
+    Protection(bits as u8 & (Protection::READ | Protection::WRITE | Protection::EXEC))
+}
+
+fn shared_protection(flags: u64) -> Protection {
+    let mut bits = Protection::READ;
+    if flags & libc::SHM_RDONLY as u64 == 0 {
+        bits |= Protection::WRITE;
+    }
+    if flags & libc::SHM_EXEC as u64 != 0 {
+        bits |= Protection::EXEC;
+    }
+    Protection(bits)
+}
+
+fn backing(flags: u64, memory_file: bool) -> Backing {
+    let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
+    // MAP_SHARED_VALIDATE is both bits.
+    let shared = flags & libc::MAP_SHARED as u64 != 0;
+    if flags & libc::MAP_STACK as u64 != 0 && anonymous && !shared {
+        return Backing::Stack;
+    }
+    match (anonymous || memory_file, shared) {
+        (true, true) => Backing::SharedAnonymous,
+        (true, false) if anonymous => Backing::Anonymous,
+        (false, true) => Backing::SharedFile,
+        (_, false) => Backing::PrivateFile,
+    }
+}
+
+fn advice(number: u64) -> Advice {
+    match number as i32 {
+        libc::MADV_DONTNEED => Advice::DontNeed,
+        libc::MADV_FREE => Advice::Free,
+        libc::MADV_HUGEPAGE => Advice::HugePage,
+        libc::MADV_NOHUGEPAGE => Advice::NoHugePage,
+        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => Advice::Populate,
+        _ => Advice::Other(number as u32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(number: u64, arguments: [u64; 6], result: u64) -> Returned {
+        Returned {
+            number,
+            arguments,
+            result,
+            fact: 0,
+        }
+    }
+
+    #[test]
+    fn a_failed_call_is_no_event() {
+        let error = -12i64 as u64;
+        assert_eq!(
+            Memory::default().control(&call(MMAP, [0, 4096, 3, 0x22, 0, 0], error)),
+            None
+        );
+    }
+
+    #[test]
+    fn the_first_brk_says_where_the_heap_starts_and_only_moves_follow() {
+        let mut memory = Memory::default();
+        let mut brk = |end| memory.control(&call(BRK, [0; 6], end));
+        assert_eq!(brk(0x1000), Some(Control::Brk { end: 0x1000 }));
+        assert_eq!(brk(0x1000), None);
+        assert_eq!(brk(0x3000), Some(Control::Brk { end: 0x3000 }));
+    }
+
+    #[test]
+    fn shmdt_unmaps_what_shmat_mapped() {
+        let mut memory = Memory::default();
+        let mut attach = call(SHMAT, [0; 6], 0x10_0000);
+        attach.fact = 5000;
+        memory.control(&attach);
+        assert_eq!(
+            memory.control(&call(SHMDT, [0x10_0000, 0, 0, 0, 0, 0], 0)),
+            Some(Control::Unmap {
+                addr: 0x10_0000,
+                len: 8192
+            })
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! Accesses that the kernel makes on behalf of the program.
+
+use pagelab_events::{Batch, Op};
+use pagelab_recorder_wire::syscall::{Call, call};
+
+use crate::controls::Returned;
+use crate::thread::Thread;
+
+/// The kernel copies whole cache lines at a time, and caches are modelled by the line: a longer
+/// copy is recorded in pieces that do not cross one.
+const LINE: u64 = 64;
+
+/// No call copies more at once (MAX_RW_COUNT): longer lengths come from damaged arguments.
+const MOST: u64 = 0x7fff_f000;
+
+/// Adds the accesses of a call that has returned, through these I/O vectors if it has any.
+pub(crate) fn accesses(
+    thread: &mut Thread,
+    returned: &Returned,
+    vectors: &[(u64, u64)],
+    batch: &mut Batch,
+) {
+    if returned.failed() {
+        return;
+    }
+    match call(returned.number) {
+        Call::Copy(pieces) => {
+            for piece in pieces {
+                let start = returned.arguments[piece.pointer];
+                let bytes = piece.bytes(&returned.arguments, returned.result);
+                copy(thread, start, bytes, piece.store, batch);
+            }
+        }
+        Call::Vector { store, .. } => {
+            let mut left = returned.result;
+            for &(start, bytes) in vectors {
+                copy(thread, start, bytes.min(left), store, batch);
+                left -= bytes.min(left);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn copy(thread: &mut Thread, start: u64, bytes: u64, store: bool, batch: &mut Batch) {
+    if start == 0 || bytes > MOST {
+        return;
+    }
+    let end = start.saturating_add(bytes);
+    let mut at = start;
+    while at < end {
+        let next = (at / LINE + 1).saturating_mul(LINE).min(end);
+        let size = (next - at) as u16;
+        let op = if store { Op::store(size) } else { Op::load(size) };
+        thread.by_kernel(at, op, batch);
+        at = next;
+    }
+}

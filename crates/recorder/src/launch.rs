@@ -1,0 +1,164 @@
+//! Starting the program under QEMU, and recording until it and its children have ended.
+
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pagelab_recorder_wire::region::{self, Header, Line, State};
+
+use crate::output::{Output, Sink};
+use crate::program::Program;
+use crate::qemu::{Qemu, plugin_option};
+use crate::recording::Recording;
+use crate::shared::Shared;
+use crate::{Ended, Outcome, Progress, RecordError, Request};
+
+/// How long to sleep when there is nothing to read. The largest ring holds some milliseconds
+/// of a fast program's accesses.
+const NAP: Duration = Duration::from_micros(200);
+
+/// How often to look whether processes have ended, and to tell of progress.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Records `program` into `sink`.
+pub(crate) fn run<S: Sink + 'static>(
+    request: &Request,
+    qemu: &Qemu,
+    program: &Program,
+    sink: S,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    let system = |what| move |error| RecordError::System { what, error };
+    let start = start_time().map_err(system("read /proc/self/stat"))?;
+    let shared = Shared::new(|header| set_up(header, request, start))
+        .map_err(system("make shared memory"))?;
+    shared.ring(0).state.0.store(State::Claimed as u32, Ordering::Release);
+    let mut child = command(request, qemu, program, &shared)
+        .spawn()
+        .map_err(|error| RecordError::Qemu {
+            path: qemu.path.clone(),
+            error,
+        })?;
+    let began = Instant::now();
+    let mut recording = Recording::new(&shared, Output::new(sink), child.id());
+    let stopped = follow(&mut recording, &mut child, began, progress);
+    let status = child.wait().map_err(system("wait for the program"))?;
+    let counts = (
+        recording.accesses(),
+        recording.instructions(),
+        recording.processes(),
+        recording.threads(),
+    );
+    let (notes, output) = recording.finish();
+    let (sink, written) = output.finish();
+    let bytes = written.as_ref().copied().unwrap_or(0);
+    let incomplete = stopped.and_then(|()| written).err();
+    let outcome = Outcome {
+        ended: ended(status),
+        accesses: counts.0,
+        instructions: counts.1,
+        bytes,
+        seconds: began.elapsed().as_secs_f64(),
+        processes: counts.2,
+        threads: counts.3,
+        incomplete: incomplete.map(|error| error.to_string()),
+        notes,
+    };
+    Ok((outcome, sink))
+}
+
+fn set_up(header: &mut Header, request: &Request, start: u64) {
+    *header = Header {
+        magic: region::MAGIC,
+        recorder: std::process::id(),
+        recorder_start: start,
+        window: request.window,
+        follow_exec: u32::from(request.follow_exec),
+        verbatim: u32::from(request.verbatim),
+        epoch: Line(AtomicU64::new(1)),
+        next_block: Line(AtomicU32::new(0)),
+        rings_used: Line(AtomicU32::new(1)),
+        next_process: Line(AtomicU32::new(1)),
+        position: Line(AtomicU64::new(0)),
+    };
+}
+
+/// QEMU with the plugin and the program. Its standard streams are ours.
+fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -> Command {
+    let memory = shared.path();
+    let option = plugin_option(
+        &qemu.plugin,
+        &[
+            ("memory", &memory.to_string_lossy()),
+            ("ring", "0"),
+            ("plugin", &qemu.plugin.to_string_lossy()),
+        ],
+    );
+    let mut command = Command::new(&qemu.path);
+    command.arg("-plugin").arg(option);
+    command.arg("-0").arg(&program.arguments[0]);
+    command.arg(&program.path);
+    command.args(&program.arguments[1..]);
+    command.args(&request.arguments);
+    command.envs(request.environment.iter().map(|(name, value)| (name, value)));
+    // SAFETY: signal() is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            // Rust and Python programs ignore it; what they start should not.
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    command
+}
+
+/// Reads until every process has ended, or `progress` asks to stop.
+fn follow<S: Sink + 'static>(
+    recording: &mut Recording<'_, S>,
+    child: &mut Child,
+    began: Instant,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let mut tick = Instant::now();
+    loop {
+        let busy = recording.round()?;
+        if tick.elapsed() > TICK {
+            tick = Instant::now();
+            let now = Progress {
+                accesses: recording.accesses(),
+                instructions: recording.instructions(),
+                seconds: began.elapsed().as_secs_f64(),
+            };
+            if progress(now).is_break() {
+                return Err(io::Error::other("stopped"));
+            }
+        }
+        if busy {
+            continue;
+        }
+        let root = child.try_wait()?.map(|status| ended(status).code());
+        if recording.bury(root)? {
+            return Ok(());
+        }
+        std::thread::sleep(NAP);
+    }
+}
+
+fn ended(status: ExitStatus) -> Ended {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ended::Status(code),
+        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// When this process started: field 22 of /proc/self/stat (proc_pid_stat(5)).
+fn start_time() -> io::Result<u64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    stat.rsplit_once(") ")
+        .and_then(|(_, fields)| fields.split(' ').nth(19)?.parse().ok())
+        .ok_or_else(|| io::Error::other("unexpected format"))
+}

@@ -1,0 +1,127 @@
+//! One recorded process.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::controls::Memory;
+
+/// What is known of a process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    number: u32,
+    pid: u32,
+    pub(crate) memory: Memory,
+    next_thread: u32,
+    /// Threads that clone has announced, by thread id.
+    threads: HashMap<u32, u32>,
+    /// The status it left with, as far as known; whether it said so itself.
+    status: Option<i32>,
+    leaving: bool,
+    zombie_since: Option<Instant>,
+    ended: bool,
+}
+
+/// A zombie's parent may yet say which signal killed it, but need not.
+const ZOMBIE_PATIENCE: Duration = Duration::from_millis(200);
+
+/// The status of a process of which only that it is gone is known: as if killed by SIGKILL.
+const KILLED: i32 = 128 + libc::SIGKILL;
+
+impl Process {
+    pub(crate) fn new(number: u32, pid: u32) -> Process {
+        Process {
+            number,
+            pid,
+            memory: Memory::default(),
+            next_thread: 0,
+            threads: HashMap::new(),
+            status: None,
+            leaving: false,
+            zombie_since: None,
+            ended: false,
+        }
+    }
+
+    /// Its child by fork.
+    pub(crate) fn fork(&self, number: u32, pid: u32) -> Process {
+        Process {
+            memory: self.memory.clone(),
+            ..Process::new(number, pid)
+        }
+    }
+
+    /// Its number in the recording.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The number of the thread it starts with.
+    pub(crate) fn first_thread(&mut self) -> Option<u32> {
+        self.next_thread = 1;
+        Some(0)
+    }
+
+    /// A thread has been made; its number.
+    pub(crate) fn announce(&mut self, tid: u32) -> u32 {
+        let thread = self.next_thread;
+        self.next_thread += 1;
+        self.threads.insert(tid, thread);
+        thread
+    }
+
+    /// The number of a thread, once it has been announced.
+    pub(crate) fn announced(&self, tid: u32) -> Option<u32> {
+        self.threads.get(&tid).copied()
+    }
+
+    /// A thread has ended; its id may be used again.
+    pub(crate) fn forget_thread(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+    }
+
+    /// A thread has left with this status, for the whole process or for itself: the last one's
+    /// counts then.
+    pub(crate) fn leaves(&mut self, status: i32, whole: bool) {
+        if !self.leaving {
+            self.status = Some(status);
+            self.leaving = whole;
+        }
+    }
+
+    /// A parent has waited for process `pid` and got this status.
+    pub(crate) fn waited_for(&mut self, pid: u32, status: i32) {
+        if pid == self.pid && libc::WIFSIGNALED(status) {
+            self.status = Some(128 + libc::WTERMSIG(status));
+            self.leaving = true;
+        }
+    }
+
+    /// Its status, if it is gone.
+    pub(crate) fn status_if_gone(&mut self) -> Option<i32> {
+        match state(self.pid) {
+            None => Some(self.status.unwrap_or(KILLED)),
+            Some('Z' | 'X') => {
+                let since = *self.zombie_since.get_or_insert_with(Instant::now);
+                (self.leaving || since.elapsed() > ZOMBIE_PATIENCE)
+                    .then(|| self.status.unwrap_or(KILLED))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Marks it as gone for good.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether it is.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended
+    }
+}
+
+/// The state letter of a process: field 3 of /proc/PID/stat (proc_pid_stat(5)).
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}

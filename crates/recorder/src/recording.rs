@@ -1,0 +1,461 @@
+//! Reads all rings, and brings the events of all threads into one order.
+//!
+//! The order: threads count epochs, which begin and end with the system calls that change an
+//! address space (see the plugin's syscalls.rs). What a thread did in an earlier epoch comes
+//! before what another did in a later one. Within an epoch, threads take turns of a few
+//! thousand accesses.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use pagelab_events::Control;
+use pagelab_recorder_wire::block::{Block, Reporting};
+use pagelab_recorder_wire::region::State;
+use pagelab_recorder_wire::syscall::{Call, call};
+use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
+
+use crate::controls::Returned;
+use crate::output::{Output, Sink};
+use crate::process::Process;
+use crate::shared::{Reader, Shared};
+use crate::thread::{Stop, Thread};
+use crate::{kernel, maps};
+
+/// A thread's turn, in accesses.
+const TURN: usize = 4096;
+
+const FORK_CALLS: [u64; 3] = [56, 57, 58];
+const WAIT4: u64 = 61;
+
+/// Everything read so far.
+pub(crate) struct Recording<'a, S> {
+    shared: &'a Shared,
+    reporting: Reporting,
+    output: Output<S>,
+    blocks: Vec<Block>,
+    rings: Vec<Active<'a>>,
+    /// By the number that the plugin gave it.
+    processes: HashMap<u32, Process>,
+    notes: Vec<String>,
+    threads: u64,
+    instructions: u64,
+}
+
+/// A ring in use.
+struct Active<'a> {
+    index: usize,
+    reader: Reader<'a>,
+    definitions: bool,
+    process: u32,
+    tid: u32,
+    /// `None` until the event has been read that announces the thread.
+    number: Option<u32>,
+    epoch: u64,
+    thread: Thread,
+    /// The system call in progress.
+    call: Option<(u64, [u64; 6])>,
+    vectors: Vec<(u64, u64)>,
+    /// What the last successful call of the clone family returned.
+    child: u32,
+    /// The first of two texts of mappings.
+    maps: Option<String>,
+}
+
+impl<'a, S: Sink + 'static> Recording<'a, S> {
+    /// A recording of the program whose first thread uses ring 0.
+    pub(crate) fn new(shared: &'a Shared, output: Output<S>, pid: u32) -> Recording<'a, S> {
+        let reporting = if shared.header().verbatim == 0 {
+            Reporting::Needed
+        } else {
+            Reporting::Verbatim
+        };
+        Recording {
+            shared,
+            reporting,
+            output,
+            blocks: Vec::new(),
+            rings: Vec::new(),
+            processes: HashMap::from([(0, Process::new(0, pid))]),
+            notes: Vec::new(),
+            threads: 0,
+            instructions: 0,
+        }
+    }
+
+    /// Reads what there is; `false` if there was nothing.
+    pub(crate) fn round(&mut self) -> io::Result<bool> {
+        self.find_rings();
+        for active in &mut self.rings {
+            active.reader.look();
+        }
+        // Definitions were written before the cursors that have just been read.
+        self.read_definitions();
+        let mut progress = false;
+        while let Some(epoch) = self.earliest() {
+            for index in 0..self.rings.len() {
+                if self.rings[index].ready() && self.rings[index].epoch == epoch {
+                    self.turn(index)?;
+                    progress = true;
+                }
+            }
+        }
+        self.drop_ended()?;
+        Ok(progress)
+    }
+
+    /// The earliest epoch of which something can be read.
+    fn earliest(&self) -> Option<u64> {
+        self.rings
+            .iter()
+            .filter(|active| active.ready())
+            .map(|active| active.epoch)
+            .min()
+    }
+
+    /// Notices rings that have come into use.
+    fn find_rings(&mut self) {
+        let used = self.shared.header().rings_used.0.load(Ordering::Acquire) as usize;
+        for index in 0..used {
+            let state = self.shared.state(index);
+            if matches!(state, State::Free | State::Claimed)
+                || self.rings.iter().any(|active| active.index == index)
+            {
+                continue;
+            }
+            let reader = self.shared.reader(index);
+            let ring = reader.ring();
+            let active = Active {
+                index,
+                definitions: ring.definitions.load(Ordering::Relaxed) != 0,
+                process: ring.process.load(Ordering::Relaxed),
+                tid: ring.tid.load(Ordering::Relaxed),
+                number: None,
+                epoch: 0,
+                thread: Thread::new(),
+                call: None,
+                vectors: Vec::new(),
+                child: 0,
+                maps: None,
+                reader,
+            };
+            self.rings.push(active);
+        }
+        self.admit();
+    }
+
+    /// Gives numbers to threads that have been announced.
+    fn admit(&mut self) {
+        for index in 0..self.rings.len() {
+            let active = &self.rings[index];
+            if active.definitions || active.number.is_some() {
+                continue;
+            }
+            let first = active.reader.ring().first.load(Ordering::Relaxed) != 0;
+            let Some(process) = self.processes.get_mut(&active.process) else {
+                continue;
+            };
+            let number = if first {
+                process.first_thread()
+            } else {
+                process.announced(active.tid)
+            };
+            if number.is_some() {
+                self.threads += 1;
+            }
+            self.rings[index].number = number;
+        }
+    }
+
+    fn read_definitions(&mut self) {
+        for active in self.rings.iter_mut().filter(|active| active.definitions) {
+            while !active.reader.is_empty() {
+                if let Word::Message(Kind::Define, words) = active.reader.decode() {
+                    define(&mut self.blocks, &active.reader, words as usize, self.reporting);
+                    active.reader.advance_by(1 + words as usize);
+                } else {
+                    active.reader.advance();
+                }
+            }
+            active.reader.release();
+        }
+    }
+
+    /// Reads a turn of one ring.
+    fn turn(&mut self, index: usize) -> io::Result<()> {
+        let active = &mut self.rings[index];
+        let (Some(process), Some(number)) =
+            (self.processes.get(&active.process), active.number)
+        else {
+            return Ok(());
+        };
+        self.output.select(process.number(), number)?;
+        let stop = active.thread.read(
+            &mut active.reader,
+            &self.blocks,
+            self.output.batch(),
+            TURN,
+        );
+        match stop {
+            Stop::Empty => active.reader.postpone(),
+            Stop::Full => {}
+            Stop::Message => self.message(index)?,
+        }
+        self.rings[index].reader.release();
+        Ok(())
+    }
+
+    /// Reads one message that is neither a block nor an access.
+    fn message(&mut self, index: usize) -> io::Result<()> {
+        let active = &mut self.rings[index];
+        active
+            .thread
+            .finish_block(&self.blocks, self.output.batch());
+        let word = active.reader.decode();
+        let Word::Message(kind, payload) = word else {
+            self.notes.push(format!("a ring is damaged: {word:x?}"));
+            active.reader.postpone();
+            return Ok(());
+        };
+        let words = 1 + Word::tail(kind, payload);
+        match kind {
+            Kind::Epoch => active.epoch = payload,
+            Kind::Syscall => {
+                let arguments =
+                    std::array::from_fn::<u64, SYSCALL_ARGS, _>(|at| active.reader.word(1 + at));
+                active.call = Some((payload, arguments));
+                active.vectors.clear();
+            }
+            Kind::Vector => {
+                let vector = (active.reader.word(1), active.reader.word(2));
+                active.vectors.push(vector);
+            }
+            Kind::Maps => {
+                let mut text = active.reader.bytes(1..words);
+                text.truncate(payload as usize);
+                let text = String::from_utf8_lossy(&text).into_owned();
+                match active.maps.take() {
+                    None => active.maps = Some(text),
+                    Some(before) => {
+                        for control in maps::loaded(&before, &text) {
+                            self.output.control(control);
+                        }
+                    }
+                }
+            }
+            Kind::Note => {
+                let mut text = active.reader.bytes(1..words);
+                text.truncate(payload as usize);
+                self.notes.push(String::from_utf8_lossy(&text).into_owned());
+            }
+            Kind::SyscallReturn => {
+                let (result, fact) = (active.reader.word(1), active.reader.word(2));
+                self.returned(index, result, fact);
+            }
+            Kind::Skipped => {
+                let control = Control::Skipped {
+                    instructions: active.reader.word(1),
+                    accesses: active.reader.word(2),
+                };
+                self.output.control(control);
+            }
+            Kind::Forked => self.forked(index, payload as usize),
+            Kind::ThreadEnd => self.thread_ends(index),
+            Kind::Block | Kind::Wrap | Kind::Define | Kind::Replaced | Kind::Resumed => {}
+        }
+        self.rings[index].reader.advance_by(words);
+        Ok(())
+    }
+
+    fn returned(&mut self, index: usize, result: u64, fact: u64) {
+        let active = &mut self.rings[index];
+        let Some((number, arguments)) = active.call.take() else {
+            return;
+        };
+        let returned = Returned {
+            number,
+            arguments,
+            result,
+            fact,
+        };
+        let Some(process) = self.processes.get_mut(&active.process) else {
+            return;
+        };
+        if let Some(control) = process.memory.control(&returned) {
+            self.output.control(control);
+        }
+        kernel::accesses(
+            &mut active.thread,
+            &returned,
+            &active.vectors,
+            self.output.batch(),
+        );
+        if returned.failed() {
+            return;
+        }
+        if FORK_CALLS.contains(&number) {
+            active.child = result as u32;
+            if is_thread(number, arguments[0]) {
+                let thread = process.announce(result as u32);
+                self.output.control(Control::ThreadStart { thread });
+                self.admit();
+            }
+        } else if number == WAIT4 {
+            for process in self.processes.values_mut() {
+                process.waited_for(result as u32, fact as i32);
+            }
+        }
+    }
+
+    /// The process has forked; the child's first thread will use ring `child`.
+    fn forked(&mut self, index: usize, child: usize) {
+        let active = &mut self.rings[index];
+        let pid = active.child;
+        let key = self.shared.ring(child).process.load(Ordering::Relaxed);
+        let number = self.processes.len() as u32;
+        let Some(parent) = self.processes.get(&active.process) else {
+            return;
+        };
+        let process = parent.fork(number, pid);
+        self.processes.insert(key, process);
+        self.output.control(Control::Fork { child: number });
+        self.admit();
+    }
+
+    fn thread_ends(&mut self, index: usize) {
+        let active = &mut self.rings[index];
+        let Some(process) = self.processes.get_mut(&active.process) else {
+            return;
+        };
+        if let Some((number, arguments)) = active.call
+            && matches!(call(number), Call::Exit | Call::ExitGroup)
+        {
+            process.leaves(arguments[0] as i32 & 0xff, call(number) == Call::ExitGroup);
+        }
+        if let Some(thread) = active.number
+            && active.call.is_some_and(|(number, _)| call(number) == Call::Exit)
+        {
+            process.forget_thread(active.tid);
+            self.output.control(Control::ThreadEnd { thread });
+        }
+    }
+
+    /// Frees rings whose threads have ended and that have been read.
+    fn drop_ended(&mut self) -> io::Result<()> {
+        let mut at = 0;
+        while at < self.rings.len() {
+            let active = &mut self.rings[at];
+            if self.shared.state(active.index) == State::Ended && !active.definitions {
+                // Whatever was written before the state changed is visible now.
+                active.reader.look();
+                if active.reader.is_empty() {
+                    let active = self.rings.swap_remove(at);
+                    self.instructions += active.thread.instructions();
+                    self.shared.free(active.index);
+                    continue;
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends every process that is no more. The recorder's own child, process 0, has ended when
+    /// `root` is its status. `false` while any lives.
+    pub(crate) fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
+        let keys: Vec<u32> = self.processes.keys().copied().collect();
+        for key in keys {
+            let process = &mut self.processes.get_mut(&key).expect("a key of the map");
+            if process.ended() {
+                continue;
+            }
+            let status = if key == 0 { root } else { process.status_if_gone() };
+            let Some(status) = status else { continue };
+            // Everything it wrote is in the rings, and nothing more will come.
+            while self.round()? {}
+            self.end(key, status)?;
+        }
+        Ok(self.processes.values().all(Process::ended))
+    }
+
+    fn end(&mut self, key: u32, status: i32) -> io::Result<()> {
+        let mut thread = 0;
+        let mut at = 0;
+        while at < self.rings.len() {
+            if self.rings[at].process != key {
+                at += 1;
+                continue;
+            }
+            let mut active = self.rings.swap_remove(at);
+            if let Some(number) = active.number {
+                thread = number;
+                self.output
+                    .select(self.processes[&key].number(), number)?;
+                active
+                    .thread
+                    .finish_block(&self.blocks, self.output.batch());
+            }
+            self.instructions += active.thread.instructions();
+            self.shared.free(active.index);
+        }
+        if let Some(process) = self.processes.get_mut(&key) {
+            self.output.select(process.number(), thread)?;
+            process.end();
+            self.output.control(Control::Exit { status });
+        }
+        Ok(())
+    }
+
+    /// Accesses so far.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.output.accesses()
+    }
+
+    /// Instructions so far.
+    pub(crate) fn instructions(&self) -> u64 {
+        let running: u64 = self.rings.iter().map(|active| active.thread.instructions()).sum();
+        self.instructions + running
+    }
+
+    /// Threads so far.
+    pub(crate) fn threads(&self) -> u64 {
+        self.threads
+    }
+
+    /// Processes so far.
+    pub(crate) fn processes(&self) -> u64 {
+        self.processes.len() as u64
+    }
+
+    /// What the user should know, and the output.
+    pub(crate) fn finish(self) -> (Vec<String>, Output<S>) {
+        (self.notes, self.output)
+    }
+}
+
+impl Active<'_> {
+    fn ready(&self) -> bool {
+        self.number.is_some() && !self.reader.is_empty()
+    }
+}
+
+/// Whether a call of the clone family made a thread: as the plugin decides.
+fn is_thread(number: u64, flags: u64) -> bool {
+    number == 56
+        && flags & libc::CLONE_VM as u64 != 0
+        && flags & libc::CLONE_VFORK as u64 == 0
+}
+
+/// Adds the block of a definition to the table.
+fn define(blocks: &mut Vec<Block>, reader: &Reader<'_>, words: usize, reporting: Reporting) {
+    let [number, pc, instructions] = [1, 2, 3].map(|index| reader.word(index));
+    let bytes = reader.bytes(4..words + 1);
+    let Some((lengths, code)) = bytes.split_at_checked(instructions as usize) else {
+        return;
+    };
+    let number = number as usize;
+    if blocks.len() <= number {
+        blocks.resize_with(number + 1, Block::default);
+    }
+    blocks[number] = Block::analyse(pc, lengths, code, reporting);
+}

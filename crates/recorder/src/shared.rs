@@ -1,0 +1,217 @@
+//! The memory shared with the plugin, and reading the rings in it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pagelab_recorder_wire::region::{self, Header, Ring, State};
+use pagelab_recorder_wire::word::{Kind, Word};
+
+/// The memory, mapped. It has no name: it goes when the last process that maps it does.
+pub(crate) struct Shared {
+    file: File,
+    address: *mut libc::c_void,
+}
+
+impl Shared {
+    /// Makes the memory. `set_up` fills in what the plugin needs to know.
+    pub(crate) fn new(set_up: impl FnOnce(&mut Header)) -> io::Result<Shared> {
+        // SAFETY: the name ends with a zero byte; a descriptor that is returned is ours.
+        let file = unsafe {
+            let descriptor = libc::memfd_create(c"pagelab-rings".as_ptr(), libc::MFD_CLOEXEC);
+            if descriptor < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(descriptor)
+        };
+        file.set_len(region::BYTES as u64)?;
+        // SAFETY: a new mapping of the whole file, at a place that the kernel chooses.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                region::BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the memory is new, zeroed (valid for every field) and nobody else's yet.
+        set_up(unsafe { &mut *address.cast::<Header>() });
+        Ok(Shared { file, address })
+    }
+
+    /// Where another process of the same user can open the memory.
+    pub(crate) fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
+    /// The header. Its plain fields do not change any more.
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: mapped as long as `self` lives; what others write is atomic.
+        unsafe { &*self.address.cast::<Header>() }
+    }
+
+    /// Ring `index`.
+    pub(crate) fn ring(&self, index: usize) -> &Ring {
+        assert!(index < region::RINGS);
+        // SAFETY: inside the mapping; all fields are atomic.
+        unsafe { &*self.address.byte_add(region::ring_offset(index)).cast() }
+    }
+
+    /// The state of ring `index`.
+    pub(crate) fn state(&self, index: usize) -> State {
+        State::from_u32(self.ring(index).state.0.load(Ordering::Acquire)).unwrap_or(State::Free)
+    }
+
+    /// Gives ring `index` back to whoever needs one, and its memory to the system.
+    pub(crate) fn free(&self, index: usize) {
+        let start = region::ring_offset(index) + size_of::<Ring>();
+        // SAFETY: punching a hole in a file of our own; on failure it merely stays large.
+        unsafe {
+            libc::fallocate(
+                self.file.as_raw_fd(),
+                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                start as i64,
+                (region::ring_words(index) * 8) as i64,
+            );
+        }
+        let state = &self.ring(index).state.0;
+        state.store(State::Free as u32, Ordering::Release);
+    }
+
+    /// A reader of ring `index`, which has been opened.
+    pub(crate) fn reader(&self, index: usize) -> Reader<'_> {
+        let ring = self.ring(index);
+        Reader {
+            // SAFETY: the words follow the ring's header, inside the mapping.
+            words: unsafe { std::ptr::from_ref(ring).add(1).cast() },
+            len: region::ring_words(index),
+            base: ring.base.load(Ordering::Relaxed),
+            read: 0,
+            write: 0,
+            ring,
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `new` mapped; nothing borrowed from it outlives `self`.
+        unsafe { libc::munmap(self.address, region::BYTES) };
+    }
+}
+
+/// Reads one ring.
+pub(crate) struct Reader<'a> {
+    ring: &'a Ring,
+    words: *const u64,
+    len: usize,
+    base: u64,
+    /// The next word to read, and the end of what may be read now.
+    read: usize,
+    write: usize,
+}
+
+impl Reader<'_> {
+    /// Looks how far the writer has come.
+    pub(crate) fn look(&mut self) {
+        let write = self.ring.write.load(Ordering::Acquire);
+        // A damaged cursor must not lead out of the ring.
+        self.write = (write.wrapping_sub(self.base) / 8) as usize % self.len;
+        self.skip_wrap();
+    }
+
+    /// Whether everything seen by `look` has been read.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.read == self.write
+    }
+
+    /// The next word. The ring is not empty.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> u64 {
+        debug_assert!(!self.is_empty());
+        // SAFETY: `read` is below `len`; the writer does not touch words between its cursor
+        // and `Ring::read`.
+        unsafe { self.words.add(self.read).read() }
+    }
+
+    /// Word number `index` after the next one, of the same message.
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        let at = (self.read + index).min(self.len - 1);
+        // SAFETY: as for `peek`.
+        unsafe { self.words.add(at).read() }
+    }
+
+    /// The words that follow the first one of a message, as bytes.
+    pub(crate) fn bytes(&self, words: std::ops::Range<usize>) -> Vec<u8> {
+        words
+            .flat_map(|index| self.word(index).to_le_bytes())
+            .collect()
+    }
+
+    /// Goes on by one word.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.read += 1;
+        self.skip_wrap();
+    }
+
+    /// Goes on by a message of so many words.
+    pub(crate) fn advance_by(&mut self, words: usize) {
+        self.read = (self.read + words).min(self.len - 1);
+        self.skip_wrap();
+    }
+
+    #[inline(always)]
+    fn skip_wrap(&mut self) {
+        if self.read != self.write && self.peek() == Kind::Wrap.word(0) {
+            self.read = 0;
+        }
+    }
+
+    /// The place of the next word, for `go_back`.
+    pub(crate) fn mark(&self) -> usize {
+        self.read
+    }
+
+    /// Goes back to a place that has not been released.
+    pub(crate) fn go_back(&mut self, mark: usize) {
+        self.read = mark;
+    }
+
+    /// Leaves the rest for later.
+    pub(crate) fn postpone(&mut self) {
+        self.write = self.read;
+    }
+
+    /// Tells the writer what has been read.
+    pub(crate) fn release(&self) {
+        self.ring.read.0.store(self.read as u64, Ordering::SeqCst);
+        if self.ring.waiting.load(Ordering::SeqCst) != 0 {
+            self.ring.waiting.store(0, Ordering::SeqCst);
+            wake(&self.ring.waiting);
+        }
+    }
+
+    /// The ring.
+    pub(crate) fn ring(&self) -> &Ring {
+        self.ring
+    }
+
+    /// The next word, decoded.
+    pub(crate) fn decode(&self) -> Word {
+        Word::decode(self.peek())
+    }
+}
+
+fn wake(word: &AtomicU32) {
+    // SAFETY: `word` lives during the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

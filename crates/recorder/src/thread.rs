@@ -1,0 +1,287 @@
+//! One recorded thread: from words to accesses.
+
+use pagelab_events::{Batch, Op};
+use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
+
+use crate::shared::Reader;
+
+/// Dependences further back than this many accesses are left out: no core holds so many
+/// instructions at once, so such a load has long been answered.
+pub const MAX_DEP: u64 = 1023;
+
+/// What is known of a thread while its words are read.
+pub(crate) struct Thread {
+    /// Accesses so far.
+    accesses: u64,
+    /// Instructions before the current block.
+    instructions: u64,
+    /// The number of the instruction after the one that made the last access.
+    next: u64,
+    /// For each register the load that produced its value: its number, from 1; 0 for none.
+    registers: [u64; REGISTERS],
+    /// For each script entry of the current block the number and the address of its last access.
+    made: Vec<Made>,
+    /// Accesses before the current block.
+    before_block: u64,
+    /// Script entries done.
+    position: usize,
+    /// The number of the current block; `None` after its end.
+    block: Option<usize>,
+    /// Address of the last instruction of the block before.
+    last_pc: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Made {
+    number: u64,
+    address: u64,
+}
+
+/// Why reading stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Everything there is has been read.
+    Empty,
+    /// As many accesses as asked for have been read.
+    Full,
+    /// The next word is neither an access nor a block.
+    Message,
+}
+
+impl Thread {
+    pub(crate) fn new() -> Thread {
+        Thread {
+            accesses: 0,
+            instructions: 0,
+            next: 0,
+            registers: [0; REGISTERS],
+            made: vec![Made::default(); MAX_ENTRIES],
+            before_block: 0,
+            position: 0,
+            block: None,
+            last_pc: 0,
+        }
+    }
+
+    /// Instructions executed so far.
+    pub(crate) fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// Reads blocks and accesses into `batch`, about `room` accesses at most.
+    pub(crate) fn read(
+        &mut self,
+        reader: &mut Reader<'_>,
+        blocks: &[Block],
+        batch: &mut Batch,
+        room: usize,
+    ) -> Stop {
+        let end = batch.len() + room;
+        loop {
+            if reader.is_empty() {
+                return Stop::Empty;
+            }
+            let word = reader.peek();
+            if word >> 63 == 0 {
+                if !self.access(word, reader, blocks, batch) {
+                    return Stop::Empty;
+                }
+            } else if word >> 32 == BLOCK {
+                if batch.len() >= end {
+                    return Stop::Full;
+                }
+                reader.advance();
+                self.finish_block(blocks, batch);
+                self.start_block(word as u32 as usize, blocks, batch);
+            } else {
+                return Stop::Message;
+            }
+        }
+    }
+
+    fn start_block(&mut self, number: usize, blocks: &[Block], batch: &mut Batch) {
+        let Some(block) = blocks.get(number) else {
+            return;
+        };
+        // Each further repetition of a string instruction executes its block anew.
+        if block.repeats && block.pc == self.last_pc {
+            self.instructions = self.instructions.saturating_sub(1);
+        }
+        self.block = Some(number);
+        self.position = 0;
+        self.before_block = self.accesses;
+        if block.reported == 0 {
+            self.finish_block(blocks, batch);
+        }
+    }
+
+    /// Takes one reported access with all its pieces; `false` if some may yet come.
+    fn access(
+        &mut self,
+        word: u64,
+        reader: &mut Reader<'_>,
+        blocks: &[Block],
+        batch: &mut Batch,
+    ) -> bool {
+        let index = (word >> ENTRY_SHIFT) as usize & (MAX_ENTRIES - 1);
+        let address = word & ((1 << ADDRESS_BITS) - 1);
+        let mut size = 1u16 << (word >> SIZE_SHIFT & 7);
+        let Some(block) = self.block.and_then(|number| blocks.get(number)) else {
+            // Without its block nothing is known of it but where it is.
+            reader.advance();
+            return true;
+        };
+        let Some(entry) = block.script.get(index) else {
+            reader.advance();
+            return true;
+        };
+        if size < entry.size {
+            match take_pieces(reader, entry.size) {
+                Some(whole) => size = whole,
+                None => return false,
+            }
+        } else {
+            reader.advance();
+        }
+        self.catch_up(block, index, batch);
+        self.make(index, entry, address, size, batch);
+        self.position = self.position.max(index + 1);
+        if index + 1 == block.reported && entry.place == Place::ReportedAlways {
+            self.finish_block(blocks, batch);
+        }
+        true
+    }
+
+    /// Makes the accesses before entry `end` that were not reported because they follow from others.
+    fn catch_up(&mut self, block: &Block, end: usize, batch: &mut Batch) {
+        while self.position < end {
+            let index = self.position;
+            let entry = &block.script[index];
+            let address = match entry.place {
+                Place::Fixed(address) => Some(address),
+                Place::Relative { entry, offset } => {
+                    let base = self.made[usize::from(entry)];
+                    (base.number > self.before_block)
+                        .then(|| base.address.wrapping_add_signed(offset))
+                }
+                Place::Reported | Place::ReportedAlways => None,
+            };
+            if let Some(address) = address {
+                self.make(index, entry, address, entry.size, batch);
+            }
+            self.position += 1;
+        }
+    }
+
+    /// Ends the current block: the rest of its accesses, and what its registers hold.
+    pub(crate) fn finish_block(&mut self, blocks: &[Block], batch: &mut Batch) {
+        let Some(block) = self.block.take().and_then(|number| blocks.get(number)) else {
+            return;
+        };
+        // A report that never came: the block was left there, by a signal or to be started anew.
+        let missing = block.script[self.position.min(block.script.len())..]
+            .iter()
+            .position(|entry| entry.place == Place::ReportedAlways)
+            .map(|index| self.position + index);
+        self.catch_up(block, missing.unwrap_or(block.script.len()), batch);
+        let executed = missing.map_or(block.instructions, |index| {
+            u32::from(block.script[index].instruction)
+        });
+        self.instructions += u64::from(executed);
+        self.last_pc = block.last_pc;
+        self.update_registers(block);
+    }
+
+    fn update_registers(&mut self, block: &Block) {
+        let before = self.registers;
+        for &(register, source) in &block.updates {
+            self.registers[usize::from(register)] = self.producer(source, &before);
+        }
+    }
+
+    /// The number of the load that a value depends on; 0 for none.
+    #[inline(always)]
+    fn producer(&self, source: Source, registers: &[u64; REGISTERS]) -> u64 {
+        match source {
+            Source::Entry(index) => {
+                let number = self.made[usize::from(index)].number;
+                if number > self.before_block { number } else { 0 }
+            }
+            Source::Registers(mut mask) => {
+                let mut youngest = 0;
+                while mask != 0 {
+                    youngest = youngest.max(registers[mask.trailing_zeros() as usize]);
+                    mask &= mask - 1;
+                }
+                youngest
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn make(&mut self, index: usize, entry: &Entry, address: u64, size: u16, batch: &mut Batch) {
+        let producer = self.producer(entry.producer, &self.registers);
+        self.accesses += 1;
+        let distance = self.accesses - producer;
+        let dep = if producer == 0 || distance > MAX_DEP {
+            0
+        } else {
+            distance as u32
+        };
+        let instruction = self.instructions + u64::from(entry.instruction);
+        let gap = instruction.saturating_sub(self.next) as u32;
+        self.next = self.next.max(instruction + 1);
+        self.made[index] = Made {
+            number: self.accesses,
+            address,
+        };
+        batch.addr.push(address);
+        batch.op.push(if entry.store {
+            Op::store(size)
+        } else {
+            Op::load(size)
+        });
+        batch.gap.push(gap);
+        batch.dep.push(dep);
+    }
+
+    /// Adds an access that the kernel makes for this thread.
+    pub(crate) fn by_kernel(&mut self, address: u64, op: Op, batch: &mut Batch) {
+        self.accesses += 1;
+        // The instruction is the last one of the block before.
+        let gap = self.instructions.saturating_sub(self.next + 1) as u32;
+        self.next = self.next.max(self.instructions);
+        batch.addr.push(address);
+        batch.op.push(op.by_kernel());
+        batch.gap.push(gap);
+        batch.dep.push(0);
+    }
+}
+
+/// The first 32 bits of a word that starts a block: see [`pagelab_recorder_wire::word`].
+const BLOCK: u64 = pagelab_recorder_wire::word::Kind::Block.word(0) >> 32;
+
+/// Takes the pieces in which QEMU makes one access of up to `size` bytes, and joins them. `None`
+/// if the next piece may not have been written yet.
+fn take_pieces(reader: &mut Reader<'_>, size: u16) -> Option<u16> {
+    let start = reader.mark();
+    let first = reader.peek();
+    let mut whole = 1u16 << (first >> SIZE_SHIFT & 7);
+    reader.advance();
+    while whole < size {
+        if reader.is_empty() {
+            reader.go_back(start);
+            return None;
+        }
+        let word = reader.peek();
+        let same_entry = (word ^ first) >> ENTRY_SHIFT == 0;
+        let follows = (word ^ (first + u64::from(whole))) & ((1 << ADDRESS_BITS) - 1) == 0;
+        if !same_entry || !follows {
+            break;
+        }
+        whole += 1 << (word >> SIZE_SHIFT & 7);
+        reader.advance();
+    }
+    Some(whole)
+}
