@@ -90,6 +90,14 @@ impl PageDirectory {
         (asid, Vpn((gib << PAGES_PER_GIB_SHIFT) | low))
     }
 
+    /// The first page of each 1 GiB stretch of an address space that was ever named.
+    pub fn stretches(&self, asid: Asid) -> impl Iterator<Item = PageId> {
+        let of_asid = move |(number, stretch): (usize, &(Asid, u64))| {
+            (stretch.0 == asid).then_some(PageId((number as u32) << PAGES_PER_GIB_SHIFT))
+        };
+        self.stretches.iter().enumerate().filter_map(of_asid)
+    }
+
     /// One past the largest region number given out so far: the length of a table by region.
     pub fn regions(&self) -> usize {
         self.stretches.len() << (PAGES_PER_GIB_SHIFT - 9)

@@ -294,12 +294,12 @@ impl Core {
         self.accesses += 1;
     }
 
-    /// Instructions that make no access and were not part of a gap (a window that was skipped
-    /// is not one: it takes no simulated time).
-    pub fn run(&mut self, instructions: u64) {
-        self.instructions += instructions;
-        self.dispatched += instructions;
-        self.retired += instructions;
+    /// Spends time in the kernel between two accesses (a system call): nothing overlaps it.
+    pub fn kernel(&mut self, time: u64, migration: u64) {
+        self.retired += time + migration;
+        self.dispatched = self.dispatched.max(self.retired);
+        self.stalls.faults += time;
+        self.stalls.migrations += migration;
     }
 
     /// The time at which the last instruction retired, in slots.

@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Builds a machine from a configuration, drives events through it, keeps the statistics.
+//!
+//! The hot path works on chunks of accesses in three passes: [`translate`] (TLB, walks, faults),
+//! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/architecture.md says why.
+
+mod buffer;
+mod chunk;
+mod config;
+mod hierarchy;
+mod histogram;
+mod machine;
+mod result;
+mod simulate;
+mod timeline;
+mod timing;
+mod translate;
+
+pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS};
+pub use hierarchy::Served;
+pub use histogram::Histogram;
+pub use machine::{BuildError, Machine, RunError};
+pub use result::{
+    CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
+};
+pub use simulate::{DESIGNS, Design, Progress, SimulateError, simulate};

@@ -46,8 +46,10 @@ pub struct Cache {
 pub struct CacheAccess {
     /// Whether the line was there.
     pub hit: bool,
-    /// A modified line that had to leave for it.
-    pub written_back: Option<u32>,
+    /// Whether a modified line had to leave for it: [`CacheAccess::evicted`].
+    pub evicts_modified: bool,
+    /// The line that left; means nothing unless `evicts_modified`.
+    pub evicted: u32,
 }
 
 impl Cache {
@@ -94,29 +96,21 @@ impl Cache {
     ) -> CacheAccess {
         let last = (self.ways - 1) & (N - 1);
         let lines = self.lines.exactly::<N>(set);
-        let modified = u32::from(modify) << 31;
         // SAFETY: whoever names S has checked that the processor has its features.
         let found = unsafe { S::find(lines, line) };
-        if found & 1 != 0 {
-            lines[0] |= modified;
-            return CacheAccess {
-                hit: true,
-                written_back: None,
-            };
-        }
         let hit = found != 0;
-        let way = if hit {
-            found.trailing_zeros() as usize & (N - 1)
-        } else {
-            last
-        };
+        // A miss shifts the last line out. No branch depends on `found`: which references hit is
+        // what a branch predictor cannot know.
+        let way = (found.trailing_zeros() as usize).min(last);
         let old = lines[way];
-        let kept = if hit { old & FLAG } else { 0 };
+        let modified = old & FLAG;
+        let kept = if hit { modified } else { 0 };
         // SAFETY: as above, and way < N.
-        unsafe { S::shift_in(lines, line | modified | kept, way) };
+        unsafe { S::shift_in(lines, line | u32::from(modify) << 31 | kept, way) };
         CacheAccess {
             hit,
-            written_back: (!hit && old & FLAG != 0).then_some(old & !FLAG),
+            evicts_modified: modified != kept,
+            evicted: old & !FLAG,
         }
     }
 
@@ -131,7 +125,8 @@ impl Cache {
         lines[0] = line | u32::from(modify) << 31 | kept;
         CacheAccess {
             hit: found.is_some(),
-            written_back: (found.is_none() && old & FLAG != 0).then_some(old & !FLAG),
+            evicts_modified: old & FLAG != kept,
+            evicted: old & !FLAG,
         }
     }
 

@@ -54,9 +54,7 @@ impl Lanes {
     #[inline(always)]
     pub(crate) fn exactly<const N: usize>(&mut self, set: usize) -> &mut [u32; N] {
         debug_assert_eq!(N, self.per_set);
-        self.flat_mut()[set * N..]
-            .first_chunk_mut()
-            .expect("a set is whole")
+        &mut self.flat_mut().as_chunks_mut().0[set]
     }
 
     /// The first `ways` lanes of a set.

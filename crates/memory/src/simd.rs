@@ -4,7 +4,7 @@
 //! recent is one compare and one shift of lanes. All levels give the same bits; a run picks one
 //! with [`SimdLevel::detect`] and stays with it. Code that is generic over [`Simd`] has to be
 //! `#[inline(always)]` down from a function that enables the level's target features, as
-//! [`dispatch!`](crate::dispatch) makes; the operations do not inline otherwise.
+//! [`dispatch!`](crate::dispatch!) makes; the operations do not inline otherwise.
 
 /// The key of an empty place; no real key may be equal to it, bit 31 ignored.
 pub const EMPTY: u32 = !FLAG;
@@ -84,11 +84,16 @@ impl SimdLevel {
         {
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
                 && is_x86_feature_detected!("bmi2")
             {
                 return SimdLevel::Avx512;
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+            if is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+            {
                 return SimdLevel::Avx2;
             }
         }
@@ -107,38 +112,43 @@ impl SimdLevel {
     }
 }
 
-/// Calls a function that is generic over [`Simd`] at a [`SimdLevel`], compiled with that level's
-/// target features: `dispatch!(level, <S> expression)`, where the expression names `S`. The
-/// function called must be `#[inline(always)]`.
+/// Runs a block at a [`SimdLevel`], compiled with that level's target features:
+/// `dispatch!(level, <S>[generics](name: type, ...) -> result { block })`, where the block names
+/// the level `S` and uses the arguments, which are captured by name. What the block calls with
+/// `S` must be `#[inline(always)]`.
 #[macro_export]
 macro_rules! dispatch {
-    ($level:expr, <$simd:ident> $(($($name:ident : $type:ty),* $(,)?))? -> $result:ty $body:block) => {{
+    ($level:expr, <$simd:ident> $([$($generics:tt)*])?
+     ($($name:ident : $type:ty),* $(,)?) -> $result:ty $body:block) => {{
         // SAFETY (all three): a level other than `Baseline` comes from `SimdLevel::detect`, which
         // asked the processor for these features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512vl,avx2,bmi1,bmi2")]
-        unsafe fn at_avx512($($($name: $type),*)?) -> $result {
+        #[allow(clippy::too_many_arguments)]
+        unsafe fn at_avx512 $(<$($generics)*>)? ($($name: $type),*) -> $result {
             type $simd = $crate::simd::Avx512;
             $body
         }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,bmi1,bmi2")]
-        unsafe fn at_avx2($($($name: $type),*)?) -> $result {
+        #[allow(clippy::too_many_arguments)]
+        unsafe fn at_avx2 $(<$($generics)*>)? ($($name: $type),*) -> $result {
             type $simd = $crate::simd::Avx2;
             $body
         }
-        fn at_baseline($($($name: $type),*)?) -> $result {
+        #[allow(clippy::too_many_arguments)]
+        fn at_baseline $(<$($generics)*>)? ($($name: $type),*) -> $result {
             type $simd = $crate::simd::Baseline;
             $body
         }
         match $level {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: see above.
-            $crate::simd::SimdLevel::Avx512 => unsafe { at_avx512($($($name),*)?) },
+            $crate::simd::SimdLevel::Avx512 => unsafe { at_avx512($($name),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: see above.
-            $crate::simd::SimdLevel::Avx2 => unsafe { at_avx2($($($name),*)?) },
-            _ => at_baseline($($($name),*)?),
+            $crate::simd::SimdLevel::Avx2 => unsafe { at_avx2($($name),*) },
+            _ => at_baseline($($name),*),
         }
     }};
 }

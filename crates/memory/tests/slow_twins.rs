@@ -133,7 +133,8 @@ fn drive_cache<S: Simd>(config: &CacheConfig, accesses: &[(u32, bool)]) {
         };
         let access = fast.access::<S>(line, modify);
         assert_eq!(access.hit, found.is_some());
-        assert_eq!(access.written_back, written_back);
+        let evicted = access.evicts_modified.then_some(access.evicted);
+        assert_eq!(evicted, written_back);
     }
 }
 

@@ -7,6 +7,7 @@
 mod config;
 #[cfg(test)]
 mod conformance;
+mod dpt;
 mod frames;
 mod ideal;
 mod leaf;
@@ -17,12 +18,13 @@ mod walk;
 mod walk_cache;
 
 pub use config::ConfigError;
+pub use dpt::{DmcConfig, DmtConfig, Dpt, DptConfig, DptCounters, Prefer};
 pub use frames::{Displaced, FrameUse, Frames};
 pub use ideal::Ideal;
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use tlb::{
-    ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError, TlbLookup,
+    ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError,
 };
 pub use walk::{Walk, WalkRead};
 pub use walk_cache::WalkCacheConfig;

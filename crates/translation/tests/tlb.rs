@@ -4,9 +4,17 @@ use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_translation::{
-    ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, TlbLookup, Translation,
+    ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, Translation,
 };
 use proptest::prelude::*;
+
+/// Which level had the page, and its frame.
+#[derive(Debug, PartialEq)]
+enum Found {
+    First(Pfn),
+    Second(Pfn),
+    Nowhere,
+}
 
 /// One array: sets of (size, first page, frame, writable), most recently used first.
 struct ListArray {
@@ -70,14 +78,14 @@ impl ListTlb {
         }
     }
 
-    fn lookup(&mut self, page: u32, store: bool) -> TlbLookup {
+    fn lookup(&mut self, page: u32, store: bool) -> Found {
         let pfn = |entry: (PageSize, u32, u32, bool)| Pfn(entry.2 + page - entry.1);
         for size in PageSize::ALL {
             if let Some(entry) = self.l1[self.l1_of[size as usize]].take(page, size)
                 && (entry.3 || !store)
             {
                 self.l1[self.l1_of[size as usize]].put(entry);
-                return TlbLookup::L1(pfn(entry));
+                return Found::First(pfn(entry));
             }
         }
         for size in PageSize::ALL {
@@ -86,10 +94,10 @@ impl ListTlb {
             {
                 self.l2[self.l2_of[size as usize]].put(entry);
                 self.l1[self.l1_of[size as usize]].put(entry);
-                return TlbLookup::L2(pfn(entry));
+                return Found::Second(pfn(entry));
             }
         }
-        TlbLookup::Miss
+        Found::Nowhere
     }
 }
 
@@ -160,9 +168,15 @@ fn drive<S: Simd>(config: &TlbConfig, steps: &[Step]) {
     for step in steps {
         match *step {
             Step::Access { page, store } => {
-                let found = fast.lookup::<S>(PageId(page), store);
+                let found = if let Some(pfn) = fast.lookup_first::<S>(PageId(page), store) {
+                    Found::First(pfn)
+                } else if let Some(pfn) = fast.lookup_second::<S>(PageId(page), store) {
+                    Found::Second(pfn)
+                } else {
+                    Found::Nowhere
+                };
                 assert_eq!(found, slow.lookup(page, store), "{step:?}");
-                if found == TlbLookup::Miss {
+                if found == Found::Nowhere {
                     let size = mapping(page, true).size;
                     let first = page - page % size.base_pages();
                     if store {

@@ -1,4 +1,4 @@
-use super::{Tlb, TlbCounters, TlbLookup};
+use super::{Tlb, TlbCounters};
 use crate::Translation;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
@@ -179,29 +179,33 @@ impl ConventionalTlb {
 
 impl Tlb for ConventionalTlb {
     #[inline(always)]
-    fn lookup<S: Simd>(&mut self, page: PageId, store: bool) -> TlbLookup {
-        self.counters.lookups += 1;
+    fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         let refused = if store { READ_ONLY } else { 0 };
+        self.counters.lookups += 1;
         for size in PageSize::ALL {
-            if !self.seen[size as usize] {
-                continue;
-            }
-            if let Some(value) = self.l1.get::<S>(page, size, refused) {
-                return TlbLookup::L1(frame(value, page, size));
+            if self.seen[size as usize]
+                && let Some(value) = self.l1.get::<S>(page, size, refused)
+            {
+                return Some(frame(value, page, size));
             }
         }
         self.counters.l1_misses += 1;
+        None
+    }
+
+    #[inline(always)]
+    fn lookup_second<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
+        let refused = if store { READ_ONLY } else { 0 };
         for size in PageSize::ALL {
-            if !self.seen[size as usize] {
-                continue;
-            }
-            if let Some(value) = self.l2.get::<S>(page, size, refused) {
+            if self.seen[size as usize]
+                && let Some(value) = self.l2.get::<S>(page, size, refused)
+            {
                 self.l1.insert::<S>(page, size, value);
-                return TlbLookup::L2(frame(value, page, size));
+                return Some(frame(value, page, size));
             }
         }
         self.counters.l2_misses += 1;
-        TlbLookup::Miss
+        None
     }
 
     #[inline(always)]

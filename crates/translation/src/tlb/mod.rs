@@ -11,17 +11,6 @@ use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 use serde::Serialize;
 
-/// What a TLB look-up found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlbLookup {
-    /// The first level holds the page; its 4 KiB frame.
-    L1(Pfn),
-    /// The second level holds the page; its 4 KiB frame. It is in the first level now.
-    L2(Pfn),
-    /// Nothing usable: a walk is needed. A store to a page held as not writable is a miss.
-    Miss,
-}
-
 /// How often each level was asked and had the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TlbCounters {
@@ -38,8 +27,14 @@ pub trait Tlb {
     /// Whether every translation is free: the machine then asks neither this TLB nor a walker.
     const FREE: bool = false;
 
-    /// Looks a page up for a load or a store.
-    fn lookup<S: Simd>(&mut self, page: PageId, store: bool) -> TlbLookup;
+    /// Looks a page up in the first level, for a load or a store: its 4 KiB frame.
+    fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn>;
+
+    /// Looks a page up in the second level, after the first did not have it: its 4 KiB frame,
+    /// which the first level then holds too. `None` calls for a walk.
+    ///
+    /// A store to a page held as not writable is a miss in either level.
+    fn lookup_second<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn>;
 
     /// Enters what a walk found.
     fn fill<S: Simd>(&mut self, page: PageId, translation: Translation);

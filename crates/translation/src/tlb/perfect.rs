@@ -1,6 +1,6 @@
-use super::{Tlb, TlbCounters, TlbLookup};
+use super::{Tlb, TlbCounters};
 use crate::Translation;
-use pagelab_addr::PageId;
+use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 
 /// A TLB that translates every page at no cost: with the `ideal` page table, the bound that no
@@ -11,8 +11,12 @@ pub struct PerfectTlb;
 impl Tlb for PerfectTlb {
     const FREE: bool = true;
 
-    fn lookup<S: Simd>(&mut self, _page: PageId, _store: bool) -> TlbLookup {
-        TlbLookup::Miss
+    fn lookup_first<S: Simd>(&mut self, _page: PageId, _store: bool) -> Option<Pfn> {
+        None
+    }
+
+    fn lookup_second<S: Simd>(&mut self, _page: PageId, _store: bool) -> Option<Pfn> {
+        None
     }
 
     fn fill<S: Simd>(&mut self, _page: PageId, _translation: Translation) {}

@@ -1,0 +1,63 @@
+use crate::buffer::Buffer;
+use crate::hierarchy::{Scratch, Served};
+
+/// Accesses taken through the machine at a time: enough that the host overlaps their cache
+/// misses, few enough that the lists stay in its first-level cache.
+pub(crate) const CHUNK: usize = 256;
+
+/// What the timing needs to know about one line of an access, as bits.
+pub(crate) mod part {
+    /// A store.
+    pub(crate) const STORE: u8 = 1;
+    /// The second or a later line of an access.
+    pub(crate) const REST: u8 = 2;
+    /// The second-level TLB was asked.
+    pub(crate) const SECOND_TLB: u8 = 4;
+    /// Walks or faults follow in [`super::Chunk::episodes`].
+    pub(crate) const SLOW: u8 = 8;
+}
+
+/// A page walk, or a free translation's absence, and the fault that it ended in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Episode {
+    /// Fixed time of the walk in slots.
+    pub(crate) walk: u64,
+    /// Reads of the walk.
+    pub(crate) reads: u16,
+    /// Whether a walker worked (not when translation is free).
+    pub(crate) walked: bool,
+    /// Whether it ended in a fault, after which the access is tried again.
+    pub(crate) faulted: bool,
+    /// Time in the fault without migrations, in slots.
+    pub(crate) fault: u64,
+    /// Time spent on migrations in the fault, in slots.
+    pub(crate) migration: u64,
+}
+
+/// What is known of a chunk of accesses after translation (all but `served`) and after the
+/// caches (`served`). Everything is in program order; a line's references are its walks' reads
+/// followed by itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chunk {
+    /// Bits of [`part`] for each line of each access.
+    pub(crate) parts: Buffer<u8>,
+    /// Physical lines, with `MODIFY`.
+    pub(crate) references: Buffer<u32>,
+    /// Where each reference was served.
+    pub(crate) served: Buffer<Served>,
+    /// The step of each walk read.
+    pub(crate) steps: Buffer<u8>,
+    /// What the parts with `SLOW` went through.
+    pub(crate) episodes: Buffer<Episode>,
+    /// Scratch for the caches.
+    pub(crate) scratch: Scratch,
+}
+
+impl Chunk {
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+        self.references.clear();
+        self.steps.clear();
+        self.episodes.clear();
+    }
+}

@@ -1,0 +1,259 @@
+use pagelab_cpu::CoreConfig;
+use pagelab_memory::{CacheConfig, DramConfig};
+use pagelab_os::OsConfig;
+use pagelab_translation::{DptConfig, RadixConfig, TlbConfig};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use toml::{Table, Value};
+
+/// A machine, as a preset or a TOML file describes it. docs/simulate.md explains every key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineConfig {
+    /// What reports call it.
+    pub name: String,
+    /// One line about it.
+    #[serde(default)]
+    pub description: String,
+    /// Number of cores.
+    #[serde(default = "one")]
+    pub cores: u32,
+    /// Where every choice that is left to chance starts from.
+    #[serde(default = "one_seed")]
+    pub seed: u64,
+    /// The cores.
+    pub core: CoreConfig,
+    /// Each core's TLB.
+    pub tlb: TlbConfig,
+    /// The caches.
+    pub caches: CachesConfig,
+    /// The memory behind them.
+    pub dram: DramConfig,
+    /// Physical memory and the operating system's policies.
+    pub memory: OsConfig,
+    /// What the operating system's work costs.
+    pub cost: CostConfig,
+    /// The `radix` design.
+    #[serde(default)]
+    pub radix: RadixConfig,
+    /// The `dpt` design.
+    #[serde(default)]
+    pub dpt: DptConfig,
+}
+
+/// Three levels of cache; the first two are each core's own. The `cycles` of a level are the
+/// load-to-use latency of what it serves; memory adds its own to the last level's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CachesConfig {
+    /// First level, data.
+    pub l1: CacheConfig,
+    /// Second level.
+    pub l2: CacheConfig,
+    /// Last level, shared.
+    pub llc: CacheConfig,
+}
+
+/// Time the operating system takes for what it does, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostConfig {
+    /// Taking a page fault and returning, without what follows.
+    pub fault_ns: f64,
+    /// Zeroing 4 KiB.
+    pub zero_4k_ns: f64,
+    /// Copying 4 KiB (copy-on-write).
+    pub copy_4k_ns: f64,
+    /// Allocating and clearing a page of the page table.
+    pub table_page_ns: f64,
+    /// Copying (fork) or moving (mremap, a table's own upkeep) one page-table entry.
+    pub entry_ns: f64,
+    /// Looking at a frame in search of a place for a page-table page.
+    pub probe_ns: f64,
+    /// Moving a 4 KiB page of data; larger pages take as many times as they have 4 KiB.
+    pub migrate_4k_ns: f64,
+    /// Invalidating a translation on all cores after a page was moved.
+    pub shootdown_ns: f64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn one_seed() -> u64 {
+    1
+}
+
+/// Built-in machines, by name.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("dpt-paper", include_str!("../presets/dpt-paper.toml")),
+    ("skylake-sp", include_str!("../presets/skylake-sp.toml")),
+];
+
+/// Why a machine's description cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Neither a preset nor a file.
+    #[error(
+        "unknown machine {name:?}: presets are {}{}; a path to a .toml file works too",
+        PRESETS.iter().map(|p| p.0).collect::<Vec<_>>().join(", "),
+        suggestion(name, PRESETS.iter().map(|p| p.0)),
+    )]
+    UnknownMachine {
+        /// What was asked for.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read machine file {name}: {error}")]
+    Io {
+        /// The file.
+        name: String,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The text is no TOML, or a key or a value is wrong.
+    #[error("{name}: {what}")]
+    Invalid {
+        /// The preset or file, or the override.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl MachineConfig {
+    /// Reads a machine: a preset's name or a TOML file, with single keys overridden.
+    ///
+    /// A file may say `base = "PRESET"` and then only what differs. An override reads
+    /// `key.key=value`, the value in TOML (a bare word counts as a string).
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the file or override, the key, and the valid ones.
+    pub fn load(machine: &str, overrides: &[String]) -> Result<Self, ConfigError> {
+        let mut table = match PRESETS.iter().find(|(name, _)| *name == machine) {
+            Some((name, text)) => parse(name, text)?,
+            None => read_file(machine)?,
+        };
+        for text in overrides {
+            let invalid = |what: String| ConfigError::Invalid {
+                name: format!("override {text:?}"),
+                what,
+            };
+            let (path, value) = text
+                .split_once('=')
+                .ok_or_else(|| invalid("expected KEY.KEY=VALUE".into()))?;
+            let value = parse_value(value.trim());
+            let keys: Vec<&str> = path.trim().split('.').collect();
+            set(&mut table, &keys, value).map_err(invalid)?;
+        }
+        let name = if overrides.is_empty() {
+            machine.to_owned()
+        } else {
+            format!("{machine} with {}", overrides.join(", "))
+        };
+        Self::from_table(&name, table)
+    }
+
+    fn from_table(name: &str, table: Table) -> Result<Self, ConfigError> {
+        table.try_into().map_err(|error: toml::de::Error| {
+            let what = error.to_string();
+            ConfigError::Invalid {
+                name: name.to_owned(),
+                what: format!("{}{}", what.trim(), unknown_field_hint(&what)),
+            }
+        })
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<Table, ConfigError> {
+    text.parse()
+        .map_err(|error: toml::de::Error| ConfigError::Invalid {
+            name: name.to_owned(),
+            what: error.to_string().trim().to_owned(),
+        })
+}
+
+fn read_file(path: &str) -> Result<Table, ConfigError> {
+    if !Path::new(path).extension().is_some_and(|e| e == "toml") {
+        return Err(ConfigError::UnknownMachine {
+            name: path.to_owned(),
+        });
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io {
+        name: path.to_owned(),
+        error,
+    })?;
+    let mut table = parse(path, &text)?;
+    let Some(base) = table.remove("base") else {
+        return Ok(table);
+    };
+    let base = base.as_str().unwrap_or_default().to_owned();
+    let Some((name, text)) = PRESETS.iter().find(|(name, _)| *name == base) else {
+        return Err(ConfigError::UnknownMachine { name: base });
+    };
+    let mut merged = parse(name, text)?;
+    merge(&mut merged, table);
+    Ok(merged)
+}
+
+/// Lays one table over another, key by key.
+fn merge(under: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+fn parse_value(text: &str) -> Value {
+    format!("value = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn set(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
+    match keys {
+        [] | [""] => Err("the key is empty".into()),
+        [key] => {
+            table.insert((*key).to_owned(), value);
+            Ok(())
+        }
+        [key, rest @ ..] => {
+            let below = table
+                .entry((*key).to_owned())
+                .or_insert_with(|| Value::Table(Table::new()));
+            match below {
+                Value::Table(below) => set(below, rest, value),
+                _ => Err(format!("{key} is a value, not a table")),
+            }
+        }
+    }
+}
+
+/// For "unknown field `x`, expected one of `a`, `b`": the nearest of those.
+fn unknown_field_hint(message: &str) -> String {
+    let Some(at) = message.find("unknown field `") else {
+        return String::new();
+    };
+    let names: Vec<&str> = message[at..].split('`').skip(1).step_by(2).collect();
+    match names.split_first() {
+        Some((unknown, valid)) => suggestion(unknown, valid.iter().copied()),
+        None => String::new(),
+    }
+}
+
+/// `" (did you mean NAME?)"` when one of the names is near enough, else nothing.
+pub(crate) fn suggestion<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    names
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(given, name), name))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, name)| format!(" (did you mean {name}?)"))
+}

@@ -1,0 +1,167 @@
+use crate::config::MachineConfig;
+use crate::histogram::Histogram;
+use pagelab_os::{MemoryCell, OsStatistics};
+use serde::Serialize;
+
+/// The version of [`RunResult`]'s JSON form.
+pub const SCHEMA: &str = "pagelab.run/1";
+
+/// Everything a run found out. The same input, seed and configuration give the same bits.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Whether the source was simulated to its end.
+    pub complete: bool,
+    /// Why not, when it was not.
+    pub stopped: Option<String>,
+    /// The design simulated.
+    pub design: String,
+    /// The machine simulated.
+    pub machine: MachineConfig,
+    /// Instructions retired, all cores.
+    pub instructions: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Of those, loads.
+    pub loads: u64,
+    /// Of those, stores.
+    pub stores: u64,
+    /// Instructions of windows that were skipped: they took no simulated time.
+    pub skipped_instructions: u64,
+    /// Time.
+    pub cycles: Cycles,
+    /// Data TLBs of all cores.
+    pub tlb: TlbResult,
+    /// Page walks of all cores.
+    pub walks: WalkResult,
+    /// References by where they were served.
+    pub caches: CacheResult,
+    /// Memory traffic.
+    pub dram: DramResult,
+    /// The operating system's counters.
+    pub os: OsStatistics,
+    /// The design's own counters.
+    pub design_counters: serde_json::Value,
+    /// The run over time.
+    pub timeline: Vec<Sample>,
+    /// Physical memory just before the first process ended, or at the end, in equal cells.
+    pub memory_map: Vec<MemoryCell>,
+}
+
+/// Where time went, in cycles. The causes add up to `total`, the sum over cores.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Cycles {
+    /// Time of the core that took longest: what a user waits.
+    pub elapsed: u64,
+    /// Sum over cores.
+    pub total: u64,
+    /// Dispatching instructions.
+    pub compute: u64,
+    /// Waiting for data.
+    pub data: u64,
+    /// Waiting for translations.
+    pub translation: u64,
+    /// In page faults and other page-table work of the kernel.
+    pub faults: u64,
+    /// Moving pages and invalidating translations for it.
+    pub migrations: u64,
+    /// Clock frequency.
+    pub frequency_hz: f64,
+}
+
+/// What the TLBs did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TlbResult {
+    /// Translations asked for.
+    pub lookups: u64,
+    /// Not in the first level.
+    pub l1_misses: u64,
+    /// Not in the second level either.
+    pub l2_misses: u64,
+    /// First-level misses per thousand instructions.
+    pub l1_mpki: f64,
+    /// Second-level misses per thousand instructions.
+    pub l2_mpki: f64,
+}
+
+/// What page walks did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WalkResult {
+    /// Walks, those that ended in a fault included.
+    pub count: u64,
+    /// Cycles from a walk's request to its end, waiting for a walker included.
+    pub latency: Histogram,
+    /// Cycles that walks waited for a free walker, in all.
+    pub walker_wait: u64,
+    /// Memory references that walks made.
+    pub reads: u64,
+    /// Those references by where they were served.
+    pub served_by: ServedBy,
+    /// Walk-cache look-ups.
+    pub cache_lookups: u64,
+    /// Walk-cache hits.
+    pub cache_hits: u64,
+}
+
+/// References by the level that served them.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct ServedBy {
+    /// First-level data cache.
+    pub l1: u64,
+    /// Second-level cache.
+    pub l2: u64,
+    /// Last-level cache.
+    pub llc: u64,
+    /// Memory.
+    pub dram: u64,
+}
+
+impl ServedBy {
+    pub(crate) fn from_counts(counts: [u64; 4]) -> Self {
+        let [l1, l2, llc, dram] = counts;
+        ServedBy { l1, l2, llc, dram }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.l1 + self.l2 + self.llc + self.dram
+    }
+}
+
+/// What the caches did. A level's misses are what the levels below it served.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct CacheResult {
+    /// Data references by where they were served.
+    pub data: ServedBy,
+    /// First-level misses per thousand instructions, data and walks.
+    pub l1_mpki: f64,
+    /// Second-level misses per thousand instructions, data and walks.
+    pub l2_mpki: f64,
+    /// Last-level misses per thousand instructions, data and walks.
+    pub llc_mpki: f64,
+}
+
+/// What the memory did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DramResult {
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written back.
+    pub writes: u64,
+    /// Cycles that reads waited for bandwidth, in all.
+    pub queue_cycles: u64,
+}
+
+/// One point of the timeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Instructions so far, all cores.
+    pub instructions: u64,
+    /// Elapsed cycles so far.
+    pub cycles: u64,
+    /// Memory that the program's pages take, in bytes.
+    pub resident_bytes: u64,
+    /// Memory that page tables take, in bytes.
+    pub table_bytes: u64,
+}

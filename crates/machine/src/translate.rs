@@ -1,0 +1,278 @@
+use crate::chunk::{CHUNK, Episode, part};
+use crate::hierarchy::MODIFY;
+use crate::machine::{Machine, RunError};
+use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
+use pagelab_events::Op;
+use pagelab_memory::simd::{Baseline, Simd};
+use pagelab_translation::{Page, PageTable, Tlb};
+
+/// Recently used 1 GiB stretches, so that naming a page hashes nothing: direct-mapped by the
+/// low bits of the stretch's number in the address space.
+#[derive(Clone, Debug)]
+pub(crate) struct StretchCache {
+    entries: [(u64, u32); STRETCHES],
+}
+
+const STRETCHES: usize = 64;
+const STRETCH_SHIFT: u32 = 30;
+/// No address shifted by `STRETCH_SHIFT` is this large.
+const NO_STRETCH: u64 = u64::MAX;
+
+impl StretchCache {
+    pub(crate) fn new() -> Self {
+        StretchCache {
+            entries: [(NO_STRETCH, 0); STRETCHES],
+        }
+    }
+
+    /// To be called when the address space changes.
+    pub(crate) fn clear(&mut self) {
+        self.entries = [(NO_STRETCH, 0); STRETCHES];
+    }
+}
+
+/// Faults that one access may take before the run is given up: each either maps the page or
+/// makes it writable, so a third one means that page table and operating system disagree.
+const MAX_FAULTS: u32 = 3;
+
+impl<P: PageTable, T: Tlb> Machine<P, T> {
+    /// Translates a chunk of accesses of one thread in program order: looks up the TLB, walks,
+    /// takes faults, and lists what the caches and the clock will have to do.
+    #[inline(always)]
+    pub(crate) fn translate<S: Simd>(
+        &mut self,
+        core: usize,
+        asid: Asid,
+        addr: &[u64],
+        op: &[Op],
+    ) -> Result<(), RunError> {
+        self.chunk.clear();
+        let mut pages = [PageId::default(); CHUNK];
+        for (page, &addr) in pages.iter_mut().zip(addr) {
+            *page = self.page_id(asid, addr)?;
+        }
+        let misses = self.cores[core].tlb.counters().l2_misses;
+        if self.prefetch_walks {
+            for (&page, &addr) in pages.iter().zip(addr) {
+                self.cores[core].tlb.prefetch(page);
+                self.table.prefetch(Page {
+                    id: page,
+                    asid,
+                    vpn: VirtAddr(addr).vpn(),
+                });
+            }
+        }
+        let mut at = 0;
+        while at < addr.len() {
+            at += self.translate_hits::<S>(core, &addr[at..], &op[at..], &pages[at..]);
+            if at == addr.len() {
+                break;
+            }
+            let (addr, op) = (addr[at], op[at]);
+            let page = Page {
+                id: pages[at],
+                asid,
+                vpn: VirtAddr(addr).vpn(),
+            };
+            let store = op.is_store();
+            let bits = if store { part::STORE } else { 0 };
+            if straddles(addr, op) {
+                self.straddle(core, page, addr, op)?;
+            } else {
+                let pfn = self.locate_missed::<S>(core, page, store, bits)?;
+                self.chunk.references.push(reference(pfn, addr, op));
+            }
+            at += 1;
+        }
+        // Worth it only where the host's own cache misses are.
+        let missed = self.cores[core].tlb.counters().l2_misses - misses;
+        self.prefetch_walks = missed as usize * 16 > addr.len();
+        Ok(())
+    }
+
+    /// Enters accesses into the chunk as long as the first-level TLB has them and they lie within
+    /// a line; returns how many.
+    #[inline(always)]
+    fn translate_hits<S: Simd>(
+        &mut self,
+        core: usize,
+        addr: &[u64],
+        op: &[Op],
+        pages: &[PageId],
+    ) -> usize {
+        if T::FREE {
+            return 0;
+        }
+        let tlb = &mut self.cores[core].tlb;
+        let parts = self.chunk.parts.room(addr.len());
+        let references = self.chunk.references.room(addr.len());
+        let mut hits = 0;
+        let slots = parts.iter_mut().zip(references);
+        for (((&addr, &op), &page), (bits, entry)) in addr.iter().zip(op).zip(pages).zip(slots) {
+            let store = op.is_store();
+            if straddles(addr, op) {
+                break;
+            }
+            let Some(pfn) = tlb.lookup_first::<S>(page, store) else {
+                break;
+            };
+            *bits = if store { part::STORE } else { 0 };
+            *entry = reference(pfn, addr, op);
+            hits += 1;
+        }
+        self.chunk.parts.added(hits);
+        self.chunk.references.added(hits);
+        hits
+    }
+
+    /// An access of several lines. Rare, so it is compiled once, for the level that every
+    /// processor has.
+    #[inline(never)]
+    fn straddle(&mut self, core: usize, first: Page, addr: u64, op: Op) -> Result<(), RunError> {
+        let mut page = first;
+        let store = op.is_store();
+        let bits = if store { part::STORE } else { 0 };
+        let mut pfn = self.locate(core, page, store, bits)?;
+        self.chunk.references.push(reference(pfn, addr, op));
+        let bits = bits | part::REST;
+        let last = addr.saturating_add(u64::from(op.size()) - 1) >> LINE_SHIFT;
+        for line in (addr >> LINE_SHIFT) + 1..=last {
+            let vpn = Vpn(line >> (PAGE_SHIFT - LINE_SHIFT));
+            if vpn == page.vpn {
+                self.chunk.parts.push(bits);
+            } else {
+                page = Page {
+                    id: self.page_id(page.asid, vpn.address().0)?,
+                    vpn,
+                    ..page
+                };
+                pfn = self.locate(core, page, store, bits)?;
+            }
+            let reference = reference(pfn, line << LINE_SHIFT, op);
+            self.chunk.references.push(reference);
+        }
+        Ok(())
+    }
+
+    /// Names a page.
+    #[inline(always)]
+    fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
+        let stretch = addr >> STRETCH_SHIFT;
+        let entry = &mut self.stretches.entries[stretch as usize % STRETCHES];
+        if entry.0 != stretch {
+            *entry = (stretch, self.directory.stretch(asid, VirtAddr(addr))?);
+        }
+        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (STRETCH_SHIFT - PAGE_SHIFT)) - 1);
+        Ok(PageId(entry.1 | low))
+    }
+
+    /// Finds the frame of a page, and enters the part that asked for it, with its walks and
+    /// faults, into the chunk.
+    fn locate(&mut self, core: usize, page: Page, store: bool, bits: u8) -> Result<Pfn, RunError> {
+        match self.cores[core]
+            .tlb
+            .lookup_first::<Baseline>(page.id, store)
+        {
+            Some(pfn) => {
+                self.chunk.parts.push(bits);
+                Ok(pfn)
+            }
+            None => self.locate_missed::<Baseline>(core, page, store, bits),
+        }
+    }
+
+    /// [`Machine::locate`] for a page that is not in the first-level TLB.
+    #[inline(always)]
+    fn locate_missed<S: Simd>(
+        &mut self,
+        core: usize,
+        page: Page,
+        store: bool,
+        bits: u8,
+    ) -> Result<Pfn, RunError> {
+        if T::FREE {
+            if let Some(found) = self.table.lookup(page)
+                && (found.writable || !store)
+            {
+                self.chunk.parts.push(bits);
+                return Ok(found.pfn);
+            }
+        } else if let Some(pfn) = self.cores[core].tlb.lookup_second::<S>(page.id, store) {
+            self.chunk.parts.push(bits | part::SECOND_TLB);
+            return Ok(pfn);
+        }
+        self.walk::<S>(core, page, store, bits)
+    }
+
+    /// Walks until the page is there, taking the faults on the way.
+    #[inline(always)]
+    fn walk<S: Simd>(
+        &mut self,
+        core: usize,
+        page: Page,
+        store: bool,
+        bits: u8,
+    ) -> Result<Pfn, RunError> {
+        let second = if T::FREE { 0 } else { part::SECOND_TLB };
+        self.chunk.parts.push(bits | second | part::SLOW);
+        for _ in 0..=MAX_FAULTS {
+            let found = if T::FREE {
+                self.walk.clear();
+                self.table.lookup(page)
+            } else {
+                self.walk.clear();
+                let found = self.table.walk(core, page, &mut self.walk);
+                let (lookups, hits) = self.walk.cache();
+                self.counts.walk_cache_lookups += u64::from(lookups);
+                self.counts.walk_cache_hits += u64::from(hits);
+                found
+            };
+            let reads = self.walk.reads();
+            for read in reads {
+                self.chunk
+                    .references
+                    .push((read.addr.0 >> LINE_SHIFT) as u32);
+                self.chunk.steps.push(read.step);
+            }
+            let mut episode = Episode {
+                walk: u64::from(self.walk.cycles()) * self.slots_per_cycle,
+                reads: reads.len() as u16,
+                walked: !T::FREE,
+                faulted: false,
+                fault: 0,
+                migration: 0,
+            };
+            if let Some(found) = found
+                && (found.writable || !store)
+            {
+                self.chunk.episodes.push(episode);
+                self.cores[core].tlb.fill::<S>(page.id, found);
+                return Ok(found.pfn);
+            }
+            let (fault, migration) = self.fault(page, store)?;
+            episode.faulted = true;
+            episode.fault = fault;
+            episode.migration = migration;
+            self.chunk.episodes.push(episode);
+        }
+        Err(RunError::Unresolved {
+            address: page.vpn.address().0,
+        })
+    }
+}
+
+/// The physical line of an address in a frame, 31 bits since the memory is at most 128 GiB, with
+/// `MODIFY` for a store.
+#[inline(always)]
+fn reference(pfn: Pfn, addr: u64, op: Op) -> u32 {
+    const LINES_PER_PAGE: u32 = 1 << (PAGE_SHIFT - LINE_SHIFT);
+    let line_in_page = (addr >> LINE_SHIFT) as u32 & (LINES_PER_PAGE - 1);
+    let modify = if op.is_store() { MODIFY } else { 0 };
+    (pfn.0 * LINES_PER_PAGE) | line_in_page | modify
+}
+
+/// Whether an access touches more than one line.
+#[inline(always)]
+fn straddles(addr: u64, op: Op) -> bool {
+    (addr % LINE_BYTES) + u64::from(op.size()) > LINE_BYTES
+}
