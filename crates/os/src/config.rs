@@ -24,8 +24,7 @@ pub struct OsConfig {
     pub unmovable_share: f64,
     /// Which page sizes a fault may use.
     pub page_policy: PagePolicy,
-    /// How far below its lowest page a stack may grow at once and in all, in bytes
-    /// (RLIMIT_STACK).
+    /// How large a stack may grow by itself, in bytes (RLIMIT_STACK).
     pub stack_limit: u64,
 }
 

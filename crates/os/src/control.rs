@@ -348,7 +348,7 @@ impl Os {
         mapper.presence.forget(asid);
         // The whole address space is invalidated; its pages need not be one by one.
         effects.invalidations.truncate(stale);
-        effects.flushed = Some(asid);
+        effects.flush(asid);
         self.release(table, directory, asid, &removed, effects)
     }
 }

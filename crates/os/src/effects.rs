@@ -35,8 +35,8 @@ pub struct Effects {
     pub work: Work,
     /// Pages whose cached translations are stale.
     pub invalidations: Vec<Invalidation>,
-    /// An address space all of whose cached translations are stale.
-    pub flushed: Option<Asid>,
+    /// Address spaces all of whose cached translations are stale.
+    pub flushed: Vec<Asid>,
     /// How many of `work.displaced` are accounted for already.
     noted: usize,
 }
@@ -69,7 +69,7 @@ impl Effects {
         (*probes, *relocated) = (0, 0);
         displaced.clear();
         self.invalidations.clear();
-        self.flushed = None;
+        self.flushed.clear();
         self.noted = 0;
     }
 
@@ -85,6 +85,13 @@ impl Effects {
             }
         }
         self.invalidations.push(Invalidation { first, pages });
+    }
+
+    /// Makes everything stale that is cached of an address space.
+    pub(crate) fn flush(&mut self, asid: Asid) {
+        if self.flushed.last() != Some(&asid) {
+            self.flushed.push(asid);
+        }
     }
 
     /// Accounts for the pages that the page table has displaced since the last call.

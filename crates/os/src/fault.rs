@@ -45,10 +45,7 @@ impl Os {
         let space = self.space(page.asid);
         let announced = space.announced;
         let above = space.vmas.next_above(at);
-        let stack = above.filter(|vma| {
-            let grown = vma.end - at.0;
-            vma.backing == Backing::Stack && grown <= limit.max(vma.pages())
-        });
+        let stack = above.filter(|vma| vma.backing == Backing::Stack && vma.end - at.0 <= limit);
         let vma = if let Some(stack) = stack {
             stack.at(stack.start, at.0, stack.start)
         } else {

@@ -67,7 +67,7 @@ impl<T: PageTable> Mapper<'_, T> {
                     self.table.update(page, read_only);
                     self.effects.work.entries_written += 1;
                     // Linux flushes all of the parent's translations (`flush_tlb_mm`).
-                    self.effects.flushed = Some(parent);
+                    self.effects.flush(parent);
                 }
                 let twin: Page = offset_by(first, page.id.0 - run.first.id.0);
                 self.map_shared(twin, translation.pfn, run.size, false)?;

@@ -105,6 +105,12 @@ impl FrameTable {
             .collect()
     }
 
+    /// Whether shared memory holds the frame, whether or not a page maps it.
+    pub fn is_in_slot(&self, pfn: Pfn) -> bool {
+        self.data_block(pfn)
+            .is_some_and(|(head, _)| self.buddy.words(head)[1] & IN_SLOT != 0)
+    }
+
     /// How many pages map the block of data that starts at a frame.
     pub fn map_count(&self, head: Pfn) -> u32 {
         self.buddy.words(head)[1] & !IN_SLOT

@@ -109,6 +109,7 @@ impl<T: PageTable> Mapper<'_, T> {
         if self.enter(owner, head, size, writable).is_err() {
             self.presence.remove(owner.id, size);
             self.frames.remove_page(head, size, owner.id);
+            self.effects.invalidate(owner.id, size);
         }
     }
 }

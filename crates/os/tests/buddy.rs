@@ -109,7 +109,7 @@ fn cases() -> impl Strategy<Value = (u32, Vec<u32>, u32, Vec<bool>, Vec<Step>)> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn behaves_as_a_set_of_free_frames(
         (max_order, starts, frames, used, steps) in cases()

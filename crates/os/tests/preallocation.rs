@@ -24,7 +24,7 @@ fn uses(os: &Os) -> Vec<FrameUse> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn shares_are_what_was_asked_for(
         utilisation in 0.0..=1.0,

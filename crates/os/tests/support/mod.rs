@@ -1,0 +1,263 @@
+#![allow(dead_code)]
+
+mod map_table;
+mod processes;
+
+pub use map_table::{MapTable, Placement};
+pub use processes::{Processes, READ_WRITE};
+
+use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
+use pagelab_events::Control;
+use pagelab_os::{Effects, Os, OsConfig, OsError};
+use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
+use std::collections::{BTreeMap, HashMap};
+
+/// The operating system with a map for a page table, a TLB that never forgets by itself, and the
+/// processes as their programs see them.
+pub struct Machine {
+    pub os: Os,
+    pub table: MapTable,
+    pub directory: PageDirectory,
+    pub effects: Effects,
+    pub processes: Processes,
+    tlb: HashMap<PageId, Translation>,
+}
+
+impl Machine {
+    pub fn new(config: OsConfig, placement: Placement) -> Self {
+        Machine {
+            os: Os::new(config, 7).unwrap(),
+            table: MapTable::new(placement),
+            directory: PageDirectory::new(),
+            effects: Effects::new(),
+            processes: Processes::default(),
+            tlb: HashMap::new(),
+        }
+    }
+
+    pub fn page(&mut self, process: u32, vpn: u64) -> Page {
+        let (asid, vpn) = (Os::asid(process).unwrap(), Vpn(vpn));
+        let id = self.directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    }
+
+    /// Carries an event out, in the operating system and as the programs see it.
+    pub fn control(&mut self, process: u32, event: Control) -> Result<(), OsError> {
+        self.effects.clear();
+        let Machine {
+            os,
+            table,
+            directory,
+            effects,
+            ..
+        } = self;
+        let done = os.control(table, directory, process, &event, effects);
+        self.settle();
+        done?;
+        self.processes.control(process, &event);
+        Ok(())
+    }
+
+    /// Loads from a page.
+    pub fn load(&mut self, process: u32, vpn: u64) -> Result<u64, OsError> {
+        let page = self.page(process, vpn);
+        let translation = self.access(page, false)?;
+        self.processes.touch(process, vpn);
+        Ok(self.contents(translation.pfn))
+    }
+
+    /// Stores to a page.
+    pub fn store(&mut self, process: u32, vpn: u64, contents: u64) -> Result<(), OsError> {
+        let page = self.page(process, vpn);
+        let translation = self.access(page, true)?;
+        self.processes.write(process, vpn, contents);
+        self.table.contents.insert(translation.pfn, contents);
+        Ok(())
+    }
+
+    fn contents(&self, pfn: Pfn) -> u64 {
+        self.table.contents.get(&pfn).copied().unwrap_or(0)
+    }
+
+    /// The translation through which an access goes: the TLB's, or the page table's, after a
+    /// fault if need be.
+    fn access(&mut self, page: Page, store: bool) -> Result<Translation, OsError> {
+        let allows = |translation: &Translation| !store || translation.writable;
+        if let Some(cached) = self.tlb.get(&page.id).filter(|cached| allows(cached)) {
+            return Ok(*cached);
+        }
+        let mut found = self.table.lookup(page).filter(allows);
+        if found.is_none() {
+            self.fault(page, store)?;
+            found = self.table.lookup(page).filter(allows);
+        }
+        let translation = found.expect("a page is accessible after its fault");
+        self.tlb.insert(page.id, translation);
+        Ok(translation)
+    }
+
+    pub fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
+        self.effects.clear();
+        let Machine {
+            os,
+            table,
+            directory,
+            effects,
+            ..
+        } = self;
+        let done = os.fault(table, directory, page, store, effects);
+        self.settle();
+        done
+    }
+
+    /// What the machine does after each call: drops stale translations, and the contents of
+    /// frames that are free now.
+    fn settle(&mut self) {
+        for stale in &self.effects.invalidations {
+            assert_eq!(stale.first.0 >> 18, (stale.first.0 + stale.pages - 1) >> 18);
+            for id in stale.first.0..stale.first.0 + stale.pages {
+                self.tlb.remove(&PageId(id));
+            }
+        }
+        let (directory, flushed) = (&self.directory, &self.effects.flushed);
+        self.tlb
+            .retain(|&id, _| !flushed.contains(&directory.resolve(id).0));
+        let frames = self.os.frames();
+        self.table
+            .contents
+            .retain(|&pfn, _| matches!(frames.usage(pfn), FrameUse::Movable(_)));
+    }
+
+    /// Whether everything agrees with everything.
+    pub fn check(&mut self) {
+        self.check_frames();
+        self.check_reverse_map();
+        self.check_tlb();
+    }
+
+    /// Frames by use add up, and to what the counters say.
+    fn check_frames(&self) {
+        let frames = self.os.frames();
+        let mut counts = BTreeMap::new();
+        for pfn in (0..frames.count()).map(Pfn) {
+            let class = match frames.usage(pfn) {
+                FrameUse::Free => "free",
+                FrameUse::PageTable => "table",
+                _ if frames.is_preallocated(pfn) => "preallocated",
+                // Nothing stays pinned between calls.
+                FrameUse::Unmovable(_) => panic!("{pfn:?} is pinned"),
+                FrameUse::Movable(_) => "data",
+            };
+            *counts.entry(class).or_insert(0u32) += 1;
+        }
+        let count = |class| counts.get(class).copied().unwrap_or(0);
+        assert_eq!(count("free"), frames.buddy().free_frames());
+        assert_eq!(count("table"), frames.table_frames());
+        assert_eq!(count("table"), self.table.tables.len() as u32);
+        assert_eq!(count("preallocated"), frames.preallocated_frames());
+        assert_eq!(count("data"), frames.data_frames());
+        assert_eq!(
+            u64::from(count("data")) * PAGE_BYTES,
+            self.os.resident_bytes()
+        );
+        let map = self.os.memory_map(100);
+        let sum: u32 = map.iter().map(|cell| cell.data).sum();
+        assert_eq!(sum, count("data"));
+        let held = self.data_frames();
+        assert_eq!(
+            held,
+            count("data"),
+            "frames that nothing holds, or held twice"
+        );
+    }
+
+    /// Frames that must hold data: mapped ones, and pages of shared memory that were ever touched
+    /// (those that nothing maps can be told only by their contents).
+    fn data_frames(&self) -> u32 {
+        let frames = self.os.frames();
+        let mapped: BTreeMap<Pfn, PageSize> = self
+            .table
+            .entries()
+            .map(|(_, entry)| (entry.pfn, entry.size))
+            .collect();
+        let unmapped_slots = (0..frames.count()).map(Pfn).filter(|&pfn| {
+            frames.usage(pfn) == FrameUse::Movable(PageSize::Base4K)
+                && !frames.is_preallocated(pfn)
+                && frames.owners(pfn).is_empty()
+                && frames.is_in_slot(pfn)
+        });
+        mapped.values().map(|size| size.base_pages()).sum::<u32>() + unmapped_slots.count() as u32
+    }
+
+    /// The reverse map equals a walk over all pages.
+    fn check_reverse_map(&self) {
+        let frames = self.os.frames();
+        let mut walked: BTreeMap<Pfn, Vec<PageId>> = BTreeMap::new();
+        for (id, entry) in self.table.entries() {
+            assert_eq!(frames.usage(entry.pfn), FrameUse::Movable(entry.size));
+            walked.entry(entry.pfn).or_default().push(id);
+        }
+        for (pfn, mut expected) in walked {
+            let mut owners = frames.owners(pfn);
+            assert_eq!(frames.map_count(pfn) as usize, owners.len());
+            owners.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(owners, expected, "owners of {pfn:?}");
+        }
+    }
+
+    fn check_tlb(&self) {
+        for (&id, cached) in &self.tlb {
+            let (asid, vpn) = self.directory.resolve(id);
+            let now = self.table.lookup(Page { id, asid, vpn });
+            let now = now.map(|now| (now.pfn, now.writable));
+            assert_eq!(
+                now,
+                Some((cached.pfn, cached.writable)),
+                "stale {asid:?} {vpn:?}"
+            );
+        }
+    }
+
+    /// Every page of every process reads back what its program wrote last. Pages never written
+    /// need no frame; where they have one it is zero.
+    pub fn check_contents(&mut self) {
+        let pages: Vec<(u32, u64)> = self.processes.pages.keys().copied().collect();
+        for (process, vpn) in pages {
+            let page = self.page(process, vpn);
+            let expected = self.processes.read(process, vpn).unwrap();
+            match self.table.lookup(page) {
+                Some(translation) => {
+                    assert_eq!(
+                        self.contents(translation.pfn),
+                        expected,
+                        "{process} {vpn:#x}"
+                    );
+                }
+                None if expected == 0 => {}
+                None => assert_eq!(self.load(process, vpn), Ok(expected), "{process} {vpn:#x}"),
+            }
+        }
+        for (id, _) in self.table.entries() {
+            let (Asid(process), vpn) = self.directory.resolve(id);
+            assert!(
+                self.processes
+                    .pages
+                    .contains_key(&(u32::from(process), vpn.0))
+            );
+        }
+    }
+
+    /// After all processes have ended, only what was in use before they started is in use.
+    pub fn check_end(&mut self, processes: impl Iterator<Item = u32>) {
+        for process in processes {
+            self.control(process, Control::Exit { status: 0 }).unwrap();
+            self.check();
+        }
+        let frames = self.os.frames();
+        assert_eq!(frames.data_frames(), 0);
+        assert_eq!(frames.table_frames(), 0);
+        let used = frames.count() - frames.buddy().free_frames();
+        assert_eq!(used, frames.preallocated_frames());
+    }
+}
