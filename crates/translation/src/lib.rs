@@ -23,8 +23,6 @@ pub use frames::{Displaced, FrameUse, Frames};
 pub use ideal::Ideal;
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
-pub use tlb::{
-    ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError,
-};
+pub use tlb::{ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError};
 pub use walk::{Walk, WalkRead};
 pub use walk_cache::WalkCacheConfig;

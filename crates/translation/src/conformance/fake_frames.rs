@@ -118,6 +118,10 @@ impl FakeFrames {
         self.place(first, size, movable);
         Some(Pfn(first))
     }
+    /// Takes these very frames, which are free, for a page of data.
+    pub(crate) fn occupy(&mut self, first: Pfn, size: PageSize, movable: bool) {
+        self.place(first.0, size, movable);
+    }
 
     /// Gives the frames of a page of data back.
     pub(crate) fn free_data(&mut self, first: Pfn) {

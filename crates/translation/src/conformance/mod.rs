@@ -20,6 +20,15 @@ const CORES: usize = 2;
 /// Runs the suite on tables that `new` makes for a number of cores, at addresses of up to
 /// `address_bits` bits.
 pub(crate) fn run<T: PageTable>(address_bits: u32, new: impl Fn(usize) -> T) {
+    run_with(address_bits, new, |_, _| {});
+}
+
+/// Runs the suite and also checks what only this design promises, after each operation.
+pub(crate) fn run_with<T: PageTable>(
+    address_bits: u32,
+    new: impl Fn(usize) -> T,
+    promise: impl Fn(&T, &FakeFrames),
+) {
     let config = Config {
         cases: 96,
         failure_persistence: None,
@@ -46,6 +55,7 @@ pub(crate) fn run<T: PageTable>(address_bits: u32, new: impl Fn(usize) -> T) {
                 let mut lab = Lab::new(new(CORES), frames, address_bits);
                 for operation in operations {
                     lab.apply(&operation);
+                    promise(&lab.table, &lab.frames);
                 }
                 lab.finish();
                 Ok(())

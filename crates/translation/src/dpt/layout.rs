@@ -1,0 +1,453 @@
+//! Which virtual address stands for a recorded one, and where in dense arrays what belongs to it
+//! is found.
+//!
+//! A recorded program's addresses are given, so CVA and PTP cannot hand it others. They give a
+//! 2 MiB region an *effective* address instead, which replaces the recorded one wherever DPT
+//! hashes or indexes. It comes from the process's *area*, 1 TiB from 2^55 on that no recorded
+//! address may use: a stretch recorded at or above 2^55 as a whole gets an address behind it.
+//! Regions and stretches (1 GiB) are numbered densely; those that stand for themselves first
+//! belong to the recorded stretch.
+
+use super::dmt::{Dmt, GROUP_SHIFT};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn};
+use std::collections::{BTreeMap, HashMap};
+
+use crate::leaf::{NO_SLOT, STRETCH_SHIFT};
+
+/// Regions in a stretch, and entries in a page of them.
+const REGIONS: usize = 512;
+const REGION_SHIFT: u32 = 9;
+/// The first stretch, by address, that is not a program's.
+const AREA_START: u64 = 1 << (55 - 30);
+/// Stretches of an area.
+const AREA_STRETCHES: u64 = 1 << 10;
+/// Half of an area may be pooled, so that the other half is left for CVA.
+pub(super) const POOL_LIMIT_MIB: u64 = AREA_STRETCHES << 9;
+
+/// A page of PTEs: none, or one that exists.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PtePage {
+    /// Its entries.
+    pub(super) slot: u32,
+    /// Where it lies.
+    pub(super) frame: Pfn,
+}
+
+impl PtePage {
+    pub(super) const NONE: PtePage = PtePage {
+        slot: NO_SLOT,
+        frame: Pfn(0),
+    };
+
+    #[inline]
+    pub(super) fn exists(self) -> bool {
+        self.slot != NO_SLOT
+    }
+}
+
+/// 64 neighbouring tags, which share an entry of the metadata table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    /// The low bits of its number, which choose the set of a cache.
+    pub(super) index: u32,
+    /// Its place in the table, before any probing.
+    pub(super) hash: u32,
+}
+
+/// Pages of PTEs for one page size, by place, and groups of them, by dense number.
+#[derive(Clone, Debug, Default)]
+struct Sheet {
+    pages: Vec<PtePage>,
+    groups: Vec<Group>,
+}
+
+/// 1 GiB of effective addresses.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    asid: Asid,
+    /// Address, in GiB.
+    number: u64,
+    large_group: u32,
+    huge_place: u32,
+    huge_group: u32,
+    /// Which stretch of its process's area it is.
+    in_area: Option<u32>,
+}
+
+/// A page of PTEs of one size around an effective region, named in every way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) size: PageSize,
+    pub(super) asid: Asid,
+    /// What is hashed: the page number without the bits that choose an entry.
+    pub(super) tag: u64,
+    /// Where the page is kept.
+    place: usize,
+    /// Dense number of the tag's group.
+    pub(super) group: u32,
+}
+
+/// Addresses of a process that replace recorded ones.
+#[derive(Clone, Debug, Default)]
+struct Area {
+    stretches: Vec<u32>,
+    /// By region of the area.
+    taken: Vec<bool>,
+    /// First region of the area that CVA may use; the pool is below.
+    floor: u32,
+    next: u32,
+    /// Stretches recorded inside or above the area, moved behind it.
+    moved_stretches: u64,
+}
+
+/// Numbers of all address spaces. See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    first_pid: u32,
+    /// Recorded stretches by address.
+    recorded: BTreeMap<(Asid, u64), u32>,
+    /// By the page directory's stretch number: the recorded stretch, shifted to its first region.
+    links: Vec<u32>,
+    /// By region: the one that stands for it.
+    effective: Vec<u32>,
+    stretches: Vec<Stretch>,
+    sheets: [Sheet; 3],
+    /// Dense numbers of places and groups that cover more than a stretch.
+    numbers: HashMap<(Numbered, Asid, u64), u32>,
+    areas: Vec<Area>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Numbered {
+    LargeGroup,
+    HugePlace,
+    HugeGroup,
+}
+
+const UNLINKED: u32 = u32::MAX;
+
+impl Layout {
+    pub(super) fn new(first_pid: u32) -> Self {
+        Layout {
+            first_pid,
+            ..Layout::default()
+        }
+    }
+
+    /// The seed of the hash: the process id, and the page size, so that pages of PTEs of
+    /// different sizes do not meet where their tags happen to be equal.
+    pub(super) fn seed(&self, asid: Asid, size: PageSize) -> u64 {
+        u64::from(self.first_pid) + u64::from(asid.0) + (u64::from(size.order()) << 32)
+    }
+
+    /// The effective region of a page; `None` while nothing was said of the page's stretch.
+    #[inline]
+    pub(super) fn region(&self, id: PageId) -> Option<u32> {
+        let first = *self.links.get((id.0 >> STRETCH_SHIFT) as usize)?;
+        if first == UNLINKED {
+            return None;
+        }
+        let region = first as usize + (id.region() & (REGIONS - 1));
+        Some(self.effective[region])
+    }
+
+    /// Ties a stretch of the page directory to the stretch at its address.
+    pub(super) fn link(&mut self, id: PageId, asid: Asid, vpn: u64) -> u32 {
+        let first = self.stretch_at(asid, vpn >> STRETCH_SHIFT) << REGION_SHIFT;
+        let stretch = (id.0 >> STRETCH_SHIFT) as usize;
+        if self.links.len() <= stretch {
+            self.links.resize(stretch + 1, UNLINKED);
+        }
+        self.links[stretch] = first;
+        self.effective[first as usize + (id.region() & (REGIONS - 1))]
+    }
+
+    /// The region at a recorded address, linked or not.
+    pub(super) fn find_region(&self, asid: Asid, vpn: u64) -> Option<u32> {
+        let stretch = self.recorded.get(&(asid, vpn >> STRETCH_SHIFT))?;
+        let offset = (vpn >> REGION_SHIFT) as usize & (REGIONS - 1);
+        Some(self.effective[(*stretch as usize) * REGIONS + offset])
+    }
+
+    fn stretch_at(&mut self, asid: Asid, number: u64) -> u32 {
+        if let Some(&stretch) = self.recorded.get(&(asid, number)) {
+            return stretch;
+        }
+        let mut at = number;
+        if number >= AREA_START {
+            let area = self.area(asid);
+            at = AREA_START + AREA_STRETCHES + area.moved_stretches;
+            area.moved_stretches += 1;
+        }
+        let stretch = self.add_stretch(asid, at, None);
+        self.recorded.insert((asid, number), stretch);
+        stretch
+    }
+
+    fn area(&mut self, asid: Asid) -> &mut Area {
+        let index = usize::from(asid.0);
+        if self.areas.len() <= index {
+            self.areas.resize(index + 1, Area::default());
+        }
+        &mut self.areas[index]
+    }
+
+    fn add_stretch(&mut self, asid: Asid, number: u64, in_area: Option<u32>) -> u32 {
+        let stretch = self.stretches.len() as u32;
+        let first = stretch << REGION_SHIFT;
+        self.effective.extend(first..first + REGIONS as u32);
+        let base = &mut self.sheets[0];
+        base.pages.resize(base.pages.len() + REGIONS, PtePage::NONE);
+        for group in 0..(REGIONS as u64) >> GROUP_SHIFT {
+            let group = (number << (REGION_SHIFT - GROUP_SHIFT)) + group;
+            self.add_group(asid, PageSize::Base4K, group);
+        }
+        self.sheets[1].pages.push(PtePage::NONE);
+        let half_tib = number >> REGION_SHIFT;
+        let large_group = number >> GROUP_SHIFT;
+        let huge_group = half_tib >> GROUP_SHIFT;
+        let large_group = self.number(Numbered::LargeGroup, asid, large_group);
+        let huge_place = self.number(Numbered::HugePlace, asid, half_tib);
+        let huge_group = self.number(Numbered::HugeGroup, asid, huge_group);
+        self.stretches.push(Stretch {
+            asid,
+            number,
+            large_group,
+            huge_place,
+            huge_group,
+            in_area,
+        });
+        stretch
+    }
+
+    fn number(&mut self, what: Numbered, asid: Asid, of: u64) -> u32 {
+        if let Some(&number) = self.numbers.get(&(what, asid, of)) {
+            return number;
+        }
+        let number = match what {
+            Numbered::LargeGroup => self.add_group(asid, PageSize::Large2M, of),
+            Numbered::HugeGroup => self.add_group(asid, PageSize::Huge1G, of),
+            Numbered::HugePlace => {
+                let pages = &mut self.sheets[2].pages;
+                pages.push(PtePage::NONE);
+                pages.len() as u32 - 1
+            }
+        };
+        self.numbers.insert((what, asid, of), number);
+        number
+    }
+
+    fn add_group(&mut self, asid: Asid, size: PageSize, group: u64) -> u32 {
+        let hash = Dmt::hash(group, self.seed(asid, size));
+        let index = group as u32;
+        let groups = &mut self.sheets[size as usize].groups;
+        groups.push(Group { index, hash });
+        groups.len() as u32 - 1
+    }
+
+    /// The page of PTEs that serves an effective region's pages of a size.
+    #[inline]
+    pub(super) fn spot(&self, size: PageSize, region: u32) -> Spot {
+        let stretch = &self.stretches[(region >> REGION_SHIFT) as usize];
+        let (tag, place, group) = match size {
+            PageSize::Base4K => (
+                stretch.number << REGION_SHIFT | u64::from(region) & (REGIONS as u64 - 1),
+                region,
+                region >> GROUP_SHIFT,
+            ),
+            PageSize::Large2M => (stretch.number, region >> REGION_SHIFT, stretch.large_group),
+            PageSize::Huge1G => (
+                stretch.number >> REGION_SHIFT,
+                stretch.huge_place,
+                stretch.huge_group,
+            ),
+        };
+        Spot {
+            size,
+            asid: stretch.asid,
+            tag,
+            place: place as usize,
+            group,
+        }
+    }
+
+    /// Which entry of that page serves the base page that ends in `vpn`'s low bits.
+    #[inline]
+    pub(super) fn index(&self, size: PageSize, region: u32, vpn: u64) -> usize {
+        let index = match size {
+            PageSize::Base4K => vpn,
+            PageSize::Large2M => u64::from(region),
+            PageSize::Huge1G => self.stretches[(region >> REGION_SHIFT) as usize].number,
+        };
+        index as usize & (REGIONS - 1)
+    }
+
+    #[inline]
+    pub(super) fn page(&self, spot: Spot) -> PtePage {
+        self.sheets[spot.size as usize].pages[spot.place]
+    }
+
+    /// The page of 4 KiB PTEs of an effective region: `page(spot(Base4K, region))`.
+    #[inline]
+    pub(super) fn base_page(&self, region: u32) -> PtePage {
+        self.sheets[0].pages[region as usize]
+    }
+
+    pub(super) fn set_page(&mut self, spot: Spot, page: PtePage) {
+        self.sheets[spot.size as usize].pages[spot.place] = page;
+    }
+
+    #[inline]
+    pub(super) fn group(&self, size: PageSize, group: u32) -> Group {
+        self.sheets[size as usize].groups[group as usize]
+    }
+
+    /// Makes room for every recorded region of a range; returns them, by number, in the order of
+    /// addresses.
+    pub(super) fn make_regions(&mut self, asid: Asid, vpn: u64, pages: u64) -> Vec<u32> {
+        let Some(last) = last_page(vpn, pages) else {
+            return Vec::new();
+        };
+        for number in vpn >> STRETCH_SHIFT..=last >> STRETCH_SHIFT {
+            self.stretch_at(asid, number);
+        }
+        self.regions_in(asid, vpn, pages)
+    }
+
+    /// The recorded regions of a range, by number, in the order of addresses; those of which
+    /// nothing was said are left out.
+    pub(super) fn regions_in(&self, asid: Asid, vpn: u64, pages: u64) -> Vec<u32> {
+        let Some(last) = last_page(vpn, pages) else {
+            return Vec::new();
+        };
+        let numbers = (asid, vpn >> STRETCH_SHIFT)..=(asid, last >> STRETCH_SHIFT);
+        let of_stretch = |(&(_, number), &stretch): (&(Asid, u64), &u32)| {
+            let start = number << STRETCH_SHIFT;
+            let from = vpn.saturating_sub(start) >> REGION_SHIFT;
+            let to = ((last - start) >> REGION_SHIFT).min(REGIONS as u64 - 1);
+            let first = stretch << REGION_SHIFT;
+            first + from as u32..=first + to as u32
+        };
+        self.recorded.range(numbers).flat_map(of_stretch).collect()
+    }
+
+    /// What stands for a recorded region.
+    pub(super) fn effective(&self, recorded: u32) -> u32 {
+        self.effective[recorded as usize]
+    }
+
+    /// Lets a region of the area stand for a recorded one.
+    pub(super) fn relocate(&mut self, recorded: u32, to: u32) {
+        self.move_home(recorded);
+        self.effective[recorded as usize] = to;
+        self.set_taken(to, true);
+    }
+
+    /// Lets a recorded region stand for itself again.
+    pub(super) fn move_home(&mut self, recorded: u32) {
+        let old = std::mem::replace(&mut self.effective[recorded as usize], recorded);
+        if old != recorded {
+            self.set_taken(old, false);
+        }
+    }
+
+    fn set_taken(&mut self, region: u32, taken: bool) {
+        let Stretch { asid, in_area, .. } = self.stretches[(region >> REGION_SHIFT) as usize];
+        let stretch = in_area.expect("only regions of an area stand for others") as usize;
+        let region = stretch * REGIONS + (region as usize & (REGIONS - 1));
+        self.areas[usize::from(asid.0)].taken[region] = taken;
+    }
+
+    /// The first `count` regions of a process's area, for its pool: CVA then leaves them alone.
+    pub(super) fn pool_regions(&mut self, asid: Asid, count: u32) -> Vec<u32> {
+        self.area(asid).floor = count;
+        (0..count).map(|n| self.area_region(asid, n)).collect()
+    }
+
+    /// `count` neighbouring regions of a process's pool that stand for nothing.
+    pub(super) fn free_in_pool(&mut self, asid: Asid, count: u32) -> Option<Vec<u32>> {
+        let floor = self.area(asid).floor;
+        let first = self.free_run(asid, 0..floor, count)?;
+        let regions = first..first + count;
+        Some(regions.map(|n| self.area_region(asid, n)).collect())
+    }
+
+    /// The next `count` neighbouring regions of a process's area that stand for nothing.
+    pub(super) fn next_in_area(&mut self, asid: Asid, count: u32) -> Option<Vec<u32>> {
+        let end = (AREA_STRETCHES as u32) << REGION_SHIFT;
+        let Area { floor, next, .. } = *self.area(asid);
+        let first = self
+            .free_run(asid, next.max(floor)..end, count)
+            .or_else(|| self.free_run(asid, floor..end, count))?;
+        self.area(asid).next = first + count;
+        let regions = first..first + count;
+        Some(regions.map(|n| self.area_region(asid, n)).collect())
+    }
+
+    fn free_run(&self, asid: Asid, within: std::ops::Range<u32>, count: u32) -> Option<u32> {
+        let taken = &self.areas[usize::from(asid.0)].taken;
+        let mut first = within.start;
+        for region in within.clone() {
+            if first + count > within.end {
+                return None;
+            }
+            if region == first + count {
+                break;
+            }
+            if taken.get(region as usize).copied().unwrap_or(false) {
+                first = region + 1;
+            }
+        }
+        (first + count <= within.end).then_some(first)
+    }
+
+    fn area_region(&mut self, asid: Asid, region: u32) -> u32 {
+        let stretch = (region >> REGION_SHIFT) as usize;
+        while self.area(asid).stretches.len() <= stretch {
+            let n = self.area(asid).stretches.len() as u32;
+            let added = self.add_stretch(asid, AREA_START + u64::from(n), Some(n));
+            let area = self.area(asid);
+            area.stretches.push(added);
+            area.taken.resize(area.taken.len() + REGIONS, false);
+        }
+        let stretch = self.area(asid).stretches[stretch];
+        (stretch << REGION_SHIFT) + (region & (REGIONS as u32 - 1))
+    }
+
+    /// Whether a page of PTEs belongs to the pool.
+    pub(super) fn is_pooled(&self, spot: Spot) -> bool {
+        if spot.size != PageSize::Base4K {
+            return false;
+        }
+        let Stretch { asid, in_area, .. } = self.stretches[spot.place >> REGION_SHIFT];
+        in_area.is_some_and(|stretch| {
+            let region = (stretch as usize * REGIONS) + (spot.place & (REGIONS - 1));
+            region < self.areas[usize::from(asid.0)].floor as usize
+        })
+    }
+
+    /// Gives up a process's pool.
+    pub(super) fn drop_pool(&mut self, asid: Asid) {
+        self.area(asid).floor = 0;
+    }
+}
+
+#[cfg(test)]
+impl Layout {
+    /// All pages of PTEs that exist, named in every way.
+    pub(super) fn all_pages(&self) -> Vec<(Spot, PtePage)> {
+        let regions = 0..(self.stretches.len() << REGION_SHIFT) as u32;
+        let base = regions.map(|region| (PageSize::Base4K, region));
+        let stretches = (0..self.stretches.len() as u32).map(|n| n << REGION_SHIFT);
+        let larger = stretches.flat_map(|r| [(PageSize::Large2M, r), (PageSize::Huge1G, r)]);
+        let used = base.filter(|&(_, region)| self.base_page(region).exists());
+        let spots = used.chain(larger).map(|(size, r)| self.spot(size, r));
+        let pages = spots.map(|spot| (spot, self.page(spot)));
+        pages.filter(|(_, page)| page.exists()).collect()
+    }
+}
+
+/// The last page of a range that is not empty.
+fn last_page(vpn: u64, pages: u64) -> Option<u64> {
+    Some(vpn.saturating_add(pages.checked_sub(1)?))
+}

@@ -1,0 +1,523 @@
+//! The distributed page table: all of physical memory as one hashed page table (Kwon et al.,
+//! MICRO 2024). See docs/designs/dpt.md.
+
+mod city;
+mod config;
+mod counters;
+mod dmt;
+mod layout;
+mod metadata;
+mod placement;
+mod reserve;
+#[cfg(test)]
+mod tests;
+
+pub use config::{DmcConfig, DmtConfig, DptConfig, Prefer};
+pub use counters::DptCounters;
+
+use crate::leaf::{Pte, PtePages};
+use crate::walk_cache::WalkCache;
+use crate::{ConfigError, Displaced, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use dmt::{Dmt, Probes};
+use layout::{Layout, PtePage, Spot};
+use pagelab_addr::{Asid, PAGE_BYTES, PageSize, PhysAddr};
+use placement::Reachable;
+
+/// log2 of the size of an entry.
+const ENTRY_SHIFT: u32 = 3;
+
+/// A distributed page table.
+///
+/// A page of 512 PTEs serves 2 MiB of 4 KiB pages, 1 GiB of 2 MiB pages or 512 GiB of 1 GiB pages,
+/// and lies in the frame that the hash of its tag names or a few strides further. Metadata that
+/// say so exist exactly for the pages of PTEs that do. Where those of several page sizes exist,
+/// the smallest size counts; so a page of PTEs may exist only where no larger page is mapped.
+#[derive(Clone, Debug)]
+pub struct Dpt {
+    config: DptConfig,
+    layout: Layout,
+    pages: PtePages,
+    processes: Vec<Process>,
+    /// By core and page size.
+    caches: Vec<[WalkCache; 3]>,
+    cache_cycles: u32,
+    counters: DptCounters,
+}
+
+/// What belongs to one address space.
+#[derive(Clone, Debug, Default)]
+struct Process {
+    /// Metadata tables by page size, made when first needed.
+    dmts: [Option<Dmt>; 3],
+    /// Pages of PTEs.
+    pages: u64,
+    /// Those of them that lie in the pool.
+    pooled_pages: u64,
+    /// Regions of the pool that serve the process, and all.
+    pool_in_use: u32,
+    pool: Vec<u32>,
+}
+
+impl Dpt {
+    /// An empty table for a machine of `cores` cores.
+    ///
+    /// # Errors
+    /// When a value of the configuration is impossible.
+    pub fn new(config: &DptConfig, cores: usize) -> Result<Self, ConfigError> {
+        config.check()?;
+        let DmcConfig { base, large, huge } = &config.dmc;
+        let of_core = [
+            WalkCache::new(base, "dmc.4K")?,
+            WalkCache::new(large, "dmc.2M")?,
+            WalkCache::new(huge, "dmc.1G")?,
+        ];
+        Ok(Dpt {
+            config: config.clone(),
+            layout: Layout::new(config.first_pid),
+            pages: PtePages::default(),
+            processes: Vec::new(),
+            caches: vec![of_core; cores],
+            cache_cycles: base.cycles.max(large.cycles).max(huge.cycles),
+            counters: DptCounters::default(),
+        })
+    }
+
+    /// What the techniques did so far.
+    pub fn counters(&self) -> DptCounters {
+        DptCounters {
+            dmt_bytes: self.dmt_bytes(),
+            ..self.counters.clone()
+        }
+    }
+
+    fn dmt_bytes(&self) -> u64 {
+        let dmts = self.processes.iter().flat_map(|process| &process.dmts);
+        dmts.flatten().map(|dmt| dmt.frames() * PAGE_BYTES).sum()
+    }
+
+    fn process(&mut self, asid: Asid) -> &mut Process {
+        let index = usize::from(asid.0);
+        if self.processes.len() <= index {
+            self.processes.resize_with(index + 1, Process::default);
+        }
+        &mut self.processes[index]
+    }
+
+    fn seed(&self, spot: Spot) -> u64 {
+        self.layout.seed(spot.asid, spot.size)
+    }
+
+    fn region(&mut self, page: Page) -> u32 {
+        match self.layout.region(page.id) {
+            Some(region) => region,
+            None => self.layout.link(page.id, page.asid, page.vpn.0),
+        }
+    }
+
+    /// Places a page of PTEs by every technique but CVA.
+    fn place<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        spot: Spot,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        self.make_entry(frames, spot, work)?;
+        let hashed = (spot.tag, self.seed(spot));
+        let found = placement::search(&self.config, frames, hashed, &mut self.counters, work);
+        let moved = work.displaced.len();
+        let reachable = match found {
+            Ok(reachable) => {
+                self.claim(frames, reachable);
+                reachable
+            }
+            Err(candidates) => {
+                placement::take_victim(&self.config, frames, &candidates, &mut self.counters, work)
+                    .inspect_err(|_| self.counters.placements_failed += 1)?
+            }
+        };
+        for displaced in &work.displaced[moved..] {
+            self.follow(displaced);
+        }
+        self.add_page(spot, reachable, work);
+        Ok(())
+    }
+
+    /// Takes a frame that a search found free.
+    fn claim<F: Frames>(&mut self, frames: &mut F, reachable: Reachable) {
+        let claimed = frames.claim_table(reachable.frame);
+        assert!(claimed, "{:?} was free when looked at", reachable.frame);
+        self.counters.fap_hits += u64::from(self.config.fap);
+    }
+
+    fn unclaim<F: Frames>(&mut self, frames: &mut F, reachable: Reachable) {
+        frames.free_table(reachable.frame, 0);
+        self.counters.fap_hits -= u64::from(self.config.fap);
+    }
+
+    /// Makes sure that the metadata of a page of PTEs can be written.
+    fn make_entry<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        spot: Spot,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let (seed, entries) = (self.seed(spot), self.config.dmt.entries(spot.size));
+        let dmt = &mut self.process(spot.asid).dmts[spot.size as usize];
+        let dmt = match dmt {
+            Some(dmt) => dmt,
+            None => dmt.insert(Dmt::new(frames, entries, seed, work)?),
+        };
+        dmt.make_entry(frames, spot.tag, work)
+    }
+
+    /// Enters a page of PTEs whose frame is taken.
+    fn add_page(&mut self, spot: Spot, reachable: Reachable, work: &mut Work) {
+        let Reachable { frame, metadata } = reachable;
+        let slot = self.pages.take();
+        self.layout.set_page(spot, PtePage { slot, frame });
+        self.set_metadata(spot, metadata);
+        let pooled = u64::from(self.layout.is_pooled(spot));
+        let process = self.process(spot.asid);
+        process.pages += 1;
+        process.pooled_pages += pooled;
+        if let Some((stride, step)) = metadata.decode() {
+            self.counters.soa_steps[stride as usize][step as usize] += 1;
+        }
+        self.counters.pte_pages += 1;
+        self.counters.pte_pages_placed += 1;
+        work.table_frames += 1;
+        work.entries_written += 1;
+    }
+
+    fn set_metadata(&mut self, spot: Spot, metadata: metadata::Metadata) {
+        let dmt = &mut self.process(spot.asid).dmts[spot.size as usize];
+        let dmt = dmt.as_mut().expect("made before the page of PTEs");
+        dmt.set(spot.tag, metadata);
+        // The whole entry leaves the caches: they hold no single metadata.
+        let index = self.layout.group(spot.size, spot.group).index;
+        for core in &mut self.caches {
+            core[spot.size as usize].remove(u64::from(index), spot.group);
+        }
+    }
+
+    fn is_empty(&self, spot: Spot) -> bool {
+        let page = self.layout.page(spot);
+        page.exists() && self.pages.is_empty(page.slot)
+    }
+
+    /// Frees a page of PTEs, which is empty.
+    fn free_page<F: Frames>(&mut self, frames: &mut F, spot: Spot) {
+        let page = self.layout.page(spot);
+        self.pages.give_back(page.slot);
+        frames.free_table(page.frame, 0);
+        self.layout.set_page(spot, PtePage::NONE);
+        self.set_metadata(spot, metadata::Metadata::INVALID);
+        let pooled = u64::from(self.layout.is_pooled(spot));
+        let process = self.process(spot.asid);
+        process.pages -= 1;
+        process.pooled_pages -= pooled;
+        self.counters.pte_pages -= 1;
+    }
+
+    /// Lets the entries of a page that was moved point to where it is now. Owners that are not
+    /// mapped (yet) are the caller's.
+    fn follow(&mut self, moved: &Displaced) {
+        for &owner in &moved.owners {
+            let Some(region) = self.layout.region(owner) else {
+                continue;
+            };
+            let Some((slot, index)) = self.entry(moved.size, region, u64::from(owner.0)) else {
+                continue;
+            };
+            let old = self.pages.get(slot, index).translate(0, moved.size);
+            if let Some(Translation { writable, .. }) = old.filter(|t| t.pfn == moved.from) {
+                self.pages.set(slot, index, Pte::new(moved.to, writable));
+            }
+        }
+    }
+
+    /// Where the entry for a page of a size is kept, if there is a page of PTEs for it.
+    fn entry(&self, size: PageSize, region: u32, vpn: u64) -> Option<(u32, usize)> {
+        let page = self.layout.page(self.layout.spot(size, region));
+        page.exists()
+            .then(|| (page.slot, self.layout.index(size, region, vpn)))
+    }
+
+    /// Whether an effective region lies in a mapped page of a size larger than 4 KiB.
+    fn is_present(&self, size: PageSize, region: u32) -> bool {
+        let entry = self.entry(size, region, 0);
+        entry.is_some_and(|(slot, index)| self.pages.get(slot, index).is_present())
+    }
+
+    /// The effective region of a page, as far as anything was said of its stretch.
+    #[inline]
+    fn known_region(&self, page: Page) -> Option<u32> {
+        let linked = self.layout.region(page.id);
+        linked.or_else(|| self.layout.find_region(page.asid, page.vpn.0))
+    }
+
+    /// The entry of a mapped page of a size.
+    fn mapped(&self, page: Page, size: PageSize) -> Option<(u32, usize, Translation)> {
+        let region = self.known_region(page)?;
+        let (slot, index) = self.entry(size, region, page.vpn.0)?;
+        let translation = self.pages.get(slot, index).translate(page.vpn.0, size)?;
+        Some((slot, index, translation))
+    }
+
+    /// Frees what a recorded region has of empty pages of PTEs for pages smaller than 1 GiB, and
+    /// lets it stand for itself again if nothing is mapped there.
+    fn vacate<F: Frames>(&mut self, frames: &mut F, recorded: u32) {
+        let region = self.layout.effective(recorded);
+        let base = self.layout.spot(PageSize::Base4K, region);
+        let pooled = self.layout.is_pooled(base);
+        if self.is_empty(base) && !pooled {
+            self.free_page(frames, base);
+        }
+        let large = self.layout.spot(PageSize::Large2M, region);
+        if self.is_empty(large) {
+            self.free_page(frames, large);
+        }
+        let in_use = self.layout.page(base).exists() && !(pooled && self.is_empty(base));
+        if region != recorded && !in_use && !self.is_present(PageSize::Large2M, region) {
+            self.layout.move_home(recorded);
+            self.process(base.asid).pool_in_use -= u32::from(pooled);
+        }
+    }
+
+    /// Removes what stands in the way of a page of `size`, all of it empty.
+    fn make_way<F: Frames>(&mut self, frames: &mut F, page: Page, size: PageSize) {
+        let regions = match size {
+            PageSize::Base4K => return,
+            PageSize::Large2M => {
+                let region = self.region(page);
+                let base = self.layout.spot(PageSize::Base4K, region);
+                if self.layout.page(base).exists() {
+                    self.free_page(frames, base);
+                }
+                return;
+            }
+            PageSize::Huge1G => {
+                self.layout
+                    .regions_in(page.asid, page.vpn.0, u64::from(size.base_pages()))
+            }
+        };
+        for recorded in regions {
+            self.vacate(frames, recorded);
+        }
+    }
+
+    /// Refuses a mapping over another one.
+    ///
+    /// # Panics
+    /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
+    fn assert_unmapped(&self, page: Page, size: PageSize) {
+        let taken = match size {
+            PageSize::Base4K => self.lookup(page).is_some(),
+            _ => {
+                let pages = u64::from(size.base_pages());
+                let regions = self.layout.regions_in(page.asid, page.vpn.0, pages);
+                regions.into_iter().any(|recorded| {
+                    let region = self.layout.effective(recorded);
+                    let base = self.layout.base_page(region);
+                    (base.exists() && !self.pages.is_empty(base.slot))
+                        || self.is_present(PageSize::Large2M, region)
+                        || self.is_present(PageSize::Huge1G, region)
+                })
+            }
+        };
+        assert!(!taken, "{page:?} is mapped already, at least in part");
+    }
+
+    /// Gives a process's tables back when nothing but its pool is left.
+    fn free_process<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
+        let process = self.process(asid);
+        if process.pages > process.pooled_pages || process.pool_in_use > 0 {
+            return;
+        }
+        for region in std::mem::take(&mut process.pool) {
+            let spot = self.layout.spot(PageSize::Base4K, region);
+            if self.layout.page(spot).exists() {
+                self.free_page(frames, spot);
+            }
+        }
+        self.layout.drop_pool(asid);
+        for dmt in self.process(asid).dmts.each_mut() {
+            if let Some(dmt) = dmt.take() {
+                dmt.free(frames);
+            }
+        }
+    }
+
+    /// The frame that the walker computes from the metadata in memory, by equation 1.
+    #[cfg(test)]
+    fn frame_by_metadata(&self, spot: Spot, frames: u32) -> Option<u32> {
+        let process = self.processes.get(usize::from(spot.asid.0))?;
+        let dmt = process.dmts[spot.size as usize].as_ref()?;
+        let base = placement::base_frame(spot.tag, self.seed(spot), frames);
+        dmt.get(spot.tag).frame(base, frames)
+    }
+}
+
+impl PageTable for Dpt {
+    fn reserve<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        first: Page,
+        pages: u64,
+        size: PageSize,
+        work: &mut Work,
+    ) {
+        self.reserve_range(frames, first, pages, size, work);
+    }
+
+    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
+        for recorded in self.layout.regions_in(first.asid, first.vpn.0, pages) {
+            self.vacate(frames, recorded);
+            let huge = self.layout.spot(PageSize::Huge1G, recorded);
+            if self.is_empty(huge) {
+                self.free_page(frames, huge);
+            }
+        }
+        self.free_process(frames, first.asid);
+    }
+
+    fn map<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        translation: Translation,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let Translation {
+            mut pfn,
+            size,
+            writable,
+        } = translation;
+        self.region(page);
+        self.assert_unmapped(page, size);
+        self.make_way(frames, page, size);
+        let region = self.region(page);
+        let spot = self.layout.spot(size, region);
+        if !self.layout.page(spot).exists() {
+            let moved = work.displaced.len();
+            self.place(frames, spot, work)?;
+            // The page of PTEs may have taken the very frame that is to be mapped.
+            for displaced in &work.displaced[moved..] {
+                if displaced.size == size && displaced.from == pfn {
+                    pfn = displaced.to;
+                }
+            }
+        }
+        let slot = self.layout.page(spot).slot;
+        let index = self.layout.index(size, region, page.vpn.0);
+        self.pages.set(slot, index, Pte::new(pfn, writable));
+        work.entries_written += 1;
+        Ok(())
+    }
+
+    fn unmap<F: Frames>(
+        &mut self,
+        _: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Option<Translation> {
+        let (slot, index, translation) = self.mapped(page, size)?;
+        self.pages.set(slot, index, Pte::ABSENT);
+        work.entries_written += 1;
+        Some(translation)
+    }
+
+    fn update(&mut self, page: Page, to: Translation) -> bool {
+        let Some((slot, index, _)) = self.mapped(page, to.size) else {
+            return false;
+        };
+        self.pages.set(slot, index, Pte::new(to.pfn, to.writable));
+        true
+    }
+
+    #[inline]
+    fn lookup(&self, page: Page) -> Option<Translation> {
+        let vpn = page.vpn.0;
+        let region = self.known_region(page)?;
+        PageSize::ALL.into_iter().find_map(|size| {
+            let (slot, index) = self.entry(size, region, vpn)?;
+            Some(self.pages.get(slot, index).translate(vpn, size))
+        })?
+    }
+
+    #[inline]
+    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+        walk.spend(self.cache_cycles);
+        let region = self.region(page);
+        let process = self.processes.get(usize::from(page.asid.0))?;
+        // The page of PTEs that counts, and whether the caches alone can tell.
+        let mut leaf = None;
+        let mut told = false;
+        let mut missed = [None; 3];
+        for size in PageSize::ALL {
+            let Some(dmt) = &process.dmts[size as usize] else {
+                continue;
+            };
+            let spot = self.layout.spot(size, region);
+            let exists = self.layout.page(spot).exists();
+            let group = self.layout.group(size, spot.group);
+            let cache = &mut self.caches[core][size as usize];
+            let hit = cache.get(u64::from(group.index), spot.group);
+            walk.count_cache(hit);
+            if !hit && !told {
+                let number = spot.tag >> dmt::GROUP_SHIFT;
+                missed[size as usize] = Some(dmt.probes(number, group.hash));
+                cache.insert(u64::from(group.index), spot.group);
+            }
+            if exists {
+                leaf = leaf.or(Some(spot));
+                told |= hit;
+            }
+        }
+        if missed.iter().any(Option::is_some) {
+            walk.spend(self.config.hash_cycles);
+            read_metadata(&missed, walk, &mut self.counters);
+        }
+        let spot = leaf?;
+        let PtePage { slot, frame } = self.layout.page(spot);
+        let index = self.layout.index(spot.size, region, page.vpn.0);
+        walk.spend(self.config.hash_cycles);
+        walk.read(PhysAddr(
+            frame.address().0 + ((index as u64) << ENTRY_SHIFT),
+        ));
+        self.pages.get(slot, index).translate(page.vpn.0, spot.size)
+    }
+
+    #[inline]
+    fn prefetch(&self, page: Page) {
+        if let Some(region) = self.layout.region(page.id) {
+            let base = self.layout.base_page(region);
+            if base.exists() {
+                let index = self.layout.index(PageSize::Base4K, region, page.vpn.0);
+                self.pages.prefetch(base.slot, index);
+            }
+        }
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.counters.pte_pages * PAGE_BYTES + self.dmt_bytes()
+    }
+}
+
+/// Reads the metadata tables of the sizes that missed, side by side, each entry after entry.
+fn read_metadata(missed: &[Option<Probes>; 3], walk: &mut Walk, counters: &mut DptCounters) {
+    let longest = missed.iter().flatten().map(|probes| probes.count).max();
+    for number in 0..longest.unwrap_or(0) {
+        for probes in missed.iter().flatten() {
+            if number < probes.count {
+                walk.read(probes.address(number));
+            }
+        }
+        walk.next_step();
+    }
+    for probes in missed.iter().flatten() {
+        counters.dmt_searches += 1;
+        counters.dmt_probes += probes.count as u64;
+    }
+}
