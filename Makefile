@@ -66,6 +66,9 @@ $(STAMPS)/venv: requirements.lock | $(STAMPS)/system-demo
 	fi
 	@mkdir -p $(@D) && touch $@
 
+# The module, and the recorder's QEMU plugin where the package looks for it.
 $(STAMPS)/module: $(STAMPS)/venv $(RUST_SOURCES)
+	cargo build --quiet --release $(LOCKED) -p pagelab-recorder-plugin
+	install -D -t python/pagelab/plugins $${CARGO_TARGET_DIR:-target}/release/libpagelab_plugin.so
 	$(BIN)/maturin develop --quiet --release $(LOCKED) >/dev/null
 	@mkdir -p $(@D) && touch $@

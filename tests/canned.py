@@ -146,24 +146,21 @@ def run(
     }
 
 
-def _memory_map(design: str) -> dict[str, Any]:
+def _memory_map(design: str) -> list[dict[str, int]]:
     """8 GiB in 2,048 cells of 4 MiB: used from the bottom, tables clustered or spread."""
-    cells, per_cell = 2048, 1024
-    state: dict[str, list[int]] = {"free": [], "data": [], "table": [], "preallocated": []}
-    for i in range(cells):
+    frames, cells = 1024, []
+    for i in range(2048):
         fill = 1.0 if i < 600 else max(0.0, 1 - (i - 600) / 300) * random.random()
-        table = 0
+        tables = 0
         if design.startswith("radix") and 20 < i < 90 and i % 3 == 0:
-            table = 60
+            tables = 60
         if design == "dpt":
-            table = random.choice([0, 0, 0, 1, 2])
-        reserved = round(per_cell * 0.25 * random.random())
-        data = round((per_cell - table - reserved) * fill)
-        state["data"].append(data)
-        state["table"].append(table)
-        state["preallocated"].append(reserved)
-        state["free"].append(per_cell - data - table - reserved)
-    return {"frames_per_cell": per_cell, **state}
+            tables = random.choice([0, 0, 0, 1, 2])
+        preallocated = round(frames * 0.25 * random.random())
+        data = round((frames - tables - preallocated) * fill)
+        free = frames - tables - preallocated - data
+        cells.append({"free": free, "data": data, "tables": tables, "preallocated": preallocated})
+    return cells
 
 
 def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
@@ -177,7 +174,10 @@ def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
         "recording": {
             "accesses": 200_000_000,
             "instructions": 600_000_000,
+            "bytes": 420_000_000,
             "exit_status": 0,
+            "incomplete": None,
+            "notes": [],
             "seconds": 14.2,
             "limited": False,
         },

@@ -12,7 +12,7 @@ import canned
 from pagelab import results, store
 from pagelab.errors import PagelabError
 from pagelab.results import Comparison
-from pagelab.table import terminal_table
+from pagelab.table import legend, terminal_table
 
 
 def test_a_saved_comparison_is_read_back_the_same(tmp_path: Path, comparison: Comparison) -> None:
@@ -103,6 +103,7 @@ def test_the_table_fits_80_columns() -> None:
     console.print(terminal_table(Comparison.model_validate(raw)))
     lines = console.export_text().splitlines()
     assert max(map(len, lines)) <= 80
+    assert max(map(len, legend(Comparison.model_validate(raw)).splitlines())) <= 80
     # One line a design: nothing wrapped, nothing cut.
     assert sum(line.startswith(("radix", "dpt", "ideal")) for line in lines) == 4
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)

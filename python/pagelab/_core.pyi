@@ -3,6 +3,9 @@ from collections.abc import Callable
 class Error(Exception):
     """What went wrong in the compiled part, in words for the user."""
 
+class ProgramError(Error):
+    """The program to be recorded cannot be run, or not be recorded."""
+
 def version() -> str:
     """The version of the compiled module."""
 
@@ -37,10 +40,18 @@ def simulate(
 def machine(name: str, overrides: list[str]) -> str:
     """The JSON of a preset or file after its overrides. Raises Error when something is wrong."""
 
-def record(request: str, progress: Callable[[int, int | None], bool]) -> str:
-    """Runs a program under the recorder; request and outcome are JSON.
+def record(
+    command: list[str],
+    output: str,
+    window: tuple[int, int | None, tuple[int, int] | None, bool],
+    follow_exec: bool,
+    plugins: str,
+    progress: Callable[[int, int | None], bool],
+) -> str:
+    """Runs a program under the recorder and returns the JSON of the outcome.
 
-    `progress` is as for `simulate`. Raises Error.
+    `window` is (skip, limit, (taken, period) of a sample, whether these count instructions).
+    `progress` is as for `simulate`. Raises Error, ProgramError for what is wrong with the program.
     """
 
 def trace_info(path: str) -> str:

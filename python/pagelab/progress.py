@@ -65,6 +65,7 @@ class Quiet:
 class _LineMeter:
     name: str
     verb: str
+    last_word: bool
     started: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
     done: int = 0
@@ -80,6 +81,8 @@ class _LineMeter:
         self._print(status(done, total, now - self.started))
 
     def finish(self) -> None:
+        if not self.last_word:
+            return
         elapsed = time.monotonic() - self.started
         rate = self.done / elapsed if elapsed > 0 else 0.0
         self._print(
@@ -91,12 +94,15 @@ class _LineMeter:
         print(f"pagelab: {self.verb} {self.name}: {text}", file=sys.stderr, flush=True)
 
 
+@dataclass
 class Lines:
-    """Plain lines on standard error."""
+    """Plain lines on standard error; `last_word` says how each piece of work ended."""
+
+    last_word: bool
 
     def meter(self, name: str, verb: str) -> Meter:
         """See Display."""
-        return _LineMeter(name, verb)
+        return _LineMeter(name, verb, self.last_word)
 
 
 @dataclass
@@ -204,7 +210,7 @@ def display(console: Console, *, quiet: bool, shared: bool = False) -> Iterator[
     if quiet:
         yield Quiet()
     elif not console.is_terminal:
-        yield Lines()
+        yield Lines(last_word=not shared)
     elif shared:
         yield BottomLine(console)
     else:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,63 +14,108 @@ from pagelab.errors import PagelabError
 from pagelab.progress import Display
 from pagelab.results import Recording
 
+# Where the set-up puts the recorder's QEMU plugin.
+PLUGINS = Path(__file__).parent / "plugins"
+
 
 class RecordingError(PagelabError):
-    """The program could not be run or recorded. Exit codes are those of env(1) and timeout(1)."""
+    """The recorder failed. Exit codes of this and the next two are those of env(1)."""
 
     exit_code = 125
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to record. The window counts accesses; `sample` is (taken, period)."""
+class CannotRunError(RecordingError):
+    """The program is there and cannot be run or recorded."""
 
-    program: list[str]
-    output: Path
+    exit_code = 126
+
+
+class NotFoundError(RecordingError):
+    """There is no such program."""
+
+    exit_code = 127
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which part to take, in accesses or instructions; `sample` is (taken, period)."""
+
     skip: int = 0
     limit: int | None = None
-    sample: list[int] | None = None
-    follow_exec: bool = False
+    sample: tuple[int, int] | None = None
+    in_instructions: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether it can leave anything out."""
+        return bool(self.skip or self.limit or self.sample)
 
 
-def record(request: Request, display: Display, stop: jobs.Stop) -> Recording:
-    """Runs the program to its end, or until `stop` is wanted.
+def find(program: str) -> None:
+    """Checks that there is such a program: raises NotFoundError."""
+    if shutil.which(program) is None and not Path(program).is_file():
+        where = "there is no such file" if "/" in program else "it is not in PATH"
+        raise NotFoundError(f"cannot run {program}: {where}")
 
-    Raises RecordingError; the trace is then valid up to its last whole chunk.
+
+def record(
+    command: list[str],
+    output: Path,
+    window: Window,
+    display: Display,
+    stop: jobs.Stop,
+    *,
+    follow_exec: bool = False,
+) -> Recording:
+    """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
+
+    Raises RecordingError when it was not started. What goes wrong later is in the outcome's
+    `incomplete`, and the trace is good up to there.
     """
-    meter = display.meter(Path(request.program[0]).name, "recording")
+    find(command[0])
+    meter = display.meter(Path(command[0]).name, "recording")
 
     def progress(done: int, total: int | None) -> bool:
         meter.update(done, total)
         return not stop.wanted
 
-    text = json.dumps(
-        {
-            "program": request.program,
-            "output": str(request.output),
-            "skip": request.skip,
-            "limit": request.limit,
-            "sample": request.sample,
-            "follow_exec": request.follow_exec,
-        }
-    )
     try:
-        outcome = jobs.in_thread(lambda: _core.record(text, progress))
+        text = jobs.in_thread(
+            lambda: _core.record(
+                command,
+                str(output),
+                (window.skip, window.limit, window.sample, window.in_instructions),
+                follow_exec,
+                str(PLUGINS),
+                progress,
+            )
+        )
+    except _core.ProgramError as error:
+        raise CannotRunError(str(error)) from error
     except _core.Error as error:
         raise RecordingError(str(error)) from error
     finally:
         meter.finish()
-    return Recording.model_validate_json(outcome)
+    outcome = json.loads(text)
+    done = outcome["instructions" if window.in_instructions else "accesses"]
+    limited = bool(window.skip or window.sample or (window.limit and done >= window.limit))
+    return Recording.model_validate(outcome | {"limited": limited})
 
 
 def summary(outcome: Recording) -> str:
-    """One line on what was recorded."""
-    text = f"recorded {units.count(outcome.accesses)} accesses in {units.duration(outcome.seconds)}"
+    """What was recorded, in a line or a few."""
+    rate = outcome.accesses / outcome.seconds if outcome.seconds else 0.0
+    text = (
+        f"recorded {units.count(outcome.accesses)} accesses in "
+        f"{units.duration(outcome.seconds)} ({units.count(rate)} acc/s, "
+        f"{units.size(outcome.bytes)})"
+    )
     if outcome.limited:
-        text += " (only part of the program: see --skip, --limit, --sample)"
+        text += "; the rest of the program was left out (--skip, --limit, --sample)"
+    if outcome.incomplete:
+        text += f"; the recording ends early: {outcome.incomplete}"
     if outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
-    return text
+    return "\n".join([text, *outcome.notes])
 
 
 @contextmanager

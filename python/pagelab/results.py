@@ -117,17 +117,21 @@ class TimelinePoint(_Model):
     table_bytes: Natural
 
 
-class MemoryMap(_Model):
-    """Physical memory in cells of `frames_per_cell` frames, lowest first.
+class MemoryCell(_Model):
+    """An equal part of physical memory, by what its frames hold.
 
     `preallocated` is what was in use before the program started.
     """
 
-    frames_per_cell: Annotated[int, Field(gt=0)]
-    free: list[Natural]
-    data: list[Natural]
-    table: list[Natural]
-    preallocated: list[Natural]
+    free: Natural
+    data: Natural
+    tables: Natural
+    preallocated: Natural
+
+    @property
+    def frames(self) -> int:
+        """All frames of the cell."""
+        return self.free + self.data + self.tables + self.preallocated
 
 
 class Run(_Model):
@@ -152,7 +156,7 @@ class Run(_Model):
     os: Os
     design_counters: dict[str, Any] | None
     timeline: list[TimelinePoint]
-    memory_map: MemoryMap | None
+    memory_map: list[MemoryCell]
     host: dict[str, Any]
 
     @property
@@ -191,9 +195,12 @@ class Recording(_Model):
 
     accesses: Natural
     instructions: Natural
+    bytes: Natural
     exit_status: int
     seconds: float
     limited: bool
+    incomplete: str | None
+    notes: list[str]
 
 
 class Comparison(_Model):

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pagelab import units
 from pagelab.results import Comparison, Run
+from pagelab.verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ def row(comparison: Comparison, run: Run) -> Row:
     )
 
 
+def show(comparison: Comparison, console: Console) -> None:
+    """Prints the table, what its columns mean, and the answer."""
+    console.print(terminal_table(comparison))
+    console.print(legend(comparison), style="dim", highlight=False)
+    console.print()
+    console.print(str(verdict(comparison)), highlight=False)
+
+
 def terminal_table(comparison: Comparison) -> Table:
     """The comparison as a rich table."""
     table = Table(
@@ -64,9 +74,6 @@ def terminal_table(comparison: Comparison) -> Table:
         pad_edge=False,
         padding=(0, 1, 0, 0),
         header_style="bold",
-        caption=_caption(comparison),
-        caption_justify="left",
-        caption_style="dim",
     )
     for name, heading in COLUMNS.items():
         table.add_column(
@@ -81,13 +88,14 @@ def terminal_table(comparison: Comparison) -> Table:
     return table
 
 
-def _caption(comparison: Comparison) -> str:
-    text = (
-        f"speed: against {comparison.baseline.design}. comp., data, transl., OS: % of the "
-        "cycles that go to\ncomputing, waiting for data, translation, faults and migrations. "
-        "walk: mean cycles a\npage walk takes. MPKI: second-level TLB misses per 1000 "
-        "instructions."
-    )
-    if not all(run.complete for run in comparison.runs):
-        text += "\n* stopped before the end"
-    return text
+def legend(comparison: Comparison) -> str:
+    """What the columns mean, in lines of 80 columns at most."""
+    lines = [
+        f"speed: against {comparison.baseline.design}. comp., data, transl., OS: percent of cycles "
+        "spent",
+        "computing, waiting for data, translating, in faults and migrations. walk: mean",
+        "cycles of a page walk. MPKI: second-level TLB misses per 1000 instructions.",
+    ]
+    if not comparison.complete:
+        lines.append("* ended early")
+    return "\n".join(lines)

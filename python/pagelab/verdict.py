@@ -9,11 +9,11 @@ from pagelab.results import CYCLE_PARTS, INTERRUPTED, Comparison, Run
 NOTICEABLE = 0.005
 
 _PART_NAMES = {
-    "compute": "computing",
-    "data": "waiting for data",
-    "translation": "translation",
-    "faults": "page faults",
-    "migrations": "moving pages",
+    "compute": "Time computing",
+    "data": "Time waiting for data",
+    "translation": "Time in address translation",
+    "faults": "Time in page faults",
+    "migrations": "Time moving pages",
 }
 
 
@@ -40,8 +40,8 @@ def verdict(comparison: Comparison) -> Verdict:
         gain = comparison.speedup(best) - 1
         if abs(gain) < NOTICEABLE:
             headline = (
-                f"Changing the page table would not change how fast this program runs: "
-                f"{best.design} is within {units.percent(NOTICEABLE)} of {base.design}."
+                f"{best.design} would run this program as fast as {base.design} does, "
+                f"within {units.percent(NOTICEABLE)}."
             )
         elif gain > 0:
             headline = (
@@ -76,7 +76,7 @@ def _because(comparison: Comparison, run: Run) -> str:
         return ""
     verb = "falls" if after[part] < before[part] else "rises"
     text = (
-        f"{_PART_NAMES[part].capitalize()} {verb} from {units.percent(before[part])} to "
+        f"{_PART_NAMES[part]} {verb} from {units.percent(before[part])} to "
         f"{units.percent(after[part])} of {base.design}'s time"
     )
     if part == "translation" and base.walks.count and run.walks.count:

@@ -1,13 +1,24 @@
 //! The Python module `pagelab._core`: whole runs go in, JSON comes out, and the interpreter lock
 //! is not held in between. `python/pagelab/_core.pyi` documents the functions for Python.
 
+mod progress;
+mod record;
+mod simulate;
+mod source;
+mod trace;
+
+use pagelab_machine::MachineConfig;
 use pyo3::prelude::*;
+use record::WindowSpec;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 #[allow(missing_docs)] // the macro leaves no place for them
 mod exception {
     pyo3::create_exception!(_core, Error, pyo3::exceptions::PyException);
+    pyo3::create_exception!(_core, ProgramError, Error);
 }
-use exception::Error;
+use exception::{Error, ProgramError};
 
 /// Any error of the Rust side, as the exception that Python turns into a message.
 fn error(error: impl std::fmt::Display) -> PyErr {
@@ -21,7 +32,7 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
-    use super::Error;
+    use super::{Error, ProgramError};
 
     #[pyfunction]
     fn version() -> &'static str {
@@ -30,34 +41,46 @@ mod _core {
 
     #[pyfunction]
     fn designs() -> Names {
-        vec![
-            ("radix", "radix tree of 4 levels, split page-walk cache"),
-            ("radix5", "radix tree of 5 levels, split page-walk cache"),
-            (
-                "dpt",
-                "distributed page table: PTE pages hashed over physical memory",
-            ),
-            ("ideal", "free translation: the bound for any design"),
-        ]
+        let designs = pagelab_machine::DESIGNS.iter();
+        designs
+            .map(|design| (design.name, design.description))
+            .collect()
     }
 
     #[pyfunction]
-    fn machines() -> Names {
-        vec![("dpt-paper", "")]
+    fn machines() -> PyResult<Vec<(String, String)>> {
+        let presets = pagelab_machine::PRESETS.iter();
+        presets
+            .map(|(name, _)| {
+                let config = MachineConfig::load(name, &[]).map_err(error)?;
+                Ok(((*name).to_owned(), config.description))
+            })
+            .collect()
     }
 
     #[pyfunction]
     fn machine(name: &str, overrides: Vec<String>) -> PyResult<String> {
-        let _ = (name, overrides);
-        Ok("{}".into())
+        let config = MachineConfig::load(name, &overrides).map_err(error)?;
+        serde_json::to_string(&config).map_err(error)
     }
 
     #[pyfunction]
-    fn workloads() -> Names {
-        pagelab_workloads::ALL
-            .iter()
-            .map(|workload| (workload.name, workload.description))
-            .collect()
+    fn workloads() -> Vec<(String, String)> {
+        let parameters = |workload: &pagelab_workloads::Workload| {
+            let parameters = workload.parameters.iter();
+            let texts: Vec<_> = parameters
+                .map(|p| format!("{}={} ({})", p.name, p.default, p.description))
+                .collect();
+            texts.join(", ")
+        };
+        let all = pagelab_workloads::ALL.iter();
+        all.map(|w| {
+            (
+                w.name.to_owned(),
+                format!("{}; {}", w.description, parameters(w)),
+            )
+        })
+        .collect()
     }
 
     #[pyfunction]
@@ -67,27 +90,32 @@ mod _core {
 
     #[pyfunction]
     fn simulate(
+        py: Python<'_>,
         design: &str,
         machine: &str,
         overrides: Vec<String>,
         source: &str,
         progress: Py<PyAny>,
     ) -> PyResult<String> {
-        let _ = (design, machine, overrides, source, progress);
-        Err(error("the simulator is not built in yet"))
+        super::simulate::simulate(py, design, machine, &overrides, source, progress)
     }
 
     #[pyfunction]
-    fn record(request: &str, progress: Py<PyAny>) -> PyResult<String> {
-        let _ = (request, progress);
-        Err(error("the recorder is not built in yet"))
+    fn record(
+        py: Python<'_>,
+        command: Vec<OsString>,
+        output: PathBuf,
+        window: WindowSpec,
+        follow_exec: bool,
+        plugins: PathBuf,
+        progress: Py<PyAny>,
+    ) -> PyResult<String> {
+        super::record::record(py, command, output, window, follow_exec, plugins, progress)
     }
 
     #[pyfunction]
     fn trace_info(path: &str) -> PyResult<String> {
-        Err(error(format!(
-            "{path}: the trace reader is not built in yet"
-        )))
+        Ok(super::trace::info(path).map_err(error)?.to_string())
     }
 
     #[pyfunction]

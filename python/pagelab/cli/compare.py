@@ -2,6 +2,7 @@
 
 import os
 import platform
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +15,9 @@ from pagelab import jobs, recording, store
 from pagelab.cli import options
 from pagelab.errors import PagelabError, UsageError
 from pagelab.progress import display
+from pagelab.recording import Window
 from pagelab.results import Comparison, Failure, Recording, Run
-from pagelab.table import terminal_table
-from pagelab.verdict import verdict
+from pagelab.table import show, terminal_table
 
 # Recording everything a long program does would fill the disk: at up to 3 bytes an access this
 # is at most 1.5 GB, and a minute or so of simulation a design.
@@ -40,6 +41,7 @@ def compare(
     skip: options.Skip = None,
     limit: options.Limit = None,
     sample: options.Sample = None,
+    in_instructions: options.InInstructions = False,
     out: options.Out = None,
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
@@ -64,25 +66,31 @@ def compare(
     if bool(program) + (trace is not None) + (workload is not None) != 1:
         raise UsageError("give one of -- PROGRAM, --trace and --workload")
     chosen = options.designs(designs)
-    window = options.window(skip, limit, sample)
+    window = options.window(skip, limit, sample, in_instructions)
     console = Console(stderr=True)
     recorded: Recording | None = None
 
-    source = {} if program else options.source(trace, workload) | window
+    if program:
+        recording.find(program[0])
+        window = replace(window, limit=window.limit or DEFAULT_LIMIT)
+        source: dict[str, Any] = {}
+    else:
+        if window.sample or window.in_instructions:
+            raise UsageError("--sample and --instructions are for recording a program")
+        source = options.source(trace, workload)
+        source |= {"skip": window.skip, "limit": window.limit}
     # Built before recording so that a wrong key is reported at once; recording fills the source.
     work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
     name = Path(program[0]).name if program else Path(str(source["name"])).stem
     directory = store.directory(out, name)
     with jobs.stoppable() as stop:
         if program:
-            window["limit"] = window["limit"] or DEFAULT_LIMIT
             file = directory / f"{name}.trace"
-            request = recording.Request(program=program, output=file, **window)
             with (
                 display(console, quiet=quiet, shared=True) as meters,
                 recording.stdout_to_stderr(when=as_json),
             ):
-                recorded = recording.record(request, meters, stop)
+                recorded = recording.record(program, file, window, meters, stop)
             if not quiet:
                 console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
             source.update(kind="trace", name=name, path=str(file))
@@ -108,7 +116,7 @@ def _comparison(
     name: str,
     program: list[str] | None,
     recorded: Recording | None,
-    window: dict[str, Any],
+    window: Window,
     ended: list[Run | Failure],
 ) -> Comparison:
     runs = [run for run in ended if isinstance(run, Run)]
@@ -122,7 +130,7 @@ def _comparison(
         name=name,
         command=program,
         recording=recorded,
-        window=window,
+        window=asdict(window),
         host=_host(),
         runs=runs,
         failures=failures,
@@ -134,10 +142,10 @@ def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> 
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return
     console = Console()
-    console.print(terminal_table(comparison))
-    if not quiet:
-        console.print()
-        console.print(str(verdict(comparison)), highlight=False)
+    if quiet:
+        console.print(terminal_table(comparison))
+    else:
+        show(comparison, console)
     typer.echo(f"\nReport: {page}")
 
 

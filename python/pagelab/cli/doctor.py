@@ -4,14 +4,13 @@ import json
 import platform
 import shutil
 import subprocess
-import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import pagelab
+from pagelab.recording import PLUGINS
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,6 @@ def _version(command: str) -> str | None:
     return f"{first[0] if first else 'unknown version'} ({path})"
 
 
-def plugin_directory() -> Path:
-    """Where the set-up puts the recorder's plugins."""
-    return Path(sys.modules["pagelab"].__file__ or "").parent / "plugins"
-
-
 def _plugins() -> str | None:
-    names = sorted(path.name for path in plugin_directory().glob("*.so"))
+    names = sorted(path.name for path in PLUGINS.glob("*.so"))
     return ", ".join(names) or None

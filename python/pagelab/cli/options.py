@@ -9,6 +9,7 @@ import typer
 from pagelab import _core, units
 from pagelab.errors import UsageError, unknown
 from pagelab.jobs import Simulation
+from pagelab.recording import Window
 
 Machine = Annotated[
     str, typer.Option("--machine", "-m", help="A preset (pagelab list machines) or a TOML file.")
@@ -37,6 +38,10 @@ Skip = Annotated[
 Limit = Annotated[str | None, typer.Option("--limit", help="Take at most N accesses.")]
 Sample = Annotated[
     str | None, typer.Option("--sample", help="Take ON accesses of every PERIOD: --sample 1M:20M.")
+]
+InInstructions = Annotated[
+    bool,
+    typer.Option("--instructions", help="Count --skip, --limit, --sample in instructions."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The result directory.")]
 
@@ -120,13 +125,11 @@ def simulations(
     return made
 
 
-def window(skip: str | None, limit: str | None, sample: str | None) -> dict[str, Any]:
-    """Which part of the accesses to take, in accesses."""
-    chosen: dict[str, Any] = {
-        "skip": units.parse_count(skip) if skip else 0,
-        "limit": units.parse_count(limit) if limit else None,
-        "sample": None,
-    }
+def window(
+    skip: str | None, limit: str | None, sample: str | None, in_instructions: bool = False
+) -> Window:
+    """Which part to take."""
+    pair = None
     if sample:
         on, colon, period = sample.partition(":")
         if not colon:
@@ -134,5 +137,9 @@ def window(skip: str | None, limit: str | None, sample: str | None) -> dict[str,
         pair = units.parse_count(on), units.parse_count(period)
         if not 0 < pair[0] <= pair[1]:
             raise UsageError(f"--sample {sample}: ON must be above 0 and not above PERIOD")
-        chosen["sample"] = list(pair)
-    return chosen
+    return Window(
+        skip=units.parse_count(skip) if skip else 0,
+        limit=units.parse_count(limit) if limit else None,
+        sample=pair,
+        in_instructions=in_instructions,
+    )

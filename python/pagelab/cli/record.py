@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import jobs, recording, units
+from pagelab import jobs, recording
 from pagelab.cli import options
 from pagelab.progress import display
 
@@ -17,6 +17,7 @@ def record(
     skip: options.Skip = None,
     limit: options.Limit = None,
     sample: options.Sample = None,
+    in_instructions: options.InInstructions = False,
     follow_exec: Annotated[
         bool, typer.Option("--follow-exec", help="Also record programs that it executes.")
     ] = False,
@@ -28,18 +29,14 @@ def record(
     Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
     cannot be run and 127 when there is none.
     """
-    request = recording.Request(
-        program=program,
-        output=out,
-        follow_exec=follow_exec,
-        **options.window(skip, limit, sample),
-    )
+    window = options.window(skip, limit, sample, in_instructions)
     console = Console(stderr=True)
     with jobs.stoppable() as stop, display(console, quiet=quiet, shared=True) as meters:
-        outcome = recording.record(request, meters, stop)
+        outcome = recording.record(program, out, window, meters, stop, follow_exec=follow_exec)
     if as_json:
         typer.echo(outcome.model_dump_json(indent=1))
     elif not quiet:
-        size = units.size(out.stat().st_size)
-        console.print(f"pagelab: {recording.summary(outcome)} in {out} ({size})", highlight=False)
+        console.print(f"pagelab: {recording.summary(outcome)}", highlight=False)
+    if outcome.incomplete and not stop.wanted:
+        raise recording.RecordingError(f"the recording ends early: {outcome.incomplete}")
     raise typer.Exit(outcome.exit_status)

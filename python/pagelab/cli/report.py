@@ -10,8 +10,7 @@ from pagelab import report as reports
 from pagelab import results
 from pagelab.cli.options import IsQuiet
 from pagelab.errors import PagelabError, UsageError
-from pagelab.table import terminal_table
-from pagelab.verdict import verdict
+from pagelab.table import show
 
 
 def report(
@@ -36,6 +35,5 @@ def report(
         except OSError as error:
             raise PagelabError(f"cannot write {page}: {error.strerror}") from error
         if not quiet:
-            console.print(terminal_table(comparison))
-            console.print(str(verdict(comparison)))
+            show(comparison, console)
         typer.echo(str(page))

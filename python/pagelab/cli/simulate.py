@@ -10,7 +10,7 @@ from pagelab.cli import options
 from pagelab.errors import PagelabError, UsageError
 from pagelab.progress import display
 from pagelab.results import Failure
-from pagelab.table import terminal_table
+from pagelab.table import show
 
 
 def simulate(
@@ -28,7 +28,8 @@ def simulate(
     quiet: options.IsQuiet = False,
 ) -> None:
     """Simulate one page-table design over a trace or a built-in workload."""
-    source = options.source(trace, workload) | options.window(skip, limit, None)
+    window = options.window(skip, limit, None)
+    source = options.source(trace, workload) | {"skip": window.skip, "limit": window.limit}
     chosen = options.designs(design)
     if len(chosen) != 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")
@@ -44,7 +45,7 @@ def simulate(
     if as_json:
         typer.echo(run.model_dump_json(by_alias=True, indent=1))
     else:
-        Console().print(terminal_table(comparison))
+        show(comparison, Console())
         if directory:
             typer.echo(f"Saved in {directory}")
     if stop.wanted:

@@ -40,7 +40,7 @@ def cat(file: _File, skip: options.Skip = None, limit: options.Limit = None) -> 
     """Print the events of a trace as CSV lines: kind,addr,size,gap,dep."""
     window = options.window(skip, limit, None)
     out = sys.stdout.buffer
-    _core.trace_cat(str(file), window["skip"], window["limit"], out.write)
+    _core.trace_cat(str(file), window.skip, window.limit, out.write)
     out.flush()
 
 

@@ -8,7 +8,7 @@ from pagelab import units
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.latency import LatencyChart, latency_chart
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
-from pagelab.results import Comparison, MemoryMap, Run
+from pagelab.results import Comparison, Run
 from pagelab.verdict import Verdict, verdict
 
 
@@ -73,7 +73,7 @@ def page(comparison: Comparison) -> Page:
         walkers=[_walker(run) for run in comparison.runs if run.walks.count],
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
-        maps=_embed([_map(run, run.memory_map) for run in comparison.runs if run.memory_map]),
+        maps=_embed([_map(run) for run in comparison.runs if run.memory_map]),
         machine=_groups(base.machine),
         provenance=_provenance(comparison),
         partial=not all(run.complete for run in comparison.runs),
@@ -117,19 +117,16 @@ def _walker(run: Run) -> list[str]:
     return [run.design, f"{per_thousand:.2f}", hits, f"{walks.walker_wait / walks.count:.1f}"]
 
 
-def _map(run: Run, state: MemoryMap) -> dict[str, Any]:
-    cells = max(len(state.free), 1)
+def _map(run: Run) -> dict[str, Any]:
+    cells = run.memory_map
+    frames = sum(cell.frames for cell in cells)
+    marked = [cell.tables for cell in cells if cell.tables]
     return {
         "design": run.design,
-        "framesPerCell": state.frames_per_cell,
-        "data": state.data,
-        "table": state.table,
-        "preallocated": state.preallocated,
-        "free": state.free,
-        "summary": f"{units.size(cells * state.frames_per_cell * 4096)} in {cells:,} cells of "
-        f"{units.size(state.frames_per_cell * 4096)}; "
-        f"{units.size(sum(state.table) * 4096)} of page tables in "
-        f"{sum(1 for n in state.table if n):,} of them",
+        "cells": [[cell.free, cell.data, cell.tables, cell.preallocated] for cell in cells],
+        "summary": f"{units.size(frames * 4096)} in {len(cells):,} cells of "
+        f"{units.size(frames * 4096 / (len(cells) or 1))}; "
+        f"{units.size(sum(marked) * 4096)} of page tables in {len(marked):,} of them",
     }
 
 

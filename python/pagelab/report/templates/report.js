@@ -54,13 +54,17 @@ for (const chart of document.querySelectorAll(".lines")) {
 }
 
 // Physical memory: a grid of cells, as many columns as fit.
-const KINDS = ["preallocated", "data", "table"];
-const NAMES = { data: "data", preallocated: "in use before the start", table: "page tables", free: "free" };
+// A cell is [free, data, tables, preallocated], in frames.
+const FREE = 0, DATA = 1, TABLES = 2, PREALLOCATED = 3;
+const NAMES = ["free", "data", "page tables", "in use before the start"];
+
+function frames(cell) {
+  return cell[FREE] + cell[DATA] + cell[TABLES] + cell[PREALLOCATED];
+}
 
 function palette() {
   const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(`--${name}`).trim();
-  return { free: read("free"), data: read("data"), preallocated: read("preallocated"), table: read("table") };
+  return ["free", "data", "table", "preallocated"].map((name) => style.getPropertyValue(`--${name}`).trim());
 }
 
 function geometry(width, cells) {
@@ -71,50 +75,46 @@ function geometry(width, cells) {
 }
 
 function draw(canvas, map, colours) {
-  const width = canvas.parentElement.clientWidth;
-  const cells = map.free.length;
-  const grid = geometry(width, cells);
+  const grid = geometry(canvas.parentElement.clientWidth, map.cells.length);
   const scale = devicePixelRatio || 1;
   canvas.grid = grid;
-  canvas.width = Math.round(width * scale);
+  canvas.width = Math.round(grid.columns * grid.size * scale);
   canvas.height = Math.round(grid.rows * grid.size * scale);
   canvas.style.height = `${grid.rows * grid.size}px`;
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   const inner = grid.size - (grid.size > 6 ? 1 : 0.5);
-  for (let i = 0; i < cells; i++) {
+  map.cells.forEach((cell, i) => {
     const x = (i % grid.columns) * grid.size;
     const y = Math.floor(i / grid.columns) * grid.size;
-    context.globalAlpha = 1;
-    context.fillStyle = colours.free;
-    context.fillRect(x, y, inner, inner);
-    for (const kind of KINDS) {
-      const share = map[kind][i] / map.framesPerCell;
-      if (!share) continue;
+    const fill = (kind, alpha, side) => {
+      const at = (inner - side) / 2;
+      context.globalAlpha = alpha;
       context.fillStyle = colours[kind];
-      if (kind !== "table") {
-        context.globalAlpha = 0.12 + 0.88 * share;
-        context.fillRect(x, y, inner, inner);
-      } else {
-        // A mark that stays visible when one frame in a thousand is meant.
-        context.globalAlpha = 1;
-        const side = Math.max(inner * Math.sqrt(share), Math.min(inner, 3.5));
-        const at = (inner - side) / 2;
-        context.fillRect(x + at, y + at, side, side);
-      }
+      context.fillRect(x + at, y + at, side, side);
+    };
+    const all = frames(cell);
+    fill(FREE, 1, inner);
+    for (const kind of [PREALLOCATED, DATA]) {
+      if (cell[kind]) fill(kind, 0.12 + (0.88 * cell[kind]) / all, inner);
     }
-  }
+    // A mark that stays visible when one frame in a thousand is meant.
+    if (cell[TABLES]) fill(TABLES, 1, Math.max(inner * Math.sqrt(cell[TABLES] / all), Math.min(inner, 3.5)));
+  });
+}
+
+function size(count) {
+  const kib = count * 4;
+  if (kib >= 1048576) return `${(kib / 1048576).toFixed(2)} GiB`;
+  return kib >= 1024 ? `${(kib / 1024).toFixed(kib % 1024 ? 1 : 0)} MiB` : `${kib} KiB`;
 }
 
 function describe(map, i) {
-  const bytes = (frames) => {
-    const kib = frames * 4;
-    return kib >= 1048576 ? `${(kib / 1048576).toFixed(2)} GiB`
-      : kib >= 1024 ? `${(kib / 1024).toFixed(kib % 1024 ? 1 : 0)} MiB` : `${kib} KiB`;
-  };
-  const rows = ["free", "data", "table", "preallocated"].filter((kind) => map[kind][i]);
-  const start = (BigInt(i) * BigInt(map.framesPerCell) * 4096n).toString(16);
-  return [`from 0x${start}`, ...rows.map((kind) => `${NAMES[kind]}: ${bytes(map[kind][i])}`)].join("\n");
+  let start = 0;
+  for (let cell = 0; cell < i; cell++) start += frames(map.cells[cell]);
+  const kinds = [FREE, DATA, TABLES, PREALLOCATED].filter((kind) => map.cells[i][kind]);
+  const rows = kinds.map((kind) => `${NAMES[kind]}: ${size(map.cells[i][kind])}`);
+  return [`from 0x${(start * 4096).toString(16)}`, ...rows].join("\n");
 }
 
 const maps = JSON.parse(document.getElementById("maps-data").textContent);
@@ -137,7 +137,7 @@ const canvases = maps.map((map) => {
     const column = Math.floor((event.clientX - box.left) / canvas.grid.size);
     const row = Math.floor((event.clientY - box.top) / canvas.grid.size);
     const cell = row * canvas.grid.columns + column;
-    if (column < canvas.grid.columns && cell < map.free.length) {
+    if (column < canvas.grid.columns && cell < map.cells.length) {
       showTip(describe(map, cell), event.clientX, event.clientY);
     } else hideTip();
   });

@@ -1,0 +1,52 @@
+//! Calls Python back now and then from a long run.
+
+use pyo3::prelude::*;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A Python callable `(done, total or None) -> bool`, called about ten times a second and never
+/// more. It ends the run by returning false or by raising.
+pub(crate) struct Callback {
+    function: Py<PyAny>,
+    next: Instant,
+    raised: Option<PyErr>,
+}
+
+impl Callback {
+    pub(crate) fn new(function: Py<PyAny>) -> Self {
+        Callback {
+            function,
+            next: Instant::now() + INTERVAL,
+            raised: None,
+        }
+    }
+
+    /// To be called often; takes the interpreter lock only when a report is due.
+    pub(crate) fn report(&mut self, done: u64, remaining: Option<u64>) -> ControlFlow<()> {
+        let now = Instant::now();
+        if now < self.next {
+            return ControlFlow::Continue(());
+        }
+        self.next = now + INTERVAL;
+        let total = remaining.map(|rest| done + rest);
+        let answer = Python::attach(|py| {
+            py.check_signals()?;
+            self.function.call1(py, (done, total))?.extract::<bool>(py)
+        });
+        match answer {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(error) => {
+                self.raised = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// What the callable raised, if it did.
+    pub(crate) fn finish(self) -> PyResult<()> {
+        self.raised.map_or(Ok(()), Err)
+    }
+}

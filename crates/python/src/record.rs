@@ -1,0 +1,70 @@
+//! One recording.
+
+use crate::progress::Callback;
+use crate::{ProgramError, error};
+use pagelab_recorder::{Outcome, RecordError, Request, Window};
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `skip`, `limit`, (`taken`, `period`) of a sample, and whether they count instructions.
+pub(crate) type WindowSpec = (u64, Option<u64>, Option<(u64, u64)>, bool);
+
+pub(crate) fn record(
+    py: Python<'_>,
+    command: Vec<OsString>,
+    output: PathBuf,
+    window: WindowSpec,
+    follow_exec: bool,
+    plugins: PathBuf,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let mut command = command.into_iter();
+    let (skip, limit, sample, in_instructions) = window;
+    let (sample, period) = sample.unwrap_or_default();
+    let request = Request {
+        program: command.next().ok_or_else(|| error("no program is named"))?,
+        arguments: command.collect(),
+        window: Window {
+            in_instructions: in_instructions.into(),
+            skip,
+            limit: limit.unwrap_or(0),
+            period,
+            sample,
+        },
+        follow_exec,
+        plugins: Some(plugins),
+        ..Request::default()
+    };
+    let mut callback = Callback::new(progress);
+    let outcome = py.detach(|| {
+        pagelab_recorder::record(&request, &output, &mut |progress| {
+            let done = if in_instructions {
+                progress.instructions
+            } else {
+                progress.accesses
+            };
+            callback.report(done, limit.map(|limit| limit.saturating_sub(done)))
+        })
+    });
+    callback.finish()?;
+    let outcome = outcome.map_err(|failure| match failure {
+        RecordError::Program { .. } => ProgramError::new_err(failure.to_string()),
+        _ => error(failure),
+    })?;
+    Ok(json(&outcome).to_string())
+}
+
+fn json(outcome: &Outcome) -> serde_json::Value {
+    serde_json::json!({
+        "accesses": outcome.accesses,
+        "instructions": outcome.instructions,
+        "bytes": outcome.bytes,
+        "seconds": outcome.seconds,
+        "processes": outcome.processes,
+        "threads": outcome.threads,
+        "exit_status": outcome.ended.code(),
+        "incomplete": outcome.incomplete,
+        "notes": outcome.notes,
+    })
+}
