@@ -5,12 +5,20 @@
 
 mod batch;
 mod control;
+mod convert;
+mod csv;
 mod foreign;
+mod info;
 mod source;
 mod trace;
+mod window;
 
 pub use batch::{Access, Batch, Op};
 pub use control::{Advice, Backing, Control, Protection};
-pub use foreign::LackeyReader;
+pub use convert::{ConvertError, cat, convert};
+pub use csv::CsvWriter;
+pub use foreign::{Format, open_any};
+pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
 pub use source::{Source, SourceError};
 pub use trace::{Metadata, TraceReader, TraceWriter};
+pub use window::{Selection, Unit, Window};

@@ -1,9 +1,7 @@
 use super::lines::Lines;
-use crate::{Access, Batch, Control, Op, Source, SourceError};
+use super::records::{Progress, Records};
+use crate::{Access, Batch, Op, SourceError};
 use std::io::BufRead;
-
-/// Accesses of a batch.
-const BATCH: usize = 4096;
 
 /// Reads what `valgrind --tool=lackey --trace-mem=yes` prints.
 ///
@@ -11,7 +9,7 @@ const BATCH: usize = 4096;
 /// (a load and a store of the same bytes); data lines follow the instruction that makes them.
 /// Valgrind's own lines, which start with `==`, are passed over. Lackey says neither which
 /// thread nor which load made an address: everything is process 0, thread 0, dependence 0.
-pub struct LackeyReader<R> {
+pub struct Lackey<R> {
     lines: Lines<R>,
     /// Instructions since the last access, with the one that makes the next.
     instructions: u32,
@@ -25,10 +23,10 @@ enum Line {
     Modify(u64, u16),
 }
 
-impl<R: BufRead> LackeyReader<R> {
+impl<R: BufRead> Lackey<R> {
     /// Reads from `input`; `name` stands in error messages.
     pub fn new(input: R, name: impl Into<String>) -> Self {
-        LackeyReader {
+        Lackey {
             lines: Lines::new(input, name),
             instructions: 0,
         }
@@ -46,42 +44,37 @@ impl<R: BufRead> LackeyReader<R> {
     }
 }
 
-impl<R: BufRead> Source for LackeyReader<R> {
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.clear();
-        batch.push_control(Control::Thread { thread: 0 });
-        while batch.len() < BATCH {
-            let Some(line) = self.lines.next()? else {
-                break;
-            };
-            if line.is_empty() || line.starts_with(b"==") {
-                continue;
+impl<R: BufRead> Records for Lackey<R> {
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+        let Some(line) = self.lines.next()? else {
+            return Ok(Progress::End);
+        };
+        if line.is_empty() || line.starts_with(b"==") {
+            return Ok(Progress::More);
+        }
+        match parse(line) {
+            Some(Line::Instruction) => self.instructions = self.instructions.saturating_add(1),
+            Some(Line::Load(addr, size)) => self.push(batch, addr, Op::load(size)),
+            Some(Line::Store(addr, size)) => self.push(batch, addr, Op::store(size)),
+            Some(Line::Modify(addr, size)) => {
+                self.push(batch, addr, Op::load(size));
+                self.push(batch, addr, Op::store(size));
             }
-            match parse(line) {
-                Some(Line::Instruction) => {
-                    self.instructions = self.instructions.saturating_add(1);
-                }
-                Some(Line::Load(addr, size)) => self.push(batch, addr, Op::load(size)),
-                Some(Line::Store(addr, size)) => self.push(batch, addr, Op::store(size)),
-                Some(Line::Modify(addr, size)) => {
-                    self.push(batch, addr, Op::load(size));
-                    self.push(batch, addr, Op::store(size));
-                }
-                None => {
-                    let found = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
-                    return Err(self.lines.corrupt(format!(
-                        "found '{found}', expected 'I  addr,size', ' L addr,size', ' S addr,size' \
-                         or ' M addr,size' with a hexadecimal address and a size up to {}",
-                        Op::MAX_SIZE
-                    )));
-                }
+            None => {
+                return Err(self.lines.unexpected(&format!(
+                    "'I  addr,size', ' L addr,size', ' S addr,size' or ' M addr,size' with a \
+                     hexadecimal address and a size up to {}",
+                    Op::MAX_SIZE
+                )));
             }
         }
-        if batch.addr.is_empty() {
-            batch.clear();
-        }
-        Ok(!batch.is_empty())
+        Ok(Progress::More)
     }
+}
+
+/// Whether a line can be Lackey's, from its first bytes.
+pub fn looks_like(line: &[u8]) -> bool {
+    line.starts_with(b"==") || parse(line).is_some()
 }
 
 /// Reads a line that is neither empty nor Valgrind's own.

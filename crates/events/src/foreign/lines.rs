@@ -49,6 +49,13 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(&self.line))
     }
 
+    /// An error that quotes the current line and says what should stand there.
+    pub fn unexpected(&self, expected: &str) -> SourceError {
+        let start = &self.line[..self.line.len().min(60)];
+        let found = String::from_utf8_lossy(start);
+        self.corrupt(format!("found {found:?}, expected {expected}"))
+    }
+
     /// An error about the current line.
     pub fn corrupt(&self, what: impl Into<String>) -> SourceError {
         SourceError::Corrupt {

@@ -1,6 +1,14 @@
 //! Traces of other tools, as sources of events.
 
+mod champsim;
+mod compression;
 mod lackey;
+mod lackey_writer;
 mod lines;
+mod open;
+mod records;
 
-pub use lackey::LackeyReader;
+pub use lackey_writer::LackeyWriter;
+pub use lines::Lines;
+pub use open::{Format, open_any, open_with_format};
+pub use records::{Progress, Records};

@@ -21,6 +21,8 @@ impl Metadata {
     pub const PAGE_SIZE: &'static str = "page_size";
     /// The machine it was recorded on.
     pub const HOST: &'static str = "host";
+    /// The format of the trace that this one was converted from.
+    pub const CONVERTED_FROM: &'static str = "converted_from";
     /// When it was recorded (RFC 3339).
     pub const TIME: &'static str = "time";
 

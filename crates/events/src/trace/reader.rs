@@ -49,6 +49,11 @@ impl TraceReader<File> {
             Err(error) => Err(SourceError::Io { name, error }),
         }
     }
+
+    /// Whether a file that starts with these bytes is a trace, of this or another version.
+    pub fn recognises(head: &[u8]) -> bool {
+        head.starts_with(&MAGIC[..8])
+    }
 }
 
 impl<R: Read + Seek> TraceReader<R> {

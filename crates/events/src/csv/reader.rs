@@ -1,0 +1,287 @@
+use super::TITLE;
+use super::words::{ADVICE, BACKINGS, to_protection};
+use crate::foreign::{Lines, Progress, Records};
+use crate::{Access, Advice, Backing, Batch, Control, Op, Protection, SourceError};
+use std::collections::HashMap;
+use std::io::BufRead;
+
+/// Reads events from lines of text.
+pub struct CsvReader<R> {
+    lines: Lines<R>,
+    process: u32,
+    /// The thread that each process has named last.
+    threads: HashMap<u32, u32>,
+}
+
+/// What a line says.
+enum Line {
+    Nothing,
+    Access(Access),
+    Control(Control),
+    Process(u32),
+}
+
+impl<R: BufRead> CsvReader<R> {
+    /// Reads from `input`; `name` stands in error messages.
+    pub fn new(input: R, name: impl Into<String>) -> Self {
+        CsvReader {
+            lines: Lines::new(input, name),
+            process: 0,
+            threads: HashMap::new(),
+        }
+    }
+}
+
+impl<R: BufRead> Records for CsvReader<R> {
+    fn begin(&mut self, batch: &mut Batch) {
+        batch.process = self.process;
+        let thread = self.threads.get(&self.process).copied().unwrap_or(0);
+        batch.push_control(Control::Thread { thread });
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+        let Some(line) = self.lines.next()? else {
+            return Ok(Progress::End);
+        };
+        match parse(line) {
+            Ok(Line::Nothing) => {}
+            Ok(Line::Access(access)) => batch.push(access),
+            Ok(Line::Control(control)) => {
+                if let Control::Thread { thread } = control {
+                    self.threads.insert(self.process, thread);
+                }
+                batch.push_control(control);
+            }
+            Ok(Line::Process(process)) if process == self.process => {}
+            Ok(Line::Process(process)) => {
+                self.process = process;
+                return Ok(Progress::Break);
+            }
+            Err(expected) => return Err(self.lines.unexpected(expected)),
+        }
+        Ok(Progress::More)
+    }
+}
+
+/// The columns of a line, taken one by one.
+struct Columns<'a>(Option<&'a str>);
+
+impl<'a> Columns<'a> {
+    /// The next column, trimmed; `None` when there is none or it is empty.
+    fn next(&mut self) -> Option<&'a str> {
+        let (column, rest) = match self.0?.split_once(',') {
+            Some((column, rest)) => (column, Some(rest)),
+            None => (self.0?, None),
+        };
+        self.0 = rest;
+        Some(column.trim()).filter(|column| !column.is_empty())
+    }
+
+    /// An address: hexadecimal, with or without 0x.
+    fn addr(&mut self) -> Option<u64> {
+        let digits = self.next()?;
+        let digits = without_0x(digits).unwrap_or(digits);
+        u64::from_str_radix(digits, 16).ok()
+    }
+
+    /// A number: decimal, or hexadecimal with 0x.
+    fn number<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        let digits = self.next()?;
+        let number = match without_0x(digits) {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => digits.parse(),
+        };
+        T::try_from(number.ok()?).ok()
+    }
+
+    /// A number that may be left out.
+    fn number_or<T: TryFrom<u64>>(&mut self, otherwise: T) -> Option<T> {
+        match self.peek() {
+            None => {
+                self.next();
+                Some(otherwise)
+            }
+            Some(_) => self.number(),
+        }
+    }
+
+    /// The next column, which stays.
+    fn peek(&self) -> Option<&'a str> {
+        Columns(self.0).next()
+    }
+
+    fn protection(&mut self) -> Option<Protection> {
+        to_protection(self.next()?)
+    }
+}
+
+fn without_0x(digits: &str) -> Option<&str> {
+    digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+}
+
+const KINDS: &str = "a line that starts with L, S, KL, KS, map, unmap, protect, remap, advise, \
+    brk, fork, exec, exit, thread, thread-start, thread-end, skipped or process";
+
+/// Reads a line, or says what was expected.
+fn parse(line: &[u8]) -> Result<Line, &'static str> {
+    let line = std::str::from_utf8(line).map_err(|_| "text in UTF-8")?;
+    let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
+    if line.is_empty() || line == TITLE {
+        return Ok(Line::Nothing);
+    }
+    let mut columns = Columns(Some(line));
+    let kind = columns.next().ok_or(KINDS)?;
+    let (parsed, expected) = match kind {
+        "L" | "S" | "KL" | "KS" => (
+            access(kind, &mut columns).map(Line::Access),
+            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address and a size up to 16383",
+        ),
+        "process" => (columns.number().map(Line::Process), "process,NUMBER"),
+        _ => {
+            let (parsed, expected) = control(kind, &mut columns).ok_or(KINDS)?;
+            (parsed.map(Line::Control), expected)
+        }
+    };
+    if columns.0.is_some() {
+        return Err(expected);
+    }
+    parsed.ok_or(expected)
+}
+
+fn access(kind: &str, columns: &mut Columns) -> Option<Access> {
+    let addr = columns.addr()?;
+    let size = columns
+        .number_or(8)
+        .filter(|&size: &u16| size <= Op::MAX_SIZE)?;
+    let op = match kind {
+        "L" | "KL" => Op::load(size),
+        _ => Op::store(size),
+    };
+    Some(Access {
+        addr,
+        op: if kind.starts_with('K') {
+            op.by_kernel()
+        } else {
+            op
+        },
+        gap: columns.number_or(0)?,
+        dep: columns.number_or(0)?,
+    })
+}
+
+/// The event of a line of this kind, if it is well formed, and its form; `None` for no such kind.
+fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'static str)> {
+    Some(match kind {
+        "map" => (
+            map(columns),
+            "map,ADDR,LEN[,PROTECTION[,BACKING[,populate]]] with letters of rwx and anonymous, \
+             shared-anonymous, private-file, shared-file or stack",
+        ),
+        "unmap" => (unmap(columns), "unmap,ADDR,LEN"),
+        "protect" => (
+            protect(columns),
+            "protect,ADDR,LEN,PROTECTION with letters of rwx",
+        ),
+        "remap" => (remap(columns), "remap,OLD_ADDR,OLD_LEN,NEW_ADDR,NEW_LEN"),
+        "advise" => (
+            advise(columns),
+            "advise,ADDR,LEN,ADVICE with dontneed, free, hugepage, nohugepage, populate or a \
+             number",
+        ),
+        "brk" => (columns.addr().map(|end| Control::Brk { end }), "brk,END"),
+        "fork" => (
+            columns.number().map(|child| Control::Fork { child }),
+            "fork,CHILD",
+        ),
+        "exec" => (Some(Control::Exec), "exec alone"),
+        "thread" => (
+            columns.number().map(|thread| Control::Thread { thread }),
+            "thread,NUMBER",
+        ),
+        "thread-start" => (
+            columns
+                .number()
+                .map(|thread| Control::ThreadStart { thread }),
+            "thread-start,NUMBER",
+        ),
+        "thread-end" => (
+            columns.number().map(|thread| Control::ThreadEnd { thread }),
+            "thread-end,NUMBER",
+        ),
+        "exit" => (exit(columns), "exit,STATUS"),
+        "skipped" => (skipped(columns), "skipped,INSTRUCTIONS,ACCESSES"),
+        _ => return None,
+    })
+}
+
+fn map(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Map {
+        addr: columns.addr()?,
+        len: columns.number()?,
+        prot: match columns.peek() {
+            None => {
+                columns.next();
+                Protection(Protection::READ | Protection::WRITE)
+            }
+            Some(_) => columns.protection()?,
+        },
+        backing: match columns.next() {
+            None => Backing::Anonymous,
+            Some(word) => BACKINGS.iter().find(|known| known.1 == word)?.0,
+        },
+        populate: match columns.next() {
+            None => false,
+            Some("populate") => true,
+            Some(_) => return None,
+        },
+    })
+}
+
+fn unmap(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Unmap {
+        addr: columns.addr()?,
+        len: columns.number()?,
+    })
+}
+
+fn protect(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Protect {
+        addr: columns.addr()?,
+        len: columns.number()?,
+        prot: columns.protection()?,
+    })
+}
+
+fn remap(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Remap {
+        old_addr: columns.addr()?,
+        old_len: columns.number()?,
+        new_addr: columns.addr()?,
+        new_len: columns.number()?,
+    })
+}
+
+fn advise(columns: &mut Columns) -> Option<Control> {
+    let addr = columns.addr()?;
+    let len = columns.number()?;
+    let word = columns.next()?;
+    let advice = match ADVICE.iter().find(|known| known.1 == word) {
+        Some(known) => known.0,
+        None => Advice::Other(word.parse().ok()?),
+    };
+    Some(Control::Advise { addr, len, advice })
+}
+
+fn exit(columns: &mut Columns) -> Option<Control> {
+    let status = columns.next()?.parse().ok()?;
+    Some(Control::Exit { status })
+}
+
+fn skipped(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Skipped {
+        instructions: columns.number()?,
+        accesses: columns.number()?,
+    })
+}

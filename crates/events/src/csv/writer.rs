@@ -1,0 +1,119 @@
+use super::TITLE;
+use super::words::{ADVICE, BACKINGS, protection};
+use crate::{Access, Advice, Batch, Control};
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// Writes events as lines of text.
+pub struct CsvWriter<W> {
+    output: W,
+    process: u32,
+    /// The thread that each process has named last.
+    threads: HashMap<u32, u32>,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Writes the first line, which names the columns. The output should be buffered.
+    ///
+    /// # Errors
+    /// When the output cannot be written; so do all methods.
+    pub fn new(mut output: W) -> io::Result<Self> {
+        writeln!(output, "{TITLE}")?;
+        Ok(CsvWriter {
+            output,
+            process: 0,
+            threads: HashMap::new(),
+        })
+    }
+
+    /// Writes the events of a batch.
+    pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        if batch.process != self.process {
+            self.process = batch.process;
+            writeln!(self.output, "process,{}", batch.process)?;
+        }
+        let mut done = 0;
+        for &(at, control) in &batch.controls {
+            self.write_accesses(batch, done, at as usize)?;
+            done = at as usize;
+            self.write_control(control)?;
+        }
+        self.write_accesses(batch, done, batch.len())
+    }
+
+    /// Ends the text and returns the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.output.flush()?;
+        Ok(self.output)
+    }
+
+    fn write_accesses(&mut self, batch: &Batch, from: usize, to: usize) -> io::Result<()> {
+        for index in from..to {
+            let Access { addr, op, gap, dep } = batch.access(index);
+            let kind = match (op.is_kernel(), op.is_store()) {
+                (false, false) => "L",
+                (false, true) => "S",
+                (true, false) => "KL",
+                (true, true) => "KS",
+            };
+            writeln!(self.output, "{kind},{addr:x},{},{gap},{dep}", op.size())?;
+        }
+        Ok(())
+    }
+
+    fn write_control(&mut self, control: Control) -> io::Result<()> {
+        let output = &mut self.output;
+        match control {
+            Control::Thread { thread } => {
+                if self.threads.insert(self.process, thread) == Some(thread) {
+                    return Ok(());
+                }
+                writeln!(output, "thread,{thread}")
+            }
+            Control::Map {
+                addr,
+                len,
+                prot,
+                backing,
+                populate,
+            } => {
+                let prot = protection(prot);
+                let known = BACKINGS.iter().find(|known| known.0 == backing);
+                let backing = known.map_or("", |known| known.1);
+                let populate = if populate { ",populate" } else { "" };
+                writeln!(output, "map,{addr:x},{len},{prot},{backing}{populate}")
+            }
+            Control::Unmap { addr, len } => writeln!(output, "unmap,{addr:x},{len}"),
+            Control::Protect { addr, len, prot } => {
+                writeln!(output, "protect,{addr:x},{len},{}", protection(prot))
+            }
+            Control::Remap {
+                old_addr,
+                old_len,
+                new_addr,
+                new_len,
+            } => writeln!(
+                output,
+                "remap,{old_addr:x},{old_len},{new_addr:x},{new_len}"
+            ),
+            Control::Advise { addr, len, advice } => {
+                write!(output, "advise,{addr:x},{len},")?;
+                match (advice, ADVICE.iter().find(|known| known.0 == advice)) {
+                    (_, Some((_, word))) => writeln!(output, "{word}"),
+                    (Advice::Other(number), _) => writeln!(output, "{number}"),
+                    _ => unreachable!("all other advice has a word"),
+                }
+            }
+            Control::Brk { end } => writeln!(output, "brk,{end:x}"),
+            Control::Fork { child } => writeln!(output, "fork,{child}"),
+            Control::Exec => writeln!(output, "exec"),
+            Control::ThreadStart { thread } => writeln!(output, "thread-start,{thread}"),
+            Control::ThreadEnd { thread } => writeln!(output, "thread-end,{thread}"),
+            Control::Exit { status } => writeln!(output, "exit,{status}"),
+            Control::Skipped {
+                instructions,
+                accesses,
+            } => writeln!(output, "skipped,{instructions},{accesses}"),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+use super::records::{Progress, Records};
+use crate::{Access, Batch, Op, SourceError};
+use std::io::{BufRead, Read};
+
+/// Which of ChampSim's two records a trace is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// `input_instr`, 64 bytes.
+    Input,
+    /// `cloudsuite_instr`, 96 bytes.
+    CloudSuite,
+}
+
+/// Where the fields of a record are, in bytes from its start.
+struct Fields {
+    bytes: usize,
+    destination_registers: std::ops::Range<usize>,
+    source_registers: std::ops::Range<usize>,
+    destination_memory: std::ops::Range<usize>,
+    source_memory: std::ops::Range<usize>,
+}
+
+impl Layout {
+    /// ChampSim's inc/trace_instruction.h.
+    fn fields(self) -> Fields {
+        match self {
+            Layout::Input => Fields {
+                bytes: 64,
+                destination_registers: 10..12,
+                source_registers: 12..16,
+                destination_memory: 16..32,
+                source_memory: 32..64,
+            },
+            Layout::CloudSuite => Fields {
+                bytes: 96,
+                destination_registers: 10..14,
+                source_registers: 14..18,
+                destination_memory: 24..56,
+                source_memory: 56..88,
+            },
+        }
+    }
+
+    /// Whether the start of a trace can be of this layout: each instruction pointer is an address
+    /// and the two flags of a branch are 0 or 1.
+    pub fn fits(self, head: &[u8]) -> bool {
+        let mut records = head.chunks_exact(self.fields().bytes).peekable();
+        records.peek().is_some()
+            && records.all(|record| {
+                let ip = word(record);
+                ip != 0 && matches!(ip >> 47, 0 | 0x1_ffff) && record[8] <= 1 && record[9] <= 1
+            })
+    }
+}
+
+/// ChampSim's numbers for registers that carry no loaded address on: stack pointer, flags,
+/// instruction pointer (inc/trace_instruction.h).
+const NO_CARRIERS: [u8; 3] = [6, 25, 26];
+
+/// A ChampSim trace says nothing of sizes: every access is given that of a register.
+const SIZE: u16 = 8;
+
+/// Reads a ChampSim trace.
+///
+/// Loads of an instruction come before its stores. The dependence is that of the instruction's
+/// source registers on the youngest load, also through arithmetic: an upper bound, since a
+/// trace does not say which registers make the address.
+pub struct ChampSim<R> {
+    input: R,
+    name: String,
+    fields: Fields,
+    record: Vec<u8>,
+    records: u64,
+    /// Instructions since the last access.
+    gap: u32,
+    /// Accesses so far.
+    accesses: u64,
+    /// By register: one more than the number of the access that its value depends on; 0 for none.
+    producers: [u64; 256],
+}
+
+impl<R: BufRead> ChampSim<R> {
+    /// Reads from `input`; `name` stands in error messages.
+    pub fn new(input: R, name: impl Into<String>, layout: Layout) -> Self {
+        ChampSim {
+            input,
+            name: name.into(),
+            fields: layout.fields(),
+            record: Vec::new(),
+            records: 0,
+            gap: 0,
+            accesses: 0,
+            producers: [0; 256],
+        }
+    }
+
+    /// Reads a record; `false` at the end.
+    fn read(&mut self) -> Result<bool, SourceError> {
+        self.record.clear();
+        let bytes = self.fields.bytes as u64;
+        let result = (&mut self.input).take(bytes).read_to_end(&mut self.record);
+        let name = || format!("{}: instruction {}", self.name, self.records);
+        match result {
+            Err(error) => Err(SourceError::Io {
+                name: name(),
+                error,
+            }),
+            Ok(0) => Ok(false),
+            Ok(read) if read < self.fields.bytes => Err(SourceError::Corrupt {
+                name: name(),
+                what: format!(
+                    "the trace ends after {read} of its {} bytes",
+                    self.fields.bytes
+                ),
+            }),
+            Ok(_) => {
+                self.records += 1;
+                Ok(true)
+            }
+        }
+    }
+
+    fn push(&mut self, batch: &mut Batch, addr: u64, op: Op, producer: u64) {
+        let dep = match producer {
+            0 => 0,
+            // A dependence too far back to count is none that anything waits for.
+            _ => u32::try_from(self.accesses + 1 - producer).unwrap_or(0),
+        };
+        batch.push(Access {
+            addr,
+            op,
+            gap: self.gap,
+            dep,
+        });
+        self.gap = 0;
+        self.accesses += 1;
+    }
+}
+
+impl<R: BufRead> Records for ChampSim<R> {
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+        if !self.read()? {
+            return Ok(Progress::End);
+        }
+        let record = std::mem::take(&mut self.record);
+        let sources = &record[self.fields.source_registers.clone()];
+        let producer = sources
+            .iter()
+            .map(|&register| self.producers[usize::from(register)])
+            .max()
+            .unwrap_or(0);
+        let before = self.accesses;
+        let mut carried = producer;
+        for addr in addresses(&record[self.fields.source_memory.clone()]) {
+            self.push(batch, addr, Op::load(SIZE), producer);
+            carried = self.accesses;
+        }
+        for addr in addresses(&record[self.fields.destination_memory.clone()]) {
+            self.push(batch, addr, Op::store(SIZE), producer);
+        }
+        for &register in &record[self.fields.destination_registers.clone()] {
+            if register != 0 && !NO_CARRIERS.contains(&register) {
+                self.producers[usize::from(register)] = carried;
+            }
+        }
+        if self.accesses == before {
+            self.gap = self.gap.saturating_add(1);
+        }
+        self.record = record;
+        Ok(Progress::More)
+    }
+}
+
+/// The memory operands that are there.
+fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(word).filter(|&addr| addr != 0)
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes[..8]
+        .iter()
+        .rev()
+        .fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
