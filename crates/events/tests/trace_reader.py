@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Prints a trace as text: a reader made from docs/trace-format.md alone, to check that page."""
+
+import ctypes
+import ctypes.util
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAGIC = b"pagelab\n"
+MASK32 = (1 << 32) - 1
+MASK64 = (1 << 64) - 1
+
+KINDS = {
+    2: "map",
+    3: "unmap",
+    4: "protect",
+    5: "remap",
+    6: "advise",
+    7: "brk",
+    8: "fork",
+    9: "exec",
+    10: "thread-start",
+    11: "thread-end",
+    12: "exit",
+    13: "skipped",
+}
+NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1, 13: 2}
+BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
+ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
+
+
+class DamagedError(Exception):
+    """The file is not as the page says."""
+
+
+@dataclass
+class Block:
+    """A block: its header's fields and its payload."""
+
+    tag: bytes
+    offset: int
+    accesses: int
+    controls: int
+    payload: bytes
+
+
+def zstd(data: bytes, raw: int) -> bytes:
+    """A zstd frame decompressed: the standard library cannot do it before Python 3.14."""
+    library = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    size = ctypes.c_size_t
+    out = ctypes.create_string_buffer(raw)
+    if library.ZSTD_decompress(out, size(raw), data, size(len(data))) != raw:
+        raise DamagedError("a stream cannot be decompressed")
+    return out.raw
+
+
+def blocks(data: bytes) -> Iterator[Block]:
+    """The blocks of a file, up to its index or to where it is cut off."""
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (1,):
+        raise DamagedError("not a trace of version 1")
+    at = 12
+    while at + 24 <= len(data):
+        header = data[at : at + 24]
+        tag, length, checksum, accesses, controls, own = struct.unpack("<4sIIIII", header)
+        if zlib.crc32(header[:20]) != own:
+            raise DamagedError(f"no block at byte {at}")
+        payload = data[at + 24 : at + 24 + length]
+        if len(payload) < length:
+            return
+        if zlib.crc32(payload) != checksum:
+            raise DamagedError(f"the block at byte {at} is damaged")
+        yield Block(tag, at, accesses, controls, payload)
+        if tag == b"INDX":
+            return
+        at += 24 + length
+
+
+def streams(payload: bytes) -> list[bytes]:
+    """The six streams of a chunk."""
+    found = []
+    while payload:
+        raw, stored = struct.unpack_from("<II", payload)
+        data, payload = payload[8 : 8 + stored], payload[8 + stored :]
+        found.append(data if raw == stored else zstd(data, raw))
+    if len(found) != 6:
+        raise DamagedError("a chunk has six streams")
+    return found
+
+
+def varints(data: bytes) -> Iterator[int]:
+    """The varints of a stream."""
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield value
+            value = shift = 0
+
+
+def unzigzag(number: int) -> int:
+    """0, 1, 2, 3, ... to 0, -1, 1, -2, ..."""
+    return number >> 1 if number % 2 == 0 else -(number + 1 >> 1)
+
+
+def protection(bits: int) -> str:
+    """rw- and the like; a number when there are other bits."""
+    if bits > 7:
+        return str(bits)
+    return "".join(letter if bits >> i & 1 else "-" for i, letter in enumerate("rwx"))
+
+
+def control_line(kind: int, n: list[int]) -> str:
+    """A control event as text."""
+    fields: list[str] = []
+    match kind:
+        case 2:
+            fields = [f"{n[0]:x}", str(n[1]), protection(n[2]), BACKING[n[3]]]
+            fields += ["populate"] * n[4]
+        case 3:
+            fields = [f"{n[0]:x}", str(n[1])]
+        case 4:
+            fields = [f"{n[0]:x}", str(n[1]), protection(n[2])]
+        case 5:
+            fields = [f"{n[0]:x}", str(n[1]), f"{n[2]:x}", str(n[3])]
+        case 6:
+            fields = [f"{n[0]:x}", str(n[1]), ADVICE[n[2]] if n[2] < 5 else str(n[2] - 16)]
+        case 7:
+            fields = [f"{n[0]:x}"]
+        case 12:
+            fields = [str(unzigzag(n[0]))]
+        case _:
+            fields = [str(number) for number in n]
+    return ",".join([KINDS[kind], *fields])
+
+
+def sign_extend(number: int) -> int:
+    """The low 32 bits, as a signed number."""
+    number &= MASK32
+    return number - (1 << 32) if number >> 31 else number
+
+
+def accesses(found: list[bytes], count: int) -> Iterator[str]:
+    """The accesses of a chunk, as text."""
+    _, shape_stream, low, high, classes, residuals = found
+    numbers = list(varints(shape_stream))
+    shapes = list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+    sites = [(0, 0, 0)] * 4096
+    addrs: list[int] = []
+    deps: list[int] = []
+    history = 0
+    used = 0
+    for i in range(count):
+        code = low[i] | high[i] << 8
+        op, gap, d = shapes[code]
+        history = (history << 16 | code) & ((1 << 48) - 1)
+        site = (history * 0x9E3779B97F4A7C15 & MASK64) >> 52
+        last, move1, move2 = sites[site]
+        if d % 2 == 0:
+            dep = d // 2
+            base = last
+        else:
+            distance = (d - 1) // 2
+            known = distance <= i
+            dep = (deps[i - distance] if known else 0) + distance & MASK32
+            base = addrs[i - distance] if known else 0
+        before = addrs[i - 1] if i > 0 else 0
+        predicted = [base, base + move1, before + move2][classes[i] >> 3]
+        length = classes[i] & 7
+        length = 8 if length == 7 else length
+        residual = int.from_bytes(residuals[used : used + length], "little")
+        used += length
+        addr = predicted + unzigzag(residual) & MASK64
+        sites[site] = (addr, sign_extend(addr - base), sign_extend(addr - before))
+        addrs.append(addr)
+        deps.append(dep)
+        kind = ("K" if op >> 14 & 1 else "") + ("S" if op >> 15 else "L")
+        yield f"{kind},{addr:x},{op & 0x3FFF},{gap},{dep}"
+
+
+def events(block: Block) -> Iterator[tuple[str, int]]:
+    """The events of a chunk: a line each, or the name of a process or thread with its number."""
+    found = streams(block.payload)
+    numbers = varints(found[0])
+    lines = accesses(found, block.accesses)
+    done = at = 0
+    for _ in range(block.controls):
+        at += next(numbers)
+        while done < at:
+            yield next(lines), -1
+            done += 1
+        kind = next(numbers)
+        values = [next(numbers) for _ in range(NUMBERS[kind])]
+        if kind < 2:
+            yield ["process", "thread"][kind], values[0]
+        else:
+            yield control_line(kind, values), -1
+    for line in lines:
+        yield line, -1
+
+
+def text(data: bytes) -> Iterator[str]:
+    """A trace as lines of text, with processes and threads named where they change."""
+    yield "kind,addr,size,gap,dep"
+    process = 0
+    threads: dict[int, int] = {}
+    for block in blocks(data):
+        if block.tag != b"CHNK":
+            continue
+        for line, number in events(block):
+            if line == "process":
+                if number != process:
+                    yield f"process,{number}"
+                process = number
+            elif line == "thread":
+                if threads.get(process) != number:
+                    yield f"thread,{number}"
+                threads[process] = number
+            else:
+                yield line
+
+
+def main() -> None:
+    """Prints the trace that the command line names."""
+    for line in text(Path(sys.argv[1]).read_bytes()):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
