@@ -124,18 +124,38 @@ pub(crate) struct PageMap {
     regions: Vec<Region>,
     huge: Vec<Pte>,
     pages: PtePages,
+    /// Whether there is room for the pages of a stretch.
+    has_room: Vec<bool>,
     /// The stretches that have room, by address: to find those of a range.
     stretches: BTreeMap<(Asid, u64), PageId>,
 }
 
 impl PageMap {
-    /// Makes room for the 1 GiB stretch around a page.
-    pub(crate) fn make_room(&mut self, page: Page) {
+    /// Makes room for a page to be mapped.
+    ///
+    /// # Panics
+    /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
+    #[inline]
+    pub(crate) fn prepare(&mut self, page: Page, size: PageSize) {
+        if !matches!(self.has_room.get(stretch(page.id)), Some(true)) {
+            self.make_room(page);
+        }
+        let taken = match size {
+            PageSize::Base4K => self.lookup(page.id).is_some(),
+            _ => self.overlaps(page.id, size),
+        };
+        assert!(!taken, "{page:?} is mapped already, at least in part");
+    }
+
+    #[cold]
+    fn make_room(&mut self, page: Page) {
         let stretches = stretch(page.id) + 1;
         if stretches > self.huge.len() {
             self.huge.resize(stretches, Pte::ABSENT);
             self.regions.resize(stretches * ENTRIES, EMPTY_REGION);
+            self.has_room.resize(stretches, false);
         }
+        self.has_room[stretches - 1] = true;
         let first = PageId((stretch(page.id) as u32) << STRETCH_SHIFT);
         self.stretches
             .insert((page.asid, page.vpn.0 >> STRETCH_SHIFT), first);
@@ -204,22 +224,15 @@ impl PageMap {
         }
     }
 
-    /// Refuses a mapping over another one.
-    ///
-    /// # Panics
-    /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
-    pub(crate) fn assert_unmapped(&self, id: PageId, size: PageSize) {
-        let taken = self.huge(id).is_present()
-            || (0..size.base_pages()).step_by(ENTRIES).any(|offset| {
+    /// Whether anything is mapped where a page larger than 4 KiB is to be.
+    fn overlaps(&self, id: PageId, size: PageSize) -> bool {
+        let mut regions = (0..size.base_pages()).step_by(ENTRIES);
+        self.huge(id).is_present()
+            || regions.any(|offset| {
                 let region = self.region(PageId(id.0 + offset));
-                let pages = region.slot != NO_SLOT
-                    && match size {
-                        PageSize::Base4K => self.get(id, size).is_present(),
-                        _ => !self.pages.is_empty(region.slot),
-                    };
+                let pages = region.slot != NO_SLOT && !self.pages.is_empty(region.slot);
                 pages || region.large.is_present()
-            });
-        assert!(!taken, "{id:?} is mapped already, at least in part");
+            })
     }
 
     /// Writes the entry of a page of a size, for which there is room; returns what it was.

@@ -11,7 +11,7 @@ pub(super) const GROUP_SHIFT: u32 = 6;
 const ENTRIES_PER_FRAME_SHIFT: u32 = PAGE_SHIFT - LINE_SHIFT;
 const NO_GROUP: u64 = u64::MAX;
 /// Entries that a search reads at most: none is placed further from its hash.
-const MAX_PROBES: usize = 128;
+const MAX_PROBES: usize = 64;
 
 /// An open-addressed table, one line an entry, in contiguous simulated memory.
 ///
@@ -28,7 +28,7 @@ pub(super) struct Dmt {
 }
 
 /// The entries that a search reads: `count` of them from `first` on, around the end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probes {
     base: Pfn,
     mask: usize,

@@ -48,9 +48,9 @@ impl PtePage {
 /// 64 neighbouring tags, which share an entry of the metadata table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
-    /// The low bits of its number, which choose the set of a cache.
-    pub(super) index: u32,
-    /// Its place in the table, before any probing.
+    /// The tags without their low bits.
+    pub(super) number: u64,
+    /// What places it in the table.
     pub(super) hash: u32,
 }
 
@@ -152,6 +152,7 @@ impl Layout {
     }
 
     /// Ties a stretch of the page directory to the stretch at its address.
+    #[cold]
     pub(super) fn link(&mut self, id: PageId, asid: Asid, vpn: u64) -> u32 {
         let first = self.stretch_at(asid, vpn >> STRETCH_SHIFT) << REGION_SHIFT;
         let stretch = (id.0 >> STRETCH_SHIFT) as usize;
@@ -237,11 +238,10 @@ impl Layout {
         number
     }
 
-    fn add_group(&mut self, asid: Asid, size: PageSize, group: u64) -> u32 {
-        let hash = Dmt::hash(group, self.seed(asid, size));
-        let index = group as u32;
+    fn add_group(&mut self, asid: Asid, size: PageSize, number: u64) -> u32 {
+        let hash = Dmt::hash(number, self.seed(asid, size));
         let groups = &mut self.sheets[size as usize].groups;
-        groups.push(Group { index, hash });
+        groups.push(Group { number, hash });
         groups.len() as u32 - 1
     }
 

@@ -11,6 +11,7 @@ mod placement;
 mod reserve;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use config::{DmcConfig, DmtConfig, DptConfig, Prefer};
 pub use counters::DptCounters;
@@ -18,13 +19,10 @@ pub use counters::DptCounters;
 use crate::leaf::{Pte, PtePages};
 use crate::walk_cache::WalkCache;
 use crate::{ConfigError, Displaced, Frames, MapError, Page, PageTable, Translation, Walk, Work};
-use dmt::{Dmt, Probes};
+use dmt::Dmt;
 use layout::{Layout, PtePage, Spot};
-use pagelab_addr::{Asid, PAGE_BYTES, PageSize, PhysAddr};
+use pagelab_addr::{Asid, PAGE_BYTES, PageSize};
 use placement::Reachable;
-
-/// log2 of the size of an entry.
-const ENTRY_SHIFT: u32 = 3;
 
 /// A distributed page table.
 ///
@@ -107,6 +105,7 @@ impl Dpt {
         self.layout.seed(spot.asid, spot.size)
     }
 
+    #[inline]
     fn region(&mut self, page: Page) -> u32 {
         match self.layout.region(page.id) {
             Some(region) => region,
@@ -194,9 +193,9 @@ impl Dpt {
         let dmt = dmt.as_mut().expect("made before the page of PTEs");
         dmt.set(spot.tag, metadata);
         // The whole entry leaves the caches: they hold no single metadata.
-        let index = self.layout.group(spot.size, spot.group).index;
+        let number = self.layout.group(spot.size, spot.group).number;
         for core in &mut self.caches {
-            core[spot.size as usize].remove(u64::from(index), spot.group);
+            core[spot.size as usize].remove(number, spot.group);
         }
     }
 
@@ -448,45 +447,7 @@ impl PageTable for Dpt {
 
     #[inline]
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
-        walk.spend(self.cache_cycles);
-        let region = self.region(page);
-        let process = self.processes.get(usize::from(page.asid.0))?;
-        // The page of PTEs that counts, and whether the caches alone can tell.
-        let mut leaf = None;
-        let mut told = false;
-        let mut missed = [None; 3];
-        for size in PageSize::ALL {
-            let Some(dmt) = &process.dmts[size as usize] else {
-                continue;
-            };
-            let spot = self.layout.spot(size, region);
-            let exists = self.layout.page(spot).exists();
-            let group = self.layout.group(size, spot.group);
-            let cache = &mut self.caches[core][size as usize];
-            let hit = cache.get(u64::from(group.index), spot.group);
-            walk.count_cache(hit);
-            if !hit && !told {
-                let number = spot.tag >> dmt::GROUP_SHIFT;
-                missed[size as usize] = Some(dmt.probes(number, group.hash));
-                cache.insert(u64::from(group.index), spot.group);
-            }
-            if exists {
-                leaf = leaf.or(Some(spot));
-                told |= hit;
-            }
-        }
-        if missed.iter().any(Option::is_some) {
-            walk.spend(self.config.hash_cycles);
-            read_metadata(&missed, walk, &mut self.counters);
-        }
-        let spot = leaf?;
-        let PtePage { slot, frame } = self.layout.page(spot);
-        let index = self.layout.index(spot.size, region, page.vpn.0);
-        walk.spend(self.config.hash_cycles);
-        walk.read(PhysAddr(
-            frame.address().0 + ((index as u64) << ENTRY_SHIFT),
-        ));
-        self.pages.get(slot, index).translate(page.vpn.0, spot.size)
+        self.walk_page(core, page, walk)
     }
 
     #[inline]
@@ -502,22 +463,5 @@ impl PageTable for Dpt {
 
     fn table_bytes(&self) -> u64 {
         self.counters.pte_pages * PAGE_BYTES + self.dmt_bytes()
-    }
-}
-
-/// Reads the metadata tables of the sizes that missed, side by side, each entry after entry.
-fn read_metadata(missed: &[Option<Probes>; 3], walk: &mut Walk, counters: &mut DptCounters) {
-    let longest = missed.iter().flatten().map(|probes| probes.count).max();
-    for number in 0..longest.unwrap_or(0) {
-        for probes in missed.iter().flatten() {
-            if number < probes.count {
-                walk.read(probes.address(number));
-            }
-        }
-        walk.next_step();
-    }
-    for probes in missed.iter().flatten() {
-        counters.dmt_searches += 1;
-        counters.dmt_probes += probes.count as u64;
     }
 }

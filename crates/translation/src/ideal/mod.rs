@@ -36,8 +36,7 @@ impl PageTable for Ideal {
             size,
             writable,
         } = translation;
-        self.map.make_room(page);
-        self.map.assert_unmapped(page.id, size);
+        self.map.prepare(page, size);
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
                 self.map.remove_empty_page(PageId(page.id.0 + offset));

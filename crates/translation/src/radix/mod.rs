@@ -243,27 +243,28 @@ impl Radix {
         self.counters.nodes -= 1;
     }
 
-    /// Reads the entries above the PMD that the caches do not spare; whether there is a PMD node.
-    fn walk_to_pmd(&mut self, core: usize, page: Page, walk: &mut Walk) -> bool {
+    /// Reads the entries above the PMD that the caches do not spare; the PMD node, if there is one.
+    #[inline]
+    fn walk_to_pmd(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Pfn> {
         let stretch = stretch(page.id);
         let node = self.pmds.get(stretch).copied().unwrap_or_default();
-        let caches = &mut self.caches[core];
-        let hit = caches.pud.get(page.vpn.0 >> 18, stretch as u32);
+        let pud = &mut self.caches[core].pud;
+        let hit = pud.get(page.vpn.0 >> 18, stretch as u32);
         walk.count_cache(hit);
-        if hit {
-            return true;
+        if !hit {
+            if !self.walk_to_pud(core, page, node.pud, walk) || node.frame.is_none() {
+                return None;
+            }
+            let pud = &mut self.caches[core].pud;
+            pud.insert(page.vpn.0 >> 18, stretch as u32);
+            walk.next_step();
         }
-        if !self.walk_to_pud(core, page, node.pud, walk) || node.frame.is_none() {
-            return false;
-        }
-        let caches = &mut self.caches[core];
-        caches.pud.insert(page.vpn.0 >> 18, stretch as u32);
-        walk.next_step();
-        true
+        node.frame
     }
 
     /// Reads the entries down to the PUD's that the caches do not spare; whether there is a PUD
     /// node.
+    #[cold]
     fn walk_to_pud(&mut self, core: usize, page: Page, pud: Option<u32>, walk: &mut Walk) -> bool {
         let vpn = page.vpn.0;
         let lowest = match pud {
@@ -321,11 +322,10 @@ impl PageTable for Radix {
             size,
             writable,
         } = translation;
-        self.map.make_room(page);
+        self.map.prepare(page, size);
         if self.pmds.len() <= stretch(page.id) {
             self.pmds.resize(stretch(page.id) + 1, PmdNode::default());
         }
-        self.map.assert_unmapped(page.id, size);
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
                 let id = PageId(page.id.0 + offset);
@@ -383,10 +383,9 @@ impl PageTable for Radix {
         let hit = self.caches[core].pmd.get(vpn >> 9, number);
         walk.count_cache(hit);
         if !hit {
-            if !self.walk_to_pmd(core, page, walk) {
+            let Some(pmd) = self.walk_to_pmd(core, page, walk) else {
                 return self.map.huge(page.id).translate(vpn, PageSize::Huge1G);
-            }
-            let pmd = self.pmds[stretch(page.id)].frame?;
+            };
             walk.read(entry(pmd, PMD, vpn));
             if region.slot == NO_SLOT {
                 return region.large.translate(vpn, PageSize::Large2M);

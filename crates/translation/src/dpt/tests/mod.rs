@@ -6,7 +6,7 @@ mod walk;
 use super::*;
 use crate::conformance::{self, FakeFrames};
 use crate::{FrameUse, WalkCacheConfig};
-use pagelab_addr::{PageDirectory, Pfn, Vpn};
+use pagelab_addr::{PageDirectory, Pfn, PhysAddr, Vpn};
 use std::collections::BTreeSet;
 
 /// What DPT promises besides: the metadata lead to every page of PTEs, no frame holds two, and
