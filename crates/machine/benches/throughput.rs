@@ -9,7 +9,14 @@ use pagelab_workloads::Workload;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-const CASES: &[(&str, &str, &[(&str, &str)])] = &[
+/// Name, workload, parameters.
+type Case = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+const CASES: &[Case] = &[
     (
         "random-updates, 10 GiB",
         "random-updates",

@@ -37,11 +37,6 @@ impl<T: Copy + Default> Buffer<T> {
     }
 
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.items[..self.len]
     }

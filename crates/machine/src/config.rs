@@ -175,7 +175,7 @@ fn parse(name: &str, text: &str) -> Result<Table, ConfigError> {
 }
 
 fn read_file(path: &str) -> Result<Table, ConfigError> {
-    if !Path::new(path).extension().is_some_and(|e| e == "toml") {
+    if Path::new(path).extension().is_none_or(|e| e != "toml") {
         return Err(ConfigError::UnknownMachine {
             name: path.to_owned(),
         });

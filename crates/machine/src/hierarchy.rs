@@ -2,10 +2,7 @@ use crate::buffer::Buffer;
 use crate::chunk::Chunk;
 use crate::config::CachesConfig;
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{Cache, GeometryError};
-
-/// Bit 31 of a reference: it modifies the line.
-pub(crate) const MODIFY: u32 = 1 << 31;
+use pagelab_memory::{Cache, GeometryError, MODIFY};
 
 /// Where a reference was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,48 +82,52 @@ pub(crate) fn reference<S: Simd>(
         scratch: Scratch { to_l2, to_llc },
         ..
     } = chunk;
+    let PrivateCaches { l1, l2 } = private;
+    let SharedCache { llc, writebacks } = shared;
     let references = references.as_slice();
     let outgoing = references.len() as u32;
     served.clear();
     // One more for what is on its way out.
     let answers = served.room(references.len() + 1);
     answers.fill(Served::L1);
+    // Which of these hit nobody can predict below the first level: what should not go on is
+    // overwritten by the next, without a branch. Each reference sends at most two lines on.
     to_l2.clear();
-    for (place, &reference) in references.iter().enumerate() {
-        let line = reference & !MODIFY;
-        let access = private.l1.access::<S>(line, reference & MODIFY != 0);
-        // The first level hits most of the time, and predictably so.
-        if !access.hit {
-            private.l2.prefetch(line);
-            to_l2.push((line, place as u32));
-            if access.evicts_modified {
-                to_l2.push((access.evicted | MODIFY, outgoing));
-            }
-        }
-    }
-    // Which of these hit nobody can predict: what should not go on is overwritten by the next.
-    to_llc.clear();
-    let down = to_llc.room(2 * to_l2.len() + 1);
+    let below = to_l2.room(2 * references.len() + 1);
     let mut len = 0;
-    for &(reference, place) in to_l2.as_slice() {
+    l1.access_all::<S>(references.iter().copied(), |place, access| {
+        if access.hit {
+            return;
+        }
+        let line = references[place] & !MODIFY;
+        l2.prefetch(line);
+        below[len] = (line, place as u32);
+        below[len + 1] = (access.evicted | MODIFY, outgoing);
+        len += 1 + usize::from(access.evicts_modified);
+    });
+    let down = &below[..len];
+    to_llc.clear();
+    let below = to_llc.room(2 * down.len() + 1);
+    let mut len = 0;
+    l2.access_all::<S>(down.iter().map(|d| d.0), |at, access| {
+        let (reference, place) = down[at];
         let line = reference & !MODIFY;
-        let access = private.l2.access::<S>(line, reference & MODIFY != 0);
-        shared.llc.prefetch(line);
+        llc.prefetch(line);
         answers[place as usize] = Served::L2;
-        down[len] = (line, place);
+        below[len] = (line, place);
         len += usize::from(!access.hit & (place != outgoing));
-        down[len] = (access.evicted | MODIFY, outgoing);
+        below[len] = (access.evicted | MODIFY, outgoing);
         len += usize::from(access.evicts_modified);
-    }
-    for &(reference, place) in &down[..len] {
-        let line = reference & !MODIFY;
-        let access = shared.llc.access::<S>(line, reference & MODIFY != 0);
-        shared.writebacks += u64::from(access.evicts_modified);
+    });
+    let down = &below[..len];
+    llc.access_all::<S>(down.iter().map(|d| d.0), |at, access| {
+        let (_, place) = down[at];
+        *writebacks += u64::from(access.evicts_modified);
         answers[place as usize] = if access.hit {
             Served::Llc
         } else {
             Served::Dram
         };
-    }
+    });
     served.added(references.len());
 }

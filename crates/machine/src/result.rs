@@ -90,7 +90,7 @@ pub struct TlbResult {
 pub struct WalkResult {
     /// Walks, those that ended in a fault included.
     pub count: u64,
-    /// Cycles from a walk's request to its end, waiting for a walker included.
+    /// Cycles from a walker's start on a walk to its end; waiting for the walker is not in it.
     pub latency: Histogram,
     /// Cycles that walks waited for a free walker, in all.
     pub walker_wait: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Counts {
     pub(crate) data_served: [u64; 4],
     /// Walk references by where they were served.
     pub(crate) walk_served: [u64; 4],
-    /// Latency of each walk in cycles, from its request to its end.
+    /// Latency of each walk in cycles, from a walker's start to its end.
     pub(crate) walk_latency: Histogram,
     /// Cycles that walks waited for a free walker.
     pub(crate) walker_wait: u64,
@@ -123,6 +123,6 @@ fn walk(
     counts.walker_wait += begun - asked;
     counts
         .walk_latency
-        .record((step_ended - asked) / core.slots_per_cycle());
+        .record((step_ended - begun) / core.slots_per_cycle());
     step_ended
 }

@@ -1,8 +1,8 @@
 use crate::chunk::{CHUNK, Episode, part};
-use crate::hierarchy::MODIFY;
 use crate::machine::{Machine, RunError};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::Op;
+use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable, Tlb};
 
@@ -228,12 +228,14 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 found
             };
             let reads = self.walk.reads();
-            for read in reads {
-                self.chunk
-                    .references
-                    .push((read.addr.0 >> LINE_SHIFT) as u32);
-                self.chunk.steps.push(read.step);
+            let references = self.chunk.references.room(reads.len());
+            let steps = self.chunk.steps.room(reads.len());
+            for (read, (reference, step)) in reads.iter().zip(references.iter_mut().zip(steps)) {
+                *reference = (read.addr.0 >> LINE_SHIFT) as u32;
+                *step = read.step;
             }
+            self.chunk.references.added(reads.len());
+            self.chunk.steps.added(reads.len());
             let mut episode = Episode {
                 walk: u64::from(self.walk.cycles()) * self.slots_per_cycle,
                 reads: reads.len() as u16,

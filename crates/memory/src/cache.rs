@@ -4,6 +4,9 @@ use crate::simd::{EMPTY, FLAG, Simd};
 use pagelab_addr::LINE_BYTES;
 use serde::{Deserialize, Serialize};
 
+/// Bit 31 of a reference: it modifies the line. The lines of a set carry it in the same place.
+pub const MODIFY: u32 = FLAG;
+
 /// Geometry and latency of one cache level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +63,7 @@ impl Cache {
     pub fn new(config: &CacheConfig) -> Result<Self, GeometryError> {
         let lines = u64::from(config.kib) * 1024 / LINE_BYTES;
         let ways = u64::from(config.ways);
-        if ways == 0 || lines == 0 || lines % ways != 0 {
+        if ways == 0 || lines == 0 || !lines.is_multiple_of(ways) {
             return Err(GeometryError::Sets {
                 kib: config.kib,
                 ways: config.ways,
@@ -74,55 +77,60 @@ impl Cache {
         })
     }
 
-    /// References a line, for a store or a write-back with `modify`; a miss enters it.
+    /// References lines in order, each with [`MODIFY`] for a store or a write-back; a miss enters
+    /// the line. Calls `each` with the place in the order and what was found.
+    ///
+    /// Many at a time, so that the geometry is looked at once and not for each.
     #[inline(always)]
-    pub fn access<S: Simd>(&mut self, line: u32, modify: bool) -> CacheAccess {
-        debug_assert!(line < EMPTY);
-        let set = self.index.of(line);
+    pub fn access_all<S: Simd>(
+        &mut self,
+        references: impl Iterator<Item = u32>,
+        each: impl FnMut(usize, CacheAccess),
+    ) {
         match self.lines.per_set() {
-            4 => self.access_in::<S, 4>(set, line, modify),
-            8 => self.access_in::<S, 8>(set, line, modify),
-            16 => self.access_in::<S, 16>(set, line, modify),
-            _ => self.access_wide(set, line, modify),
+            4 => self.access_all_in::<S, 4>(references, each),
+            8 => self.access_all_in::<S, 8>(references, each),
+            16 => self.access_all_in::<S, 16>(references, each),
+            _ => self.access_all_wide(references, each),
         }
     }
 
     #[inline(always)]
-    fn access_in<S: Simd, const N: usize>(
+    fn access_all_in<S: Simd, const N: usize>(
         &mut self,
-        set: usize,
-        line: u32,
-        modify: bool,
-    ) -> CacheAccess {
+        references: impl Iterator<Item = u32>,
+        mut each: impl FnMut(usize, CacheAccess),
+    ) {
         let last = (self.ways - 1) & (N - 1);
-        let lines = self.lines.exactly::<N>(set);
-        // SAFETY: whoever names S has checked that the processor has its features.
-        let found = unsafe { S::find(lines, line) };
-        let hit = found != 0;
-        // A miss shifts the last line out. No branch depends on `found`: which references hit is
-        // what a branch predictor cannot know.
-        let way = (found.trailing_zeros() as usize).min(last);
-        let old = lines[way];
-        let modified = old & FLAG;
-        let kept = if hit { modified } else { 0 };
-        // SAFETY: as above, and way < N.
-        unsafe { S::shift_in(lines, line | u32::from(modify) << 31 | kept, way) };
-        CacheAccess {
-            hit,
-            evicts_modified: modified != kept,
-            evicted: old & !FLAG,
+        let index = self.index;
+        let sets = self.lines.sets_of::<N>();
+        for (place, reference) in references.enumerate() {
+            let set = index.of(reference & !MODIFY);
+            each(place, access_set::<S, N>(&mut sets[set], last, reference));
+        }
+    }
+
+    #[inline(always)]
+    fn access_all_wide(
+        &mut self,
+        references: impl Iterator<Item = u32>,
+        mut each: impl FnMut(usize, CacheAccess),
+    ) {
+        for (place, reference) in references.enumerate() {
+            each(place, self.access_wide(reference));
         }
     }
 
     #[inline(never)]
-    fn access_wide(&mut self, set: usize, line: u32, modify: bool) -> CacheAccess {
-        let lines = self.lines.ways_mut(set, self.ways);
+    fn access_wide(&mut self, reference: u32) -> CacheAccess {
+        let line = reference & !MODIFY;
+        let lines = self.lines.ways_mut(self.index.of(line), self.ways);
         let found = lines.iter().position(|&l| l & !FLAG == line);
         let way = found.unwrap_or(self.ways - 1);
         lines[..=way].rotate_right(1);
         let old = lines[0];
         let kept = if found.is_some() { old & FLAG } else { 0 };
-        lines[0] = line | u32::from(modify) << 31 | kept;
+        lines[0] = reference | kept;
         CacheAccess {
             hit: found.is_some(),
             evicts_modified: old & FLAG != kept,
@@ -134,5 +142,41 @@ impl Cache {
     #[inline(always)]
     pub fn prefetch(&self, line: u32) {
         self.lines.prefetch(self.index.of(line));
+    }
+}
+
+/// References a line in its set, whose most recently used line is first and whose least recently
+/// used is at `last`.
+#[inline(always)]
+fn access_set<S: Simd, const N: usize>(
+    lines: &mut [u32; N],
+    last: usize,
+    reference: u32,
+) -> CacheAccess {
+    debug_assert!(reference & !MODIFY < EMPTY);
+    // SAFETY: whoever names S has checked that the processor has its features.
+    let found = unsafe { S::find(lines, reference) };
+    if found & 1 != 0 {
+        // The most recent line: the order stays.
+        lines[0] |= reference & MODIFY;
+        return CacheAccess {
+            hit: true,
+            evicts_modified: false,
+            evicted: 0,
+        };
+    }
+    let hit = found != 0;
+    // A miss shifts the last line out. No branch depends on whether this is one: in the larger
+    // caches no predictor could know.
+    let way = (found.trailing_zeros() as usize).min(last);
+    let old = lines[way];
+    let modified = old & FLAG;
+    let kept = if hit { modified } else { 0 };
+    // SAFETY: as above, and way < N.
+    unsafe { S::shift_in(lines, reference | kept, way) };
+    CacheAccess {
+        hit,
+        evicts_modified: modified != kept,
+        evicted: old & !FLAG,
     }
 }

@@ -19,15 +19,21 @@ pub struct DramConfig {
 /// does.
 #[derive(Clone, Debug)]
 pub struct Dram {
-    /// Room taken in each window, by window number modulo the ledger's length.
-    taken: Box<[u32]>,
-    /// The first window not yet opened.
-    end: u64,
+    /// The ledger, by window number modulo its length.
+    windows: Box<[Window; SPAN]>,
+    /// The latest window that was ever used.
+    latest: u64,
     window_shift: u32,
     /// Room of a window, and what a line takes of it.
     room: u32,
     room_per_line: u32,
     queued_ticks: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    number: u64,
+    taken: u32,
 }
 
 /// Windows in the ledger.
@@ -42,8 +48,8 @@ impl Dram {
         // A window of 8 to 16 lines: fine enough to spread a burst.
         let window_shift = (ticks_per_line * 16.0).log2().floor().max(0.0) as u32;
         Dram {
-            taken: vec![0; SPAN].into(),
-            end: 0,
+            windows: Box::new([Window::default(); SPAN]),
+            latest: 0,
             window_shift,
             room: (1 << window_shift) * ROOM_PER_TICK as u32,
             room_per_line: (ticks_per_line * ROOM_PER_TICK).round().max(1.0) as u32,
@@ -54,41 +60,40 @@ impl Dram {
     /// Moves a line that is asked for at `now`; returns how long it has to wait.
     #[inline]
     pub fn transfer(&mut self, now: u64) -> u64 {
-        let mut window = (now >> self.window_shift).max(self.end.saturating_sub(SPAN as u64));
-        if window >= self.end {
-            self.open(window);
-        }
-        while self.taken[window as usize % SPAN] >= self.room {
+        let oldest = (self.latest + 1).saturating_sub(SPAN as u64);
+        let mut window = (now >> self.window_shift).max(oldest);
+        while self.taken(window) >= self.room {
             window += 1;
-            if window >= self.end {
-                self.open(window);
-            }
         }
         let wait = (window << self.window_shift).saturating_sub(now);
         self.queued_ticks += wait;
         // A line that does not fit in whole goes on in the next window.
         let mut rest = self.room_per_line;
         loop {
-            let taken = &mut self.taken[window as usize % SPAN];
-            let here = rest.min(self.room.saturating_sub(*taken));
-            *taken += here;
+            let taken = self.taken(window);
+            let here = rest.min(self.room.saturating_sub(taken));
+            self.windows[window as usize % SPAN] = Window {
+                number: window,
+                taken: taken + here,
+            };
             rest -= here;
             if rest == 0 {
+                self.latest = self.latest.max(window);
                 return wait;
             }
             window += 1;
-            if window >= self.end {
-                self.open(window);
-            }
         }
     }
 
-    #[inline(never)]
-    fn open(&mut self, window: u64) {
-        for opened in self.end.max(window.saturating_sub(SPAN as u64 - 1))..=window {
-            self.taken[opened as usize % SPAN] = 0;
+    /// Room taken in a window. Its place in the ledger may still be that of an older one.
+    #[inline]
+    fn taken(&self, window: u64) -> u32 {
+        let place = self.windows[window as usize % SPAN];
+        if place.number == window {
+            place.taken
+        } else {
+            0
         }
-        self.end = window + 1;
     }
 
     /// Ticks that transfers have waited in all.

@@ -50,11 +50,17 @@ impl Lanes {
         }
     }
 
+    /// All sets, of exactly `N` lanes each.
+    #[inline(always)]
+    pub(crate) fn sets_of<const N: usize>(&mut self) -> &mut [[u32; N]] {
+        debug_assert_eq!(N, self.per_set);
+        self.flat_mut().as_chunks_mut().0
+    }
+
     /// The lanes of a set of exactly `N` lanes.
     #[inline(always)]
     pub(crate) fn exactly<const N: usize>(&mut self, set: usize) -> &mut [u32; N] {
-        debug_assert_eq!(N, self.per_set);
-        &mut self.flat_mut().as_chunks_mut().0[set]
+        &mut self.sets_of::<N>()[set]
     }
 
     /// The first `ways` lanes of a set.

@@ -7,7 +7,7 @@ mod lru_sets;
 mod modulo;
 pub mod simd;
 
-pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError};
+pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY};
 pub use dram::{Dram, DramConfig};
 pub use lanes::prefetch;
 pub use lru_sets::LruSets;

@@ -329,39 +329,60 @@ mod x86 {
         unsafe fn shift_in<const N: usize>(lanes: &mut [u32; N], front: u32, last: usize) {
             debug_assert!(last < N);
             let lanes = lanes.as_mut_ptr();
-            let moved = (2u32 << last) - 1;
+            let order = SHIFTS[last].0.as_ptr();
+            // A permutation and a whole store rather than a masked one, from which a look-up of
+            // the same set soon after could not be forwarded.
             // SAFETY: there are N lanes, last < N; the caller has AVX-512 F and VL.
             unsafe {
                 match N {
                     4 => {
                         let old = _mm_loadu_si128(lanes.cast());
-                        let shifted = _mm_alignr_epi32::<3>(old, _mm_set1_epi32(front as i32));
-                        _mm_storeu_si128(
-                            lanes.cast(),
-                            _mm_mask_blend_epi32(moved as u8, old, shifted),
-                        );
+                        let order = _mm_load_si128(order.cast());
+                        let front = _mm_set1_epi32(front as i32);
+                        let new = _mm_permutex2var_epi32(old, order, front);
+                        _mm_storeu_si128(lanes.cast(), new);
                     }
                     8 => {
                         let old = _mm256_loadu_si256(lanes.cast());
-                        let shifted =
-                            _mm256_alignr_epi32::<7>(old, _mm256_set1_epi32(front as i32));
-                        _mm256_storeu_si256(
-                            lanes.cast(),
-                            _mm256_mask_blend_epi32(moved as u8, old, shifted),
-                        );
+                        let order = _mm256_load_si256(order.cast());
+                        let front = _mm256_set1_epi32(front as i32);
+                        let new = _mm256_permutex2var_epi32(old, order, front);
+                        _mm256_storeu_si256(lanes.cast(), new);
                     }
                     16 => {
                         let old = _mm512_loadu_si512(lanes.cast());
-                        let shifted =
-                            _mm512_alignr_epi32::<15>(old, _mm512_set1_epi32(front as i32));
-                        _mm512_storeu_si512(
-                            lanes.cast(),
-                            _mm512_mask_blend_epi32(moved as u16, old, shifted),
-                        );
+                        let order = _mm512_load_si512(order.cast());
+                        let front = _mm512_set1_epi32(front as i32);
+                        let new = _mm512_permutex2var_epi32(old, order, front);
+                        _mm512_storeu_si512(lanes.cast(), new);
                     }
                     _ => unreachable!("a set has 4, 8 or 16 lanes"),
                 }
             }
         }
     }
+
+    /// For each `last`, where each lane comes from when `0..last` move up by one. Lane 0 comes
+    /// from the second operand: 28 says so to permutations of 4, 8 and 16 lanes alike, of which
+    /// each looks at the low 3, 4 or 5 bits only.
+    static SHIFTS: [Order; 16] = {
+        let mut shifts = [const { Order([0; 16]) }; 16];
+        let mut last = 0;
+        while last < 16 {
+            let mut lane = 0;
+            while lane < 16 {
+                shifts[last].0[lane] = match lane {
+                    0 => 28,
+                    _ if lane <= last => lane as u32 - 1,
+                    _ => lane as u32,
+                };
+                lane += 1;
+            }
+            last += 1;
+        }
+        shifts
+    };
+
+    #[repr(align(64))]
+    struct Order([u32; 16]);
 }

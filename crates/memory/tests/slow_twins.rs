@@ -1,7 +1,7 @@
 //! The packed stores beside lists that do the same slowly, at every SIMD level of this machine.
 
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_memory::{Cache, CacheConfig, LruSets, dispatch};
+use pagelab_memory::{Cache, CacheConfig, LruSets, MODIFY, dispatch};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -119,7 +119,11 @@ fn drive_cache<S: Simd>(config: &CacheConfig, accesses: &[(u32, bool)]) {
     let mut fast = Cache::new(config).unwrap();
     let sets = config.kib as usize * 16 / config.ways as usize;
     let mut slow = ListSets::new(sets, config.ways as usize);
-    for &(line, modify) in accesses {
+    let references = accesses
+        .iter()
+        .map(|&(line, modify)| if modify { line | MODIFY } else { line });
+    fast.access_all::<S>(references, |place, access| {
+        let (line, modify) = accesses[place];
         let set = line as usize % sets;
         let found = slow.get(set, line);
         let written_back = match found {
@@ -131,11 +135,10 @@ fn drive_cache<S: Simd>(config: &CacheConfig, accesses: &[(u32, bool)]) {
                 .insert(set, line, u32::from(modify))
                 .and_then(|(old, modified)| (modified != 0).then_some(old)),
         };
-        let access = fast.access::<S>(line, modify);
         assert_eq!(access.hit, found.is_some());
         let evicted = access.evicts_modified.then_some(access.evicted);
         assert_eq!(evicted, written_back);
-    }
+    });
 }
 
 #[test]

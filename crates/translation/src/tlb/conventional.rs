@@ -55,16 +55,19 @@ pub struct TlbError {
 pub struct ConventionalTlb {
     l1: Level,
     l2: Level,
-    /// Page sizes that were ever entered: the others need no look-up.
-    seen: [bool; 3],
+    /// Whether a page larger than 4 KiB was ever entered: until then none need be looked for.
+    larger_seen: bool,
     counters: TlbCounters,
 }
 
-/// One level: an array for each page size, `shared[size]` saying which one it is.
+/// One level: an array for 4 KiB pages, and for the larger ones where they have their own.
 #[derive(Clone, Debug)]
 struct Level {
-    arrays: Vec<Array>,
-    array_of: [usize; 3],
+    /// Of 4 KiB pages.
+    base: Array,
+    larger: Vec<Array>,
+    /// For 2 MiB and 1 GiB pages, the array in `larger`; `None` for `base`.
+    larger_of: [Option<usize>; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +80,8 @@ struct Array {
 /// bits, the region of a 2 MiB page 21, the stretch of a 1 GiB page 12.
 const KEY_2M: u32 = 1 << 30;
 const KEY_1G: u32 = KEY_2M | 1 << 29;
+const LARGER: [PageSize; 2] = [PageSize::Large2M, PageSize::Huge1G];
+
 /// Set in a value when stores are not allowed; frames have 31 bits.
 const READ_ONLY: u32 = 1 << 31;
 
@@ -98,28 +103,51 @@ fn frame(value: u32, page: PageId, size: PageSize) -> Pfn {
     Pfn((value & !READ_ONLY) | (page.0 & (size.base_pages() - 1)))
 }
 
+impl Array {
+    fn new(config: TlbArrayConfig) -> Result<Self, TlbError> {
+        let TlbArrayConfig { entries, ways } = config;
+        if ways == 0 || entries == 0 || !entries.is_multiple_of(ways) {
+            return Err(TlbError { entries, ways });
+        }
+        let sets = entries / ways;
+        Ok(Array {
+            entries: LruSets::new(sets as usize, ways as usize),
+            index: Modulo::new(sets),
+        })
+    }
+}
+
 impl Level {
     fn new(
         base: TlbArrayConfig,
         large: Option<TlbArrayConfig>,
         huge: Option<TlbArrayConfig>,
     ) -> Result<Self, TlbError> {
-        let mut arrays = Vec::new();
-        let mut array_of = [0; 3];
-        for (size, config) in [Some(base), large, huge].into_iter().enumerate() {
-            if let Some(TlbArrayConfig { entries, ways }) = config {
-                if ways == 0 || entries == 0 || entries % ways != 0 {
-                    return Err(TlbError { entries, ways });
-                }
-                let sets = entries / ways;
-                arrays.push(Array {
-                    entries: LruSets::new(sets as usize, ways as usize),
-                    index: Modulo::new(sets),
-                });
+        let mut level = Level {
+            base: Array::new(base)?,
+            larger: Vec::new(),
+            larger_of: [None; 2],
+        };
+        for (size, config) in [large, huge].into_iter().enumerate() {
+            if let Some(config) = config {
+                level.larger.push(Array::new(config)?);
             }
-            array_of[size] = arrays.len() - 1;
+            level.larger_of[size] = level.larger.len().checked_sub(1);
         }
-        Ok(Level { arrays, array_of })
+        Ok(level)
+    }
+
+    #[inline(always)]
+    fn array(&mut self, size: PageSize) -> &mut Array {
+        let larger = match size {
+            PageSize::Base4K => None,
+            PageSize::Large2M => self.larger_of[0],
+            PageSize::Huge1G => self.larger_of[1],
+        };
+        match larger {
+            None => &mut self.base,
+            Some(at) => &mut self.larger[at],
+        }
     }
 
     /// Looks a page of a size up. An entry that does not allow the access leaves: the walk that
@@ -127,7 +155,7 @@ impl Level {
     #[inline(always)]
     fn get<S: Simd>(&mut self, page: PageId, size: PageSize, refused: u32) -> Option<u32> {
         let (key, number) = key(page, size);
-        let array = &mut self.arrays[self.array_of[size as usize]];
+        let array = self.array(size);
         let set = array.index.of(number);
         let value = array.entries.get_at::<S>(set, key)?;
         if value & refused != 0 {
@@ -140,7 +168,7 @@ impl Level {
     #[inline(always)]
     fn insert<S: Simd>(&mut self, page: PageId, size: PageSize, value: u32) {
         let (key, number) = key(page, size);
-        let array = &mut self.arrays[self.array_of[size as usize]];
+        let array = self.array(size);
         let set = array.index.of(number);
         array.entries.insert_at::<S>(set, key, value);
     }
@@ -149,7 +177,7 @@ impl Level {
         for size in PageSize::ALL {
             let (first_key, _) = key(first, size);
             let (last_key, _) = key(PageId(first.0 + pages - 1), size);
-            let array = &mut self.arrays[self.array_of[size as usize]];
+            let array = self.array(size);
             if first_key == last_key {
                 let (key, number) = key(first, size);
                 array.entries.remove(array.index.of(number), key);
@@ -171,7 +199,7 @@ impl ConventionalTlb {
         Ok(ConventionalTlb {
             l1: Level::new(config.l1_4k, config.l1_2m, config.l1_1g)?,
             l2: Level::new(config.l2_4k, config.l2_2m, config.l2_1g)?,
-            seen: [false; 3],
+            larger_seen: false,
             counters: TlbCounters::default(),
         })
     }
@@ -182,11 +210,14 @@ impl Tlb for ConventionalTlb {
     fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         let refused = if store { READ_ONLY } else { 0 };
         self.counters.lookups += 1;
-        for size in PageSize::ALL {
-            if self.seen[size as usize]
-                && let Some(value) = self.l1.get::<S>(page, size, refused)
-            {
-                return Some(frame(value, page, size));
+        if let Some(value) = self.l1.get::<S>(page, PageSize::Base4K, refused) {
+            return Some(frame(value, page, PageSize::Base4K));
+        }
+        if self.larger_seen {
+            for size in LARGER {
+                if let Some(value) = self.l1.get::<S>(page, size, refused) {
+                    return Some(frame(value, page, size));
+                }
             }
         }
         self.counters.l1_misses += 1;
@@ -196,12 +227,16 @@ impl Tlb for ConventionalTlb {
     #[inline(always)]
     fn lookup_second<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         let refused = if store { READ_ONLY } else { 0 };
-        for size in PageSize::ALL {
-            if self.seen[size as usize]
-                && let Some(value) = self.l2.get::<S>(page, size, refused)
-            {
-                self.l1.insert::<S>(page, size, value);
-                return Some(frame(value, page, size));
+        if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, refused) {
+            self.l1.insert::<S>(page, PageSize::Base4K, value);
+            return Some(frame(value, page, PageSize::Base4K));
+        }
+        if self.larger_seen {
+            for size in LARGER {
+                if let Some(value) = self.l2.get::<S>(page, size, refused) {
+                    self.l1.insert::<S>(page, size, value);
+                    return Some(frame(value, page, size));
+                }
             }
         }
         self.counters.l2_misses += 1;
@@ -211,7 +246,7 @@ impl Tlb for ConventionalTlb {
     #[inline(always)]
     fn fill<S: Simd>(&mut self, page: PageId, translation: Translation) {
         let size = translation.size;
-        self.seen[size as usize] = true;
+        self.larger_seen |= size != PageSize::Base4K;
         let read_only = if translation.writable { 0 } else { READ_ONLY };
         let value = (translation.pfn.0 & !(size.base_pages() - 1)) | read_only;
         self.l1.insert::<S>(page, size, value);
@@ -226,7 +261,7 @@ impl Tlb for ConventionalTlb {
     #[inline(always)]
     fn prefetch(&self, page: PageId) {
         let (_, number) = key(page, PageSize::Base4K);
-        let array = &self.l2.arrays[0];
+        let array = &self.l2.base;
         array.entries.prefetch(array.index.of(number));
     }
 
