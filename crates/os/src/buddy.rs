@@ -42,7 +42,7 @@ pub struct Buddy {
     /// Of the first frame of a free block: the next and the previous block in its list.
     /// Of a frame in use: its user's.
     words: Vec<[u32; 2]>,
-    /// Frames in use of each 2 MiB block.
+    /// Frames in use of each 2 MiB block. Those that the last one lacks count as in use.
     used: Vec<u16>,
     free_frames: u32,
     free_pageblocks: u32,
@@ -85,15 +85,13 @@ impl Buddy {
 
     fn count_used(&mut self) {
         for block in self.tags.chunks(PAGEBLOCK_FRAMES as usize) {
-            let mut used = 0u16;
-            for &tag in block {
-                assert!(tag & FREE_HEAD == 0);
-                used += u16::from(tag != FREE_BODY);
-            }
-            self.used.push(used);
-            self.free_frames += block.len() as u32 - u32::from(used);
-            let whole = block.len() == PAGEBLOCK_FRAMES as usize;
-            self.free_pageblocks += u32::from(whole && used == 0);
+            let free: u32 = block
+                .chunks(64)
+                .map(|tags| free_mask(tags).count_ones())
+                .sum();
+            self.used.push((PAGEBLOCK_FRAMES - free) as u16);
+            self.free_frames += free;
+            self.free_pageblocks += u32::from(free == PAGEBLOCK_FRAMES);
         }
     }
 
@@ -103,15 +101,22 @@ impl Buddy {
         for zone in 0..self.zones.len() {
             let Zone { start, end, .. } = self.zones[zone];
             let mut tails = vec![NONE; self.max_order as usize + 1];
-            let mut pfn = start;
-            while pfn < end {
-                if self.tags[pfn as usize] != FREE_BODY {
-                    pfn += 1;
+            // Everything below is in use or in a list.
+            let mut done = start;
+            for group in (start..end).step_by(64) {
+                let stop = end.min(group + 64);
+                if done >= stop {
                     continue;
                 }
-                let order = self.largest_free(pfn, end);
-                self.append(zone, pfn, order, &mut tails);
-                pfn += 1 << order;
+                let mut free = free_mask(&self.tags[group as usize..stop as usize]);
+                free &= u64::MAX << done.saturating_sub(group);
+                while free != 0 {
+                    let pfn = group + free.trailing_zeros();
+                    let order = self.largest_free(pfn, end);
+                    self.append(zone, pfn, order, &mut tails);
+                    done = pfn + (1 << order);
+                    free &= u64::MAX.checked_shl(done - group).unwrap_or(0);
+                }
             }
         }
     }
@@ -188,7 +193,8 @@ impl Buddy {
         1.0 - usable / f64::from(self.free_frames)
     }
 
-    /// Frames in use of the 2 MiB block around a frame.
+    /// Frames in use of the 2 MiB block around a frame. Where the memory ends inside the block, the
+    /// frames that it lacks count as in use.
     #[inline]
     pub fn used_in_pageblock(&self, pfn: Pfn) -> u32 {
         u32::from(self.used[(pfn.0 >> PAGEBLOCK_ORDER) as usize])
@@ -355,10 +361,7 @@ impl Buddy {
         let (step, blocks) = pageblocks(order);
         for block in 0..blocks {
             let used = &mut self.used[(pfn >> PAGEBLOCK_ORDER) as usize + block];
-            // The last block of the memory may be cut short; it is never counted as free.
-            let whole = (pfn >> PAGEBLOCK_ORDER) + (block as u32)
-                < self.tags.len() as u32 >> PAGEBLOCK_ORDER;
-            self.free_pageblocks -= u32::from(*used == 0 && whole);
+            self.free_pageblocks -= u32::from(*used == 0);
             *used += step;
         }
     }
@@ -370,9 +373,7 @@ impl Buddy {
         for block in 0..blocks {
             let used = &mut self.used[(pfn >> PAGEBLOCK_ORDER) as usize + block];
             *used -= step;
-            let whole = (pfn >> PAGEBLOCK_ORDER) + (block as u32)
-                < self.tags.len() as u32 >> PAGEBLOCK_ORDER;
-            self.free_pageblocks += u32::from(*used == 0 && whole);
+            self.free_pageblocks += u32::from(*used == 0);
         }
     }
 
@@ -407,6 +408,21 @@ impl Buddy {
             self.words[next as usize][1] = previous;
         }
     }
+}
+
+/// Which of up to 64 frames are free when none is in a list: bit 0 for the first.
+fn free_mask(tags: &[u8]) -> u64 {
+    let mut mask = 0;
+    for (byte, tags) in tags.chunks(8).enumerate() {
+        let mut eight = [1; 8];
+        eight[..tags.len()].copy_from_slice(tags);
+        let tags = u64::from_le_bytes(eight);
+        assert_eq!(tags & 0x8080_8080_8080_8080, 0, "a tag is 128 or more");
+        // Bit 7 of each byte says whether it is zero; the product gathers the eight bits.
+        let zero = !(tags + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
+        mask |= ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * byte);
+    }
+    mask
 }
 
 /// How many frames of how many 2 MiB blocks a block of an order takes.

@@ -43,12 +43,14 @@ pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Vec<u8> {
         } else {
             tag::PREALLOCATED
         };
-        let certain = random.below(PAGEBLOCK_FRAMES);
-        for (index, tag) in block.iter_mut().enumerate() {
-            if index as u32 == certain || used_left.next(&mut random) {
-                *tag = kind;
-            }
+        let certain = random.below(PAGEBLOCK_FRAMES) as usize;
+        // The last frame changes places with the one that is in use for certain.
+        let last = block.len() - 1;
+        for tag in &mut block[..last] {
+            *tag = if used_left.next(&mut random) { kind } else { 0 };
         }
+        block[last] = block[certain];
+        block[certain] = kind;
     }
     tags
 }

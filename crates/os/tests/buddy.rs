@@ -71,8 +71,8 @@ fn check(buddy: &Buddy, naive: &Naive) {
     }
     for start in (0..buddy.count()).step_by(PAGEBLOCK_FRAMES as usize) {
         let block = start..(start + PAGEBLOCK_FRAMES).min(buddy.count());
-        let used = block.len() - naive.free.range(block).count();
-        assert_eq!(buddy.used_in_pageblock(Pfn(start)), used as u32);
+        let free = naive.free.range(block).count() as u32;
+        assert_eq!(buddy.used_in_pageblock(Pfn(start)), PAGEBLOCK_FRAMES - free);
     }
 }
 
