@@ -42,7 +42,7 @@ def save(comparison: Comparison, out: Path) -> Path:
 
     Raises PagelabError naming the file that could not be written.
     """
-    text = comparison.model_dump_json(by_alias=True, indent=1)
+    text = comparison.model_dump_json(by_alias=True)
     page = out / "report.html"
     for file, write in (
         (out / "result.json", lambda path: path.write_text(text + "\n", encoding="utf-8")),

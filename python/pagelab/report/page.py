@@ -138,7 +138,7 @@ def _embed(value: Any) -> str:
 
 def _groups(machine: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """The machine's parameters: the top level first, then one group a sub-table."""
-    plain = [(key, _value(value)) for key, value in machine.items() if not _nested(value)]
+    plain = [(key, _value(value, key)) for key, value in machine.items() if not _nested(value)]
     groups = [("general", plain)] if plain else []
     for key, value in machine.items():
         if isinstance(value, dict):
@@ -161,15 +161,15 @@ def _flat(table: dict[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
             inner = value if isinstance(value, dict) else dict(enumerate(value))
             out += _flat(inner, f"{prefix}{key}.")
         else:
-            out.append((f"{prefix}{key}", _value(value)))
+            out.append((f"{prefix}{key}", _value(value, str(key))))
     return out
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, key: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return units.size(value) if key.endswith("bytes") else f"{value:,}"
     if isinstance(value, list):
         return ", ".join(_value(item) for item in value)
     return "none" if value is None else str(value)

@@ -1,0 +1,236 @@
+"""Whole commands on real programs, as a user runs them."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagelab.recording import PLUGINS
+
+needs_recorder = pytest.mark.skipif(
+    shutil.which("qemu-x86_64") is None or not list(PLUGINS.glob("*.so")),
+    reason="recording needs qemu-x86_64 and the recorder's plugin",
+)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pagelab", *arguments]
+
+
+def pagelab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=300)
+
+
+def result(directory: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((directory / "result.json").read_text())
+    return loaded
+
+
+def simulated(cwd: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON of one simulation."""
+    done = pagelab("simulate", "--json", "--quiet", *arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    run: dict[str, Any] = json.loads(done.stdout)
+    return run
+
+
+def without_host(run: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in run.items() if key != "host"}
+
+
+# A cyclic chain over more pages than the TLB holds misses at every load, by the definition of
+# LRU; over fewer pages it misses once a page.
+
+
+@pytest.mark.parametrize("design", ["radix", "dpt"])
+def test_a_chain_that_overflows_the_tlb_walks_at_every_access(design: str, tmp_path: Path) -> None:
+    run = simulated(tmp_path, "-d", design, "-w", "pointer-chase:pages=20000,loads=100000")
+    assert run["accesses"] == 120_000
+    # All miss but those that the initialisation, in another order, has left in the TLB.
+    assert run["tlb"]["l2_misses"] >= 120_000 - 1536
+    served = run["walks"]["served_by"]
+    assert sum(served.values()) == run["walks"]["reads"]
+    histogram = run["walks"]["latency"]["histogram"]
+    assert sum(count for _, count in histogram) == run["walks"]["count"]
+
+
+def test_a_chain_that_fits_the_tlb_walks_only_to_fill_it(tmp_path: Path) -> None:
+    run = simulated(tmp_path, "-d", "radix", "-w", "pointer-chase:pages=500,loads=100000")
+    # A fault walks again once the page is there.
+    assert run["tlb"]["l2_misses"] <= 2 * 500
+
+
+def test_large_pages_shrink_the_tables_and_the_misses(tmp_path: Path) -> None:
+    workload = "random-updates:bytes=64MiB,updates=50000"
+    small = simulated(tmp_path, "-d", "radix", "-w", workload)
+    large = simulated(tmp_path, "-d", "radix", "-w", workload, "--thp")
+    # 64 MiB are 32 tables of 512 entries, or 32 entries of one table.
+    assert small["os"]["peak_table_bytes"] - large["os"]["peak_table_bytes"] == 32 * 4096
+    assert large["tlb"]["l2_misses"] < small["tlb"]["l2_misses"] / 100
+
+
+def test_the_same_run_gives_the_same_numbers_on_any_number_of_threads(tmp_path: Path) -> None:
+    arguments = ["compare", "-q", "-w", "random-updates:bytes=8MiB,updates=20000", "--out"]
+    for directory, jobs in (("one", "1"), ("two", "2"), ("again", "2")):
+        assert pagelab(*arguments, directory, "--jobs", jobs, cwd=tmp_path).returncode == 0
+    runs = [
+        [without_host(run) for run in result(tmp_path / name)["runs"]]
+        for name in ("one", "two", "again")
+    ]
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_a_design_can_stand_beside_a_variant_of_itself(tmp_path: Path) -> None:
+    done = pagelab(
+        *("compare", "-q", "-w", "pointer-chase:pages=100,loads=100", "--out", "out"),
+        *("-d", "radix,radix:levels=5"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    runs = result(tmp_path / "out")["runs"]
+    assert [run["design"] for run in runs] == ["radix", "radix:levels=5"]
+    assert [run["machine"]["radix"]["levels"] for run in runs] == [4, 5]
+    assert "radix:levels=5" in done.stdout
+
+
+def test_memory_that_runs_out_is_an_error_with_a_partial_result(tmp_path: Path) -> None:
+    done = pagelab(
+        *("simulate", "-d", "radix", "-w", "random-updates:bytes=256MiB,updates=1"),
+        *("--set", f"memory.memory_bytes={64 << 20}", "--out", "out"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "radix ended after" in done.stderr
+    [run] = result(tmp_path / "out")["runs"]
+    assert run["complete"] is False
+    assert 0 < run["os"]["peak_resident_bytes"] <= 64 << 20
+
+
+def interrupted(cwd: Path, *arguments: str) -> tuple[int, str, str]:
+    """Status and output of a command that gets a SIGINT after some seconds."""
+    process = subprocess.Popen(
+        command(*arguments),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=100)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, stdout, stderr
+
+
+def test_ctrl_c_while_simulating_leaves_a_partial_result(tmp_path: Path) -> None:
+    status, stdout, stderr = interrupted(
+        tmp_path, "compare", "-w", "random-updates:bytes=16MiB,updates=100G", "--out", "out"
+    )
+    assert status == 130, stderr
+    assert "stopped early" in stdout
+    runs = result(tmp_path / "out")["runs"]
+    assert runs
+    for run in runs:
+        assert run["stopped"] == "interrupted"
+        assert run["accesses"] > 0
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+@needs_recorder
+def test_a_program_keeps_its_output_and_status(tmp_path: Path) -> None:
+    done = pagelab(
+        *("compare", "--out", "out", "--keep-trace", "--", "sh", "-c"),
+        "read line; echo $line; echo err >&2; exit 3",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 3
+    assert "err\n" in done.stderr
+    assert "Report: out/report.html" in done.stdout
+    comparison = result(tmp_path / "out")
+    assert comparison["command"][0] == "sh"
+    assert comparison["recording"]["exit_status"] == 3
+    counts = {run["accesses"] for run in comparison["runs"]}
+    assert counts == {comparison["recording"]["accesses"]}
+    assert all(run["complete"] for run in comparison["runs"])
+    info = json.loads(pagelab("trace", "info", "--json", "out/sh.trace", cwd=tmp_path).stdout)
+    assert {info["accesses"]} == counts
+    assert info["complete"] is True
+
+
+@needs_recorder
+def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
+    done = pagelab("compare", "--json", "-q", "--out", "o", "--", "echo", "hello", cwd=tmp_path)
+    assert json.loads(done.stdout)["schema"] == "pagelab.comparison/1"
+    assert "hello\n" in done.stderr
+
+
+@needs_recorder
+def test_recording_and_simulating_apart_is_comparing(tmp_path: Path) -> None:
+    assert pagelab("record", "-o", "t", "--", "true", cwd=tmp_path).returncode == 0
+    assert pagelab("compare", "-q", "-t", "t", "--out", "o", cwd=tmp_path).returncode == 0
+    for run in result(tmp_path / "o")["runs"]:
+        alone = simulated(tmp_path, "-d", run["design"], "-t", "t")
+        assert without_host(alone) == without_host(run)
+
+
+@needs_recorder
+def test_a_part_of_a_trace_is_as_long_as_asked(tmp_path: Path) -> None:
+    pagelab("record", "-o", "t", "--", "true", cwd=tmp_path)
+    run = simulated(tmp_path, "-d", "radix", "-t", "t", "--skip", "1500", "--limit", "2000")
+    assert run["accesses"] == 2000
+    assert run["skipped_instructions"] >= 1500
+
+
+@needs_recorder
+@pytest.mark.parametrize(
+    ("program", "status", "words"),
+    [
+        (["/nowhere/prog"], 127, "cannot run /nowhere/prog"),
+        (["no-such-program-anywhere"], 127, "not in PATH"),
+        (["./text"], 126, "text"),
+        (["sh", "-c", "kill -TERM $$"], 143, "143"),
+        (["sh", "-c", "exit 42"], 42, "42"),
+    ],
+)
+def test_exit_codes_are_those_of_env(
+    program: list[str], status: int, words: str, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("this is no program\n")
+    text.chmod(0o755)
+    done = pagelab("record", "-o", "t", "--", *program, cwd=tmp_path)
+    assert done.returncode == status, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_recorder
+def test_a_trace_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    done = pagelab("record", "-o", "missing/t", "--", "true", cwd=tmp_path)
+    assert done.returncode == 125
+    assert "missing/t" in done.stderr
+
+
+@needs_recorder
+def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
+    status, _, stderr = interrupted(
+        tmp_path, "compare", "--out", "out", "--", "sh", "-c", "while :; do :; done"
+    )
+    assert status == 130, stderr
+    comparison = result(tmp_path / "out")
+    assert comparison["recording"]["incomplete"]
+    counts = {run["accesses"] for run in comparison["runs"]}
+    assert counts == {comparison["recording"]["accesses"]}
+    assert (tmp_path / "out" / "report.html").exists()
