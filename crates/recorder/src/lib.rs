@@ -8,6 +8,7 @@ mod kernel;
 mod launch;
 mod maps;
 mod output;
+mod plan;
 mod process;
 mod program;
 mod qemu;

@@ -17,6 +17,7 @@ use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
 
 use crate::controls::Returned;
 use crate::output::{Output, Sink};
+use crate::plan::Plan;
 use crate::process::Process;
 use crate::shared::{Reader, Shared};
 use crate::thread::{Stop, Thread};
@@ -33,7 +34,7 @@ pub(crate) struct Recording<'a, S> {
     shared: &'a Shared,
     reporting: Reporting,
     output: Output<S>,
-    blocks: Vec<Block>,
+    plans: Vec<Plan>,
     rings: Vec<Active<'a>>,
     /// By the number that the plugin gave it.
     processes: HashMap<u32, Process>,
@@ -74,7 +75,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             shared,
             reporting,
             output,
-            blocks: Vec::new(),
+            plans: Vec::new(),
             rings: Vec::new(),
             processes: HashMap::from([(0, Process::new(0, pid))]),
             notes: Vec::new(),
@@ -171,7 +172,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         for active in self.rings.iter_mut().filter(|active| active.definitions) {
             while !active.reader.is_empty() {
                 if let Word::Message(Kind::Define, words) = active.reader.decode() {
-                    define(&mut self.blocks, &active.reader, words as usize, self.reporting);
+                    define(&mut self.plans, &active.reader, words as usize, self.reporting);
                     active.reader.advance_by(1 + words as usize);
                 } else {
                     active.reader.advance();
@@ -192,7 +193,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.output.select(process.number(), number)?;
         let stop = active.thread.read(
             &mut active.reader,
-            &self.blocks,
+            &self.plans,
             self.output.batch(),
             TURN,
         );
@@ -210,7 +211,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let active = &mut self.rings[index];
         active
             .thread
-            .finish_block(&self.blocks, self.output.batch());
+            .finish_block(&self.plans, self.output.batch());
         let word = active.reader.decode();
         let Word::Message(kind, payload) = word else {
             self.notes.push(format!("a ring is damaged: {word:x?}"));
@@ -393,7 +394,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                     .select(self.processes[&key].number(), number)?;
                 active
                     .thread
-                    .finish_block(&self.blocks, self.output.batch());
+                    .finish_block(&self.plans, self.output.batch());
             }
             self.instructions += active.thread.instructions();
             self.shared.free(active.index);
@@ -447,15 +448,15 @@ fn is_thread(number: u64, flags: u64) -> bool {
 }
 
 /// Adds the block of a definition to the table.
-fn define(blocks: &mut Vec<Block>, reader: &Reader<'_>, words: usize, reporting: Reporting) {
+fn define(plans: &mut Vec<Plan>, reader: &Reader<'_>, words: usize, reporting: Reporting) {
     let [number, pc, instructions] = [1, 2, 3].map(|index| reader.word(index));
     let bytes = reader.bytes(4..words + 1);
     let Some((lengths, code)) = bytes.split_at_checked(instructions as usize) else {
         return;
     };
     let number = number as usize;
-    if blocks.len() <= number {
-        blocks.resize_with(number + 1, Block::default);
+    if plans.len() <= number {
+        plans.resize_with(number + 1, Plan::default);
     }
-    blocks[number] = Block::analyse(pc, lengths, code, reporting);
+    plans[number] = Plan::new(Block::analyse(pc, lengths, code, reporting));
 }

@@ -118,7 +118,7 @@ pub(crate) struct Reader<'a> {
     write: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// Looks how far the writer has come.
     pub(crate) fn look(&mut self) {
         let write = self.ring.write.load(Ordering::Acquire);
@@ -140,6 +140,18 @@ impl Reader<'_> {
         // SAFETY: `read` is below `len`; the writer does not touch words between its cursor
         // and `Ring::read`.
         unsafe { self.words.add(self.read).read() }
+    }
+
+    /// The next words, as many as lie side by side.
+    pub(crate) fn available(&self) -> &'a [u64] {
+        let end = if self.read <= self.write {
+            self.write
+        } else {
+            self.len
+        };
+        // SAFETY: `read` to `end` is inside the ring, and the writer does not touch it before
+        // `release` says so, which callers do only after they are done with the slice.
+        unsafe { std::slice::from_raw_parts(self.words.add(self.read), end - self.read) }
     }
 
     /// Word number `index` after the next one, of the same message.
@@ -201,7 +213,7 @@ impl Reader<'_> {
     }
 
     /// The ring.
-    pub(crate) fn ring(&self) -> &Ring {
+    pub(crate) fn ring(&self) -> &'a Ring {
         self.ring
     }
 

@@ -4,22 +4,30 @@ use pagelab_events::{Batch, Op};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
+use crate::plan::{Plan, distance, youngest};
 use crate::shared::Reader;
 
 /// Dependences further back than this many accesses are left out: no core holds so many
 /// instructions at once, so such a load has long been answered.
 pub const MAX_DEP: u64 = 1023;
 
+/// How far a thread has come.
+pub(crate) struct Position {
+    /// Accesses so far.
+    pub(crate) accesses: u64,
+    /// Instructions before the current block.
+    pub(crate) instructions: u64,
+    /// The number of the instruction after the one that made the last access.
+    pub(crate) next: u64,
+    /// For each register the load that produced its value: its number, from 1; 0 for none.
+    pub(crate) registers: [u64; REGISTERS],
+    /// Address of the last instruction of the block before.
+    pub(crate) last_pc: u64,
+}
+
 /// What is known of a thread while its words are read.
 pub(crate) struct Thread {
-    /// Accesses so far.
-    accesses: u64,
-    /// Instructions before the current block.
-    instructions: u64,
-    /// The number of the instruction after the one that made the last access.
-    next: u64,
-    /// For each register the load that produced its value: its number, from 1; 0 for none.
-    registers: [u64; REGISTERS],
+    at: Position,
     /// For each script entry of the current block the number and the address of its last access.
     made: Vec<Made>,
     /// Accesses before the current block.
@@ -28,8 +36,6 @@ pub(crate) struct Thread {
     position: usize,
     /// The number of the current block; `None` after its end.
     block: Option<usize>,
-    /// Address of the last instruction of the block before.
-    last_pc: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -52,67 +58,90 @@ pub(crate) enum Stop {
 impl Thread {
     pub(crate) fn new() -> Thread {
         Thread {
-            accesses: 0,
-            instructions: 0,
-            next: 0,
-            registers: [0; REGISTERS],
+            at: Position {
+                accesses: 0,
+                instructions: 0,
+                next: 0,
+                registers: [0; REGISTERS],
+                last_pc: 0,
+            },
             made: vec![Made::default(); MAX_ENTRIES],
             before_block: 0,
             position: 0,
             block: None,
-            last_pc: 0,
         }
     }
 
     /// Instructions executed so far.
     pub(crate) fn instructions(&self) -> u64 {
-        self.instructions
+        self.at.instructions
     }
 
     /// Reads blocks and accesses into `batch`, about `room` accesses at most.
     pub(crate) fn read(
         &mut self,
         reader: &mut Reader<'_>,
-        blocks: &[Block],
+        plans: &[Plan],
         batch: &mut Batch,
         room: usize,
     ) -> Stop {
         let end = batch.len() + room;
         loop {
+            self.run(reader, plans, batch, end);
             if reader.is_empty() {
                 return Stop::Empty;
             }
+            if batch.len() >= end {
+                return Stop::Full;
+            }
             let word = reader.peek();
             if word >> 63 == 0 {
-                if !self.access(word, reader, blocks, batch) {
+                if !self.access(word, reader, plans, batch) {
                     return Stop::Empty;
                 }
             } else if word >> 32 == BLOCK {
-                if batch.len() >= end {
-                    return Stop::Full;
-                }
                 reader.advance();
-                self.finish_block(blocks, batch);
-                self.start_block(word as u32 as usize, blocks, batch);
+                self.finish_block(plans, batch);
+                self.start_block(word as u32 as usize, plans, batch);
             } else {
                 return Stop::Message;
             }
         }
     }
 
-    fn start_block(&mut self, number: usize, blocks: &[Block], batch: &mut Batch) {
-        let Some(block) = blocks.get(number) else {
+    /// Reads regular blocks as long as there are any.
+    fn run(&mut self, reader: &mut Reader<'_>, plans: &[Plan], batch: &mut Batch, end: usize) {
+        let words = reader.available();
+        let mut done = 0;
+        while let Some(&word) = words.get(done)
+            && word >> 32 == BLOCK
+            && batch.len() < end
+            && let Some(plan) = plans.get(word as u32 as usize)
+        {
+            if self.block.is_some() {
+                self.finish_block(plans, batch);
+            }
+            match plan.run(&words[done + 1..], &mut self.at, batch) {
+                Some(used) => done += 1 + used,
+                None => break,
+            }
+        }
+        reader.advance_by(done);
+    }
+
+    fn start_block(&mut self, number: usize, plans: &[Plan], batch: &mut Batch) {
+        let Some(block) = plans.get(number).map(|plan| &plan.block) else {
             return;
         };
         // Each further repetition of a string instruction executes its block anew.
-        if block.repeats && block.pc == self.last_pc {
-            self.instructions = self.instructions.saturating_sub(1);
+        if block.repeats && block.pc == self.at.last_pc {
+            self.at.instructions = self.at.instructions.saturating_sub(1);
         }
         self.block = Some(number);
         self.position = 0;
-        self.before_block = self.accesses;
+        self.before_block = self.at.accesses;
         if block.reported == 0 {
-            self.finish_block(blocks, batch);
+            self.finish_block(plans, batch);
         }
     }
 
@@ -121,13 +150,13 @@ impl Thread {
         &mut self,
         word: u64,
         reader: &mut Reader<'_>,
-        blocks: &[Block],
+        plans: &[Plan],
         batch: &mut Batch,
     ) -> bool {
         let index = (word >> ENTRY_SHIFT) as usize & (MAX_ENTRIES - 1);
         let address = word & ((1 << ADDRESS_BITS) - 1);
         let mut size = 1u16 << (word >> SIZE_SHIFT & 7);
-        let Some(block) = self.block.and_then(|number| blocks.get(number)) else {
+        let Some(block) = self.block.and_then(|number| plans.get(number).map(|plan| &plan.block)) else {
             // Without its block nothing is known of it but where it is.
             reader.advance();
             return true;
@@ -148,7 +177,7 @@ impl Thread {
         self.make(index, entry, address, size, batch);
         self.position = self.position.max(index + 1);
         if index + 1 == block.reported && entry.place == Place::ReportedAlways {
-            self.finish_block(blocks, batch);
+            self.finish_block(plans, batch);
         }
         true
     }
@@ -175,8 +204,8 @@ impl Thread {
     }
 
     /// Ends the current block: the rest of its accesses, and what its registers hold.
-    pub(crate) fn finish_block(&mut self, blocks: &[Block], batch: &mut Batch) {
-        let Some(block) = self.block.take().and_then(|number| blocks.get(number)) else {
+    pub(crate) fn finish_block(&mut self, plans: &[Plan], batch: &mut Batch) {
+        let Some(block) = self.block.take().and_then(|number| plans.get(number).map(|plan| &plan.block)) else {
             return;
         };
         // A report that never came: the block was left there, by a signal or to be started anew.
@@ -188,52 +217,37 @@ impl Thread {
         let executed = missing.map_or(block.instructions, |index| {
             u32::from(block.script[index].instruction)
         });
-        self.instructions += u64::from(executed);
-        self.last_pc = block.last_pc;
+        self.at.instructions += u64::from(executed);
+        self.at.last_pc = block.last_pc;
         self.update_registers(block);
     }
 
     fn update_registers(&mut self, block: &Block) {
-        let before = self.registers;
+        let before = self.at.registers;
         for &(register, source) in &block.updates {
-            self.registers[usize::from(register)] = self.producer(source, &before);
+            self.at.registers[usize::from(register)] = self.producer(source, &before);
         }
     }
 
     /// The number of the load that a value depends on; 0 for none.
-    #[inline(always)]
     fn producer(&self, source: Source, registers: &[u64; REGISTERS]) -> u64 {
         match source {
             Source::Entry(index) => {
                 let number = self.made[usize::from(index)].number;
                 if number > self.before_block { number } else { 0 }
             }
-            Source::Registers(mut mask) => {
-                let mut youngest = 0;
-                while mask != 0 {
-                    youngest = youngest.max(registers[mask.trailing_zeros() as usize]);
-                    mask &= mask - 1;
-                }
-                youngest
-            }
+            Source::Registers(mask) => youngest(mask, registers),
         }
     }
 
-    #[inline(always)]
     fn make(&mut self, index: usize, entry: &Entry, address: u64, size: u16, batch: &mut Batch) {
-        let producer = self.producer(entry.producer, &self.registers);
-        self.accesses += 1;
-        let distance = self.accesses - producer;
-        let dep = if producer == 0 || distance > MAX_DEP {
-            0
-        } else {
-            distance as u32
-        };
-        let instruction = self.instructions + u64::from(entry.instruction);
-        let gap = instruction.saturating_sub(self.next) as u32;
-        self.next = self.next.max(instruction + 1);
+        let producer = self.producer(entry.producer, &self.at.registers);
+        self.at.accesses += 1;
+        let instruction = self.at.instructions + u64::from(entry.instruction);
+        let gap = instruction.saturating_sub(self.at.next) as u32;
+        self.at.next = self.at.next.max(instruction + 1);
         self.made[index] = Made {
-            number: self.accesses,
+            number: self.at.accesses,
             address,
         };
         batch.addr.push(address);
@@ -243,15 +257,15 @@ impl Thread {
             Op::load(size)
         });
         batch.gap.push(gap);
-        batch.dep.push(dep);
+        batch.dep.push(distance(self.at.accesses, producer));
     }
 
     /// Adds an access that the kernel makes for this thread.
     pub(crate) fn by_kernel(&mut self, address: u64, op: Op, batch: &mut Batch) {
-        self.accesses += 1;
+        self.at.accesses += 1;
         // The instruction is the last one of the block before.
-        let gap = self.instructions.saturating_sub(self.next + 1) as u32;
-        self.next = self.next.max(self.instructions);
+        let gap = self.at.instructions.saturating_sub(self.at.next + 1) as u32;
+        self.at.next = self.at.next.max(self.at.instructions);
         batch.addr.push(address);
         batch.op.push(op.by_kernel());
         batch.gap.push(gap);

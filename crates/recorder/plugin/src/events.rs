@@ -1,10 +1,10 @@
 //! The callbacks that run at every block and every reported access.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
-use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
+use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
 use crate::{process, ring};
 
@@ -63,42 +63,75 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     ring::publish(ring, place);
 }
 
-/// An access; `data` says which one of the block.
-pub extern "C" fn on_access<const AT: u32>(
-    vcpu: c_uint,
-    info: u32,
-    address: u64,
-    data: *mut c_void,
-) {
+/// An access; `data` is its script entry, in place.
+pub extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
+    put_access(vcpu, info, address, data as u64);
+}
+
+/// No script entry: the access is not to be reported.
+pub const UNREPORTED: u64 = u64::MAX;
+
+/// The data of [`on_either`]: the script entries of a load and of a store.
+pub fn either(load: u64, store: u64) -> u64 {
+    load << 32 | store & 0xffff_ffff
+}
+
+/// An access of an instruction that loads and stores.
+pub extern "C" fn on_either(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let data = data as u64;
+    let entry = if info >> STORE_AT.load(Ordering::Relaxed) & 1 == 0 {
+        (data >> 32) as u32
+    } else {
+        data as u32
+    };
+    if u64::from(entry) != UNREPORTED & 0xffff_ffff {
+        put_access(vcpu, info, address, u64::from(entry) << ENTRY_SHIFT);
+    }
+}
+
+#[inline(always)]
+fn put_access(vcpu: c_uint, info: u32, address: u64, entry: u64) {
     let ring = ring_of(vcpu);
     let place = ring::room(ring);
     // SAFETY: `room` found a place for more than one word.
     unsafe {
-        place.write(ring::access::<AT>(info, address, data as u64));
+        place.write(access(info, address, entry));
         ring::publish(ring, place.add(1));
     }
 }
 
 /// The data of [`on_opening`]: block and entry.
-pub fn opening(block: u32, entry: u16) -> u64 {
-    u64::from(block) << 32 | u64::from(entry)
+pub fn opening(block: u32, entry: u64) -> u64 {
+    u64::from(block) << 32 | entry
 }
 
 /// The access that opens a block: both are reported at once.
-pub extern "C" fn on_opening<const AT: u32>(
-    vcpu: c_uint,
-    info: u32,
-    address: u64,
-    data: *mut c_void,
-) {
+pub extern "C" fn on_opening(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     let ring = ring_of(vcpu);
     let (block, entry) = (data as u64 >> 32, data as u64 & 0xffff_ffff);
     let place = announce(ring, Kind::Block.word(block));
     // SAFETY: `announce` leaves room for another word.
     unsafe {
-        place.write(ring::access::<AT>(info, address, entry << ENTRY_SHIFT));
+        place.write(access(info, address, entry << ENTRY_SHIFT));
         ring::publish(ring, place.add(1));
     }
+}
+
+/// The word of an access.
+#[inline(always)]
+fn access(info: u32, address: u64, entry: u64) -> u64 {
+    let size = info >> SIZE_AT.load(Ordering::Relaxed) & 7;
+    address | u64::from(size) << SIZE_SHIFT | entry
+}
+
+/// Where QEMU puts the size of an access, and whether it is a store.
+static SIZE_AT: AtomicU32 = AtomicU32::new(0);
+static STORE_AT: AtomicU32 = AtomicU32::new(0);
+
+/// Sets where QEMU puts the size of an access, and whether it is a store.
+pub fn set_info_positions(size: u32, store: u32) {
+    SIZE_AT.store(size, Ordering::Relaxed);
+    STORE_AT.store(store, Ordering::Relaxed);
 }
 
 /// Writes a block's word, after the epoch when that has moved; there is room for one more word.

@@ -69,7 +69,9 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         return Err(format!("QEMU's plugin interface {} is not supported", info.version));
     }
     qemu::connect().map_err(|name| format!("QEMU lacks {}", name.to_string_lossy()))?;
-    let size_position = qemu::size_position().ok_or("QEMU describes accesses in an unknown way")?;
+    let (size, store) =
+        qemu::info_positions().ok_or("QEMU describes accesses in an unknown way")?;
+    events::set_info_positions(size, store);
     let index = argument("ring")?
         .parse::<usize>()
         .ok()
@@ -77,7 +79,7 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .ok_or("ring= is not a ring's number")?;
     let memory = argument("memory")?;
     map(memory).map_err(|error| format!("cannot map {memory}: {error}"))?;
-    process::set_up(id, index, size_position, exec::Again::new(argument("plugin")?, memory));
+    process::set_up(index, exec::Again::new(argument("plugin")?, memory));
     qemu::register(
         id,
         &qemu::Callbacks {

@@ -22,17 +22,15 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 static LOADED: AtomicBool = AtomicBool::new(false);
 /// Host address of the program's address 0.
 static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
-static SIZE_POSITION: AtomicU32 = AtomicU32::new(0);
 static AGAIN: OnceLock<Again> = OnceLock::new();
 
 /// Remembers what was said at the start.
-pub fn set_up(_id: u64, reserved: usize, size_position: u32, again: Again) {
+pub fn set_up(reserved: usize, again: Again) {
     RESERVED.store(reserved, Ordering::Relaxed);
     NUMBER.store(
         ring::ring(reserved).process.load(Ordering::Relaxed),
         Ordering::Relaxed,
     );
-    SIZE_POSITION.store(size_position, Ordering::Relaxed);
     LOADED.store(true, Ordering::Relaxed);
     // QEMU installs a plugin once.
     let _ = AGAIN.set(again);
@@ -41,11 +39,6 @@ pub fn set_up(_id: u64, reserved: usize, size_position: u32, again: Again) {
 /// How to start QEMU for another program.
 pub fn again() -> Option<&'static Again> {
     AGAIN.get()
-}
-
-/// Where the size of an access stands in what QEMU says of it.
-pub fn size_position() -> u32 {
-    SIZE_POSITION.load(Ordering::Relaxed)
 }
 
 /// Notes where the program's address 0 lies in QEMU's memory.

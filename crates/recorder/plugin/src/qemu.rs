@@ -68,11 +68,15 @@ pub type OnSyscallReturn = extern "C" fn(id: u64, vcpu: c_uint, number: i64, res
 pub type OnReset = extern "C" fn(id: u64);
 
 /// Which accesses of an instruction a callback is for (`enum qemu_plugin_mem_rw`).
+///
+/// QEMU up to 8 gets single directions wrong: it calls a callback for loads at stores instead,
+/// and one for stores at both. So only these two are used.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub enum Direction {
-    Load = 1,
-    Store = 2,
+    /// For an instruction that loads from a place and stores to the same: called once.
+    Once = 1,
+    Both = 3,
 }
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback leaves the registers alone.
@@ -120,6 +124,7 @@ interface! {
     address: c"qemu_plugin_insn_vaddr" fn(*const Instruction) -> u64;
     host_address: c"qemu_plugin_insn_haddr" fn(*const Instruction) -> *const u8;
     size_shift: c"qemu_plugin_mem_size_shift" fn(u32) -> c_uint;
+    is_store: c"qemu_plugin_mem_is_store" fn(u32) -> bool;
     reset: c"qemu_plugin_reset" fn(u64, OnReset);
     path_to_binary: c"qemu_plugin_path_to_binary" fn() -> *const c_char;
 }
@@ -183,13 +188,16 @@ pub fn program() -> Option<String> {
     }
 }
 
-/// Where the size (log2) of an access stands in the `info` of its callback: the first bit.
-/// Found by asking, because it has moved between versions.
-pub fn size_position() -> Option<u32> {
-    (0..12).find(|&position| {
-        // SAFETY: any value may be asked about.
-        (0..=4).all(|size| unsafe { (interface().size_shift)(size << position) } == size)
-    })
+/// Where an access's size (log2) and whether it is a store stand in the `info` of its callback:
+/// first bits, found by asking.
+pub fn info_positions() -> Option<(u32, u32)> {
+    // SAFETY: any value may be asked about.
+    let size_of = |info| unsafe { (interface().size_shift)(info) };
+    // SAFETY: as above.
+    let is_store = |info| unsafe { (interface().is_store)(info) };
+    let size = (0..12).find(|&at| (0..=4).all(|size| size_of(size << at) == size))?;
+    let store = (12..32).find(|&at| is_store(1 << at))?;
+    Some((size, store))
 }
 
 /// A block that is being translated.
@@ -234,7 +242,7 @@ impl Translation {
         }
     }
 
-    /// Calls `callback` at each access of instruction `index` in this direction.
+    /// Calls `callback` at each access of instruction `index`.
     pub fn on_access(self, index: usize, direction: Direction, callback: OnAccess, data: u64) {
         // SAFETY: see `on_start`.
         unsafe {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use pagelab_recorder_wire::region::{self, Header, Ring, SLACK, State};
-use pagelab_recorder_wire::word::{Kind, SIZE_SHIFT};
+use pagelab_recorder_wire::word::Kind;
 
 use crate::futex;
 
@@ -143,12 +143,6 @@ pub fn push_bytes(message: &mut Vec<u64>, bytes: &[u8]) {
         word[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(word)
     }));
-}
-
-/// The word of an access at `address`, whose size (log2) stands at bit `AT` of `info`.
-#[inline(always)]
-pub fn access<const AT: u32>(info: u32, address: u64, entry: u64) -> u64 {
-    address | u64::from(info >> AT & 7) << SIZE_SHIFT | entry
 }
 
 /// Finds or waits for a place for `words` words on end.

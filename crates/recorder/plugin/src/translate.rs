@@ -1,13 +1,12 @@
 //! Deciding, when a block is translated, what it will report.
 
-use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use pagelab_recorder_wire::block::{Block, Reporting};
+use pagelab_recorder_wire::block::{Block, Entry, Reporting};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
-use crate::qemu::{self, Direction, OnAccess, Translation};
+use crate::qemu::{self, Direction, Translation};
 use crate::{events, process, ring};
 
 /// QEMU translates one block at a time; the lock only says so to the compiler.
@@ -68,46 +67,49 @@ fn report(translation: Translation, block: &Block, number: u32) {
     if block.opening.is_none() {
         translation.on_start(events::on_block, Kind::Block.word(u64::from(number)));
     }
-    for (index, entry) in block.script.iter().enumerate() {
-        if !entry.is_reported() {
-            continue;
+    let mut first = 0;
+    for entries in block.script.chunk_by(|a, b| a.instruction == b.instruction) {
+        let opens = block.opening.map(u64::from);
+        report_instruction(translation, entries, first, opens.map(|at| (number, at)));
+        first += entries.len() as u64;
+    }
+}
+
+/// Has the accesses of one instruction reported: entries of the script, numbered from `first`.
+fn report_instruction(
+    translation: Translation,
+    entries: &[Entry],
+    first: u64,
+    opening: Option<(u32, u64)>,
+) {
+    let instruction = usize::from(entries[0].instruction);
+    let number = |wanted: fn(&Entry) -> bool| (first..).zip(entries).find(|(_, entry)| wanted(entry));
+    let Some((reported, entry)) = number(Entry::is_reported) else {
+        return;
+    };
+    let both = Direction::Both;
+    if entry.alone {
+        let direction = if entries.len() == 1 {
+            both
+        } else {
+            Direction::Once
+        };
+        match opening {
+            Some((block, at)) if at == reported => {
+                let data = events::opening(block, at);
+                translation.on_access(instruction, direction, events::on_opening, data);
+            }
+            _ => {
+                let data = reported << ENTRY_SHIFT;
+                translation.on_access(instruction, direction, events::on_access, data);
+            }
         }
-        let direction = if entry.store {
-            Direction::Store
-        } else {
-            Direction::Load
-        };
-        let opens = block.opening == Some(index as u16);
-        let data = if opens {
-            events::opening(number, index as u16)
-        } else {
-            (index as u64) << ENTRY_SHIFT
-        };
-        translation.on_access(
-            usize::from(entry.instruction),
-            direction,
-            access_callback(opens),
-            data,
-        );
+        return;
     }
-}
-
-/// The callback for where this version of QEMU puts the size of an access.
-fn access_callback(opens: bool) -> OnAccess {
-    match (process::size_position(), opens) {
-        (4, false) => events::on_access::<4>,
-        (4, true) => events::on_opening::<4>,
-        (5, false) => events::on_access::<5>,
-        (5, true) => events::on_opening::<5>,
-        (_, false) => on_access_anywhere,
-        (_, true) => on_opening_anywhere,
-    }
-}
-
-extern "C" fn on_access_anywhere(vcpu: u32, info: u32, address: u64, data: *mut c_void) {
-    events::on_access::<0>(vcpu, info >> process::size_position(), address, data);
-}
-
-extern "C" fn on_opening_anywhere(vcpu: u32, info: u32, address: u64, data: *mut c_void) {
-    events::on_opening::<0>(vcpu, info >> process::size_position(), address, data);
+    let entry = |wanted| number(wanted).map_or(events::UNREPORTED, |(at, _)| at);
+    let data = events::either(
+        entry(|entry| entry.is_reported() && !entry.store),
+        entry(|entry| entry.is_reported() && entry.store),
+    );
+    translation.on_access(instruction, both, events::on_either, data);
 }

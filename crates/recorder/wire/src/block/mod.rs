@@ -55,6 +55,8 @@ pub struct Entry {
     pub place: Place,
     /// The load that produced the address.
     pub producer: Source,
+    /// The instruction makes no other access, or only a store to the place that it has loaded from.
+    pub alone: bool,
 }
 
 impl Entry {
@@ -151,7 +153,8 @@ impl Analysis {
         let stores = operands(info.used_memory(), writes);
         let trusted = trusted::once(instruction) && loads.len() <= 1 && stores.len() <= 1;
         let load = self.access(index, instruction, &loads, false, trusted);
-        self.access(index, instruction, &stores, true, trusted);
+        let store = self.access(index, instruction, &stores, true, trusted);
+        self.note_alone(load, store);
         self.producers.step(instruction, &info, load);
         self.addresses.step(instruction, &info);
     }
@@ -165,6 +168,7 @@ impl Analysis {
                 size: 0,
                 place: Place::Reported,
                 producer: Source::NONE,
+                alone: false,
             });
         }
         self.addresses.forget();
@@ -190,6 +194,7 @@ impl Analysis {
             size: size(instruction, first),
             place: Place::Reported,
             producer,
+            alone: false,
         };
         let next = self.block.script.len() as u16;
         if trusted {
@@ -203,6 +208,21 @@ impl Analysis {
             }
         }
         self.push(entry)
+    }
+
+    fn note_alone(&mut self, load: Option<u16>, store: Option<u16>) {
+        let script = &mut self.block.script;
+        match (load, store) {
+            (Some(only), None) | (None, Some(only)) => script[usize::from(only)].alone = true,
+            (Some(load), Some(store)) => {
+                let back = Place::Relative {
+                    entry: load,
+                    offset: 0,
+                };
+                script[usize::from(load)].alone = script[usize::from(store)].place == back;
+            }
+            (None, None) => {}
+        }
     }
 
     /// Whether an access whose address is known may go without a report. An instruction that
@@ -236,7 +256,8 @@ impl Analysis {
 fn opening(script: &[Entry]) -> Option<u16> {
     let first = script.iter().position(Entry::is_reported)?;
     let entry = &script[first];
-    (entry.place == Place::ReportedAlways && entry.size <= 8).then_some(first as u16)
+    let once = entry.place == Place::ReportedAlways && entry.alone && entry.size <= 8;
+    once.then_some(first as u16)
 }
 
 fn operands(used: &[UsedMemory], which: fn(OpAccess) -> bool) -> Vec<UsedMemory> {

@@ -1,0 +1,294 @@
+//! A block's accesses, prepared for being recorded as fast as possible.
+
+use pagelab_events::{Batch, Op};
+use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, SIZE_SHIFT};
+
+use crate::thread::{MAX_DEP, Position};
+
+/// A block, and for a regular one the accesses it makes each time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) block: Block,
+    /// Its accesses; none if the block is not regular: if what it accesses differs from time to time.
+    steps: Box<[Step]>,
+    regular: bool,
+    /// Addresses that depend on loads of earlier blocks: which step, and which registers.
+    late: Box<[(u16, u32)]>,
+    /// Registers that hold what this block has loaded at its end, and the step that loads it.
+    loaded: Box<[(u8, u16)]>,
+    /// Registers that hold what depends on these others at its beginning.
+    moved: Box<[(u8, u32)]>,
+    /// The instruction of the first step, and the one after that of the last.
+    first: u32,
+    next: u32,
+}
+
+/// One access of a regular block.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The address, from what `base` says.
+    offset: u64,
+    base: Base,
+    op: Op,
+    gap: u16,
+    dep: u16,
+}
+
+/// What an address is relative to: an earlier step, or one of the constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Base(u16);
+
+impl Base {
+    /// The plugin reports the address.
+    const REPORTED: Base = Base(u16::MAX);
+    /// The address is always the same.
+    const NOTHING: Base = Base(u16::MAX - 1);
+}
+
+impl Plan {
+    pub(crate) fn new(block: Block) -> Plan {
+        let regular = !block.repeats
+            && block
+                .script
+                .iter()
+                .all(|entry| entry.place != Place::Reported && entry.size.is_power_of_two());
+        let mut plan = Plan {
+            regular,
+            ..Plan::default()
+        };
+        if plan.regular {
+            plan.prepare(&block);
+        }
+        plan.block = block;
+        plan
+    }
+
+    fn prepare(&mut self, block: &Block) {
+        let script = &block.script;
+        self.steps = (0..script.len()).map(|index| step(script, index)).collect();
+        self.late = (0u16..)
+            .zip(script)
+            .filter_map(|(index, entry)| match entry.producer {
+                Source::Registers(mask) if mask != 0 => Some((index, mask)),
+                _ => None,
+            })
+            .collect();
+        let updates = &block.updates;
+        self.loaded = (updates.iter())
+            .filter_map(|&(register, source)| match source {
+                Source::Entry(step) => Some((register, step)),
+                Source::Registers(_) => None,
+            })
+            .collect();
+        self.moved = (updates.iter())
+            .filter_map(|&(register, source)| match source {
+                Source::Registers(mask) => Some((register, mask)),
+                Source::Entry(_) => None,
+            })
+            .collect();
+        let instruction = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.instruction.into());
+        self.first = instruction(script.first());
+        self.next = instruction(script.last()) + 1;
+    }
+
+    /// Records one execution of the block, reported by `words` (those after the block's own).
+    /// Returns how many of them it has used; `None`, and nothing is changed, if the block is not
+    /// regular or the words are not all there or not those expected.
+    #[inline(always)]
+    pub(crate) fn run(
+        &self,
+        words: &[u64],
+        position: &mut Position,
+        batch: &mut Batch,
+    ) -> Option<usize> {
+        if !self.regular {
+            return None;
+        }
+        let room = Room::after(batch, self.steps.len());
+        let mut used = 0;
+        for (index, step) in self.steps.iter().enumerate() {
+            let address = match step.base {
+                Base::REPORTED => {
+                    let word = *words.get(used)?;
+                    used += reported(words, used, word, index, step.op.size())?;
+                    word & ((1 << ADDRESS_BITS) - 1)
+                }
+                Base::NOTHING => step.offset,
+                Base(base) => room.address(base.into()).wrapping_add(step.offset),
+            };
+            room.put(index, address, step.op, step.gap.into(), step.dep.into());
+        }
+        if !self.steps.is_empty() {
+            let first = position.instructions + u64::from(self.first);
+            room.set_gap(0, first.saturating_sub(position.next) as u32);
+            position.next = position.instructions + u64::from(self.next);
+        }
+        for &(index, mask) in &*self.late {
+            let producer = youngest(mask, &position.registers);
+            let number = position.accesses + u64::from(index) + 1;
+            room.set_dep(index.into(), distance(number, producer));
+        }
+        self.update(position);
+        room.commit(batch);
+        Some(used)
+    }
+
+    #[inline(always)]
+    fn update(&self, position: &mut Position) {
+        if !self.moved.is_empty() {
+            let mut values = [0; REGISTERS];
+            for (value, &(_, mask)) in values.iter_mut().zip(&*self.moved) {
+                *value = youngest(mask, &position.registers);
+            }
+            for (value, &(register, _)) in values.iter().zip(&*self.moved) {
+                position.registers[usize::from(register)] = *value;
+            }
+        }
+        for &(register, step) in &*self.loaded {
+            position.registers[usize::from(register)] = position.accesses + u64::from(step) + 1;
+        }
+        position.accesses += self.steps.len() as u64;
+        position.instructions += u64::from(self.block.instructions);
+        position.last_pc = self.block.last_pc;
+    }
+}
+
+/// How many words report an access of this size that starts with `word`, and that it is the one
+/// expected: one, or two halves of 16 bytes.
+#[inline(always)]
+fn reported(words: &[u64], at: usize, word: u64, index: usize, size: u16) -> Option<usize> {
+    let expected = |log2: u32| (index as u64) << 3 | u64::from(log2);
+    let log2 = size.trailing_zeros();
+    if word >> SIZE_SHIFT == expected(log2) {
+        return Some(1);
+    }
+    let half = u64::from(size) / 2;
+    let halves = size == 16
+        && word >> SIZE_SHIFT == expected(log2 - 1)
+        && words.get(at + 1) == Some(&(word + half));
+    halves.then_some(2)
+}
+
+fn step(script: &[Entry], index: usize) -> Step {
+    let entry = &script[index];
+    let (base, offset) = match entry.place {
+        Place::Reported | Place::ReportedAlways => (Base::REPORTED, 0),
+        Place::Fixed(address) => (Base::NOTHING, address),
+        Place::Relative { entry, offset } => (Base(entry), offset as u64),
+    };
+    let gap = match index.checked_sub(1).map(|before| script[before].instruction) {
+        Some(before) => entry.instruction.saturating_sub(before + 1),
+        None => 0,
+    };
+    let dep = match entry.producer {
+        Source::Entry(load) => index as u16 - load,
+        Source::Registers(_) => 0,
+    };
+    Step {
+        offset,
+        base,
+        op: if entry.store {
+            Op::store(entry.size)
+        } else {
+            Op::load(entry.size)
+        },
+        gap,
+        dep,
+    }
+}
+
+/// The youngest of the loads that produced these registers; 0 for none.
+#[inline(always)]
+pub(crate) fn youngest(mut mask: u32, registers: &[u64; REGISTERS]) -> u64 {
+    let mut youngest = 0;
+    while mask != 0 {
+        youngest = youngest.max(registers[mask.trailing_zeros() as usize % REGISTERS]);
+        mask &= mask - 1;
+    }
+    youngest
+}
+
+/// How far access `number` is from the load that produced its address; 0 for none.
+#[inline(always)]
+pub(crate) fn distance(number: u64, producer: u64) -> u32 {
+    let distance = number - producer;
+    if producer == 0 || distance > MAX_DEP {
+        0
+    } else {
+        distance as u32
+    }
+}
+
+/// Places in the columns of a batch, from its end on.
+#[derive(Clone, Copy)]
+struct Room {
+    addr: *mut u64,
+    op: *mut Op,
+    gap: *mut u32,
+    dep: *mut u32,
+    len: usize,
+}
+
+impl Room {
+    /// Room for `len` accesses.
+    #[inline(always)]
+    fn after(batch: &mut Batch, len: usize) -> Room {
+        batch.addr.reserve(len);
+        batch.op.reserve(len);
+        batch.gap.reserve(len);
+        batch.dep.reserve(len);
+        Room {
+            addr: batch.addr.spare_capacity_mut().as_mut_ptr().cast(),
+            op: batch.op.spare_capacity_mut().as_mut_ptr().cast(),
+            gap: batch.gap.spare_capacity_mut().as_mut_ptr().cast(),
+            dep: batch.dep.spare_capacity_mut().as_mut_ptr().cast(),
+            len,
+        }
+    }
+
+    /// Makes the accesses that have been put part of the batch: all of them.
+    #[inline(always)]
+    fn commit(self, batch: &mut Batch) {
+        // SAFETY: `after` has reserved as much in each column, and `run` has put every access.
+        unsafe {
+            batch.addr.set_len(batch.addr.len() + self.len);
+            batch.op.set_len(batch.op.len() + self.len);
+            batch.gap.set_len(batch.gap.len() + self.len);
+            batch.dep.set_len(batch.dep.len() + self.len);
+        }
+    }
+
+    #[inline(always)]
+    fn put(self, index: usize, addr: u64, op: Op, gap: u32, dep: u32) {
+        debug_assert!(index < self.len);
+        // SAFETY: `run` puts the steps in order, and there is room for all of them.
+        unsafe {
+            self.addr.add(index).write(addr);
+            self.op.add(index).write(op);
+            self.gap.add(index).write(gap);
+            self.dep.add(index).write(dep);
+        }
+    }
+
+    #[inline(always)]
+    fn address(self, index: usize) -> u64 {
+        debug_assert!(index < self.len);
+        // SAFETY: a step is relative only to an earlier one, which has been put.
+        unsafe { self.addr.add(index).read() }
+    }
+
+    #[inline(always)]
+    fn set_gap(self, index: usize, gap: u32) {
+        debug_assert!(index < self.len);
+        // SAFETY: there is at least one step.
+        unsafe { self.gap.add(index).write(gap) }
+    }
+
+    #[inline(always)]
+    fn set_dep(self, index: usize, dep: u32) {
+        debug_assert!(index < self.len);
+        // SAFETY: `late` holds numbers of steps.
+        unsafe { self.dep.add(index).write(dep) }
+    }
+}
