@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Event, drain, flatten};
+use common::{Event, Scratch, drain, flatten};
 use pagelab_events::{Access, Batch, Control, Metadata, Op, SourceError, TraceReader, TraceWriter};
 use std::io::{self, Cursor, Write};
 
@@ -184,21 +184,18 @@ fn a_full_disk_leaves_a_trace_that_can_be_cut_back() {
 
 #[test]
 fn a_file_is_cut_back_to_its_last_whole_chunk() {
-    let path = std::env::temp_dir().join(format!("pagelab-{}-cut-back", std::process::id()));
-    let mut writer = TraceWriter::create(&path, &Metadata::new()).unwrap();
+    let file = Scratch::new("cut.trace", b"");
+    let path = &file.0;
+    let mut writer = TraceWriter::create(path, &Metadata::new()).unwrap();
     writer.write(&small_batch(0)).unwrap();
     writer.flush_chunk().unwrap();
     let whole = writer.whole_bytes();
     // As after a write that failed half-way.
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .open(&path)
-        .unwrap();
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
     file.write_all(b"CHNK and then nothing").unwrap();
     writer.cut_back().unwrap();
-    assert_eq!(std::fs::metadata(&path).unwrap().len(), whole);
-    let (events, error) = drain(&mut TraceReader::open(&path).unwrap());
-    std::fs::remove_file(&path).unwrap();
+    assert_eq!(std::fs::metadata(path).unwrap().len(), whole);
+    let (events, error) = drain(&mut TraceReader::open(path).unwrap());
     assert_eq!(events, flatten([&small_batch(0)]));
     assert!(error.is_none());
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Flat, any_access, any_control};
+use common::{Flat, Scratch, any_access, any_control};
 use pagelab_events::{Access, Batch, Control, Metadata, Op, TraceReader, TraceWriter, cat};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -12,21 +12,21 @@ use std::process::Command;
 
 /// Both readers' text of the trace with these batches.
 fn both_texts(name: &str, batches: &[Batch]) -> (String, String) {
-    let path = std::env::temp_dir().join(format!("pagelab-{}-{name}.trace", std::process::id()));
-    let mut writer = TraceWriter::create(&path, &Metadata::new()).unwrap();
+    let file = Scratch::new(name, b"");
+    let path = &file.0;
+    let mut writer = TraceWriter::create(path, &Metadata::new()).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
     }
     writer.finish().unwrap();
     let mut ours = Vec::new();
-    cat(&mut TraceReader::open(&path).unwrap(), &mut ours, name).unwrap();
+    cat(&mut TraceReader::open(path).unwrap(), &mut ours, name).unwrap();
     let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_reader.py");
     let theirs = Command::new("python3")
         .arg(reader)
-        .arg(&path)
+        .arg(path)
         .output()
         .expect("python3 is needed for this test");
-    std::fs::remove_file(&path).unwrap();
     let complaint = String::from_utf8_lossy(&theirs.stderr);
     assert!(theirs.status.success(), "{complaint}");
     (

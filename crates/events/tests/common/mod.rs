@@ -6,6 +6,36 @@ use pagelab_events::{
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A file that goes away.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// A file of this name, in a directory of its own, with these contents.
+    pub fn new(name: &str, contents: &[u8]) -> Scratch {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let directory = format!("pagelab-events-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(directory);
+        std::fs::create_dir(&directory).unwrap();
+        let path = directory.join(name);
+        std::fs::write(&path, contents).unwrap();
+        Scratch(path)
+    }
+
+    /// Another file beside it.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.0.with_file_name(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
 
 /// An event with the process and thread that make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,180 @@
+//! The text form.
+
+mod common;
+
+use common::{Scratch, any_batch, drain, flatten};
+use pagelab_events::{
+    Access, Advice, Backing, Batch, Control, CsvWriter, Op, Protection, SourceError, open_any,
+};
+use proptest::prelude::*;
+
+fn read(text: &str) -> (Vec<common::Event>, Option<SourceError>) {
+    let file = Scratch::new("text.csv", text.as_bytes());
+    drain(&mut open_any(&file.0).unwrap())
+}
+
+#[test]
+fn every_kind_of_line_is_understood() {
+    let (events, error) = read(
+        "kind,addr,size,gap,dep\n\
+         # A comment, then an empty line.\n\
+         \n\
+         map, 0x7000 ,0x2000\n\
+         map,9000,4096,r-x,private-file,populate  # with everything\n\
+         map,a000,4096,,stack\n\
+         L,7010\n\
+         S,0x7FfF,4,2,1\r\n\
+         KL,7010,,3\n\
+         KS,ffffffffffffffff,16383,4294967295,4294967295\n\
+         unmap,7000,4096\n\
+         protect,8000,4096,-w-\n\
+         remap,8000,4096,c000,8192\n\
+         advise,c000,8192,dontneed\n\
+         advise,c000,8192,12\n\
+         brk,55000\n\
+         fork,1\n\
+         process,1\n\
+         exec\n\
+         exit,-1\n\
+         process,0\n\
+         thread-start,2\n\
+         thread,2\n\
+         S,7010,1\n\
+         thread-end,2\n\
+         skipped,10,3\n\
+         exit,139",
+    );
+    assert!(error.is_none(), "{error:?}");
+    let mut parent = Batch::default();
+    let map = |addr, len, prot, backing, populate| Control::Map {
+        addr,
+        len,
+        prot: Protection(prot),
+        backing,
+        populate,
+    };
+    parent.push_control(map(0x7000, 0x2000, 3, Backing::Anonymous, false));
+    parent.push_control(map(0x9000, 0x1000, 5, Backing::PrivateFile, true));
+    parent.push_control(map(0xa000, 0x1000, 3, Backing::Stack, false));
+    for (addr, op, gap, dep) in [
+        (0x7010, Op::load(8), 0, 0),
+        (0x7fff, Op::store(4), 2, 1),
+        (0x7010, Op::load(8).by_kernel(), 3, 0),
+        (u64::MAX, Op::store(16383).by_kernel(), u32::MAX, u32::MAX),
+    ] {
+        parent.push(Access { addr, op, gap, dep });
+    }
+    let (addr, len) = (0x8000, 0x1000);
+    for control in [
+        Control::Unmap { addr: 0x7000, len },
+        Control::Protect {
+            addr,
+            len,
+            prot: Protection(2),
+        },
+        Control::Remap {
+            old_addr: addr,
+            old_len: len,
+            new_addr: 0xc000,
+            new_len: 0x2000,
+        },
+        Control::Advise {
+            addr: 0xc000,
+            len: 0x2000,
+            advice: Advice::DontNeed,
+        },
+        Control::Advise {
+            addr: 0xc000,
+            len: 0x2000,
+            advice: Advice::Other(12),
+        },
+        Control::Brk { end: 0x55000 },
+        Control::Fork { child: 1 },
+    ] {
+        parent.push_control(control);
+    }
+    let mut child = Batch {
+        process: 1,
+        ..Batch::default()
+    };
+    child.push_control(Control::Exec);
+    child.push_control(Control::Exit { status: -1 });
+    let mut later = Batch::default();
+    later.push_control(Control::ThreadStart { thread: 2 });
+    later.push_control(Control::Thread { thread: 2 });
+    later.push(Access {
+        addr: 0x7010,
+        op: Op::store(1),
+        gap: 0,
+        dep: 0,
+    });
+    later.push_control(Control::ThreadEnd { thread: 2 });
+    later.push_control(Control::Skipped {
+        instructions: 10,
+        accesses: 3,
+    });
+    later.push_control(Control::Exit { status: 139 });
+    assert_eq!(events, flatten([&parent, &child, &later]));
+}
+
+#[test]
+fn a_wrong_line_is_named_and_what_comes_before_is_read() {
+    for (line, expected) in [
+        (
+            "M,7000,8",
+            "expected a line that starts with L, S, KL, KS, map",
+        ),
+        ("l,7000,8", "expected a line that starts with L, S"),
+        (",7000", "expected a line that starts with L, S"),
+        ("L", "expected KIND,ADDR[,SIZE[,GAP[,DEP]]]"),
+        ("L,70g0,8", "expected KIND,ADDR"),
+        ("L,7000,16384", "a size up to 16383"),
+        ("L,7000,8,0,0,0", "expected KIND,ADDR"),
+        ("L,7000,8,4294967296", "expected KIND,ADDR"),
+        ("L,10000000000000000", "expected KIND,ADDR"),
+        ("L,-1", "expected KIND,ADDR"),
+        ("map,7000", "expected map,ADDR,LEN"),
+        ("map,7000,4096,rwz", "letters of rwx"),
+        ("map,7000,4096,rw,file", "private-file"),
+        ("map,7000,4096,rw,stack,yes", "expected map,ADDR,LEN"),
+        ("exec,1", "expected exec alone"),
+        ("exit", "expected exit,STATUS"),
+        ("process,4294967296", "expected process,NUMBER"),
+        ("advise,7000,4096,please", "dontneed"),
+        ("unmap,7000,4k", "expected unmap,ADDR,LEN"),
+    ] {
+        let (events, error) = read(&format!("L,1\nL,2\n{line}\nL,3\n"));
+        assert_eq!(events.len(), 2, "{line}");
+        let error = error.expect(line).to_string();
+        let found = format!("line 3: found {line:?}, expected ");
+        assert!(error.contains(&found), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_line_without_end_is_no_memory_hog() {
+    let (events, error) = read(&format!("L,1\n{}", "L,".repeat(1 << 16)));
+    assert_eq!(events.len(), 1);
+    let error = error.unwrap().to_string();
+    assert!(
+        error.contains("line 2: a line of more than 64 KiB"),
+        "{error}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_read(batches in proptest::collection::vec(any_batch(50), 0..8)) {
+        let mut writer = CsvWriter::new(Vec::new()).unwrap();
+        for batch in &batches {
+            writer.write(batch).unwrap();
+        }
+        let text = String::from_utf8(writer.finish().unwrap()).unwrap();
+        let (events, error) = read(&text);
+        prop_assert!(error.is_none());
+        prop_assert_eq!(events, flatten(&batches));
+    }
+}

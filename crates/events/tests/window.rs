@@ -1,0 +1,212 @@
+//! Parts of a stream, against a slow twin that looks at one event at a time.
+
+mod common;
+
+use common::{Event, any_access, drain, flatten};
+use pagelab_events::{Access, Batch, Control, Op, Selection, Source, SourceError, Unit, Window};
+use proptest::prelude::*;
+
+/// Yields these batches.
+struct Batches(std::vec::IntoIter<Batch>);
+
+impl Source for Batches {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        let next = self.0.next();
+        let more = next.is_some();
+        *batch = next.unwrap_or_default();
+        Ok(more)
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        Some(
+            self.0
+                .as_slice()
+                .iter()
+                .map(|batch| batch.len() as u64)
+                .sum(),
+        )
+    }
+}
+
+/// What is selected, event by event: for each kept access its place in the unselected stream.
+fn kept(events: &[Event], selection: Selection) -> Vec<usize> {
+    let mut places = Vec::new();
+    let mut position = 0;
+    let mut units_kept = 0;
+    for (place, event) in events.iter().enumerate() {
+        let Event::Access(_, _, access) = event else {
+            continue;
+        };
+        let units = match selection.unit {
+            Unit::Accesses => 1,
+            Unit::Instructions => u64::from(access.gap) + 1,
+        };
+        // An access is where its own instruction is: after its gap.
+        let here = position + units - 1;
+        position += units;
+        let skipped = here < selection.skip;
+        let unsampled = selection.sample != 0
+            && here.saturating_sub(selection.skip) % selection.period >= selection.sample;
+        if skipped || unsampled {
+            continue;
+        }
+        if selection.limit.is_some_and(|limit| units_kept >= limit) {
+            break;
+        }
+        units_kept += units;
+        places.push(place);
+    }
+    places
+}
+
+/// The dependence of a kept access: gone when an access between it and its producer is.
+fn dependence(events: &[Event], places: &[usize], place: usize) -> u32 {
+    let Event::Access(process, thread, access) = events[place] else {
+        panic!("not an access");
+    };
+    let mine = |&place: &usize| matches!(events[place], Event::Access(p, t, _) if (p, t) == (process, thread));
+    let before: Vec<_> = (0..place).filter(mine).collect();
+    let dep = access.dep as usize;
+    let between = &before[before.len().saturating_sub(dep)..];
+    if between.iter().all(|place| places.contains(place)) {
+        access.dep
+    } else {
+        0
+    }
+}
+
+fn any_stream() -> impl Strategy<Value = Vec<Batch>> {
+    let access = any_access().prop_map(|access| Access {
+        gap: access.gap % 10,
+        dep: access.dep % 10,
+        ..access
+    });
+    let batch = (0u32..2, 0u32..2, proptest::collection::vec(access, 0..30));
+    proptest::collection::vec(batch, 0..8).prop_map(|batches| {
+        let batches = batches.into_iter().map(|(process, thread, accesses)| {
+            let mut batch = Batch {
+                process,
+                ..Batch::default()
+            };
+            batch.push_control(Control::Thread { thread });
+            batch.push_control(Control::Brk { end: 1 });
+            accesses.into_iter().for_each(|access| batch.push(access));
+            batch.push_control(Control::Brk { end: 2 });
+            batch
+        });
+        batches.collect()
+    })
+}
+
+fn any_selection() -> impl Strategy<Value = Selection> {
+    let unit = prop_oneof![Just(Unit::Accesses), Just(Unit::Instructions)];
+    let limit = proptest::option::of(0u64..100);
+    (unit, 0u64..40, 1u64..30, 0u64..30, limit).prop_map(|(unit, skip, period, sample, limit)| {
+        Selection {
+            unit,
+            skip,
+            period,
+            sample,
+            limit,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_window_selects_what_its_twin_selects(
+        batches in any_stream(),
+        selection in any_selection(),
+    ) {
+        let all = flatten(&batches);
+        let places = kept(&all, selection);
+        let expected: Vec<_> = places.iter().map(|&place| match all[place] {
+            Event::Access(process, thread, access) => {
+                let dep = dependence(&all, &places, place);
+                Event::Access(process, thread, Access { dep, ..access })
+            }
+            Event::Control(..) => panic!("not an access"),
+        }).collect();
+        let mut window = Window::new(Batches(batches.into_iter()), selection);
+        let (events, error) = drain(&mut window);
+        prop_assert!(error.is_none());
+        let (accesses, controls): (Vec<_>, Vec<_>) =
+            events.iter().partition(|event| matches!(event, Event::Access(..)));
+        prop_assert_eq!(&accesses, &expected);
+
+        // What was left out is accounted for where it was: up to the end of each kept access.
+        let is_brk = |event: &&Event| matches!(event, Event::Control(_, _, Control::Brk { .. }));
+        let mut passed = 0;
+        let mut left_out = (0, 0);
+        let mut kept_so_far = 0;
+        for event in &events {
+            match *event {
+                Event::Control(_, _, Control::Skipped { instructions, accesses }) => {
+                    left_out.0 += instructions;
+                    left_out.1 += accesses;
+                }
+                Event::Control(..) => passed += 1,
+                Event::Access(..) => {
+                    let before = &all[..places[kept_so_far]];
+                    kept_so_far += 1;
+                    prop_assert_eq!(before.iter().filter(is_brk).count(), passed);
+                    let accesses = before.iter().filter(|event| !is_brk(event)).count();
+                    prop_assert_eq!(accesses as u64, left_out.1 + kept_so_far as u64 - 1);
+                }
+            }
+        }
+        if selection.limit.is_none() {
+            prop_assert_eq!(
+                controls.iter().filter(|event| is_brk(event)).count(),
+                all.iter().filter(is_brk).count()
+            );
+            let total = |events: &[Event]| events.iter().map(|event| match event {
+                Event::Access(_, _, access) => u64::from(access.gap) + 1,
+                Event::Control(..) => 0,
+            }).sum::<u64>();
+            prop_assert_eq!(total(&all), total(&events) + left_out.0);
+        }
+    }
+}
+
+#[test]
+fn the_rest_is_known_when_accesses_are_counted() {
+    let mut batch = Batch::default();
+    batch.push_control(Control::Thread { thread: 0 });
+    for addr in 0..100 {
+        batch.push(Access {
+            addr,
+            op: Op::load(1),
+            ..Access::default()
+        });
+    }
+    let batches = vec![batch.clone(), batch];
+    let remaining = |selection| {
+        let mut window = Window::new(Batches(batches.clone().into_iter()), selection);
+        let before = window.remaining();
+        window.next_batch(&mut Batch::default()).unwrap();
+        (before, window.remaining())
+    };
+    let skip = Selection {
+        skip: 30,
+        ..Selection::default()
+    };
+    assert_eq!(remaining(skip), (Some(170), Some(100)));
+    let limit = Selection {
+        limit: Some(120),
+        ..skip
+    };
+    assert_eq!(remaining(limit), (Some(120), Some(50)));
+    let sample = Selection {
+        period: 10,
+        sample: 2,
+        ..Selection::default()
+    };
+    assert_eq!(remaining(sample), (Some(40), Some(20)));
+    let instructions = Selection {
+        unit: Unit::Instructions,
+        ..skip
+    };
+    assert_eq!(remaining(instructions), (None, None));
+}
