@@ -1,4 +1,9 @@
 //! The measuring suite: what virtual memory costs on the machine it runs on.
 
+pub mod chain;
 pub mod detect;
+pub mod noise;
+pub mod parts;
+pub mod places;
 pub mod stats;
+pub mod system;

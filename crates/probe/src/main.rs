@@ -1,2 +1,166 @@
-//! Placeholder.
-fn main() {}
+//! `pagelab-probe`: measures what virtual memory costs on the machine it runs on.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use fastrand::Rng;
+use pagelab_probe::noise;
+use pagelab_probe::parts::{Context, PARTS, Part};
+use pagelab_probe::system::environment::Environment;
+use pagelab_probe::system::mapping::PAGE;
+use pagelab_probe::system::tuning::{self, Tuning};
+use pagelab_probe::system::{Refused, process};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Version of the result's format: raised when a reader of an older one would misunderstand it.
+const FORMAT_VERSION: u32 = 1;
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    match run(&matches) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("pagelab-probe: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command() -> Command {
+    let flag = |name: &'static str, help: &'static str| {
+        let arg = Arg::new(name).long(name).help(help);
+        arg.action(ArgAction::SetTrue).global(true)
+    };
+    let number = |name: &'static str, help: &'static str| {
+        let arg = Arg::new(name).long(name).help(help).global(true);
+        arg.value_parser(value_parser!(u64)).value_name("N")
+    };
+    let mut command = Command::new("pagelab-probe")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(
+            "Measures what virtual memory costs on this machine.\n\
+             Writes one JSON object to standard output and progress to standard error.",
+        )
+        .subcommand_required(true)
+        .arg(flag("quick", "Measure less: everything in under a minute"))
+        .arg(flag(
+            "allow-tuning",
+            "Allow changes of kernel settings; each is undone at the end, also after a crash",
+        ))
+        .arg(number(
+            "seed",
+            "Seed of everything random [default: from the clock]",
+        ))
+        .arg(number(
+            "cpu",
+            "CPU to run on [default: the one it starts on]",
+        ))
+        .subcommand(Command::new("all").about("Every part that needs no further arguments"))
+        .subcommand(
+            Command::new("restore")
+                .about("Undo the changes of a run that was killed, and nothing else"),
+        );
+    for part in PARTS {
+        command = command.subcommand((part.options)(Command::new(part.name).about(part.about)));
+    }
+    command
+}
+
+fn run(matches: &ArgMatches) -> Result<(), String> {
+    // SAFETY: no pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    if page != PAGE as i64 {
+        return Err(format!(
+            "base pages of {page} bytes are not supported, only of {PAGE}"
+        ));
+    }
+    let fail = |error: Refused| error.to_string();
+    let restored = tuning::recover().map_err(fail);
+    let (name, arguments) = matches.subcommand().ok_or("no part given")?;
+    if name == "restore" {
+        let count = restored?.len();
+        eprintln!("pagelab-probe: undid the changes of {count} runs");
+        return Ok(());
+    }
+    let allowed = matches.get_flag("allow-tuning");
+    let tuning = if allowed {
+        restored?;
+        Tuning::allowed().map_err(fail)?
+    } else {
+        Tuning::forbidden()
+    };
+    let cpu = matches
+        .get_one("cpu")
+        .map(|&n: &u64| n as usize)
+        .or_else(process::current_cpu);
+    if let Some(cpu) = cpu {
+        process::pin(cpu).map_err(fail)?;
+    }
+    let parts: Vec<&Part> = PARTS
+        .iter()
+        .filter(|part| part.name == name || (name == "all" && part.in_all))
+        .collect();
+    let result = measure(matches, arguments, &parts, tuning, cpu);
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &result)
+        .map_err(std::io::Error::from)
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .map_err(|error| format!("cannot write the result: {error}"))
+}
+
+fn measure(
+    matches: &ArgMatches,
+    arguments: &ArgMatches,
+    parts: &[&Part],
+    tuning: Tuning,
+    cpu: Option<usize>,
+) -> Value {
+    let started = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let seed = matches.get_one("seed").copied();
+    let seed: u64 = seed.unwrap_or(started.as_nanos() as u64);
+    let quick = matches.get_flag("quick");
+    let allowed = tuning.is_allowed();
+    let environment = Environment::here(cpu);
+    eprintln!("noise: watching the machine");
+    let noise = noise::estimate(Duration::from_millis(if quick { 500 } else { 2_000 }));
+    let mut context = Context {
+        quick,
+        rng: Rng::with_seed(seed),
+        tuning,
+        noise: noise.clone(),
+        not_done: Vec::new(),
+        part: "noise",
+    };
+    context.say(noise.verdict);
+    let mut results = Map::new();
+    let mut seconds = Map::new();
+    for part in parts {
+        context.part = part.name;
+        let begin = Instant::now();
+        match (part.run)(&mut context, arguments) {
+            Ok(value) => {
+                results.insert(part.name.into(), value);
+            }
+            Err(error) => context.skip("everything", error),
+        }
+        seconds.insert(part.name.into(), json!(begin.elapsed().as_secs_f64()));
+    }
+    json!({
+        "format": "pagelab-probe",
+        "version": FORMAT_VERSION,
+        "probe": env!("CARGO_PKG_VERSION"),
+        "started": started.as_secs(),
+        "seed": seed,
+        "quick": quick,
+        "allowed_tuning": allowed,
+        "environment": environment,
+        "noise": noise,
+        "seconds": seconds,
+        "parts": results,
+        "not_done": context.not_done,
+    })
+}

@@ -1,4 +1,5 @@
-use crate::stats::{median, median_error};
+use crate::stats::{Estimate, median, median_error};
+use serde::Serialize;
 
 /// Repeated measurements of one curve: every round visits every point once.
 #[derive(Clone, Debug)]
@@ -7,6 +8,19 @@ pub struct Curve {
     pub x: Vec<u64>,
     /// `rounds[r][i]`: nanoseconds a load at `x[i]` in round `r`; not a number if it was lost.
     pub rounds: Vec<Vec<f64>>,
+}
+
+/// A curve as it goes into the result: medians with 95 % intervals.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Abscissae.
+    pub x: Vec<u64>,
+    /// Median latency, ns; null where every round was lost.
+    pub ns: Vec<f64>,
+    /// Lower end of its interval.
+    pub low: Vec<f64>,
+    /// Upper end of its interval.
+    pub high: Vec<f64>,
 }
 
 /// What remains of the rounds of one point.
@@ -28,6 +42,26 @@ impl Curve {
                 median(&column).unwrap_or(f64::NAN)
             })
             .collect()
+    }
+
+    /// Medians and intervals for the result.
+    pub fn summary(&self) -> Summary {
+        let estimates: Vec<Option<Estimate>> = (0..self.x.len())
+            .map(|i| {
+                let column: Vec<f64> = self.rounds.iter().map(|round| round[i]).collect();
+                Estimate::of(&column)
+            })
+            .collect();
+        let part = |f: fn(Estimate) -> f64| {
+            let values = estimates.iter().map(|e| e.map_or(f64::NAN, f));
+            values.collect()
+        };
+        Summary {
+            x: self.x.clone(),
+            ns: part(|e| e.median),
+            low: part(|e| e.low),
+            high: part(|e| e.high),
+        }
     }
 
     /// The same curve seen through a resample of its rounds.

@@ -6,17 +6,21 @@
 //!
 //! 1. [`Curve`] holds the rounds and removes what moved a whole round (median polish).
 //! 2. [`plateaus`] finds the plateaus: optimal partitioning with a robust, penalised likelihood.
-//! 3. [`ramp`] measures the region of each step densely and fits the miss ratio of a cyclic walk,
-//!    which gives the capacity with a bootstrap interval, and the number of sets.
+//! 3. [`fit_step`] fits the miss ratio of a cyclic walk ([`Shape`]) to a dense sweep over the
+//!    region of a step, which gives the capacity with a bootstrap interval.
 //!
-//! [`search`] puts the three together around anything that can measure a point.
+//! [`find_steps`] puts the three together around anything that can measure a point.
 
+mod crossing;
 mod curve;
+mod fit;
 mod plateaus;
-mod ramp;
 mod search;
+mod shape;
 
-pub use curve::Curve;
+pub use crossing::{Crossing, crossing};
+pub use curve::{Curve, Summary};
+pub use fit::{Rival, StepFit, fit_step};
 pub use plateaus::{Plateau, plateaus};
-pub use ramp::{RampFit, fit_ramp};
 pub use search::{Options, Step, Steps, find_steps, geometric_grid};
+pub use shape::Shape;

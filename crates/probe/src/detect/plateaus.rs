@@ -1,9 +1,10 @@
 use super::Curve;
 use super::curve::Point;
 use crate::stats::median;
+use serde::Serialize;
 
 /// A stretch of the curve at one level.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Plateau {
     /// First abscissa on it.
     pub first: u64,
@@ -42,6 +43,7 @@ pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
     let points = curve.points();
     let mut found: Vec<(usize, usize)> = segments(&points)
         .into_iter()
+        .filter_map(|range| trimmed(&points, range))
         .filter(|&(first, last)| last - first + 1 >= LEAST_POINTS)
         .filter(|&(first, last)| slope(&points[first..=last]) <= STEEPEST)
         .collect();
@@ -125,11 +127,20 @@ fn segments(points: &[Point]) -> Vec<(usize, usize)> {
 }
 
 fn loss(points: &[Point], level: f64) -> f64 {
-    points
-        .iter()
-        .map(|p| {
-            let squared = (p.log - level).powi(2) / (p.error.powi(2) + RIPPLE.powi(2));
-            squared.min(OUTLIER)
-        })
-        .sum()
+    points.iter().map(|p| distance(p, level)).sum()
+}
+
+/// Squared distance of a point from a level, in its variances, bounded.
+fn distance(point: &Point, level: f64) -> f64 {
+    let variance = point.error.powi(2) + RIPPLE.powi(2);
+    ((point.log - level).powi(2) / variance).min(OUTLIER)
+}
+
+/// A segment without the outliers at its ends: a slope between two plateaus is cheapest as
+/// outliers of either.
+fn trimmed(points: &[Point], (first, last): (usize, usize)) -> Option<(usize, usize)> {
+    let level = level(&points[first..=last]);
+    let mut fitting = (first..=last).filter(|&i| distance(&points[i], level) < OUTLIER);
+    let first = fitting.next()?;
+    Some((first, fitting.next_back().unwrap_or(first)))
 }

@@ -1,4 +1,4 @@
-use super::{Curve, Plateau, RampFit, fit_ramp, plateaus};
+use super::{Curve, Plateau, StepFit, fit_step, plateaus};
 use crate::stats::resample;
 use fastrand::Rng;
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub struct Step {
     /// Share of the bootstrap resamples of the sweep that show a step here.
     pub confidence: f64,
     /// The capacity and its interval, where the dense sweeps gave one.
-    pub fit: Option<RampFit>,
+    pub fit: Option<StepFit>,
     /// The number in the interval of the capacity that the largest power of two divides.
     /// Hardware has a power-of-two number of sets and few ways, so of several capacities that
     /// the data allow this one is the most plausible.
@@ -75,12 +75,24 @@ pub struct Steps {
     pub steps: Vec<Step>,
 }
 
+impl Steps {
+    /// The latency of each level, nearest first: the medians of the plateaus.
+    pub fn levels(&self) -> Vec<f64> {
+        self.plateaus.iter().map(|p| p.level).collect()
+    }
+}
+
 /// A step seen in fewer resamples than this is not concluded.
 const LEAST_CONFIDENCE: f64 = 0.95;
 /// A capacity whose interval is wider than this share of it is not concluded.
 const WIDEST_INTERVAL: f64 = 0.2;
 /// A step whose points lie further from the fit than this share of its height has another shape.
-const LARGEST_MISFIT: f64 = 0.2;
+const LARGEST_MISFIT: f64 = 0.08;
+/// A rival explains the data as well if its misfit is less than this factor above the best one's,
+/// or less than [`PERFECT`], and contradicts it if its capacity is [`WIDEST_INTERVAL`] away.
+const EQUAL_MISFIT: f64 = 1.2;
+/// A misfit below what any measurement can tell from none.
+const PERFECT: f64 = 0.001;
 
 /// Numbers of places from `first` to `last` (both included), `per_octave` to each doubling.
 pub fn geometric_grid(first: u64, last: u64, per_octave: u32) -> Vec<u64> {
@@ -140,7 +152,7 @@ fn has_step(plateaus: &[Plateau], lower: &Plateau, upper: &Plateau) -> bool {
         .any(|pair| pair[0].last < upper.first && lower.last < pair[1].first)
 }
 
-fn objection(confidence: f64, fit: Option<&RampFit>) -> Option<String> {
+fn objection(confidence: f64, fit: Option<&StepFit>) -> Option<String> {
     let Some(fit) = fit else {
         return Some("the region of the step does not show two levels".into());
     };
@@ -159,8 +171,19 @@ fn objection(confidence: f64, fit: Option<&RampFit>) -> Option<String> {
             "the curve lies {percent:.0} % of the step away from what any capacity predicts"
         ))
     } else {
-        None
+        rival_objection(fit)
     }
+}
+
+fn rival_objection(fit: &StepFit) -> Option<String> {
+    let rival = fit.rival?;
+    let apart = rival.capacity.abs_diff(fit.capacity) as f64 / fit.capacity as f64;
+    (rival.misfit < (fit.misfit * EQUAL_MISFIT).max(PERFECT) && apart > WIDEST_INTERVAL).then(
+        || {
+            let (capacity, other) = (fit.capacity, rival.capacity);
+            format!("{capacity} or {other}, depending on how the level is indexed and replaces")
+        },
+    )
 }
 
 /// The number in `low..=high` with the most factors of two.
@@ -181,41 +204,60 @@ fn refine<E>(
     lower: &Plateau,
     upper: &Plateau,
     measure: &mut impl FnMut(&[u64], usize) -> Result<Curve, E>,
-) -> Result<Option<RampFit>, E> {
-    const LEAST_SPAN: u64 = 12;
-    let middle = |p: &Plateau| ((p.first as f64) * (p.last as f64)).sqrt() as u64;
-    let mut from = middle(lower).max(lower.last * 3 / 4);
-    let mut to = middle(upper).min(upper.first + upper.first / 3);
-    if to - from < LEAST_SPAN {
-        from = lower.first.max(from.saturating_sub(LEAST_SPAN));
-        to = upper.last.min(to + LEAST_SPAN);
-    }
+) -> Result<Option<StepFit>, E> {
     let slow = upper.first > options.dense_limit;
     let count = options.dense_points / if slow { 2 } else { 1 };
-    let mut grid = even_grid(from, to, count);
-    let mut fit = fit_ramp(&measure(&grid, options.rounds)?, options.resamples, rng);
-    let mut spacing = (to - from) / count;
+    let (from, to) = region(lower, upper);
+    let mut fit = |grid: &[u64]| -> Result<Option<StepFit>, E> {
+        let curve = measure(grid, options.rounds)?;
+        let levels = (lower.level, upper.level);
+        Ok(fit_step(&curve, levels, options.resamples, rng))
+    };
+    let wide = merged(
+        even_grid(lower.last.max(from), to, count * 2 / 3),
+        geometric_grid(from, to, 4),
+    );
+    let mut best = fit(&wide)?;
+    let mut spacing = (to - from) / (count * 2 / 3) + 1;
     for _ in 1..if slow { 1 } else { options.dense_sweeps } {
-        let Some(last) = fit else { break };
-        if spacing == 0 {
-            break;
-        }
-        // Half of the points hold the levels, the other half look closely at the onset: as wide
-        // as the last sweep left it open.
+        let Some(last) = best else { break };
+        // A third of the points hold the levels, the others look closely at the onset: as wide as
+        // the last sweep left it open.
         let reach = (2 * spacing).max(last.capacity_high - last.capacity_low);
         let near = even_grid(
             last.capacity.saturating_sub(reach).max(from),
             (last.capacity + reach).min(to),
-            count / 2,
+            count * 2 / 3,
         );
-        grid = even_grid(from, to, count / 2);
-        grid.extend(&near);
-        grid.sort_unstable();
-        grid.dedup();
-        spacing = 2 * reach / count;
-        fit = fit_ramp(&measure(&grid, options.rounds)?, options.resamples, rng).or(fit);
+        let ends = merged(even_grid(from, to, count / 4), geometric_grid(from, to, 4));
+        best = fit(&merged(ends, near))?.or(best);
+        if spacing == 1 {
+            break;
+        }
+        spacing = (2 * reach).div_ceil(count * 2 / 3);
     }
-    Ok(fit)
+    Ok(best)
+}
+
+/// Where to measure a step densely: both plateaus must be held by a few points, and a slope may
+/// begin on what the sweep took for the lower one.
+fn region(lower: &Plateau, upper: &Plateau) -> (u64, u64) {
+    const LEAST_SPAN: u64 = 12;
+    let middle = |p: &Plateau| ((p.first as f64) * (p.last as f64)).sqrt() as u64;
+    let from = middle(lower).max(lower.last / 4);
+    let to = middle(upper).min(upper.first + upper.first / 3);
+    if to - from < LEAST_SPAN {
+        let from = lower.first.max(from.saturating_sub(LEAST_SPAN));
+        return (from, upper.last.min(to + LEAST_SPAN));
+    }
+    (from, to)
+}
+
+fn merged(mut a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
+    a.extend(b);
+    a.sort_unstable();
+    a.dedup();
+    a
 }
 
 /// About `count` numbers from `from` to `to`, evenly spaced.

@@ -1,0 +1,198 @@
+//! Data caches: size, line, associativity and latency of each level.
+//!
+//! A chain visits more and more lines of memory mapped by huge pages, so that the TLB plays no
+//! part and the physical address is known up to bit 20. Its latency steps where a level
+//! overflows. For the associativity, a chain visits lines that all fall into one set of every
+//! level: it overflows a level when there are more of them than the level has ways.
+
+use super::{Context, Failure, Part, curve_with_steps, no_options};
+use crate::chain::{Chain, sweep};
+use crate::detect::{Options, Steps, crossing, find_steps};
+use crate::places::{Pages, Places, Region, Spread, latency};
+use crate::system::mapping::{HUGE, Mapping};
+use crate::system::{budget, claims};
+use clap::ArgMatches;
+use serde_json::{Value, json};
+
+pub const PART: Part = Part {
+    name: "caches",
+    about: "Size, line, associativity and latency of each data cache",
+    in_all: true,
+    options: no_options,
+    run,
+};
+
+/// Places of the conflict curve. More ways than any set has.
+const MOST_WAYS: u64 = 64;
+
+fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
+    let claims = claims::caches();
+    let largest = claims.iter().map(|c| c.size).max().unwrap_or(32 << 20);
+    let wanted = if context.quick {
+        2 * largest
+    } else {
+        4 * largest
+    };
+    let len = wanted.clamp(64 << 20, 1 << 30).min(budget::bytes());
+    if len < 16 << 20 {
+        return Err(Failure::Lacking("too little memory is free".into()));
+    }
+    let (region, pages) = region(context, len as usize)?;
+    let mut region = region;
+    context.say(&format!("latency of up to {} MiB", len >> 20));
+    let options = Options {
+        rounds: if context.quick { 5 } else { 9 },
+        per_octave: if context.quick { 6 } else { 8 },
+        dense_sweeps: if context.quick { 2 } else { 3 },
+        dense_limit: 1 << 17,
+        ..Options::new(16, region.count() as u64)
+    };
+    let mut rng = context.rng.fork();
+    let found = find_steps(&options, &mut rng.fork(), |x, rounds| {
+        sweep(x, rounds, &mut rng, |x, rng| {
+            Ok::<f64, Failure>(latency(&mut region, x, rng))
+        })
+    })?;
+    let line = line_size(context, &found);
+    let ways = if pages == Pages::Huge {
+        associativity(context, region, &found)?
+    } else {
+        context.skip(
+            "associativity",
+            "addresses are not known without huge pages",
+        );
+        Value::Null
+    };
+    Ok(json!({
+        "pages": format!("{pages:?}").to_lowercase(),
+        "lines": curve_with_steps(&found),
+        "line_bytes": line,
+        "associativity": ways,
+        "claimed": claims,
+        "core_ghz": core_ghz(),
+    }))
+}
+
+/// Huge pages if they can be had.
+fn region(context: &mut Context, len: usize) -> Result<(Region, Pages), Failure> {
+    match Region::new(len, Pages::Huge, Spread::Packed) {
+        Ok(region) => Ok((region, Pages::Huge)),
+        Err(error) => {
+            context.skip(
+                "huge pages for the cache chains (TLB misses are in the curve)",
+                error,
+            );
+            Ok((
+                Region::new(len, Pages::Small, Spread::Packed)?,
+                Pages::Small,
+            ))
+        }
+    }
+}
+
+/// Latency of pairs of loads, random block by random block, by their distance in the block. The
+/// second load of a pair hits if the line that the first one brought holds it.
+fn line_size(context: &mut Context, found: &Steps) -> Value {
+    const BLOCK: usize = 512;
+    let levels = found.levels();
+    let Some(first_level) = found.steps.first().and_then(|s| s.nominal) else {
+        context.skip("line size", "the first level was not found");
+        return Value::Null;
+    };
+    // Four times as many blocks as the first level has room for.
+    let blocks = (4 * first_level as usize * 64 / BLOCK).max(64);
+    let Ok(memory) = Mapping::anonymous_huge_aligned((blocks * BLOCK).next_multiple_of(HUGE))
+    else {
+        context.skip("line size", "no memory");
+        return Value::Null;
+    };
+    // Without huge pages the curve is the same but for TLB misses, which all distances share.
+    let _ = memory.advise(0, memory.len(), libc::MADV_HUGEPAGE);
+    let distances = [8u64, 16, 32, 64, 128, 256];
+    let mut rng = context.rng.fork();
+    let curve = sweep(&distances, 9, &mut rng.clone(), |distance, _| {
+        let mut order: Vec<usize> = (0..blocks).collect();
+        rng.shuffle(&mut order);
+        let pairs: Vec<usize> = order.iter().flat_map(|b| [2 * b, 2 * b + 1]).collect();
+        let offset = |i: usize| i / 2 * BLOCK + i % 2 * distance as usize;
+        let base = memory.as_ptr();
+        // SAFETY: blocks lie inside the memory, distances inside a block; nobody else writes it.
+        let chain = unsafe { Chain::link(base, &pairs, offset, |i| base.add(offset(i))) };
+        Ok::<f64, std::convert::Infallible>(chain.latency())
+    });
+    let Ok(curve) = curve;
+    let medians = curve.medians();
+    let (low, high) = (medians[0], medians[medians.len() - 1]);
+    if high < low * 1.15 || levels.len() < 2 {
+        context.skip(
+            "line size",
+            "the distance makes no difference: a prefetcher, or noise",
+        );
+        return json!({ "curve": curve.summary(), "line": null });
+    }
+    let crossing = crossing(&curve, low, high, 200, &mut rng);
+    // The first distance above is the line: 32 is still on it, 64 on the next one.
+    let line = crossing.map(|c| c.last_below * 2);
+    json!({
+        "curve": curve.summary(),
+        "line": line,
+        "confidence": crossing.map(|c| c.confidence),
+    })
+}
+
+/// Ways of each level whose latency is known, from lines a power of two apart.
+fn associativity(context: &mut Context, region: Region, found: &Steps) -> Result<Value, Failure> {
+    // Far enough apart to agree in every set bit below it.
+    let stride = (region.count() * 64 / MOST_WAYS as usize).min(HUGE);
+    let mut region = region.respread(Spread::Stride(stride));
+    context.say("associativity");
+    let x: Vec<u64> = (2..=MOST_WAYS.min(region.count() as u64)).collect();
+    let rounds = if context.quick { 5 } else { 15 };
+    let mut rng = context.rng.fork();
+    let curve = sweep(&x, rounds, &mut rng.fork(), |x, rng| {
+        Ok::<f64, Failure>(latency(&mut region, x, rng))
+    })?;
+    let levels: Vec<Value> = found
+        .levels()
+        .windows(2)
+        .enumerate()
+        .map(|(i, pair)| {
+            let found = crossing(&curve, pair[0], pair[1], 200, &mut rng);
+            json!({ "level": i + 1, "ways": found })
+        })
+        .collect();
+    Ok(json!({ "stride": stride, "curve": curve.summary(), "levels": levels }))
+}
+
+/// Clock rate of the core while it runs, from a chain of multiplications of three cycles each,
+/// which is what they take on every x86-64 core since 2006 (Agner Fog, Instruction tables).
+#[cfg(target_arch = "x86_64")]
+fn core_ghz() -> Option<f64> {
+    use std::arch::asm;
+    use std::time::Instant;
+    const LOOPS: u64 = 20_000;
+    let rates: Vec<f64> = (0..21)
+        .map(|_| {
+            let start = Instant::now();
+            let mut value = 3u64;
+            for _ in 0..LOOPS {
+                // SAFETY: multiplies a register by itself, touches nothing else.
+                unsafe {
+                    asm!(
+                        "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}",
+                        "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}",
+                        inout(reg) value, options(nomem, nostack, pure)
+                    );
+                }
+            }
+            std::hint::black_box(value);
+            (LOOPS * 8 * 3) as f64 / start.elapsed().as_nanos() as f64
+        })
+        .collect();
+    crate::stats::median(&rates)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn core_ghz() -> Option<f64> {
+    None
+}

@@ -1,0 +1,119 @@
+//! The parts of the measurement: one file each, one line here.
+
+mod caches;
+mod tlb;
+
+use crate::detect::Steps;
+use crate::noise::Noise;
+use crate::system::Refused;
+use crate::system::tuning::Tuning;
+use clap::{ArgMatches, Command};
+use fastrand::Rng;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Every part, in the order in which a whole run takes them.
+pub const PARTS: &[Part] = &[caches::PART, tlb::PART];
+
+/// One part of the measurement.
+pub struct Part {
+    /// Its subcommand, and its key in the result.
+    pub name: &'static str,
+    /// What it answers, for `--help`.
+    pub about: &'static str,
+    /// Whether a whole run includes it: not if it needs arguments.
+    pub in_all: bool,
+    /// Adds options of its own.
+    pub options: fn(Command) -> Command,
+    /// Measures. The value goes into the result as it is.
+    pub run: fn(&mut Context, &ArgMatches) -> Result<Value, Failure>,
+}
+
+/// No options of its own.
+pub fn no_options(command: Command) -> Command {
+    command
+}
+
+/// A curve with its plateaus and steps, for the result.
+fn curve_with_steps(found: &Steps) -> Value {
+    json!({
+        "curve": found.curve.summary(),
+        "plateaus": found.plateaus,
+        "steps": found.steps,
+    })
+}
+
+/// What the parts share.
+pub struct Context {
+    /// Measure less: the whole run in under a minute.
+    pub quick: bool,
+    /// Everything random comes from here.
+    pub rng: Rng,
+    /// Leave to change settings.
+    pub tuning: Tuning,
+    /// How quiet the machine is.
+    pub noise: Noise,
+    /// What could not be measured.
+    pub not_done: Vec<NotDone>,
+    /// The part that runs now.
+    pub part: &'static str,
+}
+
+/// Something that could not be measured, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotDone {
+    /// The part.
+    pub part: &'static str,
+    /// What of it.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why a part gave no result at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The system refused something it needs.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The machine is too small, or lacks something.
+    #[error("{0}")]
+    Lacking(String),
+    /// The result could not be written as JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl Context {
+    /// Notes that something could not be measured.
+    pub fn skip(&mut self, what: impl Into<String>, why: impl ToString) {
+        let (what, why) = (what.into(), why.to_string());
+        self.say(&format!("not done: {what}: {why}"));
+        self.not_done.push(NotDone {
+            part: self.part,
+            what,
+            why,
+        });
+    }
+
+    /// Runs `work`; notes a failure under `what` and goes on without the result.
+    pub fn attempt<T>(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&mut Context) -> Result<T, Failure>,
+    ) -> Option<T> {
+        self.say(what);
+        match work(self) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.skip(what, error);
+                None
+            }
+        }
+    }
+
+    /// Progress, for the person who waits.
+    pub fn say(&self, what: &str) {
+        eprintln!("{}: {what}", self.part);
+    }
+}

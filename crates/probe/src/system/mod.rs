@@ -1,0 +1,36 @@
+//! What the probe asks of the operating system and of the CPU: one file a subject.
+
+pub mod budget;
+pub mod claims;
+pub mod counters;
+pub mod environment;
+pub mod files;
+pub mod mapping;
+pub mod process;
+pub mod tuning;
+
+/// A request that the system refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct Refused {
+    /// What was asked for.
+    pub what: String,
+    /// What the system said.
+    pub source: std::io::Error,
+}
+
+impl Refused {
+    /// The error of the system call that just failed.
+    pub fn last(what: impl Into<String>) -> Refused {
+        Refused {
+            what: what.into(),
+            source: std::io::Error::last_os_error(),
+        }
+    }
+
+    /// An error that came with its cause.
+    pub fn because(what: impl Into<String>, source: std::io::Error) -> Refused {
+        let what = what.into();
+        Refused { what, source }
+    }
+}
