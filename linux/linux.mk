@@ -16,3 +16,6 @@ linux-test: linux ## run the kernel tests in guests
 
 linux-bench: linux ## run the kernel benchmarks in guests
 	$(BIN)/pagelab linux bench
+
+linux-unit: linux-tree ## run the tests of kernel code that need no kernel
+	$(MAKE) -C build/linux/tree/tools/testing/foliomap check

@@ -83,3 +83,12 @@ def test_another_version_is_refused(layout: Layout) -> None:
     (layout.root / "kernel" / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 0\n")
     with pytest.raises(PagelabError, match=r"6\.1\.0"):
         _prepare(layout)
+
+
+def test_new_files_reach_the_patches_of_a_tree_that_ignores_all(layout: Layout) -> None:
+    (layout.root / "kernel" / ".gitignore").write_text("*.o\n/*\n!/debian/\n")
+    tree = _prepare(layout)
+    (tree / "new.c").write_text("int x;\n")
+    source.git(tree, "add", "--all")
+    source.git(tree, "commit", "-qm", "Add new.c")
+    assert "new.c" in source.refresh(layout)[0].read_text()

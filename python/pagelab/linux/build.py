@@ -66,7 +66,7 @@ def compile_kernel(
     tail: deque[str] = deque(maxlen=40)
     done = 0
     with (
-        log_path.open("w") as log,
+        log_path.open("w", buffering=1) as log,
         subprocess.Popen(
             _make_argv(layout, out, [f"-j{jobs}", "bzImage", "modules"]),
             stdout=subprocess.PIPE,

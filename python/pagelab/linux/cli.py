@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.linux import build as kbuild
-from pagelab.linux import guest, layout, source, suite
+from pagelab.linux import experiment, guest, layout, source, suite
 
 app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
 _console = Console(stderr=True)
@@ -137,6 +137,24 @@ def run_benchmarks(
 ) -> None:
     """Run the benchmarks under linux/bench and print what they print."""
     _run_suites(layout.find().linux / "bench", names or [], verbose=True)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment with a kernel suite: foliomap.")],
+) -> None:
+    """Measure a paper's figures again in guests; print them beside the paper's, in Markdown."""
+    where = layout.find()
+    path = where.root / "experiments" / f"{name}.toml"
+    if not path.is_file():
+        raise UsageError(f"no experiment {path}")
+    plan = experiment.read(path)
+    jobs = list(suite.load(where.linux / "bench", [plan.suite]))
+    counted = all(job.entry.icount for job in jobs)
+    samples = experiment.measure(where, plan)
+    print(f"## {plan.title}\n")
+    for table in plan.table:
+        print(experiment.render(table, experiment.rows(table, samples), counted))
 
 
 def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:

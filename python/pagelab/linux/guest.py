@@ -22,6 +22,7 @@ CONSOLE_LINES = 40
 # Where linux/guest/init mounts the share that carries the command in and its files out.
 GUEST_JOB = "/run/pagelab"
 GUEST_OUT = f"{GUEST_JOB}/out"
+COUNTS = "counts"
 
 
 class Ending(StrEnum):
@@ -36,7 +37,11 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Machine:
-    """The virtual machine to start. `memory` is in MB; `timeout` in seconds of the host."""
+    """The virtual machine to start.
+
+    `memory` is in MB, `timeout` in seconds of the host. `plugin` is a QEMU plugin that is told
+    out=PATH; what it writes there comes back as the result's file COUNTS.
+    """
 
     image: Path
     init: Path
@@ -45,6 +50,7 @@ class Machine:
     nodes: int = 1
     append: str = ""
     icount: bool = False
+    plugin: Path | None = None
     accel: str = "auto"
     timeout: float = 600.0
 
@@ -100,8 +106,8 @@ def kvm_works() -> bool:
 
 
 def accelerator(machine: Machine) -> str:
-    """`kvm` or `tcg`. Instruction counting needs TCG."""
-    if machine.icount:
+    """`kvm` or `tcg`. Counting instructions needs TCG."""
+    if machine.icount or machine.plugin:
         return "tcg"
     if machine.accel != "auto":
         return machine.accel
@@ -136,6 +142,8 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
     else:
         argv += ["-accel", "tcg,thread=multi"]
+    if machine.plugin:
+        argv += ["-plugin", f"{machine.plugin},out={job / 'out' / COUNTS}"]
     if not ports:
         return [*argv, "-serial", "mon:stdio"]
     console, *streams = ports

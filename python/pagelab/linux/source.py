@@ -162,11 +162,20 @@ def _unpack(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
         label = str(TARBALL)
     if not _release(tree).startswith(f"{VERSION}."):
         raise PagelabError(f"{label} is Linux {_release(tree)}; the series is for {VERSION}")
+    _track_everything(tree)
     capture(["git", "init", "--quiet", tree])
     git(tree, "add", "--all", "--force")
     git(tree, "commit", "--quiet", "--message", label)
     git(tree, "tag", "base")
     git(tree, "tag", "series")
+
+
+def _track_everything(tree: Path) -> None:
+    # Debian's source tells git to ignore all files, so new ones would not make it into patches.
+    ignore = tree / ".gitignore"
+    if ignore.exists():
+        lines = ignore.read_text().splitlines(keepends=True)
+        ignore.write_text("".join(line for line in lines if line.strip() != "/*"))
 
 
 def _release(tree: Path) -> str:

@@ -25,7 +25,11 @@ _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 
 
 class Entry(BaseModel):
-    """One program of a suite and the guest it wants. `append` lists the boots to run it in."""
+    """One program of a suite and the guest it wants.
+
+    `append` lists the boots to run it in. `icount` makes the guest's clock count instructions;
+    `count` counts instructions and atomic ones between the marks in the program.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,6 +44,7 @@ class Entry(BaseModel):
     memory: int = 1024
     timeout: float = 300.0
     icount: bool = False
+    count: bool = False
 
 
 class _File(BaseModel):
@@ -114,6 +119,9 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         nodes=entry.nodes,
         append=job.append,
         icount=entry.icount,
+        plugin=_compile(layout, layout.linux / "guest" / "count.c", plugin=True)
+        if entry.count
+        else None,
         timeout=entry.timeout,
     )
     result = guest.run(
@@ -159,16 +167,22 @@ def _command(layout: Layout, job: Job) -> list[str]:
         raise PagelabError(f"{job.folder / 'suite.toml'} names {source.name}, which is not there")
     match source.suffix:
         case ".c":
-            binary = layout.work / "programs" / job.folder.name / source.stem
-            binary.parent.mkdir(parents=True, exist_ok=True)
-            headers = list(job.folder.glob("*.h"))
-            newest = max(file.stat().st_mtime for file in [source, *headers])
-            if not binary.exists() or binary.stat().st_mtime < newest:
-                capture(["gcc", *_CFLAGS, "-o", binary, source])
-            return [str(binary)]
+            return [str(_compile(layout, source))]
         case ".py":
-            return ["python3", str(source)]
+            return ["/usr/bin/python3", str(source)]
         case ".sh":
             return ["sh", str(source)]
         case _:
             raise PagelabError(f"{source}: expected a .c, .py or .sh program")
+
+
+def _compile(layout: Layout, source: Path, *, plugin: bool = False) -> Path:
+    """Build a program, or a plugin for QEMU, when it is older than its source."""
+    binary = layout.work / "programs" / source.parent.name / source.stem
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    headers = layout.linux.glob("*/*/*.h")
+    newest = max(file.stat().st_mtime for file in [source, *headers])
+    if not binary.exists() or binary.stat().st_mtime < newest:
+        flags = ("-shared", "-fPIC") if plugin else ()
+        capture(["gcc", *_CFLAGS, *flags, "-o", binary, source])
+    return binary
