@@ -165,7 +165,7 @@ def test_a_program_keeps_its_output_and_status(tmp_path: Path) -> None:
     assert counts == {comparison["recording"]["accesses"]}
     assert all(run["complete"] for run in comparison["runs"])
     info = json.loads(pagelab("trace", "info", "--json", "out/sh.trace", cwd=tmp_path).stdout)
-    assert {info["accesses"]} == counts
+    assert {info["total"]["accesses"]} == counts
     assert info["complete"] is True
 
 

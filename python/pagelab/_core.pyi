@@ -43,22 +43,27 @@ def machine(name: str, overrides: list[str]) -> str:
 def record(
     command: list[str],
     output: str,
-    window: tuple[int, int | None, tuple[int, int] | None, bool],
+    window: str,
     follow_exec: bool,
     plugins: str,
     progress: Callable[[int, int | None], bool],
 ) -> str:
     """Runs a program under the recorder and returns the JSON of the outcome.
 
-    `window` is (skip, limit, (taken, period) of a sample, whether these count instructions).
-    `progress` is as for `simulate`. Raises Error, ProgramError for what is wrong with the program.
+    `window` is JSON: skip, limit, sample as [taken, period], in_instructions. `progress` is as for `simulate`. Raises Error, ProgramError for what is wrong with the program.
     """
 
 def trace_info(path: str) -> str:
     """What a trace holds, as JSON. Raises Error."""
 
-def trace_cat(path: str, skip: int, limit: int | None, write: Callable[[bytes], int]) -> None:
-    """Writes the events of a trace as CSV lines through `write`. Raises Error."""
+def trace_cat(path: str, window: str) -> None:
+    """Writes the events of a part of a trace to standard output as CSV lines.
+
+    `window` is as for `record`. Raises Error, and BrokenPipeError when the reader has gone.
+    """
 
 def trace_convert(path: str, output: str) -> int:
-    """Converts a trace by the names of the files; returns the accesses written. Raises Error."""
+    """Converts a trace into the format that the output's name asks for.
+
+    Returns the accesses written. Raises Error.
+    """

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pagelab import _core, jobs, units
@@ -83,7 +83,7 @@ def record(
             lambda: _core.record(
                 command,
                 str(output),
-                (window.skip, window.limit, window.sample, window.in_instructions),
+                json.dumps(asdict(window)),
                 follow_exec,
                 str(PLUGINS),
                 progress,

@@ -9,7 +9,6 @@ mod trace;
 
 use pagelab_machine::MachineConfig;
 use pyo3::prelude::*;
-use record::WindowSpec;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -105,7 +104,7 @@ mod _core {
         py: Python<'_>,
         command: Vec<OsString>,
         output: PathBuf,
-        window: WindowSpec,
+        window: &str,
         follow_exec: bool,
         plugins: PathBuf,
         progress: Py<PyAny>,
@@ -114,23 +113,17 @@ mod _core {
     }
 
     #[pyfunction]
-    fn trace_info(path: &str) -> PyResult<String> {
-        Ok(super::trace::info(path).map_err(error)?.to_string())
+    fn trace_info(py: Python<'_>, path: &str) -> PyResult<String> {
+        super::trace::info(py, path)
     }
 
     #[pyfunction]
-    fn trace_cat(path: &str, skip: u64, limit: Option<u64>, write: Py<PyAny>) -> PyResult<()> {
-        let _ = (skip, limit, write);
-        Err(error(format!(
-            "{path}: the trace reader is not built in yet"
-        )))
+    fn trace_cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
+        super::trace::cat(py, path, window)
     }
 
     #[pyfunction]
-    fn trace_convert(path: &str, output: &str) -> PyResult<u64> {
-        let _ = output;
-        Err(error(format!(
-            "{path}: the trace reader is not built in yet"
-        )))
+    fn trace_convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {
+        super::trace::convert(py, path, output)
     }
 }

@@ -1,26 +1,29 @@
 //! One recording.
 
 use crate::progress::Callback;
+use crate::source::WindowSpec;
 use crate::{ProgramError, error};
 use pagelab_recorder::{Outcome, RecordError, Request, Window};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `skip`, `limit`, (`taken`, `period`) of a sample, and whether they count instructions.
-pub(crate) type WindowSpec = (u64, Option<u64>, Option<(u64, u64)>, bool);
-
 pub(crate) fn record(
     py: Python<'_>,
     command: Vec<OsString>,
     output: PathBuf,
-    window: WindowSpec,
+    window: &str,
     follow_exec: bool,
     plugins: PathBuf,
     progress: Py<PyAny>,
 ) -> PyResult<String> {
     let mut command = command.into_iter();
-    let (skip, limit, sample, in_instructions) = window;
+    let WindowSpec {
+        skip,
+        limit,
+        sample,
+        in_instructions,
+    } = serde_json::from_str(window).map_err(error)?;
     let (sample, period) = sample.unwrap_or_default();
     let request = Request {
         program: command.next().ok_or_else(|| error("no program is named"))?,

@@ -1,21 +1,33 @@
-//! Looking into traces.
+//! Looking into traces and converting them.
 
-use pagelab_events::TraceReader;
+use crate::error;
+use crate::source::WindowSpec;
+use pagelab_events::{ConvertError, Format, TraceInfo, Window, open_any};
+use pyo3::exceptions::PyBrokenPipeError;
+use pyo3::prelude::*;
+use std::io::{self, ErrorKind};
 
-/// What a trace holds.
-pub(crate) fn info(path: &str) -> Result<serde_json::Value, String> {
-    let reader = TraceReader::open(path).map_err(|error| error.to_string())?;
-    let bytes = std::fs::metadata(path)
-        .map_err(|error| format!("{path}: {error}"))?
-        .len();
-    let accesses = reader.accesses();
-    Ok(serde_json::json!({
-        "format": "pagelab",
-        "complete": reader.is_complete(),
-        "accesses": accesses,
-        "chunks": reader.chunks(),
-        "bytes": bytes,
-        "bytes_per_access": bytes as f64 / accesses.max(1) as f64,
-        "metadata": reader.metadata().0,
-    }))
+pub(crate) fn info(py: Python<'_>, path: &str) -> PyResult<String> {
+    let info = py.detach(|| TraceInfo::of(path)).map_err(error)?;
+    serde_json::to_string(&info).map_err(error)
+}
+
+pub(crate) fn cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
+    let window: WindowSpec = serde_json::from_str(window).map_err(error)?;
+    let written = py.detach(|| {
+        let mut source = Window::new(open_any(path)?, window.selection());
+        pagelab_events::cat(&mut source, io::stdout().lock(), "standard output")
+    });
+    match written {
+        Ok(_) => Ok(()),
+        Err(ConvertError::Write { error, .. }) if error.kind() == ErrorKind::BrokenPipe => {
+            Err(PyBrokenPipeError::new_err(()))
+        }
+        Err(failure) => Err(error(failure)),
+    }
+}
+
+pub(crate) fn convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {
+    py.detach(|| pagelab_events::convert(path, output, Format::of_name(output)))
+        .map_err(error)
 }

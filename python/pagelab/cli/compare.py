@@ -75,10 +75,7 @@ def compare(
         window = replace(window, limit=window.limit or DEFAULT_LIMIT)
         source: dict[str, Any] = {}
     else:
-        if window.sample or window.in_instructions:
-            raise UsageError("--sample and --instructions are for recording a program")
-        source = options.source(trace, workload)
-        source |= {"skip": window.skip, "limit": window.limit}
+        source = options.source(trace, workload, window)
     # Built before recording so that a wrong key is reported at once; recording fills the source.
     work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
     name = Path(program[0]).name if program else Path(str(source["name"])).stem
@@ -93,7 +90,7 @@ def compare(
                 recorded = recording.record(program, file, window, meters, stop)
             if not quiet:
                 console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
-            source.update(kind="trace", name=name, path=str(file))
+            source |= options.source(file, None, Window())
     interrupted = stop.wanted
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
         ended = jobs.simulate_all(work, meters, stop, parallel)

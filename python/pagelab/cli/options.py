@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,20 +46,30 @@ InInstructions = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The result directory.")]
 
 
-def source(trace: Path | None, workload: str | None) -> dict[str, Any]:
-    """The source that exactly one of the two options names."""
+def source(trace: Path | None, workload: str | None, window: Window) -> dict[str, Any]:
+    """A part of the source that exactly one of the two options names."""
     if (trace is None) == (workload is None):
         raise UsageError("give either --trace or --workload")
     if trace is not None:
         if not trace.exists():
             raise UsageError(f"there is no trace {trace}")
-        return {"kind": "trace", "name": trace.name, "path": str(trace)}
+        return {
+            "kind": "trace",
+            "name": trace.stem,
+            "path": str(trace),
+            "window": asdict(window),
+        }
     assert workload is not None
     name, _, parameters = workload.partition(":")
     valid = [known for known, _ in _core.workloads()]
     if name not in valid:
         raise unknown("workload", name, valid)
-    return {"kind": "workload", "name": name, "parameters": _parameters(parameters)}
+    return {
+        "kind": "workload",
+        "name": name,
+        "parameters": _parameters(parameters),
+        "window": asdict(window),
+    }
 
 
 def _parameters(text: str) -> dict[str, str]:

@@ -23,13 +23,15 @@ def simulate(
     seed: options.Seed = None,
     skip: options.Skip = None,
     limit: options.Limit = None,
+    sample: options.Sample = None,
+    in_instructions: options.InInstructions = False,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Simulate one page-table design over a trace or a built-in workload."""
-    window = options.window(skip, limit, None)
-    source = options.source(trace, workload) | {"skip": window.skip, "limit": window.limit}
+    window = options.window(skip, limit, sample, in_instructions)
+    source = options.source(trace, workload, window)
     chosen = options.designs(design)
     if len(chosen) != 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")

@@ -1,47 +1,83 @@
 """`pagelab trace`: looks into traces and converts them."""
 
 import json
-import sys
+import signal
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from pagelab import _core, units
 from pagelab.cli import options
+from pagelab.errors import PagelabError
 
 app = typer.Typer(help="Look into traces and convert them.", no_args_is_help=True)
 
 _File = Annotated[Path, typer.Argument(metavar="TRACE", help="The trace file.")]
 
 
+@app.callback()
+def _main() -> None:
+    # Nothing here has a partial result to save: let Ctrl-C end the compiled part at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @app.command(epilog="Example:  pagelab trace info sort.trace")
 def info(file: _File, as_json: options.Json = False) -> None:
-    """Say what a trace holds, and whether it is whole."""
+    """Say what a trace holds, and whether it is whole. Reads it to its end.
+
+    Exits with 1 when it cannot be read to its end; what is printed is of what comes before.
+    """
     facts = json.loads(_core.trace_info(str(file)))
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
-        return
-    width = max(len(key) for key in facts)
-    for key, value in facts.items():
-        typer.echo(f"{key:{width}}  {_text(key, value)}")
+    else:
+        _print(facts)
+    if facts["error"]:
+        raise PagelabError(facts["error"])
 
 
-def _text(key: str, value: object) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return units.size(value) if key.endswith("bytes") else f"{value:,}"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _print(facts: dict[str, Any]) -> None:
+    total, accesses = facts["total"], facts["total"]["accesses"] or 1
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    rows = [
+        ("format", facts["format"]),
+        ("complete", "yes" if facts["complete"] else "no: the end is missing"),
+        ("file", f"{units.size(facts['file_bytes'])}, {facts['bytes_per_access']:.2f} B an access"),
+        ("accesses", f"{total['accesses']:,}"),
+        ("instructions", f"{total['instructions']:,}"),
+        ("loads, stores", f"{total['loads']:,}, {total['stores']:,}"),
+        ("by the kernel", f"{total['kernel']:,}"),
+        ("dependent on a load", units.percent(total["dependent"] / accesses)),
+        ("touched", f"{units.size(facts['pages'] * 4096)} in 4 KiB pages"),
+    ]
+    if facts["gaps"]:
+        left_out = units.count(facts["skipped_accesses"])
+        rows.append(("left out", f"{left_out} accesses in {facts['gaps']:,} places"))
+    for process in facts["processes"]:
+        calls = ", ".join(f"{count} {kind}" for kind, count in process["controls"].items())
+        threads = len(process["threads"])
+        rows.append((f"process {process['process']}", f"{threads} threads; {calls or 'no events'}"))
+    rows += list(facts["metadata"].items())
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table, highlight=False)
 
 
 @app.command(epilog="Example:  pagelab trace cat --skip 1M --limit 20 sort.trace")
-def cat(file: _File, skip: options.Skip = None, limit: options.Limit = None) -> None:
+def cat(
+    file: _File,
+    skip: options.Skip = None,
+    limit: options.Limit = None,
+    sample: options.Sample = None,
+    in_instructions: options.InInstructions = False,
+) -> None:
     """Print the events of a trace as CSV lines: kind,addr,size,gap,dep."""
-    window = options.window(skip, limit, None)
-    out = sys.stdout.buffer
-    _core.trace_cat(str(file), window.skip, window.limit, out.write)
-    out.flush()
+    window = options.window(skip, limit, sample, in_instructions)
+    _core.trace_cat(str(file), json.dumps(asdict(window)))
 
 
 @app.command(epilog="Example:  pagelab trace convert champsim.trace.xz sort.trace")
@@ -50,8 +86,12 @@ def convert(
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write.")],
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Convert a ChampSim, Lackey or CSV trace to pagelab's own format, or to CSV by its name."""
+    """Convert a trace: to CSV or Lackey when OUTPUT ends so, else to pagelab's own format.
+
+    Reads pagelab's own traces, ChampSim's two formats, Valgrind Lackey's text and CSV, told by
+    their content; all but pagelab's own may be compressed (gz, xz, bz2, zst).
+    """
     accesses = _core.trace_convert(str(file), str(output))
     if not quiet:
-        size = output.stat().st_size
-        typer.echo(f"{accesses:,} accesses in {output} ({units.size(size)})", err=True)
+        size = units.size(output.stat().st_size)
+        typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)
