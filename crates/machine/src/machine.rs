@@ -302,7 +302,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 self.switch(batch.process, 0);
             }
             while at < until {
-                let end = until.min(at + CHUNK);
+                let sample = self.timeline.next() - self.counts.accesses;
+                let end = until.min(at + CHUNK.min(sample as usize));
                 self.chunk(
                     batch.process,
                     &batch.addr[at..end],
@@ -362,9 +363,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             dep,
         );
         self.counts.accesses += addr.len() as u64;
-        if self.timeline.due(self.counts.accesses) {
+        if self.counts.accesses == self.timeline.next() {
             let sample = self.sample();
-            self.timeline.push(self.counts.accesses, sample);
+            self.timeline.push(sample);
         }
         self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
         Ok(())

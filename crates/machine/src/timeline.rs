@@ -3,7 +3,8 @@ use crate::result::Sample;
 /// Samples kept at the most; when there are more, every other one goes and the interval doubles.
 const SAMPLES: usize = 400;
 
-/// The run over time, at an interval that fits its length.
+/// The run over time, at an interval that fits its length: samples are taken after multiples of
+/// `interval` accesses exactly, so that they do not depend on how the stream is cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     samples: Vec<Sample>,
@@ -14,21 +15,24 @@ pub(crate) struct Timeline {
 impl Default for Timeline {
     fn default() -> Self {
         Timeline {
-            samples: Vec::new(),
-            interval: 1 << 12,
-            next: 0,
+            samples: vec![Sample::default()],
+            interval: FIRST_INTERVAL,
+            next: FIRST_INTERVAL,
         }
     }
 }
 
+const FIRST_INTERVAL: u64 = 1 << 12;
+
 impl Timeline {
-    /// Whether a sample is due after so many accesses.
+    /// The number of accesses after which the next sample is to be taken.
     #[inline]
-    pub(crate) fn due(&self, accesses: u64) -> bool {
-        accesses >= self.next
+    pub(crate) fn next(&self) -> u64 {
+        self.next
     }
 
-    pub(crate) fn push(&mut self, accesses: u64, sample: Sample) {
+    pub(crate) fn push(&mut self, sample: Sample) {
+        self.samples.push(sample);
         if self.samples.len() == SAMPLES {
             let mut index = 0;
             self.samples.retain(|_| {
@@ -37,8 +41,7 @@ impl Timeline {
             });
             self.interval *= 2;
         }
-        self.samples.push(sample);
-        self.next = accesses + self.interval;
+        self.next = self.samples.len() as u64 * self.interval;
     }
 
     /// All samples and the run's end.

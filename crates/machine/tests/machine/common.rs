@@ -1,0 +1,82 @@
+use pagelab_events::{Access, Backing, Batch, Control, Op, Protection, Source, SourceError};
+use pagelab_machine::{MachineConfig, RunResult, simulate};
+use std::ops::ControlFlow;
+
+/// A stream held in memory, cut into batches of a given length.
+pub struct Cut {
+    events: Vec<Event>,
+    at: usize,
+    length: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Access(Access),
+    Control(Control),
+}
+
+impl Cut {
+    pub fn new(events: &[Event], length: usize) -> Self {
+        Cut {
+            events: events.to_vec(),
+            at: 0,
+            length,
+        }
+    }
+}
+
+impl Source for Cut {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while self.at < self.events.len() && batch.len() < self.length {
+            match &self.events[self.at] {
+                Event::Access(access) => batch.push(*access),
+                Event::Control(control) => batch.push_control(*control),
+            }
+            self.at += 1;
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+pub const BASE: u64 = 0x7000_0000_0000;
+
+/// A small machine: little memory, tiny TLBs and caches, so that short streams reach every part.
+pub fn small_machine() -> MachineConfig {
+    let overrides = [
+        "memory.memory_bytes=268435456",
+        "memory.utilisation=0.5",
+        "memory.fragmentation=0.5",
+        "tlb.l1_4k={ entries = 8, ways = 4 }",
+        "tlb.l2_4k={ entries = 24, ways = 12 }",
+        "caches.l1.kib=4",
+        "caches.l2.kib=16",
+        "caches.llc.kib=64",
+    ]
+    .map(str::to_owned);
+    MachineConfig::load("dpt-paper", &overrides).unwrap()
+}
+
+pub fn map(addr: u64, len: u64) -> Event {
+    Event::Control(Control::Map {
+        addr,
+        len,
+        prot: Protection(Protection::READ | Protection::WRITE),
+        backing: Backing::Anonymous,
+        populate: false,
+    })
+}
+
+pub fn load(addr: u64, gap: u32, dep: u32) -> Event {
+    Event::Access(Access {
+        addr,
+        op: Op::load(8),
+        gap,
+        dep,
+    })
+}
+
+/// Simulates to the end.
+pub fn run(config: &MachineConfig, design: &str, source: &mut dyn Source) -> RunResult {
+    simulate(config, design, source, &mut |_| ControlFlow::Continue(())).unwrap()
+}

@@ -1,0 +1,109 @@
+//! What a machine's description may say, and what is said back when it is wrong.
+
+use pagelab_machine::{MachineConfig, PRESETS, simulate};
+use std::ops::ControlFlow;
+
+fn error(machine: &str, overrides: &[&str]) -> String {
+    let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
+    MachineConfig::load(machine, &overrides)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn every_preset_is_valid_and_runs() {
+    for (name, _) in PRESETS {
+        let config = MachineConfig::load(name, &[]).unwrap();
+        assert_eq!(config.name, *name);
+        let events = [
+            crate::common::map(crate::common::BASE, 4096),
+            crate::common::load(crate::common::BASE, 0, 0),
+        ];
+        let result =
+            crate::common::run(&config, "radix", &mut crate::common::Cut::new(&events, 10));
+        assert!(result.complete);
+        assert_eq!((result.accesses, result.walks.count), (1, 2));
+    }
+}
+
+#[test]
+fn an_unknown_machine_lists_the_presets_and_the_nearest() {
+    let message = error("skylake", &[]);
+    assert!(message.contains("dpt-paper, skylake-sp"), "{message}");
+    assert!(message.contains("did you mean skylake-sp?"), "{message}");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest() {
+    let message = error("dpt-paper", &["core.widht=4"]);
+    assert!(message.contains("widht"), "{message}");
+    assert!(message.contains("did you mean width?"), "{message}");
+    assert!(error("dpt-paper", &["dpt.fab=true"]).contains("did you mean fap?"));
+}
+
+#[test]
+fn an_override_without_value_or_path_is_refused() {
+    assert!(error("dpt-paper", &["core.width"]).contains("KEY.KEY=VALUE"));
+    assert!(error("dpt-paper", &["name.x=1"]).contains("not a table"));
+    assert!(error("dpt-paper", &["core.width=wide"]).contains("width"));
+}
+
+#[test]
+fn a_file_may_say_only_what_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(
+        &path,
+        "base = \"skylake-sp\"\nname = \"mine\"\n[core]\nghz = 3.0\n",
+    )
+    .unwrap();
+    let mine = MachineConfig::load(path.to_str().unwrap(), &[]).unwrap();
+    let base = MachineConfig::load("skylake-sp", &[]).unwrap();
+    assert_eq!(mine.core.ghz, 3.0);
+    assert_eq!((mine.core.width, mine.tlb), (base.core.width, base.tlb));
+    std::fs::write(&path, "base = \"skylake\"").unwrap();
+    assert!(error(path.to_str().unwrap(), &[]).contains("did you mean skylake-sp?"));
+    std::fs::write(&path, "base = ").unwrap();
+    assert!(error(path.to_str().unwrap(), &[]).contains("mine.toml"));
+    assert!(error("nowhere.toml", &[]).contains("nowhere.toml"));
+}
+
+#[test]
+fn what_cannot_be_built_is_named() {
+    for (bad, named) in [
+        ("cores=0", "cores"),
+        ("core.walkers=0", "walkers"),
+        ("caches.l2.ways=7", "512 KiB in 7 ways"),
+        (
+            "tlb.l2_4k={ entries = 1536, ways = 7 }",
+            "1536 entries in 7 ways",
+        ),
+        ("memory.memory_bytes=1099511627776", "128 GiB"),
+        ("memory.utilisation=1.5", "utilisation"),
+        ("dram.gigabytes_per_second=0", "gigabytes_per_second"),
+        ("cost.fault_ns=-1", "fault_ns"),
+        ("radix.levels=3", "levels"),
+    ] {
+        let config = MachineConfig::load("dpt-paper", &[bad.to_owned()]);
+        let config = config.unwrap_or_else(|error| panic!("{bad}: {error}"));
+        let mut nothing = crate::common::Cut::new(&[], 1);
+        let error = simulate(&config, "radix", &mut nothing, &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .expect_err(bad);
+        assert!(error.to_string().contains(named), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_design_lists_them_and_the_nearest() {
+    let config = MachineConfig::load("dpt-paper", &[]).unwrap();
+    let mut nothing = crate::common::Cut::new(&[], 1);
+    let error = simulate(&config, "radx", &mut nothing, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap_err()
+    .to_string();
+    assert!(error.contains("radix, dpt, ideal"), "{error}");
+    assert!(error.contains("did you mean radix?"), "{error}");
+}

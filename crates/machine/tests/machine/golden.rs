@@ -1,0 +1,44 @@
+//! Every statistic of a few tiny runs, as they were when somebody last looked at them.
+//!
+//! A change that should not change results must leave these alone; one that should is reviewed by
+//! its difference here. `UPDATE_GOLDEN=1 cargo test -p pagelab-machine --test machine` rewrites
+//! the files.
+
+use crate::common::{run, small_machine};
+use pagelab_machine::DESIGNS;
+use pagelab_workloads::Workload;
+use std::path::Path;
+
+#[test]
+fn tiny_runs_give_the_recorded_statistics() {
+    let parameters: &[(&str, &[(&str, &str)])] = &[
+        ("random-updates", &[("bytes", "8MiB"), ("updates", "3000")]),
+        ("pointer-chase", &[("pages", "300"), ("loads", "3000")]),
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for (workload, parameters) in parameters {
+        let parameters: Vec<(String, String)> = parameters
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        for design in DESIGNS {
+            let mut source = Workload::find(workload)
+                .unwrap()
+                .start(&parameters)
+                .unwrap();
+            let result = run(&small_machine(), design.name, &mut source);
+            let mut json = serde_json::to_value(&result).unwrap();
+            // The map is large and says what the counters say.
+            json["memory_map"] = result.memory_map.len().into();
+            json["timeline"] = result.timeline.len().into();
+            let text = serde_json::to_string_pretty(&json).unwrap() + "\n";
+            let path = folder.join(format!("{workload}.{}.json", design.name));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                std::fs::write(&path, &text).unwrap();
+            }
+            let golden = std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(golden == text, "{} differs:\n{text}", path.display());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The whole machine, from a configuration and a stream of events to its statistics.
+
+mod common;
+mod configuration;
+mod golden;
+mod known_times;
+mod same_bits;

@@ -1,0 +1,102 @@
+//! The same input gives the same bits, however it is cut into batches and whatever else runs.
+//!
+//! Batches of one access are the plain sequential order: translate, look the caches up, keep
+//! time, then the next. So this is also the check that chunks change nothing.
+
+use crate::common::{BASE, Cut, Event, map, run, small_machine};
+use pagelab_events::{Access, Advice, Control, Op};
+use pagelab_machine::DESIGNS;
+use proptest::prelude::*;
+
+/// A mapping of 40 MiB, accesses all over it (some straddling lines and pages), and calls that
+/// change it.
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let pages = 10 * 1024u64;
+    let access = (
+        prop_oneof![0..pages * 4096, 0..64u64 * 4096],
+        any::<bool>(),
+        prop_oneof![Just(8u16), Just(1), Just(64), Just(300)],
+        0u32..12,
+        0u32..6,
+    )
+        .prop_map(|(offset, store, size, gap, dep)| {
+            let op = if store {
+                Op::store(size)
+            } else {
+                Op::load(size)
+            };
+            Event::Access(Access {
+                addr: BASE + offset,
+                op,
+                gap,
+                dep,
+            })
+        });
+    let range = (0..pages, 1..2000u64);
+    let control = range.prop_flat_map(|(first, pages)| {
+        let (addr, len) = (BASE + first * 4096, pages * 4096);
+        prop_oneof![
+            Just(Control::Unmap { addr, len }),
+            Just(Control::Advise {
+                addr,
+                len,
+                advice: Advice::DontNeed
+            }),
+            Just(Control::Thread { thread: 1 }),
+            Just(Control::Thread { thread: 0 }),
+        ]
+    });
+    let event = prop_oneof![60 => access, 1 => control.prop_map(Event::Control)];
+    proptest::collection::vec(event, 200..1200).prop_map(move |mut events| {
+        events.insert(0, map(BASE, pages * 4096));
+        events
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn cutting_into_batches_changes_nothing(
+        events in events(),
+        length in 2usize..700,
+        cores in 1u32..4,
+        policy in prop_oneof![
+            Just(pagelab_os::PagePolicy::Base),
+            Just(pagelab_os::PagePolicy::Thp)
+        ],
+    ) {
+        let mut config = small_machine();
+        config.cores = cores;
+        config.memory.page_policy = policy;
+        for design in DESIGNS {
+            let whole = run(&config, design.name, &mut Cut::new(&events, length));
+            let single = run(&config, design.name, &mut Cut::new(&events, 1));
+            prop_assert_eq!(
+                serde_json::to_string(&whole).unwrap(),
+                serde_json::to_string(&single).unwrap()
+            );
+        }
+    }
+}
+
+#[test]
+fn runs_side_by_side_do_not_disturb_each_other() {
+    let config = small_machine();
+    let events: Vec<Event> = std::iter::once(map(BASE, 1 << 24))
+        .chain((0..20_000u64).map(|i| {
+            let offset = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            crate::common::load(BASE + offset, 3, 0)
+        }))
+        .collect();
+    let one = |design: &str| {
+        serde_json::to_string(&run(&config, design, &mut Cut::new(&events, 100))).unwrap()
+    };
+    let alone = one("dpt");
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| one("dpt"))).collect();
+        for run in runs {
+            assert_eq!(run.join().unwrap(), alone);
+        }
+    });
+}
