@@ -160,6 +160,31 @@ fn a_full_cache_forgets_the_entry_not_used_for_longest() {
 }
 
 #[test]
+fn freed_nodes_leave_the_caches() {
+    // From a page that shares all nodes but the last with one that stays, to one that shares none.
+    for (vpn, reads) in [(512, 2), (GIB, 3), (512 * GIB, 4)] {
+        let pages = [(0, PageSize::Base4K), (vpn, PageSize::Base4K)];
+        let mut bench = Bench::new(with_levels(4)(1), &pages);
+        bench.walk(0);
+        bench.walk(vpn);
+        assert_eq!(bench.walk(vpn).len(), 1);
+        let page = bench.page(vpn);
+        let size = PageSize::Base4K;
+        let old = bench
+            .table
+            .unmap(&mut bench.frames, page, size, &mut Work::default());
+        bench.table.release(&mut bench.frames, page, 1);
+        let again = old.unwrap();
+        bench
+            .table
+            .map(&mut bench.frames, page, again, &mut Work::default())
+            .unwrap();
+        assert_eq!(bench.walk(vpn).len(), reads);
+        assert_eq!(bench.walk(0).len(), 1);
+    }
+}
+
+#[test]
 fn running_out_of_frames_gives_back_the_nodes_already_taken() {
     let mut bench = Bench::new(with_levels(4)(1), &[(0, PageSize::Base4K)]);
     while bench.frames.free_frames() > 2 {

@@ -93,6 +93,23 @@ fn an_empty_page_of_entries_does_not_hide_a_larger_page() {
 }
 
 #[test]
+fn metadata_that_change_leave_the_caches() {
+    let mut bench = Bench::new(&DptConfig::default());
+    bench.map(VPN, Base4K).unwrap();
+    // The neighbour region has no page of PTEs, which the walk learns and caches.
+    assert_eq!(bench.walk(VPN + 512).len(), 1);
+    assert_eq!(bench.walk(VPN + 512).len(), 0);
+    bench.map(VPN + 512, Base4K).unwrap();
+    assert_eq!(bench.walk(VPN + 512).len(), 2);
+    assert_eq!(bench.walk(VPN + 512).len(), 1);
+    bench.unmap(VPN + 512, Base4K);
+    let page = bench.page(VPN + 512);
+    bench.table.release(&mut bench.frames, page, 512);
+    assert_eq!(bench.walk(VPN + 512).len(), 1);
+    assert_eq!(bench.walk(VPN).len(), 1);
+}
+
+#[test]
 fn without_a_cache_every_walk_reads_the_metadata() {
     let mut config = bare();
     config.dmc.base = no_cache();
