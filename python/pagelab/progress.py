@@ -31,8 +31,8 @@ _SECONDS_BETWEEN_LINES = 5.0
 class Meter(Protocol):
     """Shows how far one piece of work is. Called from any thread."""
 
-    def update(self, done: int, total: int | None) -> None:
-        """`done` accesses of `total`, if that is known."""
+    def update(self, done: int, total: int | None, instead: str = "") -> None:
+        """`done` accesses of `total`, if that is known; or a text to show instead."""
 
     def finish(self) -> None:
         """The work has ended."""
@@ -46,7 +46,7 @@ class Display(Protocol):
 
 
 class _QuietMeter:
-    def update(self, done: int, total: int | None) -> None:
+    def update(self, done: int, total: int | None, instead: str = "") -> None:
         pass
 
     def finish(self) -> None:
@@ -71,14 +71,14 @@ class _LineMeter:
     done: int = 0
     lock: Lock = field(default_factory=Lock)
 
-    def update(self, done: int, total: int | None) -> None:
+    def update(self, done: int, total: int | None, instead: str = "") -> None:
         now = time.monotonic()
         with self.lock:
             self.done = done
             if now - self.last_line < _SECONDS_BETWEEN_LINES:
                 return
             self.last_line = now
-        self._print(status(done, total, now - self.started))
+        self._print(instead or status(done, total, now - self.started))
 
     def finish(self) -> None:
         if not self.last_word:
@@ -110,7 +110,7 @@ class _BarMeter:
     progress: Progress
     task: TaskID
 
-    def update(self, done: int, total: int | None) -> None:
+    def update(self, done: int, total: int | None, instead: str = "") -> None:
         self.progress.update(self.task, completed=done, total=total)
 
     def finish(self) -> None:
@@ -186,8 +186,8 @@ class _BottomLineMeter:
     label: str
     started: float = field(default_factory=time.monotonic)
 
-    def update(self, done: int, total: int | None) -> None:
-        text = status(done, total, time.monotonic() - self.started)
+    def update(self, done: int, total: int | None, instead: str = "") -> None:
+        text = instead or status(done, total, time.monotonic() - self.started)
         self.line.show(f"pagelab: {self.label}: {text}")
 
     def finish(self) -> None:

@@ -75,7 +75,8 @@ def record(
     meter = display.meter(Path(command[0]).name, "recording")
 
     def progress(done: int, total: int | None) -> bool:
-        meter.update(done, total)
+        over = total is not None and done >= total
+        meter.update(done, total, "recorded; the program runs on (Ctrl-C ends it)" if over else "")
         return not stop.wanted
 
     try:
