@@ -239,3 +239,44 @@ fn figure_12_the_last_resort_breaks_a_block_or_moves_a_page_as_configured() {
         assert_eq!(counters.fap_blocks_broken, 1 - moves);
     }
 }
+
+/// With every frame in use with probability u, a search of n frames fails with probability u^n.
+#[test]
+fn searches_fail_as_often_as_chance_says() {
+    let config = DptConfig {
+        max_soa_step: 4,
+        ..bare()
+    };
+    let mut bench = Bench::new(&config);
+    let mut random = 1u64;
+    let used = (0..FRAMES).filter(|_| {
+        // splitmix64, Steele, Lea, Flood 2014.
+        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % 10 < 7
+    });
+    bench.occupy(used.map(Pfn).collect::<Vec<_>>(), true);
+    let mut counters = DptCounters::default();
+    let searches = 100_000;
+    let failed = (0..searches).filter(|&tag| {
+        let hashed = (tag, 1);
+        let work = &mut Work::default();
+        super::super::placement::search(&config, &bench.frames, hashed, &mut counters, work)
+            .is_err()
+    });
+    // Thirteen frames, the last of which is the first again in 4 GiB.
+    let chance: f64 = 0.7f64.powi(12);
+    let expected = searches as f64 * chance;
+    let deviation = (expected * (1.0 - chance)).sqrt();
+    let failed = failed.count() as f64;
+    assert!(
+        (failed - expected).abs() < 4.0 * deviation,
+        "{failed}, not {expected}"
+    );
+    let collisions = counters.collisions_with_data as f64;
+    assert!(
+        (collisions / searches as f64 - 0.7).abs() < 0.01,
+        "{collisions}"
+    );
+}
