@@ -1,4 +1,5 @@
-//! Records a program: `record OUTPUT PROGRAM ARGS...`; with `-` for OUTPUT only counts.
+//! Records a program: `record [OPTIONS] OUTPUT PROGRAM ARGS...`; with `-` for OUTPUT only counts.
+//! Options: `--follow-exec`, `--verbatim`, `--skip=N`, `--limit=N`, `--period=N`, `--sample=N`.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,17 +16,28 @@ impl Sink for Nothing {
 }
 
 fn main() {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let mut request = Request::default();
+    while let Some(option) = arguments.next_if(|word| word.to_string_lossy().starts_with("--")) {
+        let option = option.to_string_lossy().into_owned();
+        let (name, value) = option.split_once('=').unwrap_or((&option, "0"));
+        let value = value.parse().unwrap_or(0);
+        match name {
+            "--follow-exec" => request.follow_exec = true,
+            "--verbatim" => request.verbatim = true,
+            "--skip" => request.window.skip = value,
+            "--limit" => request.window.limit = value,
+            "--period" => request.window.period = value,
+            "--sample" => request.window.sample = value,
+            _ => eprintln!("unknown option {name}"),
+        }
+    }
     let (Some(output), Some(program)) = (arguments.next(), arguments.next()) else {
-        eprintln!("usage: record OUTPUT PROGRAM ARGS...");
+        eprintln!("usage: record [OPTIONS] OUTPUT PROGRAM ARGS...");
         std::process::exit(2);
     };
-    let request = Request {
-        program,
-        arguments: arguments.collect(),
-        verbatim: std::env::var_os("VERBATIM").is_some(),
-        ..Request::default()
-    };
+    request.program = program;
+    request.arguments = arguments.collect();
     let go_on = &mut |_| ControlFlow::Continue(());
     let outcome = if output == "-" {
         record_into(&request, Nothing, go_on).map(|(outcome, _)| outcome)
@@ -33,7 +45,13 @@ fn main() {
         record(&request, output.as_ref(), go_on)
     };
     match outcome {
-        Ok(outcome) => eprintln!("{outcome:#?}"),
-        Err(error) => eprintln!("{error}"),
+        Ok(outcome) => {
+            eprintln!("{outcome:?}");
+            std::process::exit(outcome.ended.code());
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
     }
 }

@@ -5,16 +5,17 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pagelab_recorder_wire::elf::Program;
 use pagelab_recorder_wire::region::{self, Header, Line, State};
 
 use crate::output::{Output, Sink};
-use crate::program::Program;
 use crate::qemu::{Qemu, plugin_option};
 use crate::recording::Recording;
 use crate::shared::Shared;
+use crate::window::Windows;
 use crate::{Ended, Outcome, Progress, RecordError, Request};
 
 /// How long to sleep when there is nothing to read. The largest ring holds some milliseconds
@@ -34,7 +35,8 @@ pub(crate) fn run<S: Sink + 'static>(
 ) -> Result<(Outcome, Option<S>), RecordError> {
     let system = |what| move |error| RecordError::System { what, error };
     let start = start_time().map_err(system("read /proc/self/stat"))?;
-    let shared = Shared::new(|header| set_up(header, request, start))
+    let windows = Windows::new(request.window);
+    let shared = Shared::new(|header| set_up(header, request, start, &windows))
         .map_err(system("make shared memory"))?;
     shared.ring(0).state.0.store(State::Claimed as u32, Ordering::Release);
     let mut child = command(request, qemu, program, &shared)
@@ -44,7 +46,7 @@ pub(crate) fn run<S: Sink + 'static>(
             error,
         })?;
     let began = Instant::now();
-    let mut recording = Recording::new(&shared, Output::new(sink), child.id());
+    let mut recording = Recording::new(&shared, windows, Output::new(sink), child.id());
     let stopped = follow(&mut recording, &mut child, began, progress);
     let status = child.wait().map_err(system("wait for the program"))?;
     let counts = (
@@ -71,20 +73,23 @@ pub(crate) fn run<S: Sink + 'static>(
     Ok((outcome, sink))
 }
 
-fn set_up(header: &mut Header, request: &Request, start: u64) {
+fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows) {
     *header = Header {
         magic: region::MAGIC,
         recorder: std::process::id(),
         recorder_start: start,
-        window: request.window,
+        in_instructions: 0,
         follow_exec: u32::from(request.follow_exec),
         verbatim: u32::from(request.verbatim),
         epoch: Line(AtomicU64::new(1)),
         next_block: Line(AtomicU32::new(0)),
         rings_used: Line(AtomicU32::new(1)),
         next_process: Line(AtomicU32::new(1)),
-        position: Line(AtomicU64::new(0)),
+        next_ring: Line(AtomicU64::new(1)),
+        reporting: Line(AtomicU32::new(1)),
+        left: Line(AtomicI64::new(0)),
     };
+    windows.set_up(header);
 }
 
 /// QEMU with the plugin and the program. Its standard streams are ours.

@@ -15,6 +15,7 @@ mod qemu;
 mod recording;
 mod shared;
 mod thread;
+mod window;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,8 +25,8 @@ use std::path::{Path, PathBuf};
 
 use pagelab_events::{Batch, Metadata, TraceWriter};
 pub use output::Sink;
-pub use pagelab_recorder_wire::region::Window;
 pub use thread::MAX_DEP;
+pub use window::Window;
 
 /// Bytes of a page on x86-64.
 const PAGE: u64 = 4096;

@@ -127,7 +127,8 @@ impl Plan {
         for &(index, mask) in &*self.late {
             let producer = youngest(mask, &position.registers);
             let number = position.accesses + u64::from(index) + 1;
-            room.set_dep(index.into(), distance(number, producer));
+            let dep = distance(number, producer, position.forgotten);
+            room.set_dep(index.into(), dep);
         }
         self.update(position);
         room.commit(batch);
@@ -209,11 +210,12 @@ pub(crate) fn youngest(mut mask: u32, registers: &[u64; REGISTERS]) -> u64 {
     youngest
 }
 
-/// How far access `number` is from the load that produced its address; 0 for none.
+/// How far access `number` is from the load that produced its address; 0 for none, or one that
+/// is forgotten.
 #[inline(always)]
-pub(crate) fn distance(number: u64, producer: u64) -> u32 {
+pub(crate) fn distance(number: u64, producer: u64, forgotten: u64) -> u32 {
     let distance = number - producer;
-    if producer == 0 || distance > MAX_DEP {
+    if producer <= forgotten || distance > MAX_DEP {
         0
     } else {
         distance as u32

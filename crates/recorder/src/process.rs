@@ -55,10 +55,21 @@ impl Process {
         self.number
     }
 
-    /// The number of the thread it starts with.
-    pub(crate) fn first_thread(&mut self) -> Option<u32> {
+    /// Its first thread runs: number 0.
+    pub(crate) fn start(&mut self) {
         self.next_thread = 1;
-        Some(0)
+    }
+
+    /// Whether its first thread has run.
+    pub(crate) fn started(&self) -> bool {
+        self.next_thread > 0
+    }
+
+    /// It runs another program now.
+    pub(crate) fn replace(&mut self) {
+        self.memory = Memory::default();
+        self.threads.clear();
+        self.start();
     }
 
     /// A thread has been made; its number.

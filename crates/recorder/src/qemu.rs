@@ -4,6 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use pagelab_recorder_wire::elf::is_executable;
+
 use crate::RecordError;
 
 const NAME: &str = "qemu-x86_64";
@@ -42,16 +44,6 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|directory| directory.join(name))
         .find(|path| is_executable(path))
-}
-
-/// Whether this is a file that the user may execute.
-pub(crate) fn is_executable(path: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(text) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: the text ends with a zero byte.
-    path.is_file() && unsafe { libc::access(text.as_ptr(), libc::X_OK) == 0 }
 }
 
 /// Where asked for; otherwise beside the running program, or where cargo puts what a test or an

@@ -21,6 +21,7 @@ use crate::plan::Plan;
 use crate::process::Process;
 use crate::shared::{Reader, Shared};
 use crate::thread::{Stop, Thread};
+use crate::window::{LeftOut, Windows};
 use crate::{kernel, maps};
 
 /// A thread's turn, in accesses.
@@ -38,6 +39,7 @@ pub(crate) struct Recording<'a, S> {
     rings: Vec<Active<'a>>,
     /// By the number that the plugin gave it.
     processes: HashMap<u32, Process>,
+    windows: Windows,
     notes: Vec<String>,
     threads: u64,
     instructions: u64,
@@ -46,6 +48,8 @@ pub(crate) struct Recording<'a, S> {
 /// A ring in use.
 struct Active<'a> {
     index: usize,
+    /// Rings are numbered in the order in which they were opened.
+    opened: u64,
     reader: Reader<'a>,
     definitions: bool,
     process: u32,
@@ -54,6 +58,7 @@ struct Active<'a> {
     number: Option<u32>,
     epoch: u64,
     thread: Thread,
+    left_out: LeftOut,
     /// The system call in progress.
     call: Option<(u64, [u64; 6])>,
     vectors: Vec<(u64, u64)>,
@@ -65,7 +70,12 @@ struct Active<'a> {
 
 impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// A recording of the program whose first thread uses ring 0.
-    pub(crate) fn new(shared: &'a Shared, output: Output<S>, pid: u32) -> Recording<'a, S> {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        windows: Windows,
+        output: Output<S>,
+        pid: u32,
+    ) -> Recording<'a, S> {
         let reporting = if shared.header().verbatim == 0 {
             Reporting::Needed
         } else {
@@ -78,6 +88,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             plans: Vec::new(),
             rings: Vec::new(),
             processes: HashMap::from([(0, Process::new(0, pid))]),
+            windows,
             notes: Vec::new(),
             threads: 0,
             instructions: 0,
@@ -128,12 +139,14 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             let ring = reader.ring();
             let active = Active {
                 index,
+                opened: ring.opened.load(Ordering::Relaxed),
                 definitions: ring.definitions.load(Ordering::Relaxed) != 0,
                 process: ring.process.load(Ordering::Relaxed),
                 tid: ring.tid.load(Ordering::Relaxed),
                 number: None,
                 epoch: 0,
                 thread: Thread::new(),
+                left_out: LeftOut::default(),
                 call: None,
                 vectors: Vec::new(),
                 child: 0,
@@ -156,15 +169,56 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             let Some(process) = self.processes.get_mut(&active.process) else {
                 continue;
             };
-            let number = if first {
-                process.first_thread()
-            } else {
+            let number = if !first {
                 process.announced(active.tid)
+            } else if process.started() {
+                None
+            } else {
+                process.start();
+                Some(0)
             };
-            if number.is_some() {
-                self.threads += 1;
-            }
+            self.threads += u64::from(number.is_some());
             self.rings[index].number = number;
+        }
+    }
+
+    /// Goes on with the new program of a process that has replaced its own: when everything of
+    /// the old one has been read.
+    fn admit_replacement(&mut self) -> io::Result<()> {
+        let Some(new) = self.rings.iter().position(|active| {
+            let first = active.reader.ring().first.load(Ordering::Relaxed) != 0;
+            !active.definitions && active.number.is_none() && first
+        }) else {
+            return Ok(());
+        };
+        let (key, ring) = (self.rings[new].process, self.rings[new].index);
+        let Some(process) = self.processes.get_mut(&key).filter(|process| process.started()) else {
+            return Ok(());
+        };
+        let opened = self.rings[new].opened;
+        let mut old = self.rings.iter_mut();
+        if !old.all(|active| {
+            active.process != key || active.opened >= opened || active.is_read_to_its_end()
+        }) {
+            return Ok(());
+        }
+        process.replace();
+        let number = process.number();
+        self.output.select(number, 0)?;
+        self.output.control(Control::Exec);
+        self.threads += 1;
+        self.drop_rings(|active| active.process == key && active.opened < opened);
+        if let Some(active) = self.rings.iter_mut().find(|active| active.index == ring) {
+            active.number = Some(0);
+        }
+        Ok(())
+    }
+
+    /// Frees rings that will not be written to any more.
+    fn drop_rings(&mut self, which: impl Fn(&Active<'_>) -> bool) {
+        for active in self.rings.extract_if(.., |active| which(active)) {
+            self.instructions += active.thread.instructions();
+            self.shared.free(active.index);
         }
     }
 
@@ -191,14 +245,16 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             return Ok(());
         };
         self.output.select(process.number(), number)?;
+        let start = self.output.batch().len();
         let stop = active.thread.read(
             &mut active.reader,
             &self.plans,
             self.output.batch(),
             TURN,
         );
+        self.keep(index, start);
         match stop {
-            Stop::Empty => active.reader.postpone(),
+            Stop::Empty => self.rings[index].reader.postpone(),
             Stop::Full => {}
             Stop::Message => self.message(index)?,
         }
@@ -208,10 +264,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 
     /// Reads one message that is neither a block nor an access.
     fn message(&mut self, index: usize) -> io::Result<()> {
+        let start = self.output.batch().len();
         let active = &mut self.rings[index];
         active
             .thread
             .finish_block(&self.plans, self.output.batch());
+        self.keep(index, start);
+        let active = &mut self.rings[index];
         let word = active.reader.decode();
         let Word::Message(kind, payload) = word else {
             self.notes.push(format!("a ring is damaged: {word:x?}"));
@@ -254,18 +313,37 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 self.returned(index, result, fact);
             }
             Kind::Skipped => {
-                let control = Control::Skipped {
+                let left_out = LeftOut {
                     instructions: active.reader.word(1),
                     accesses: active.reader.word(2),
                 };
-                self.output.control(control);
+                active.thread.leave_out(left_out);
+                active.left_out.add(left_out);
+                self.windows.left_out(left_out, self.shared.header());
             }
             Kind::Forked => self.forked(index, payload as usize),
             Kind::ThreadEnd => self.thread_ends(index),
-            Kind::Block | Kind::Wrap | Kind::Define | Kind::Replaced | Kind::Resumed => {}
+            Kind::Block | Kind::Wrap | Kind::Define | Kind::Replaced => {}
         }
         self.rings[index].reader.advance_by(words);
         Ok(())
+    }
+
+    /// Keeps of the accesses from `start` on, which one thread has made, those in a window.
+    fn keep(&mut self, index: usize, start: usize) {
+        let active = &mut self.rings[index];
+        let batch = self.output.batch();
+        let header = self.shared.header();
+        if let Some(kept) = self.windows.keep(batch, start, &mut active.left_out, header) {
+            active.thread.forget_all_but(kept);
+        }
+    }
+
+    /// Says what the thread has left out, if anything, before a control event.
+    fn say_left_out(&mut self, index: usize) {
+        if let Some(control) = self.rings[index].left_out.take() {
+            self.output.control(control);
+        }
     }
 
     fn returned(&mut self, index: usize, result: u64, fact: u64) {
@@ -279,18 +357,22 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             result,
             fact,
         };
-        let Some(process) = self.processes.get_mut(&active.process) else {
-            return;
-        };
-        if let Some(control) = process.memory.control(&returned) {
-            self.output.control(control);
-        }
+        let start = self.output.batch().len();
         kernel::accesses(
             &mut active.thread,
             &returned,
             &active.vectors,
             self.output.batch(),
         );
+        self.keep(index, start);
+        self.say_left_out(index);
+        let active = &mut self.rings[index];
+        let Some(process) = self.processes.get_mut(&active.process) else {
+            return;
+        };
+        if let Some(control) = process.memory.control(&returned) {
+            self.output.control(control);
+        }
         if returned.failed() {
             return;
         }
@@ -343,22 +425,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 
     /// Frees rings whose threads have ended and that have been read.
     fn drop_ended(&mut self) -> io::Result<()> {
-        let mut at = 0;
-        while at < self.rings.len() {
-            let active = &mut self.rings[at];
-            if self.shared.state(active.index) == State::Ended && !active.definitions {
-                // Whatever was written before the state changed is visible now.
-                active.reader.look();
-                if active.reader.is_empty() {
-                    let active = self.rings.swap_remove(at);
-                    self.instructions += active.thread.instructions();
-                    self.shared.free(active.index);
-                    continue;
-                }
-            }
-            at += 1;
-        }
-        Ok(())
+        let shared = self.shared;
+        let ended = |active: &Active<'_>| {
+            // Whatever was written before the state changed is visible now.
+            shared.state(active.index) == State::Ended && !active.definitions && active.is_empty_now()
+        };
+        self.drop_rings(ended);
+        self.admit_replacement()
     }
 
     /// Ends every process that is no more. The recorder's own child, process 0, has ended when
@@ -372,7 +445,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             }
             let status = if key == 0 { root } else { process.status_if_gone() };
             let Some(status) = status else { continue };
+            self.find_rings();
             // Everything it wrote is in the rings, and nothing more will come.
+            for active in self.rings.iter_mut().filter(|active| active.process == key) {
+                active.reader.look_finally();
+            }
             while self.round()? {}
             self.end(key, status)?;
         }
@@ -381,24 +458,19 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 
     fn end(&mut self, key: u32, status: i32) -> io::Result<()> {
         let mut thread = 0;
-        let mut at = 0;
-        while at < self.rings.len() {
-            if self.rings[at].process != key {
-                at += 1;
-                continue;
-            }
-            let mut active = self.rings.swap_remove(at);
-            if let Some(number) = active.number {
+        for index in 0..self.rings.len() {
+            let active = &self.rings[index];
+            if let Some(number) = active.number.filter(|_| active.process == key) {
                 thread = number;
-                self.output
-                    .select(self.processes[&key].number(), number)?;
-                active
-                    .thread
-                    .finish_block(&self.plans, self.output.batch());
+                self.output.select(self.processes[&key].number(), number)?;
+                let start = self.output.batch().len();
+                let thread = &mut self.rings[index].thread;
+                thread.finish_block(&self.plans, self.output.batch());
+                self.keep(index, start);
+                self.say_left_out(index);
             }
-            self.instructions += active.thread.instructions();
-            self.shared.free(active.index);
         }
+        self.drop_rings(|active| active.process == key);
         if let Some(process) = self.processes.get_mut(&key) {
             self.output.select(process.number(), thread)?;
             process.end();
@@ -435,6 +507,16 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 }
 
 impl Active<'_> {
+    /// Whether nothing is left to read of what will not be written to any more.
+    fn is_read_to_its_end(&mut self) -> bool {
+        self.reader.look_finally();
+        self.definitions || self.reader.is_empty()
+    }
+
+    fn is_empty_now(&self) -> bool {
+        self.reader.has_caught_up()
+    }
+
     fn ready(&self) -> bool {
         self.number.is_some() && !self.reader.is_empty()
     }

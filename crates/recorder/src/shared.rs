@@ -95,6 +95,7 @@ impl Shared {
             base: ring.base.load(Ordering::Relaxed),
             read: 0,
             write: 0,
+            is_final: false,
             ring,
         }
     }
@@ -116,6 +117,7 @@ pub(crate) struct Reader<'a> {
     /// The next word to read, and the end of what may be read now.
     read: usize,
     write: usize,
+    is_final: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -125,6 +127,23 @@ impl<'a> Reader<'a> {
         // A damaged cursor must not lead out of the ring.
         self.write = (write.wrapping_sub(self.base) / 8) as usize % self.len;
         self.skip_wrap();
+    }
+
+    /// The writer is gone: looks for the last time.
+    pub(crate) fn look_finally(&mut self) {
+        self.look();
+        self.is_final = true;
+    }
+
+    /// Whether nothing more will come than what is there.
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// Whether everything has been read that is there at this moment.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        let write = self.ring.write.load(Ordering::Acquire);
+        self.is_empty() && (write.wrapping_sub(self.base) / 8) as usize % self.len == self.read
     }
 
     /// Whether everything seen by `look` has been read.

@@ -6,6 +6,7 @@ use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_S
 
 use crate::plan::{Plan, distance, youngest};
 use crate::shared::Reader;
+use crate::window::LeftOut;
 
 /// Dependences further back than this many accesses are left out: no core holds so many
 /// instructions at once, so such a load has long been answered.
@@ -23,6 +24,8 @@ pub(crate) struct Position {
     pub(crate) registers: [u64; REGISTERS],
     /// Address of the last instruction of the block before.
     pub(crate) last_pc: u64,
+    /// Accesses up to this one count as never made: something was left out after it.
+    pub(crate) forgotten: u64,
 }
 
 /// What is known of a thread while its words are read.
@@ -64,6 +67,7 @@ impl Thread {
                 next: 0,
                 registers: [0; REGISTERS],
                 last_pc: 0,
+                forgotten: 0,
             },
             made: vec![Made::default(); MAX_ENTRIES],
             before_block: 0,
@@ -257,7 +261,20 @@ impl Thread {
             Op::load(size)
         });
         batch.gap.push(gap);
-        batch.dep.push(distance(self.at.accesses, producer));
+        let dep = distance(self.at.accesses, producer, self.at.forgotten);
+        batch.dep.push(dep);
+    }
+
+    /// Accesses and instructions have been left out.
+    pub(crate) fn leave_out(&mut self, left_out: LeftOut) {
+        self.at.instructions += left_out.instructions;
+        self.at.next = self.at.instructions;
+        self.forget_all_but(0);
+    }
+
+    /// Only the last few accesses are recorded: nothing depends on earlier ones.
+    pub(crate) fn forget_all_but(&mut self, accesses: usize) {
+        self.at.forgotten = self.at.accesses - accesses as u64;
     }
 
     /// Adds an access that the kernel makes for this thread.
@@ -285,6 +302,9 @@ fn take_pieces(reader: &mut Reader<'_>, size: u16) -> Option<u16> {
     reader.advance();
     while whole < size {
         if reader.is_empty() {
+            if reader.is_final() {
+                break;
+            }
             reader.go_back(start);
             return None;
         }

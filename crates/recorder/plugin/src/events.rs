@@ -1,12 +1,12 @@
 //! The callbacks that run at every block and every reported access.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
-use crate::{process, ring};
+use crate::{process, ring, window};
 
 /// Linux has at most so many threads (PID_MAX_LIMIT), and QEMU numbers them from 0.
 const THREADS: usize = 1 << 22;
@@ -61,6 +61,30 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     let ring = ring_of(vcpu);
     let place = announce(ring, data as u64);
     ring::publish(ring, place);
+}
+
+/// The data of [`on_counted`]: instructions, accesses, and which of them windows count.
+pub fn counted(instructions: u32, accesses: usize, in_instructions: bool) -> u64 {
+    let (instructions, accesses) = (u64::from(instructions), accesses as u64);
+    let counts = if in_instructions { instructions } else { accesses };
+    counts << 32 | accesses << 16 | instructions
+}
+
+/// A block starts outside every window.
+pub extern "C" fn on_counted(vcpu: c_uint, data: *mut c_void) {
+    let data = data as u64;
+    let ring = ring_of(vcpu);
+    let add = |counter: &AtomicU64, more: u64| {
+        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    };
+    add(&ring.left_out[0], data & 0xffff);
+    add(&ring.left_out[1], data >> 16 & 0xffff);
+    let left = ring.allowance[0].load(Ordering::Relaxed) - (data >> 32) as i64;
+    ring.allowance[0].store(left, Ordering::Relaxed);
+    let epoch = ring::header().epoch.0.load(Ordering::Relaxed);
+    if left < 0 || epoch != ring.epoch.load(Ordering::Relaxed) {
+        window::look(ring, epoch);
+    }
 }
 
 /// An access; `data` is its script entry, in place.
@@ -139,12 +163,10 @@ pub fn set_info_positions(size: u32, store: u32) {
 fn announce(ring: &Ring, block: u64) -> *mut u64 {
     let mut place = ring::room(ring);
     let epoch = ring::header().epoch.0.load(Ordering::Relaxed);
-    // SAFETY: `room` found a place for more than three words.
+    // SAFETY: `room` found a place for more than two words.
     unsafe {
         if epoch != ring.epoch.load(Ordering::Relaxed) {
-            ring.epoch.store(epoch, Ordering::Relaxed);
-            place.write(Kind::Epoch.word(epoch));
-            place = place.add(1);
+            place = window::new_epoch(ring, epoch);
         }
         place.write(block);
         place.add(1)

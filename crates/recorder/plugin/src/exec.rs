@@ -1,4 +1,20 @@
 //! Programs started by recorded ones.
+//!
+//! A plugin cannot change what QEMU does for execve, which is to start the program outside QEMU.
+//! But it is called before: so it replaces the process itself, by a QEMU that runs the program.
+//! That works for whatever QEMU can run, statically linked or not; where it does not work,
+//! QEMU goes on as usual, and the recorder is told.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use pagelab_recorder_wire::elf;
+use pagelab_recorder_wire::region::Ring;
+use pagelab_recorder_wire::word::Kind;
+
+use crate::{guest, process, qemu, ring, window};
 
 /// How to start QEMU with this plugin again.
 #[derive(Debug)]
@@ -7,6 +23,11 @@ pub struct Again {
     memory: String,
 }
 
+const EXECVEAT: i64 = 322;
+
+/// More arguments than this are refused by the kernel (MAX_ARG_STRINGS is larger, but not useful).
+const MOST_ARGUMENTS: usize = 1 << 20;
+
 impl Again {
     pub fn new(plugin: &str, memory: &str) -> Again {
         Again {
@@ -14,4 +35,153 @@ impl Again {
             memory: memory.to_owned(),
         }
     }
+}
+
+/// Before an execve: replaces this process by QEMU with the program, if the program is to be
+/// recorded. Comes back if not, or if it could not be done.
+pub fn follow(ring: &Ring, number: i64, arguments: &[u64; 6]) {
+    if ring::header().follow_exec == 0 {
+        return;
+    }
+    let Some(again) = process::again() else {
+        return;
+    };
+    // A program that is not there or may not be executed is QEMU's to refuse.
+    let Some(start) = Start::read(number, arguments) else {
+        return;
+    };
+    match start.prepare() {
+        Ok(Some(program)) => {
+            let error = start.replace(ring, again, &program);
+            note(ring, &format!("{}: not recorded: {error}", start.path.display()));
+        }
+        Ok(None) => {}
+        Err(what) => note(ring, &format!("{}: not recorded: {what}", start.path.display())),
+    }
+}
+
+fn note(ring: &Ring, text: &str) {
+    ring::put_bytes(ring, Kind::Note, text.as_bytes());
+}
+
+/// The arguments of execve.
+struct Start {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+    environment: Vec<OsString>,
+}
+
+impl Start {
+    fn read(number: i64, arguments: &[u64; 6]) -> Option<Start> {
+        let at = usize::from(number == EXECVEAT);
+        let path = guest::text(arguments[at])?;
+        let path = if number == EXECVEAT {
+            from_directory(arguments[0] as i32, path)
+        } else {
+            PathBuf::from(path)
+        };
+        Some(Start {
+            path: own_program(path)?,
+            arguments: texts(arguments[at + 1])?,
+            environment: texts(arguments[at + 2])?,
+        })
+    }
+
+    /// The program that QEMU is to load, and the words that come before the arguments from
+    /// argv\[1\] on; `None` if execve will fail; an explanation if it cannot be recorded.
+    fn prepare(&self) -> Result<Option<elf::Program>, String> {
+        let first = self.arguments.first().cloned().unwrap_or_default();
+        match elf::resolve(&self.path, first) {
+            Ok(program) => Ok(Some(program)),
+            Err(elf::Refusal::Missing(_)) => Ok(None),
+            Err(elf::Refusal::Foreign(what)) => Err(what),
+        }
+    }
+
+    /// Becomes QEMU; returns only why that did not work.
+    fn replace(&self, ring: &Ring, again: &Again, program: &elf::Program) -> String {
+        let Ok(qemu_path) = fs::read_link("/proc/self/exe") else {
+            return "QEMU's own path is not known (is /proc mounted?)".to_owned();
+        };
+        // Without its rings the new QEMU would give up, and the program would not run at all.
+        if fs::metadata(&again.memory).is_err() || fs::metadata(&again.plugin).is_err() {
+            return "the recorder cannot be reached from there (chroot?)".to_owned();
+        }
+        let index = process::prepare_replacement();
+        let option = format!(
+            "{},memory={},ring={index},plugin={}",
+            again.plugin.replace(',', ",,"),
+            again.memory,
+            again.plugin.replace(',', ",,")
+        );
+        let mut words: Vec<OsString> = vec![
+            qemu_path.clone().into(),
+            "-plugin".into(),
+            option.into(),
+            "-0".into(),
+            program.arguments[0].clone(),
+            program.path.clone().into(),
+        ];
+        words.extend(program.arguments[1..].iter().cloned());
+        words.extend(self.arguments.iter().skip(1).cloned());
+        window::say_left_out(ring);
+        ring::put(ring, &[Kind::Replaced.word(index as u64)]);
+        let error = execute(&qemu_path, &words, &self.environment);
+        process::cancel(index);
+        error
+    }
+}
+
+fn execute(program: &Path, words: &[OsString], environment: &[OsString]) -> String {
+    let text = |text: &OsStr| CString::new(text.as_bytes()).unwrap_or_default();
+    let words: Vec<CString> = words.iter().map(|word| text(word)).collect();
+    let environment: Vec<CString> = environment.iter().map(|word| text(word)).collect();
+    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
+        let pointers = texts.iter().map(|text| text.as_ptr());
+        pointers.chain([std::ptr::null()]).collect()
+    };
+    let (words, environment) = (pointers(&words), pointers(&environment));
+    let program = text(program.as_os_str());
+    // SAFETY: texts that end with zero bytes, in arrays that end with null pointers.
+    unsafe { libc::execve(program.as_ptr(), words.as_ptr(), environment.as_ptr()) };
+    std::io::Error::last_os_error().to_string()
+}
+
+/// The path of execveat(2): relative to a directory, or empty for the file itself.
+fn from_directory(descriptor: i32, path: OsString) -> PathBuf {
+    if descriptor == libc::AT_FDCWD || Path::new(&path).is_absolute() {
+        return path.into();
+    }
+    let directory = PathBuf::from(format!("/proc/self/fd/{descriptor}"));
+    if path.is_empty() {
+        directory
+    } else {
+        directory.join(path)
+    }
+}
+
+/// /proc/self/exe is QEMU to us, and the program to the program.
+fn own_program(path: PathBuf) -> Option<PathBuf> {
+    let this = format!("/proc/{}/exe", std::process::id());
+    if path == Path::new("/proc/self/exe") || path == Path::new(&this) {
+        return qemu::program().map(PathBuf::from);
+    }
+    Some(path)
+}
+
+/// An array of texts that ends with a null pointer.
+fn texts(mut address: u64) -> Option<Vec<OsString>> {
+    let mut texts = Vec::new();
+    while address != 0 && texts.len() < MOST_ARGUMENTS {
+        let mut pointer = [0u64];
+        if !guest::words(address, &mut pointer) {
+            return None;
+        }
+        if pointer[0] == 0 {
+            break;
+        }
+        texts.push(guest::text(pointer[0])?);
+        address += 8;
+    }
+    Some(texts)
 }

@@ -7,12 +7,14 @@
 mod events;
 mod exec;
 mod futex;
+mod guest;
 mod maps;
 mod process;
 mod qemu;
 mod ring;
 mod syscalls;
 mod translate;
+mod window;
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fs::OpenOptions;
@@ -79,7 +81,14 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .ok_or("ring= is not a ring's number")?;
     let memory = argument("memory")?;
     map(memory).map_err(|error| format!("cannot map {memory}: {error}"))?;
-    process::set_up(index, exec::Again::new(argument("plugin")?, memory));
+    process::set_up(id, index, exec::Again::new(argument("plugin")?, memory));
+    window::set_up();
+    register(id);
+    Ok(())
+}
+
+/// Registers all callbacks.
+fn register(id: u64) {
     qemu::register(
         id,
         &qemu::Callbacks {
@@ -89,7 +98,6 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
             syscall_return: syscalls::on_return,
         },
     );
-    Ok(())
 }
 
 /// Maps the shared memory, and closes the file again.

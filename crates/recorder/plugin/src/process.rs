@@ -22,10 +22,12 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 static LOADED: AtomicBool = AtomicBool::new(false);
 /// Host address of the program's address 0.
 static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
+static PLUGIN_ID: AtomicU64 = AtomicU64::new(0);
 static AGAIN: OnceLock<Again> = OnceLock::new();
 
 /// Remembers what was said at the start.
-pub fn set_up(reserved: usize, again: Again) {
+pub fn set_up(id: u64, reserved: usize, again: Again) {
+    PLUGIN_ID.store(id, Ordering::Relaxed);
     RESERVED.store(reserved, Ordering::Relaxed);
     NUMBER.store(
         ring::ring(reserved).process.load(Ordering::Relaxed),
@@ -39,6 +41,11 @@ pub fn set_up(reserved: usize, again: Again) {
 /// How to start QEMU for another program.
 pub fn again() -> Option<&'static Again> {
     AGAIN.get()
+}
+
+/// What QEMU calls this plugin.
+pub fn plugin_id() -> u64 {
+    PLUGIN_ID.load(Ordering::Relaxed)
 }
 
 /// Notes where the program's address 0 lies in QEMU's memory.
@@ -106,8 +113,15 @@ pub fn prepare_fork() -> usize {
     index
 }
 
-/// The fork has not come about.
-pub fn cancel_fork(index: usize) {
+/// This process, about to be replaced by another program: a ring for that one's first thread.
+pub fn prepare_replacement() -> usize {
+    let index = claim();
+    ring::ring(index).process.store(number(), Ordering::Relaxed);
+    index
+}
+
+/// The fork or the new program has not come about.
+pub fn cancel(index: usize) {
     ring::ring(index)
         .state
         .0

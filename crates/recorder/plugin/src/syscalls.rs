@@ -8,7 +8,7 @@ use pagelab_recorder_wire::syscall::{Call, Vectors, call};
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex::Lock;
-use crate::{events, process, ring};
+use crate::{events, exec, guest, process, ring, window};
 
 /// Held during calls that change the address space, so that their order in the recording is
 /// the order in which they happened.
@@ -46,6 +46,7 @@ pub extern "C" fn on_syscall(
     for (kept, argument) in ring.arguments.iter().zip(arguments) {
         kept.store(argument, Ordering::Relaxed);
     }
+    window::say_left_out(ring);
     if matches!(call, Call::Memory | Call::Clone) {
         ORDER.take();
         next_epoch(ring);
@@ -56,6 +57,9 @@ pub extern "C" fn on_syscall(
     let mut message = [Kind::Syscall.word(number as u64), 0, 0, 0, 0, 0, 0];
     message[1..].copy_from_slice(&arguments);
     ring::put(ring, &message);
+    if call == Call::Exec {
+        exec::follow(ring, number, &arguments);
+    }
     if matches!(call, Call::Exit | Call::ExitGroup) {
         ring::put(ring, &[Kind::ThreadEnd.word(0)]);
         ring::close(ring);
@@ -96,7 +100,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         if result > 0 {
             ring::put(ring, &[Kind::Forked.word(child as u64)]);
         } else {
-            process::cancel_fork(child);
+            process::cancel(child);
         }
     }
     if matches!(call, Call::Memory | Call::Clone) {
@@ -138,7 +142,7 @@ fn fact(number: i64, arguments: &[u64; 6], result: i64) -> u64 {
 fn exit_status(address: u64) -> u64 {
     // Statuses are 32 bits; what follows in memory is of no interest.
     let mut word = [0u64];
-    if address == 0 || !read_program(address, &mut word) {
+    if address == 0 || !guest::words(address, &mut word) {
         return 0;
     }
     word[0] & 0xffff_ffff
@@ -173,7 +177,7 @@ fn put_vectors(ring: &Ring, vectors: Vectors, arguments: &[u64; 6]) {
         Vectors::Message => {
             // struct msghdr: name, its length, then the vectors and their number.
             let mut message = [0u64; 4];
-            if !read_program(arguments[1], &mut message) {
+            if !guest::words(arguments[1], &mut message) {
                 return;
             }
             (message[2], message[3])
@@ -181,27 +185,10 @@ fn put_vectors(ring: &Ring, vectors: Vectors, arguments: &[u64; 6]) {
     };
     // The kernel takes no more (UIO_MAXIOV).
     let mut words = vec![0u64; 2 * count.min(1024) as usize];
-    if !read_program(array, &mut words) {
+    if !guest::words(array, &mut words) {
         return;
     }
     for vector in words.chunks_exact(2) {
         ring::put(ring, &[Kind::Vector.word(0), vector[0], vector[1]]);
     }
-}
-
-/// Copies words out of the program's memory; `false` if some of it is not there.
-fn read_program(address: u64, words: &mut [u64]) -> bool {
-    let bytes = size_of_val(words);
-    let local = libc::iovec {
-        iov_base: words.as_mut_ptr().cast(),
-        iov_len: bytes,
-    };
-    let remote = libc::iovec {
-        iov_base: process::host_address(address) as *mut _,
-        iov_len: bytes,
-    };
-    // SAFETY: `local` is ours to write; the kernel checks `remote`, which is in this process.
-    let copied =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-    copied == bytes as isize
 }

@@ -7,7 +7,7 @@ use pagelab_recorder_wire::block::{Block, Entry, Reporting};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
 use crate::qemu::{self, Direction, Translation};
-use crate::{events, process, ring};
+use crate::{events, process, ring, window};
 
 /// QEMU translates one block at a time; the lock only says so to the compiler.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch {
@@ -32,6 +32,16 @@ pub extern "C" fn on_translate(_id: u64, block: *mut qemu::Block) {
     };
     let pc = translation.address(0);
     let analysed = Block::analyse(pc, &scratch.lengths, &scratch.bytes, reporting);
+    if !window::reporting() {
+        let in_instructions = ring::header().in_instructions != 0;
+        let data = events::counted(
+            analysed.instructions,
+            analysed.script.len(),
+            in_instructions,
+        );
+        translation.on_start(events::on_counted, data);
+        return;
+    }
     let number = ring::header().next_block.0.fetch_add(1, Ordering::Relaxed);
     scratch.define(number, pc);
     report(translation, &analysed, number);

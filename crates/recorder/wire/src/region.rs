@@ -9,7 +9,7 @@
 //! is not lost. Neither side overtakes the other: `write` never catches up with `read`
 //! from behind, so equal cursors mean an empty ring.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Marks the header. A hash of this crate's source: a recorder and a plugin that were not built
 /// from the same one do not understand each other, and must not try.
@@ -66,8 +66,8 @@ pub struct Header {
     pub recorder: u32,
     /// Field 22 of /proc/PID/stat.
     pub recorder_start: u64,
-    /// How accesses are selected.
-    pub window: Window,
+    /// Non-zero: [`Header::left`] counts instructions; accesses otherwise.
+    pub in_instructions: u32,
     /// Non-zero: programs started by recorded ones are recorded as well.
     pub follow_exec: u32,
     /// Non-zero: every access is reported, even those that follow from others.
@@ -79,27 +79,19 @@ pub struct Header {
     pub next_block: Line<AtomicU32>,
     /// One more than the highest ring that was ever in use.
     pub rings_used: Line<AtomicU32>,
+    /// Counts the rings that have been opened.
+    pub next_ring: Line<AtomicU64>,
     /// The next process's number.
     pub next_process: Line<AtomicU32>,
-    /// Instructions and accesses executed so far, as far as windows need it.
-    pub position: Line<AtomicU64>,
+    /// Non-zero while accesses are to be reported; otherwise they are only counted.
+    pub reporting: Line<AtomicU32>,
+    /// How many accesses (or instructions) more are to be left out before reporting starts again.
+    pub left: Line<AtomicI64>,
 }
 
-/// Which part of the execution is recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Window {
-    /// Non-zero: the figures below count instructions; accesses otherwise.
-    pub in_instructions: u32,
-    /// Leave out so many first.
-    pub skip: u64,
-    /// Then record so many; 0 for no limit.
-    pub limit: u64,
-    /// In every so many ...
-    pub period: u64,
-    /// ... record the first so many; 0 for all.
-    pub sample: u64,
-}
+/// Reporting starts so much before it must: a whole block is left out or reported, and the
+/// recorder drops what is too much.
+pub const EARLY: i64 = 1024;
 
 /// What a ring is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +141,8 @@ pub struct Ring {
     pub waiting: AtomicU32,
     /// A [`State`].
     pub state: Line<AtomicU32>,
+    /// Number of this use of the ring, as counted by [`Header::next_ring`].
+    pub opened: AtomicU64,
     /// Number of the process, as counted by [`Header::next_process`].
     pub process: AtomicU32,
     /// Process id, as the recorder sees it as long as no process namespace is between.
@@ -159,6 +153,11 @@ pub struct Ring {
     pub definitions: AtomicU32,
     /// Non-zero: the first thread of its process. Others are announced by clone's result.
     pub first: AtomicU32,
+    /// Instructions and accesses left out since this was last said in the ring.
+    pub left_out: [AtomicU64; 2],
+    /// What the thread may still leave out before it looks at [`Header::left`] again, and
+    /// what it was given when it looked last.
+    pub allowance: [AtomicI64; 2],
     /// Arguments of the system call in progress, kept by the writer.
     pub arguments: [AtomicU64; 6],
 }

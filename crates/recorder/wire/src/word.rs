@@ -40,7 +40,7 @@ pub enum Kind {
     /// /proc/self/maps; payload: bytes; then the text, padded to whole words. Comes twice
     /// for each program: before it was loaded, and after.
     Maps = 6,
-    /// Accesses were not recorded; then instructions and accesses left out.
+    /// Nothing was reported for a while; then instructions and accesses left out.
     Skipped = 7,
     /// A process was forked; payload: the ring of its first thread.
     Forked = 8,
@@ -54,15 +54,13 @@ pub enum Kind {
     ThreadEnd = 11,
     /// Something the user should know; payload: bytes; then UTF-8 text, padded.
     Note = 12,
-    /// Accesses and instructions are recorded again from here (a window opens).
-    Resumed = 13,
 }
 
 /// Words of arguments after [`Kind::Syscall`].
 pub const SYSCALL_ARGS: usize = 6;
 
 impl Kind {
-    const ALL: [Kind; 14] = [
+    const ALL: [Kind; 13] = [
         Kind::Block,
         Kind::Epoch,
         Kind::Wrap,
@@ -76,7 +74,6 @@ impl Kind {
         Kind::Define,
         Kind::ThreadEnd,
         Kind::Note,
-        Kind::Resumed,
     ];
 
     /// The first word of a message of this kind.
@@ -129,8 +126,7 @@ impl Word {
             | Kind::Wrap
             | Kind::Forked
             | Kind::Replaced
-            | Kind::ThreadEnd
-            | Kind::Resumed => 0,
+            | Kind::ThreadEnd => 0,
             Kind::Syscall => SYSCALL_ARGS,
             Kind::SyscallReturn | Kind::Vector | Kind::Skipped => 2,
             Kind::Maps | Kind::Note => bytes_to_words(payload as usize),

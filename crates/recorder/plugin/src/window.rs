@@ -1,0 +1,91 @@
+//! Leaving out what is not in a window.
+//!
+//! Outside windows, blocks are translated with nothing but a count of their instructions and
+//! accesses, so that the program runs at nearly its usual speed. To change over, QEMU throws its
+//! translations away.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use pagelab_recorder_wire::region::{EARLY, Ring};
+use pagelab_recorder_wire::word::Kind;
+
+use crate::{process, qemu, ring};
+
+/// Whether blocks are translated so that they report, in this process.
+static REPORTING: AtomicU32 = AtomicU32::new(1);
+
+/// A change has been asked for and has not yet happened.
+static CHANGING: AtomicBool = AtomicBool::new(false);
+
+/// The most a thread may leave out before it looks again how much is left for all.
+const ALLOWANCE: i64 = 1 << 20;
+
+/// Takes over what the recorder wants.
+pub fn set_up() {
+    REPORTING.store(wanted(), Ordering::Relaxed);
+}
+
+/// Whether blocks are to report.
+pub fn reporting() -> bool {
+    REPORTING.load(Ordering::Relaxed) != 0
+}
+
+fn wanted() -> u32 {
+    ring::header().reporting.0.load(Ordering::Acquire)
+}
+
+/// The epoch has moved: says so, and changes over if that is why. Returns where to write next.
+#[cold]
+#[inline(never)]
+pub fn new_epoch(ring: &Ring, epoch: u64) -> *mut u64 {
+    say_left_out(ring);
+    ring.epoch.store(epoch, Ordering::Relaxed);
+    ring::put(ring, &[Kind::Epoch.word(epoch)]);
+    change();
+    ring::room(ring)
+}
+
+/// Says how much was left out since this was last said.
+pub fn say_left_out(ring: &Ring) {
+    let [instructions, accesses] = &ring.left_out;
+    let counts = [instructions, accesses].map(|count| count.swap(0, Ordering::Relaxed));
+    if counts != [0, 0] {
+        ring::put(ring, &[Kind::Skipped.word(0), counts[0], counts[1]]);
+    }
+}
+
+/// Outside every window: looks whether one opens.
+#[cold]
+#[inline(never)]
+pub fn look(ring: &Ring, epoch: u64) {
+    let header = ring::header();
+    let [left, given] = &ring.allowance;
+    let spent = given.load(Ordering::Relaxed) - left.load(Ordering::Relaxed);
+    let remaining = header.left.0.fetch_sub(spent, Ordering::AcqRel) - spent;
+    if remaining <= EARLY && header.reporting.0.swap(1, Ordering::AcqRel) == 0 {
+        header.epoch.0.fetch_add(1, Ordering::SeqCst);
+    }
+    // Less and less, so that no thread finds out late.
+    let allowance = ((remaining - EARLY) / 8).clamp(0, ALLOWANCE);
+    left.store(allowance, Ordering::Relaxed);
+    given.store(allowance, Ordering::Relaxed);
+    if epoch != ring.epoch.load(Ordering::Relaxed) {
+        new_epoch(ring, epoch);
+    } else {
+        change();
+    }
+}
+
+/// Has everything translated anew if the wrong translations are in use.
+fn change() {
+    if wanted() != REPORTING.load(Ordering::Relaxed) && !CHANGING.swap(true, Ordering::AcqRel) {
+        qemu::reset(process::plugin_id(), on_reset);
+    }
+}
+
+/// Called by QEMU when it has forgotten all callbacks and translations.
+extern "C" fn on_reset(id: u64) {
+    REPORTING.store(wanted(), Ordering::Relaxed);
+    CHANGING.store(false, Ordering::Release);
+    crate::register(id);
+}

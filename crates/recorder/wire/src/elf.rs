@@ -1,0 +1,146 @@
+//! Telling whether QEMU can run a program, and following the first lines of scripts.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// What QEMU is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file: an x86-64 executable.
+    pub path: PathBuf,
+    /// argv\[0\], and for a script what comes before its own arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Why a file cannot be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It cannot be executed at all.
+    Missing(String),
+    /// It is a program of another kind.
+    Foreign(String),
+}
+
+/// Scripts that name scripts as their interpreters: as deep as the kernel follows them.
+const MAX_DEPTH: usize = 5;
+
+/// The program behind a file that is to be executed with this argv\[0\].
+///
+/// # Errors
+/// When the file cannot be read, or is not for x86-64.
+pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
+    let mut found = Program {
+        path: path.to_owned(),
+        arguments: vec![first],
+    };
+    for _ in 0..MAX_DEPTH {
+        let head = head(&found.path)?;
+        let Some((interpreter, argument)) = script(&head) else {
+            check_executable(&head).map_err(Refusal::Foreign)?;
+            return Ok(found);
+        };
+        let script = std::mem::replace(&mut found.path, interpreter.clone());
+        // The interpreter is given its own path, the line's argument, and the script's path.
+        found.arguments[0] = script.into_os_string();
+        found.arguments.splice(0..0, argument);
+        found.arguments.insert(0, interpreter.into_os_string());
+    }
+    Err(Refusal::Missing("scripts as interpreters, too deeply nested".to_owned()))
+}
+
+/// The beginning of a file that may be executed.
+fn head(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let refuse = |what: &str| Err(Refusal::Missing(what.to_owned()));
+    match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return refuse("no such file"),
+        Err(error) => return refuse(&error.to_string()),
+        Ok(about) if about.is_dir() => return refuse("is a directory"),
+        Ok(_) if !is_executable(path) => return refuse("is not executable (chmod +x)"),
+        Ok(_) => {}
+    }
+    let mut head = Vec::new();
+    // A program that may be executed but not read is one QEMU cannot load either.
+    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
+    match read {
+        Ok(_) => Ok(head),
+        Err(error) => refuse(&format!("cannot be read: {error}")),
+    }
+}
+
+/// Whether this is a file that the user may execute.
+pub fn is_executable(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(text) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the text ends with a zero byte.
+    path.is_file() && unsafe { libc::access(text.as_ptr(), libc::X_OK) == 0 }
+}
+
+/// The interpreter of a script and its argument: execve(2), "Interpreter scripts".
+fn script(head: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
+    let line = head.strip_prefix(b"#!")?;
+    let line = line.split(|&byte| byte == b'\n').next()?.trim_ascii();
+    let end = line
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(line.len());
+    let (interpreter, argument) = line.split_at(end);
+    let argument = argument.trim_ascii();
+    Some((
+        PathBuf::from(OsString::from_vec(interpreter.to_vec())),
+        (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec())),
+    ))
+}
+
+/// Refuses what is not an ELF file for x86-64 (elf(5)).
+fn check_executable(head: &[u8]) -> Result<(), String> {
+    const CLASS: usize = 4;
+    const MACHINE: usize = 18;
+    let refuse = |what: &str| Err(what.to_owned());
+    if !head.starts_with(b"\x7fELF") || head.len() < MACHINE + 2 {
+        return refuse("is neither an ELF executable nor a script that starts with #!");
+    }
+    let machine = u16::from_le_bytes([head[MACHINE], head[MACHINE + 1]]);
+    match (machine, head[CLASS]) {
+        (62, 2) => Ok(()),
+        (62, _) => refuse("uses 32-bit addresses (x32); only 64-bit programs can be recorded"),
+        (3, _) => refuse("is a 32-bit x86 program; only x86-64 programs can be recorded"),
+        (183, _) => refuse("is an AArch64 program; only x86-64 programs can be recorded"),
+        (other, _) => refuse(&format!(
+            "is a program for another machine (ELF machine {other}); only x86-64 programs can be recorded"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_names_its_interpreter_and_one_argument() {
+        assert_eq!(
+            script(b"#! /usr/bin/env  -S python3 -u \necho"),
+            Some(("/usr/bin/env".into(), Some("-S python3 -u".into())))
+        );
+        assert_eq!(script(b"#!/bin/sh\n"), Some(("/bin/sh".into(), None)));
+        assert_eq!(script(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn programs_of_other_machines_are_told_apart() {
+        let elf = |class: u8, machine: u8| {
+            let mut head = vec![0; 64];
+            head[..4].copy_from_slice(b"\x7fELF");
+            head[4] = class;
+            head[18] = machine;
+            check_executable(&head)
+        };
+        assert_eq!(elf(2, 62), Ok(()));
+        assert!(elf(1, 3).unwrap_err().contains("32-bit"));
+        assert!(elf(2, 183).unwrap_err().contains("AArch64"));
+    }
+}
