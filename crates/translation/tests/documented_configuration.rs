@@ -1,0 +1,31 @@
+//! The configuration that a design's page shows is the default.
+
+use pagelab_translation::{DptConfig, RadixConfig};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Shown<T> {
+    #[serde(alias = "radix", alias = "dpt")]
+    design: T,
+}
+
+/// The indented block below a page's heading "Configuration".
+fn shown<T: for<'a> Deserialize<'a>>(page: &str) -> T {
+    let (_, section) = page.split_once("\n## Configuration\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    toml::from_str::<Shown<T>>(&text).unwrap().design
+}
+
+#[test]
+fn of_radix() {
+    let page = include_str!("../../../docs/designs/radix.md");
+    assert_eq!(shown::<RadixConfig>(page), RadixConfig::default());
+}
+
+#[test]
+fn of_dpt() {
+    let page = include_str!("../../../docs/designs/dpt.md");
+    assert_eq!(shown::<DptConfig>(page), DptConfig::default());
+}
