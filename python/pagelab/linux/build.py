@@ -110,6 +110,22 @@ def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
     return copy
 
 
+def build_selftest(layout: Layout, name: str) -> Path:
+    """Build one of the kernel's own tests, selftests/FOLDER/NAME; return the program."""
+    folder = layout.tree / "tools" / "testing" / Path(name).parent
+    output = layout.work / name
+    headers = layout.work / "headers"
+    if not (headers / "usr" / "include").is_dir():
+        headers.mkdir(parents=True, exist_ok=True)
+        _make(layout, headers, ["headers"])
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # Some of 6.12's tests forget a header of the framework.
+    include = f"-include {folder.parent / 'kselftest.h'} -isystem {headers / 'usr' / 'include'}"
+    argv = ["make", "-C", str(folder), f"OUTPUT={output.parent}", f"KHDR_INCLUDES={include}", str(output)]
+    capture(argv, env=_environment(layout))
+    return output
+
+
 def debian_packages(layout: Layout, debug: tuple[str, ...], jobs: int) -> list[Path]:
     """Build installable packages of the image, the headers and the modules."""
     capture(

@@ -160,19 +160,29 @@ def reproduce(
 def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
     where = layout.find()
     failed = 0
+    firsts: dict[tuple[Path, str], guest.Result] = {}
     for job in suite.load(root, names):
         verdict, result = suite.run(where, job, show=verbose)
+        if job.entry.compare:
+            key = (job.folder, job.entry.name)
+            new = suite.regressions(firsts.setdefault(key, result), result)
+            verdict = suite.Verdict.FAIL if new else suite.Verdict.PASS
+            sys.stdout.write("".join(f"    {line}\n" for line in new))
         print(f"{verdict:4}  {job.name}", flush=True)
         if verdict is suite.Verdict.FAIL:
             failed += 1
-            if not verbose:
-                sys.stdout.write(result.stdout.decode(errors="replace"))
-                sys.stdout.write(result.stderr.decode(errors="replace"))
-            print(result.describe())
-            if result.ending is guest.Ending.EXIT:
-                print("Its console:", *result.console[-guest.CONSOLE_LINES :], sep="\n")
+            _explain(result, verbose=verbose)
     if failed:
         raise PagelabError(f"{failed} failed")
+
+
+def _explain(result: guest.Result, *, verbose: bool) -> None:
+    if not verbose:
+        sys.stdout.write(result.stdout.decode(errors="replace"))
+        sys.stdout.write(result.stderr.decode(errors="replace"))
+    print(result.describe())
+    if result.ending is guest.Ending.EXIT:
+        print("Its console:", *result.console[-guest.CONSOLE_LINES :], sep="\n")
 
 
 def _machine(

@@ -3,9 +3,11 @@
 A suite is a folder with a suite.toml that lists its programs. A program in C is compiled on the
 host; the guest sees the host's files, so it runs it from there. Exit status 0 is a pass and 4 a
 skip, as in the kernel's own selftests; anything else, and any ending of the guest other than
-the command's exit, is a failure.
+the command's exit, is a failure. The kernel's selftests do not all pass on every machine: an
+entry with `compare` fails in a boot if something fails there that did not in its first boot.
 """
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 class Entry(BaseModel):
     """One program of a suite and the guest it wants.
 
+    `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own.
     `append` lists the boots to run it in. `icount` makes the guest's clock count instructions;
     `count` counts instructions and atomic ones between the marks in the program.
     """
@@ -45,6 +48,7 @@ class Entry(BaseModel):
     timeout: float = 300.0
     icount: bool = False
     count: bool = False
+    compare: bool = False
 
 
 class _File(BaseModel):
@@ -137,12 +141,32 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
 
 def judge(result: guest.Result) -> Verdict:
     """A guest that warned about itself fails the test even when the program was content."""
-    alarms = ("WARNING: ", "BUG: ", "INFO: task ", "possible recursive locking")
-    if result.ending is not guest.Ending.EXIT:
-        return Verdict.FAIL
-    if any(alarm in line for line in result.console for alarm in alarms):
+    if result.ending is not guest.Ending.EXIT or any(map(_is_alarm, result.console)):
         return Verdict.FAIL
     return {0: Verdict.PASS, KSFT_SKIP: Verdict.SKIP}.get(result.status or 0, Verdict.FAIL)
+
+
+def regressions(first: guest.Result, result: guest.Result) -> list[str]:
+    """What failed in a guest and did not fail, or was not tried, in the first boot's guest."""
+    known = set(_failures(first))
+    return [failure for failure in _failures(result) if failure not in known]
+
+
+def _failures(result: guest.Result) -> list[str]:
+    lines = result.stdout.decode(errors="replace").splitlines()
+    # TAP: "not ok 12 description"; the number moves when others are skipped.
+    failed = [re.sub(r"^\s*not ok \d+", "not ok", line) for line in lines if "not ok" in line]
+    if result.ending is not guest.Ending.EXIT:
+        failed.append(f"the guest ended: {result.ending}")
+    elif result.status not in (0, KSFT_SKIP) and not failed:
+        failed.append(f"exit status {result.status}")
+    failed += [line.partition("] ")[2] for line in result.console if _is_alarm(line)]
+    return failed
+
+
+def _is_alarm(line: str) -> bool:
+    alarms = ("WARNING: ", "BUG: ", "INFO: task ", "possible recursive locking")
+    return any(alarm in line for alarm in alarms)
 
 
 def _read(path: Path) -> Iterator[Job]:
@@ -162,6 +186,8 @@ def _read(path: Path) -> Iterator[Job]:
 
 
 def _command(layout: Layout, job: Job) -> list[str]:
+    if job.entry.program.startswith("selftests/"):
+        return [str(build.build_selftest(layout, job.entry.program))]
     source = job.folder / job.entry.program
     if not source.is_file():
         raise PagelabError(f"{job.folder / 'suite.toml'} names {source.name}, which is not there")

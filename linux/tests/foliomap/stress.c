@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Map, write, fork, unmap, protect, move, split, swap, migrate, lock, pin and
+ * merge memory at random in several processes at once, and stop now and then to
+ * have the oracle (see oracle/) compare the accounting with the page tables.
+ *
+ * Every process knows what each of its private pages must contain: a page that
+ * was reused although another process still maps it shows up as wrong content.
+ *
+ * Usage: stress SECONDS [SEED]
+ */
+#include "lab.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define WORKERS		4
+#define REGIONS		4
+#define REGION_PAGES	1024
+#define MAX_LIVE	24
+#define UNKNOWN		0xffffffffu	/* MADV_FREE: old content or zero */
+
+/* Shared by all processes. */
+struct control {
+	int pause;
+	int stop;
+	int live;
+	int paused;
+	unsigned long ops;
+	unsigned long forks;
+	unsigned long faults;	/* wrong content: must stay 0 */
+	uint32_t next_tag;
+};
+
+struct region {
+	char *start;
+	bool private;
+	uint32_t tag[REGION_PAGES];	/* what the page's first word must be */
+};
+
+static struct control *control;
+static struct region regions[REGIONS];
+static uint64_t random_state;
+static int depth;
+
+static uint32_t rnd(uint32_t below)
+{
+	/* xorshift64* (Vigna, 2016) */
+	random_state ^= random_state >> 12;
+	random_state ^= random_state << 25;
+	random_state ^= random_state >> 27;
+	return (uint32_t)((random_state * 2685821657736338717ull) >> 32) % below;
+}
+
+static uint32_t *word(struct region *r, unsigned int page)
+{
+	return (uint32_t *)(r->start + page * page_size);
+}
+
+static void verify(struct region *r, unsigned int page)
+{
+	uint32_t found;
+
+	if (!r->private || r->tag[page] == UNKNOWN)
+		return;
+	found = *(volatile uint32_t *)word(r, page);
+	if (found != r->tag[page]) {
+		fprintf(stderr, "pid %d: page %p holds %u, not %u\n", getpid(),
+			(void *)word(r, page), found, r->tag[page]);
+		__atomic_fetch_add(&control->faults, 1, __ATOMIC_RELAXED);
+		r->tag[page] = found;
+	}
+}
+
+static void fill(struct region *r, unsigned int page)
+{
+	const uint32_t tag = __atomic_fetch_add(&control->next_tag, 1, __ATOMIC_RELAXED);
+
+	verify(r, page);
+	*(volatile uint32_t *)word(r, page) = tag;
+	if (r->private)
+		r->tag[page] = tag;
+}
+
+static void map_region(struct region *r)
+{
+	const size_t size = REGION_PAGES * page_size;
+
+	if (r->start)
+		munmap(r->start, size);
+	r->private = rnd(4) != 0;
+	if (r->private) {
+		r->start = reserve(size);
+	} else {
+		r->start = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (r->start == MAP_FAILED)
+			fail("mmap of shared memory");
+	}
+	memset(r->tag, 0, sizeof(r->tag));
+	if (rnd(8))
+		madvise(r->start, size, MADV_HUGEPAGE);
+}
+
+/* Move a part elsewhere and back to where it was: other VMAs, same contents. */
+static void move(struct region *r, unsigned int first, unsigned int count)
+{
+	const size_t size = count * page_size;
+	char *from = r->start + first * page_size;
+	char *to = mmap(NULL, size, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (to == MAP_FAILED)
+		return;
+	if (mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
+		munmap(to, size);
+		return;
+	}
+	if (rnd(2))
+		*(volatile char *)to;
+	if (mremap(to, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, from) == MAP_FAILED)
+		fail("mremap back");
+}
+
+static void split_folios(struct region *r, unsigned int first, unsigned int count)
+{
+	char line[96];
+
+	snprintf(line, sizeof(line), "%d,0x%lx,0x%lx,%u", getpid(),
+		 (unsigned long)word(r, first), (unsigned long)word(r, first + count),
+		 rnd(3) ? 0 : 2);
+	write_file("/sys/kernel/debug/split_huge_pages", line);
+}
+
+static void migrate(struct region *r, unsigned int first, unsigned int count)
+{
+	void *pages[64];
+	int nodes[64], status[64];
+	unsigned int i;
+
+	if (count > 64)
+		count = 64;
+	for (i = 0; i < count; i++) {
+		pages[i] = word(r, first + i);
+		nodes[i] = rnd(2);
+	}
+	syscall(SYS_move_pages, 0, count, pages, nodes, status, 2 /* MPOL_MF_MOVE */);
+}
+
+/* Hold references to pages for a moment, across whatever others do. */
+static void pin(struct region *r, unsigned int first)
+{
+	struct iovec iov = { word(r, first), page_size };
+	int fds[2];
+
+	if (pipe(fds))
+		return;
+	if (vmsplice(fds[1], &iov, 1, SPLICE_F_NONBLOCK) > 0 && r->private) {
+		char copy[sizeof(uint32_t)];
+
+		fill(r, first);
+		if (read(fds[0], copy, sizeof(copy)) < 0)
+			fail("read from pipe");
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void pause_point(void)
+{
+	if (!__atomic_load_n(&control->pause, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_fetch_add(&control->paused, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&control->pause, __ATOMIC_ACQUIRE))
+		usleep(2000);
+	__atomic_fetch_sub(&control->paused, 1, __ATOMIC_ACQ_REL);
+}
+
+static void work(unsigned long ops);
+
+static void leave(void)
+{
+	__atomic_fetch_sub(&control->live, 1, __ATOMIC_ACQ_REL);
+	_exit(0);
+}
+
+static void fork_child(void)
+{
+	pid_t pid;
+
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	if (depth > 3 ||
+	    __atomic_load_n(&control->live, __ATOMIC_RELAXED) >= MAX_LIVE)
+		return;
+	__atomic_fetch_add(&control->live, 1, __ATOMIC_ACQ_REL);
+	pid = fork();
+	if (pid < 0) {
+		__atomic_fetch_sub(&control->live, 1, __ATOMIC_ACQ_REL);
+	} else if (!pid) {
+		depth++;
+		random_state ^= (uint64_t)getpid() << 20;
+		work(1 + rnd(120));
+		leave();
+	} else {
+		__atomic_fetch_add(&control->forks, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static void one_op(void)
+{
+	struct region *r = &regions[rnd(REGIONS)];
+	const unsigned int first = rnd(REGION_PAGES - 1);
+	unsigned int count = 1 + rnd(rnd(2) ? 16 : 512);
+	unsigned int i;
+	char *at;
+
+	if (first + count > REGION_PAGES)
+		count = REGION_PAGES - first;
+	at = r->start + first * page_size;
+
+	switch (rnd(24)) {
+	case 0:
+		if (!rnd(4))
+			map_region(r);
+		break;
+	case 1 ... 6:
+		for (i = 0; i < count; i++)
+			fill(r, first + i);
+		break;
+	case 7 ... 8:
+		for (i = 0; i < count; i++)
+			verify(r, first + i);
+		break;
+	case 9 ... 11:
+		fork_child();
+		break;
+	case 12:
+		madvise(at, count * page_size, MADV_DONTNEED);
+		for (i = 0; i < count && r->private; i++)
+			r->tag[first + i] = 0;
+		break;
+	case 13:
+		if (r->private && !madvise(at, count * page_size, MADV_FREE))
+			for (i = 0; i < count; i++)
+				r->tag[first + i] = UNKNOWN;
+		break;
+	case 14:
+		madvise(at, count * page_size, rnd(2) ? MADV_PAGEOUT : MADV_COLD);
+		break;
+	case 15:
+		mprotect(at, count * page_size, PROT_READ);
+		mprotect(at, count * page_size, PROT_READ | PROT_WRITE);
+		break;
+	case 16:
+		move(r, first, count);
+		break;
+	case 17:
+		split_folios(r, first, count);
+		break;
+	case 18:
+		migrate(r, first, count);
+		break;
+	case 19:
+		if (rnd(2))
+			mlock(at, count * page_size);
+		else
+			munlock(at, count * page_size);
+		break;
+	case 20:
+		madvise(r->start, REGION_PAGES * page_size, MADV_COLLAPSE);
+		break;
+	case 21:
+		madvise(at, count * page_size, rnd(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
+		break;
+	case 22:
+		pin(r, first);
+		break;
+	case 23:
+		munmap(at, count * page_size);
+		if (mmap(at, count * page_size, PROT_READ | PROT_WRITE,
+			 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			 -1, 0) == MAP_FAILED)
+			fail("mmap over a hole");
+		if (!r->private)
+			map_region(r);
+		else
+			memset(&r->tag[first], 0, count * sizeof(r->tag[0]));
+		break;
+	}
+	__atomic_fetch_add(&control->ops, 1, __ATOMIC_RELAXED);
+}
+
+static void work(unsigned long ops)
+{
+	while (ops-- && !__atomic_load_n(&control->stop, __ATOMIC_RELAXED)) {
+		pause_point();
+		one_op();
+	}
+}
+
+static void set_sizes(unsigned int round)
+{
+	char path[128];
+	unsigned int order;
+
+	for (order = 1; order <= pmd_order; order++) {
+		snprintf(path, sizeof(path), MTHP, page_size << order >> 10);
+		write_file(path, (round + order) % 3 ? "madvise" : "never");
+		strcpy(strrchr(path, '/'), "/shmem_enabled");
+		write_file(path, (round + order) % 2 ? "always" : "never");
+	}
+}
+
+static void set_up_swap(void)
+{
+	char header[4096] = "";
+	uint32_t *info = (uint32_t *)(header + 1024);
+	int fd;
+
+	if (!write_file("/sys/block/zram0/disksize", "256M"))
+		return;
+	fd = open("/dev/zram0", O_RDWR);
+	if (fd < 0)
+		return;
+	info[0] = 1;				/* version */
+	info[1] = (256 << 20) / page_size - 1;	/* last page */
+	memcpy(header + sizeof(header) - 10, "SWAPSPACE2", 10);
+	if (write(fd, header, sizeof(header)) != sizeof(header))
+		fail("swap header");
+	close(fd);
+	if (swapon("/dev/zram0", 0))
+		fail("swapon");
+}
+
+static unsigned long oracle_wrong(bool show)
+{
+	char text[1 << 16];
+	unsigned long wrong = ~0ul;
+	size_t length = 0;
+	ssize_t got;
+	char *last;
+	int fd = open("/proc/folio_oracle", O_RDONLY);
+
+	if (fd < 0)
+		fail("/proc/folio_oracle");
+	while ((got = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += got;
+	close(fd);
+	if (got < 0)
+		fail("reading the oracle");
+	text[length] = 0;
+	last = strstr(text, "spaces ");
+	if (last)
+		sscanf(strstr(last, "wrong"), "wrong %lu", &wrong);
+	if (show || wrong)
+		printf("# %s", text);
+	fflush(stdout);
+	return wrong;
+}
+
+/* An oracle that cannot see a lie proves nothing. */
+static void test_oracle(void)
+{
+	char address[32];
+	char *folio = alloc_folio(4);
+	unsigned long wrong;
+
+	if (!folio) {
+		test_skip("no folio to lie about");
+		return;
+	}
+	snprintf(address, sizeof(address), "0x%lx", (unsigned long)folio);
+	if (!write_file("/proc/folio_oracle", address))
+		fail("lying to the oracle");
+	printf("# this must find something:\n");
+	wrong = oracle_wrong(true);
+	write_file("/proc/folio_oracle", "0");
+	test_result(wrong, "the oracle sees a wrong map count");
+	test_result(!oracle_wrong(false), "and is content without it");
+	munmap(folio, page_size << 4);
+}
+
+static void load_module(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
+		fail(path);
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const int seconds = argc > 1 ? atoi(argv[1]) : 30;
+	const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	const time_t end = time(NULL) + seconds;
+	unsigned long rounds = 0, wrong = 0;
+	int i;
+
+	lab_init();
+	load_module(getenv("MODULE_ORACLE"));
+	test_oracle();
+	set_up_swap();
+	write_file("/sys/kernel/mm/ksm/run", "1");
+	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "50");
+	write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "50");
+	write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/alloc_sleep_millisecs", "50");
+
+	control = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (control == MAP_FAILED)
+		fail("mmap");
+	control->next_tag = 1;
+	set_sizes(0);
+	control->live = WORKERS;
+	for (i = 0; i < WORKERS; i++) {
+		if (!fork()) {
+			int r;
+
+			random_state = seed * 0x9e3779b97f4a7c15ull + i + 1;
+			for (r = 0; r < REGIONS; r++)
+				map_region(&regions[r]);
+			work(~0ul);
+			leave();
+		}
+	}
+
+	while (time(NULL) < end && !wrong) {
+		usleep(300000 + rounds % 7 * 100000);
+		__atomic_store_n(&control->pause, 1, __ATOMIC_RELEASE);
+		while (__atomic_load_n(&control->paused, __ATOMIC_ACQUIRE) <
+		       __atomic_load_n(&control->live, __ATOMIC_ACQUIRE))
+			usleep(1000);
+		wrong = oracle_wrong(rounds % 10 == 0);
+		set_sizes(++rounds);
+		__atomic_store_n(&control->pause, 0, __ATOMIC_RELEASE);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+	control->stop = 1;
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+
+	printf("# seed %lu, %lu rounds, %lu operations, %lu forks\n",
+	       (unsigned long)seed, rounds, control->ops, control->forks);
+	test_result(!wrong, "accounting agrees with the page tables");
+	test_result(!control->faults, "no page was written by another process");
+	test_result(control->forks && rounds > 1, "something happened");
+	return test_end();
+}
