@@ -17,7 +17,7 @@ pub use batch::{Access, Batch, Op};
 pub use control::{Advice, Backing, Control, Protection};
 pub use convert::{ConvertError, cat, convert};
 pub use csv::CsvWriter;
-pub use foreign::{Format, open_any};
+pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
 pub use source::{Source, SourceError};
 pub use trace::{Metadata, TraceReader, TraceWriter};

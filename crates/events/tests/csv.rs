@@ -2,15 +2,16 @@
 
 mod common;
 
-use common::{Scratch, any_batch, drain, flatten};
+use common::{any_batch, drain, flatten};
 use pagelab_events::{
-    Access, Advice, Backing, Batch, Control, CsvWriter, Op, Protection, SourceError, open_any,
+    Access, Advice, Backing, Batch, Control, CsvWriter, Op, Protection, SourceError, open_foreign,
 };
 use proptest::prelude::*;
+use std::io::Cursor;
 
 fn read(text: &str) -> (Vec<common::Event>, Option<SourceError>) {
-    let file = Scratch::new("text.csv", text.as_bytes());
-    drain(&mut open_any(&file.0).unwrap())
+    let (_, mut source) = open_foreign(Cursor::new(text.to_owned()), "text.csv").unwrap();
+    drain(&mut source)
 }
 
 #[test]

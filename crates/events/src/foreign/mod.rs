@@ -10,5 +10,5 @@ mod records;
 
 pub use lackey_writer::LackeyWriter;
 pub use lines::Lines;
-pub use open::{Format, open_any, open_with_format};
+pub use open::{Format, open_any, open_foreign, open_with_format};
 pub use records::{Progress, Records};

@@ -73,17 +73,34 @@ pub fn open_with_format(path: &Path) -> Result<(Format, Box<dyn Source + Send>),
     if TraceReader::recognises(file.fill_buf().map_err(io)?) {
         return Ok((Format::Pagelab, Box::new(TraceReader::open(path)?)));
     }
-    let contents = decompress(file).map_err(io)?;
+    open_foreign(file, &name)
+}
+
+/// Reads a trace of any format but pagelab's own, as [`open_any`] does, from anything: standard
+/// input, or memory. `name` stands in error messages.
+///
+/// # Errors
+/// When it cannot be read, or is none of these.
+pub fn open_foreign(
+    input: impl BufRead + Send + 'static,
+    name: &str,
+) -> Result<(Format, Box<dyn Source + Send>), SourceError> {
+    let io = |error| SourceError::Io {
+        name: name.to_owned(),
+        error,
+    };
+    let contents = decompress(input).map_err(io)?;
     let (head, contents) = peek(contents, HEAD).map_err(io)?;
-    let format = detect(&head, &name).map_err(|what| SourceError::Corrupt {
-        name: name.clone(),
-        what,
+    let format = detect(&head, name).map_err(|what| SourceError::Corrupt {
+        name: name.to_owned(),
+        what: what.to_owned(),
     })?;
     let source: Box<dyn Source + Send> = match format {
         Format::Pagelab => {
             return Err(SourceError::Corrupt {
-                name,
-                what: "a pagelab trace that was compressed once more; decompress it first"
+                name: name.to_owned(),
+                what: "a pagelab trace inside a compressed file or a pipe; its chunks are \
+                       compressed already: give the file itself"
                     .to_owned(),
             });
         }
@@ -102,12 +119,12 @@ pub fn open_with_format(path: &Path) -> Result<(Format, Box<dyn Source + Send>),
 }
 
 /// Tells the format from the first bytes of the decompressed contents.
-fn detect(head: &[u8], name: &str) -> Result<Format, String> {
+fn detect(head: &[u8], name: &str) -> Result<Format, &'static str> {
     if TraceReader::recognises(head) {
         return Ok(Format::Pagelab);
     }
     if head.is_empty() {
-        return Err("the file is empty".to_owned());
+        return Err("the file is empty");
     }
     // UTF-8 may stand in comments.
     let text = |&byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..);
@@ -132,7 +149,6 @@ fn detect(head: &[u8], name: &str) -> Result<Format, String> {
     Err(
         "not a trace that can be read: neither pagelab's nor ChampSim's (input_instr, \
          cloudsuite_instr) nor text (CSV, Valgrind Lackey), plain or compressed with gzip, xz, \
-         bzip2 or zstd"
-            .to_owned(),
+         bzip2 or zstd",
     )
 }
