@@ -1,6 +1,8 @@
 //! Which load made the value in each register.
 
-use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpKind, Register, UsedMemory};
+use iced_x86::{
+    Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+};
 
 use super::{reads, writes};
 
@@ -84,7 +86,11 @@ impl Producers {
             if stepped(instruction, number) {
                 continue;
             }
-            self.registers[number] = if keeps_part(used.register()) {
+            let conditional = matches!(
+                used.access(),
+                OpAccess::CondWrite | OpAccess::ReadCondWrite
+            );
+            self.registers[number] = if conditional || keeps_part(used.register()) {
                 result.or(before[number])
             } else {
                 result

@@ -1,0 +1,167 @@
+//! Building small programs and recording them.
+
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pagelab_events::{Access, Batch, Control};
+use pagelab_recorder::{Outcome, Request, record_into};
+
+/// A program of tests/record, built.
+pub struct Program {
+    pub path: PathBuf,
+    pub source: String,
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/record")
+}
+
+/// Builds `name` with gcc and these flags.
+pub fn build(name: &str, flags: &[&str]) -> Program {
+    let source = sources().join(name);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name.replace('.', "_"));
+    // Tests run side by side: none may see another's half-written file.
+    let unfinished = path.with_extension(format!("{:?}", std::thread::current().id()));
+    let status = Command::new("gcc")
+        .args(flags)
+        .arg(&source)
+        .arg("-o")
+        .arg(&unfinished)
+        .status()
+        .expect("gcc runs");
+    assert!(status.success(), "gcc cannot build {name}");
+    std::fs::rename(&unfinished, &path).expect("the program can be renamed");
+    Program {
+        path,
+        source: std::fs::read_to_string(source).expect("the source can be read"),
+    }
+}
+
+/// Builds an assembly program without a library.
+pub fn assemble(name: &str) -> Program {
+    build(name, &["-nostdlib", "-static"])
+}
+
+impl Program {
+    /// Addresses of its symbols, by nm.
+    pub fn symbols(&self) -> HashMap<String, u64> {
+        let output = Command::new("nm").arg(&self.path).output().expect("nm runs");
+        let text = String::from_utf8(output.stdout).expect("nm writes text");
+        text.lines()
+            .filter_map(|line| {
+                let mut fields = line.split_whitespace();
+                let address = u64::from_str_radix(fields.next()?, 16).ok()?;
+                Some((fields.nth(1)?.to_owned(), address))
+            })
+            .collect()
+    }
+
+    /// A request to record it.
+    pub fn request(&self) -> Request {
+        Request {
+            program: self.path.clone().into(),
+            ..Request::default()
+        }
+    }
+
+    /// Records it.
+    pub fn record(&self) -> Recorded {
+        run(&self.request())
+    }
+}
+
+/// What was recorded.
+pub struct Recorded {
+    pub outcome: Outcome,
+    pub events: Vec<Event>,
+}
+
+/// An event and who it is of: process and thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub process: u32,
+    pub thread: u32,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Access(Access),
+    Control(Control),
+}
+
+pub fn run(request: &Request) -> Recorded {
+    let (outcome, batches) =
+        record_into(request, Vec::new(), &mut |_| ControlFlow::Continue(())).expect("it records");
+    let batches = batches.expect("the sink comes back");
+    let mut events = Vec::new();
+    for batch in &batches {
+        flatten(batch, &mut events);
+    }
+    Recorded { outcome, events }
+}
+
+fn flatten(batch: &Batch, events: &mut Vec<Event>) {
+    let process = batch.process;
+    let mut thread = None;
+    let mut controls = batch.controls.iter().peekable();
+    for index in 0..=batch.len() {
+        while let Some((_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
+            if let Control::Thread { thread: number } = control {
+                thread = Some(*number);
+            } else {
+                events.push(Event {
+                    process,
+                    thread: thread.expect("a batch starts with its thread"),
+                    what: What::Control(*control),
+                });
+            }
+        }
+        if index < batch.len() {
+            events.push(Event {
+                process,
+                thread: thread.expect("a batch starts with its thread"),
+                what: What::Access(batch.access(index)),
+            });
+        }
+    }
+}
+
+impl Recorded {
+    /// All accesses, in order.
+    pub fn accesses(&self) -> impl Iterator<Item = Access> {
+        self.events.iter().filter_map(|event| match event.what {
+            What::Access(access) => Some(access),
+            What::Control(_) => None,
+        })
+    }
+
+    /// Those made by the program itself.
+    pub fn program_accesses(&self) -> Vec<Access> {
+        self.accesses().filter(|access| !access.op.is_kernel()).collect()
+    }
+
+    /// Control events of a process.
+    pub fn controls(&self, process: u32) -> Vec<Control> {
+        self.events
+            .iter()
+            .filter(|event| event.process == process)
+            .filter_map(|event| match event.what {
+                What::Control(control) => Some(control),
+                What::Access(_) => None,
+            })
+            .collect()
+    }
+}
+
+/// "symbol", "symbol+8" or "symbol-8".
+pub fn address(text: &str, symbols: &HashMap<String, u64>) -> u64 {
+    let at = text.find(['+', '-']).unwrap_or(text.len());
+    let (symbol, offset) = text.split_at(at);
+    let offset: i64 = if offset.is_empty() { 0 } else { offset.parse().expect("an offset") };
+    symbols[symbol].wrapping_add_signed(offset)
+}

@@ -1,0 +1,69 @@
+//! Programs whose every access is known: what is recorded must be exactly that.
+
+mod common;
+
+use common::{Program, address, assemble, run};
+use pagelab_events::{Access, Op};
+use pagelab_recorder::Request;
+
+/// The accesses that the comments of a program announce: "#= L 8 data+8 gap=0 dep=0; S ...".
+fn announced(program: &Program) -> Vec<(String, Access)> {
+    let symbols = program.symbols();
+    let mut accesses = Vec::new();
+    for (number, line) in (1..).zip(program.source.lines()) {
+        let Some((_, text)) = line.split_once("#= ") else {
+            continue;
+        };
+        for text in text.split(';') {
+            let fields: Vec<&str> = text.split_whitespace().collect();
+            let [kind, size, place, gap, dep] = fields[..] else {
+                panic!("line {number}: {text}");
+            };
+            let size = size.parse().expect("a size");
+            let value = |text: &str| text.split_once('=').expect("name=value").1.parse().expect("a number");
+            let access = Access {
+                addr: address(place, &symbols),
+                op: if kind == "S" { Op::store(size) } else { Op::load(size) },
+                gap: value(gap),
+                dep: value(dep),
+            };
+            accesses.push((format!("line {number}: {text}"), access));
+        }
+    }
+    accesses
+}
+
+fn check(name: &str, verbatim: bool) {
+    let program = assemble(name);
+    let recorded = run(&Request { verbatim, ..program.request() });
+    let got = recorded.program_accesses();
+    let wanted = announced(&program);
+    for (index, (line, wanted)) in wanted.iter().enumerate() {
+        assert_eq!(got.get(index), Some(wanted), "{name}, {line}");
+    }
+    assert_eq!(got.get(wanted.len()), None, "{name}: more accesses than announced");
+}
+
+macro_rules! stream {
+    ($($name:ident: $file:literal;)*) => {
+        $(mod $name {
+            #[test]
+            fn is_recorded_exactly() {
+                super::check($file, false);
+            }
+
+            #[test]
+            fn is_recorded_exactly_when_every_access_is_reported() {
+                super::check($file, true);
+            }
+        })*
+    };
+}
+
+stream! {
+    plain: "plain.s";
+    atomic: "atomic.s";
+    string: "string.s";
+    vector: "vector.s";
+    dependence: "dependence.s";
+}
