@@ -5,5 +5,6 @@ pub mod detect;
 pub mod noise;
 pub mod parts;
 pub mod places;
+pub mod rounds;
 pub mod stats;
 pub mod system;

@@ -129,6 +129,7 @@ fn measure(
     let noise = noise::estimate(Duration::from_millis(if quick { 500 } else { 2_000 }));
     let mut context = Context {
         quick,
+        cpu,
         rng: Rng::with_seed(seed),
         tuning,
         noise: noise.clone(),

@@ -15,7 +15,7 @@ pub struct Plateau {
 }
 
 /// Fewer points in a row than this are part of a slope, or wrong.
-const LEAST_POINTS: usize = 3;
+const LEAST_POINTS: usize = 4;
 
 /// A point costs at most this much, the square of three standard deviations.
 const OUTLIER: f64 = 9.0;
@@ -38,7 +38,7 @@ const RIPPLE: f64 = 0.012;
 /// median of its logarithms as its level. The loss is the biweight (Fearnhead and Rigaill, JASA
 /// 2019), bounded by [`OUTLIER`], and a further segment costs the Schwarz penalty of its two
 /// parameters, `2 ln n`. With these, one or two wrong points are cheaper as outliers than as a
-/// segment, and three in a row that agree are cheaper as a segment.
+/// segment, and three in a row that agree are cheaper as a segment (but no plateau yet).
 pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
     let points = curve.points();
     let mut found: Vec<(usize, usize)> = segments(&points)

@@ -1,4 +1,4 @@
-use super::{Curve, Plateau, StepFit, fit_step, plateaus};
+use super::{Curve, Plateau, Shape, StepFit, fit_step, plateaus};
 use crate::stats::resample;
 use fastrand::Rng;
 use serde::Serialize;
@@ -88,6 +88,9 @@ const LEAST_CONFIDENCE: f64 = 0.95;
 const WIDEST_INTERVAL: f64 = 0.2;
 /// A step whose points lie further from the fit than this share of its height has another shape.
 const LARGEST_MISFIT: f64 = 0.08;
+/// A direct-mapped store is rare, and its ramp of an octave looks like any slow rise: it must fit
+/// to within this share of the height.
+const DIRECT_MAPPED_MISFIT: f64 = 0.01;
 /// A rival explains the data as well if its misfit is less than this factor above the best one's,
 /// or less than [`PERFECT`], and contradicts it if its capacity is [`WIDEST_INTERVAL`] away.
 const EQUAL_MISFIT: f64 = 1.2;
@@ -170,6 +173,10 @@ fn objection(confidence: f64, fit: Option<&StepFit>) -> Option<String> {
         Some(format!(
             "the curve lies {percent:.0} % of the step away from what any capacity predicts"
         ))
+    } else if matches!(fit.shape, Shape::Even { sets } if sets * 2 > fit.capacity)
+        && fit.misfit > DIRECT_MAPPED_MISFIT
+    {
+        Some("latency rises slowly over an octave, as no usual store explains".into())
     } else {
         rival_objection(fit)
     }

@@ -1,6 +1,12 @@
 //! The parts of the measurement: one file each, one line here.
 
 mod caches;
+mod calls;
+mod faults;
+mod folios;
+mod huge;
+mod shared_code;
+mod syscalls;
 mod tlb;
 
 use crate::detect::Steps;
@@ -13,7 +19,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Every part, in the order in which a whole run takes them.
-pub const PARTS: &[Part] = &[caches::PART, tlb::PART];
+pub const PARTS: &[Part] = &[
+    caches::PART,
+    tlb::PART,
+    faults::PART,
+    folios::PART,
+    huge::PART,
+    syscalls::PART,
+    shared_code::PART,
+    calls::PART,
+];
 
 /// One part of the measurement.
 pub struct Part {
@@ -49,6 +64,8 @@ pub struct Context {
     pub quick: bool,
     /// Everything random comes from here.
     pub rng: Rng,
+    /// The CPU the process is bound to.
+    pub cpu: Option<usize>,
     /// Leave to change settings.
     pub tuning: Tuning,
     /// How quiet the machine is.

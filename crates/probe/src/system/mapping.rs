@@ -168,6 +168,30 @@ impl Mapping {
         Ok(())
     }
 
+    /// Moves the pages of this range over `target`, which must be as long.
+    ///
+    /// # Errors
+    /// What mremap(2) says.
+    pub fn move_over(self, target: Mapping) -> Result<Mapping, Refused> {
+        assert_eq!(self.len, target.len, "ranges of different lengths");
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: both ranges are owned; the target is replaced, and the source is gone after.
+        let moved = unsafe {
+            libc::mremap(
+                self.addr.cast(),
+                self.len,
+                self.len,
+                flags,
+                target.addr.cast::<u8>(),
+            )
+        };
+        if moved == libc::MAP_FAILED {
+            return Err(Refused::last(format!("mremap of {} bytes", self.len)));
+        }
+        std::mem::forget(self);
+        Ok(target)
+    }
+
     /// Writes one byte in every `stride` bytes of `at..at + len`.
     pub fn touch(&self, at: usize, len: usize, stride: usize) {
         assert!(at + len <= self.len, "{at}+{len} exceeds {}", self.len);

@@ -5,6 +5,7 @@ pub mod claims;
 pub mod counters;
 pub mod environment;
 pub mod files;
+pub mod frames;
 pub mod mapping;
 pub mod process;
 pub mod tuning;

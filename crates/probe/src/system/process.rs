@@ -47,6 +47,23 @@ pub fn pin(cpu: usize) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Lets the process run on every CPU its control group allows.
+///
+/// # Errors
+/// What sched_setaffinity(2) says.
+pub fn unpin() -> Result<(), Refused> {
+    // SAFETY: all bits set is a valid set; the kernel takes away what is not allowed.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        std::ptr::write_bytes(&raw mut set, 0xff, 1);
+        libc::sched_setaffinity(0, mem::size_of_val(&set), &set)
+    };
+    if result != 0 {
+        return Err(Refused::last("cannot run on all CPUs"));
+    }
+    Ok(())
+}
+
 /// The CPU this thread runs on.
 pub fn current_cpu() -> Option<usize> {
     // SAFETY: no arguments.
@@ -96,6 +113,11 @@ impl Child {
     /// Waits for its end; the exit status as waitpid(2) gives it.
     pub fn wait(mut self) -> i32 {
         self.reap()
+    }
+
+    /// Says that it has ended and was waited for elsewhere.
+    pub fn forget(mut self) {
+        self.reaped = true;
     }
 
     /// Kills it and waits for its end.

@@ -1,0 +1,76 @@
+//! Repeated measurements of several cases, in an order drawn anew for each round.
+
+use crate::stats::Estimate;
+use fastrand::Rng;
+use std::time::Instant;
+
+/// Which time is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Time this thread ran, in user and kernel mode. What other threads on the CPU take is not
+    /// in it; what a hypervisor takes is.
+    Cpu,
+    /// Time that passed: for work that waits for others.
+    Wall,
+}
+
+/// Nanoseconds of CPU time that `work` takes, and what it returns.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    timed_by(Clock::Cpu, work)
+}
+
+/// Nanoseconds that `work` takes, and what it returns.
+pub fn timed_by<T>(clock: Clock, work: impl FnOnce() -> T) -> (f64, T) {
+    match clock {
+        Clock::Cpu => {
+            let start = cpu_time();
+            let result = work();
+            (cpu_time() - start, result)
+        }
+        Clock::Wall => {
+            let start = Instant::now();
+            let result = work();
+            (start.elapsed().as_nanos() as f64, result)
+        }
+    }
+}
+
+fn cpu_time() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a valid place for the result; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Runs every case once to warm up and then `rounds` times; medians with intervals, by case.
+/// `sample` returns several figures at once, each of which is estimated on its own.
+///
+/// # Errors
+/// The first of `sample`, which ends the measurement.
+pub fn estimate<C: Copy, const N: usize, E>(
+    cases: &[C],
+    rounds: usize,
+    rng: &mut Rng,
+    mut sample: impl FnMut(C) -> Result<[f64; N], E>,
+) -> Result<Vec<[Option<Estimate>; N]>, E> {
+    let mut samples = vec![[const { Vec::new() }; N]; cases.len()];
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    for round in 0..=rounds {
+        rng.shuffle(&mut order);
+        for &i in &order {
+            let figures = sample(cases[i])?;
+            if round > 0 {
+                for (column, figure) in samples[i].iter_mut().zip(figures) {
+                    column.push(figure);
+                }
+            }
+        }
+    }
+    let estimates = samples.iter();
+    Ok(estimates
+        .map(|columns| std::array::from_fn(|i| Estimate::of(&columns[i])))
+        .collect())
+}
