@@ -40,6 +40,9 @@ lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+fuzz: ## every parser on mutated files, FUZZ_SECONDS (60) each
+	fuzz/run.sh $(FUZZ_SECONDS)
+
 format: $(STAMPS)/venv ## rewrite the sources the way lint wants them
 	cargo fmt --all
 	$(BIN)/ruff check --fix
