@@ -11,6 +11,8 @@ pub enum Placement {
     Anywhere,
     /// At a hashed frame, from which data are moved away.
     Hashed,
+    /// The same, from the frame on that is about to be mapped.
+    Hostile,
 }
 
 /// A page table that is a map, and the contents of the frames behind it: a number for each.
@@ -21,9 +23,10 @@ pub enum Placement {
 pub struct MapTable {
     placement: Placement,
     entries: HashMap<(PageId, PageSize), Translation>,
-    pub tables: BTreeMap<(Asid, u64), Pfn>,
+    /// Table frames by 2 MiB region, apart for 4 KiB and for larger pages.
+    pub tables: BTreeMap<(Asid, u64, bool), Pfn>,
     pub contents: HashMap<Pfn, u64>,
-    /// So many more calls of `map` succeed.
+    /// So many more calls of `map` succeed; then one fails.
     pub maps_left: u64,
 }
 
@@ -48,14 +51,22 @@ impl MapTable {
         &mut self,
         frames: &mut F,
         page: Page,
+        Translation { pfn, size, .. }: Translation,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let key = (page.asid, page.vpn.0 >> 9);
+        let key = (page.asid, page.vpn.0 >> 9, size == PageSize::Base4K);
         if self.placement == Placement::None || self.tables.contains_key(&key) {
             return Ok(());
         }
         let pfn = match self.placement {
-            Placement::Hashed => self.hashed(frames, key, work).ok_or(MapError::NoPlace),
+            Placement::Hashed => self
+                .place_from(hash(key), frames, work)
+                .ok_or(MapError::NoPlace),
+            Placement::Hostile => {
+                let start = u64::from(pfn.0);
+                self.place_from(start, frames, work)
+                    .ok_or(MapError::NoPlace)
+            }
             _ => frames.allocate_table(0).ok_or(MapError::OutOfFrames),
         }?;
         self.contents.remove(&pfn);
@@ -64,15 +75,14 @@ impl MapTable {
         Ok(())
     }
 
-    fn hashed<F: Frames>(
+    fn place_from<F: Frames>(
         &mut self,
+        start: u64,
         frames: &mut F,
-        (asid, region): (Asid, u64),
         work: &mut Work,
     ) -> Option<Pfn> {
-        let hash = (region ^ u64::from(asid.0) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         for step in 0..256 {
-            let pfn = Pfn(((hash + step * 577) % u64::from(frames.count())) as u32);
+            let pfn = Pfn(((start + step * 577) % u64::from(frames.count())) as u32);
             if frames.claim_table(pfn) {
                 return Some(pfn);
             }
@@ -96,6 +106,12 @@ impl MapTable {
     }
 }
 
+fn hash((asid, region, small): (Asid, u64, bool)) -> u64 {
+    // Fibonacci hashing: the odd number nearest to 2^64 divided by the golden ratio.
+    let key = region ^ (u64::from(asid.0) << 40) ^ (u64::from(small) << 60);
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
 fn first(id: PageId, size: PageSize) -> PageId {
     PageId(id.0 & !(size.base_pages() - 1))
 }
@@ -103,8 +119,14 @@ fn first(id: PageId, size: PageSize) -> PageId {
 impl PageTable for MapTable {
     fn release<F: Frames>(&mut self, frames: &mut F, start: Page, pages: u64) {
         assert!(start.vpn.0.is_multiple_of(512) && pages.is_multiple_of(512));
-        let from = (start.asid, start.vpn.0 >> 9);
-        let to = (start.asid, (start.vpn.0 + pages) >> 9);
+        let from = (start.asid, start.vpn.0 >> 9, false);
+        // As many as share the stretch of the first: their numbers follow from its own.
+        let numbered = pages.min((1 << 18) - (start.vpn.0 & 0x3ffff)) as u32;
+        let released = start.id.0..start.id.0 + numbered;
+        for (id, _) in self.entries.keys() {
+            assert!(!released.contains(&id.0), "{id:?} is released and mapped");
+        }
+        let to = (start.asid, (start.vpn.0 + pages) >> 9, false);
         let gone: Vec<_> = self
             .tables
             .range(from..to)
@@ -123,7 +145,11 @@ impl PageTable for MapTable {
         translation: Translation,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        self.maps_left = self.maps_left.checked_sub(1).ok_or(MapError::NoPlace)?;
+        if self.maps_left == 0 {
+            self.maps_left = u64::MAX;
+            return Err(MapError::NoPlace);
+        }
+        self.maps_left -= 1;
         for size in PageSize::ALL {
             assert!(
                 !self.entries.contains_key(&(first(page.id, size), size)),
@@ -141,7 +167,7 @@ impl PageTable for MapTable {
                 .0
                 .is_multiple_of(translation.size.base_pages())
         );
-        self.place_table(frames, page, work)?;
+        self.place_table(frames, page, translation, work)?;
         self.entries
             .insert((page.id, translation.size), translation);
         Ok(())

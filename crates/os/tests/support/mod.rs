@@ -210,12 +210,7 @@ impl Machine {
         for (&id, cached) in &self.tlb {
             let (asid, vpn) = self.directory.resolve(id);
             let now = self.table.lookup(Page { id, asid, vpn });
-            let now = now.map(|now| (now.pfn, now.writable));
-            assert_eq!(
-                now,
-                Some((cached.pfn, cached.writable)),
-                "stale {asid:?} {vpn:?}"
-            );
+            assert_eq!(now, Some(*cached), "stale {asid:?} {vpn:?}");
         }
     }
 
