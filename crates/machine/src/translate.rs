@@ -52,7 +52,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             *page = self.page_id(asid, addr)?;
         }
         let misses = self.cores[core].tlb.counters().l2_misses;
-        if self.prefetch_walks {
+        if T::FREE || self.prefetch_walks {
             for (&page, &addr) in pages.iter().zip(addr) {
                 self.cores[core].tlb.prefetch(page);
                 self.table.prefetch(Page {
