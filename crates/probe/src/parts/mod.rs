@@ -2,6 +2,7 @@
 
 mod caches;
 mod calls;
+mod chain;
 mod faults;
 mod folios;
 mod huge;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 pub const PARTS: &[Part] = &[
     caches::PART,
     tlb::PART,
+    chain::PART,
     faults::PART,
     folios::PART,
     huge::PART,
