@@ -6,11 +6,13 @@
 mod buffer;
 mod chunk;
 mod config;
+mod costs;
 mod hierarchy;
 mod histogram;
 mod machine;
 mod result;
 mod simulate;
+mod statistics;
 mod timeline;
 mod timing;
 mod translate;

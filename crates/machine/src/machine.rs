@@ -1,9 +1,7 @@
 use crate::chunk::{CHUNK, Chunk};
-use crate::config::{CachesConfig, CostConfig, MachineConfig};
+use crate::config::{CachesConfig, MachineConfig};
+use crate::costs::Costs;
 use crate::hierarchy::{self, PrivateCaches, SharedCache};
-use crate::result::{
-    CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
-};
 use crate::timeline::Timeline;
 use crate::timing::{self, Counts, Latencies};
 use crate::translate::StretchCache;
@@ -79,8 +77,8 @@ pub(crate) struct CoreState<T> {
 #[derive(Debug)]
 pub struct Machine<P, T> {
     pub(crate) cores: Vec<CoreState<T>>,
-    shared: SharedCache,
-    dram: Dram,
+    pub(crate) shared: SharedCache,
+    pub(crate) dram: Dram,
     pub(crate) table: P,
     pub(crate) os: Os,
     pub(crate) directory: PageDirectory,
@@ -91,13 +89,13 @@ pub struct Machine<P, T> {
     latencies: Latencies,
     costs: Costs,
     pub(crate) counts: MachineCounts,
-    timing: Counts,
+    pub(crate) timing: Counts,
     pub(crate) slots_per_cycle: u64,
     pub(crate) prefetch_walks: bool,
     level: SimdLevel,
-    timeline: Timeline,
+    pub(crate) timeline: Timeline,
     /// Physical memory just before the first process ended, which gives most of it back.
-    memory_map: Option<Vec<MemoryCell>>,
+    pub(crate) memory_map: Option<Vec<MemoryCell>>,
     /// The core of each thread, in order of appearance.
     threads: HashMap<(u32, u32), usize>,
     current: Option<(u32, usize)>,
@@ -111,59 +109,6 @@ pub(crate) struct MachineCounts {
     pub(crate) skipped_instructions: u64,
     pub(crate) walk_cache_lookups: u64,
     pub(crate) walk_cache_hits: u64,
-}
-
-/// [`CostConfig`] in slots of the core's clock.
-#[derive(Clone, Copy, Debug)]
-struct Costs {
-    fault: u64,
-    zero_4k: u64,
-    copy_4k: u64,
-    table_page: u64,
-    entry: u64,
-    probe: u64,
-    migrate_4k: u64,
-    shootdown: u64,
-}
-
-impl Costs {
-    fn new(config: &CostConfig, slots_per_ns: f64) -> Result<Self, BuildError> {
-        let slots = |key, ns: f64| {
-            if ns.is_finite() && (0.0..1e12).contains(&ns) {
-                Ok((ns * slots_per_ns).round() as u64)
-            } else {
-                Err(BuildError::Value {
-                    key,
-                    value: ns.to_string(),
-                    expected: "a time from 0 to 10^12 ns",
-                })
-            }
-        };
-        Ok(Costs {
-            fault: slots("cost.fault_ns", config.fault_ns)?,
-            zero_4k: slots("cost.zero_4k_ns", config.zero_4k_ns)?,
-            copy_4k: slots("cost.copy_4k_ns", config.copy_4k_ns)?,
-            table_page: slots("cost.table_page_ns", config.table_page_ns)?,
-            entry: slots("cost.entry_ns", config.entry_ns)?,
-            probe: slots("cost.probe_ns", config.probe_ns)?,
-            migrate_4k: slots("cost.migrate_4k_ns", config.migrate_4k_ns)?,
-            shootdown: slots("cost.shootdown_ns", config.shootdown_ns)?,
-        })
-    }
-
-    /// Time of what an operation did: (in the kernel at large, on migrations).
-    fn of(&self, effects: &Effects) -> (u64, u64) {
-        let work = &effects.work;
-        let entries = work.entries_migrated + effects.entries_forked + effects.entries_moved;
-        let kernel = effects.pages_zeroed * self.zero_4k
-            + effects.pages_copied * self.copy_4k
-            + work.table_frames * self.table_page
-            + entries * self.entry
-            + work.probes * self.probe;
-        let migration =
-            effects.pages_migrated * self.migrate_4k + work.displaced.len() as u64 * self.shootdown;
-        (kernel, migration)
-    }
 }
 
 impl Latencies {
@@ -184,7 +129,7 @@ impl Latencies {
 }
 
 /// Cells of the picture of physical memory.
-const MAP_CELLS: u32 = 4096;
+pub(crate) const MAP_CELLS: u32 = 4096;
 
 /// References carry line numbers of 31 bits.
 const MAX_MEMORY_BYTES: u64 = 128 << 30;
@@ -442,159 +387,5 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 }
             }
         }
-    }
-}
-
-impl<P: PageTable, T: Tlb> Machine<P, T> {
-    /// Accesses simulated so far.
-    pub fn accesses(&self) -> u64 {
-        self.counts.accesses
-    }
-
-    /// Instructions so far, all cores.
-    fn instructions(&self) -> u64 {
-        self.cores
-            .iter()
-            .map(|core| core.clock.instructions())
-            .sum()
-    }
-
-    /// The time of the core that is furthest, in slots.
-    fn elapsed(&self) -> u64 {
-        self.cores
-            .iter()
-            .map(|core| core.clock.now())
-            .max()
-            .unwrap_or(0)
-    }
-
-    fn sample(&self) -> Sample {
-        Sample {
-            instructions: self.instructions(),
-            cycles: self.elapsed() / self.slots_per_cycle,
-            resident_bytes: self.os.resident_bytes(),
-            table_bytes: self.table.table_bytes(),
-        }
-    }
-
-    /// What the run found out so far; `stopped` says why it ended early, if it did.
-    pub fn result(
-        mut self,
-        config: &MachineConfig,
-        design: &str,
-        stopped: Option<String>,
-        counters: impl Fn(&P) -> serde_json::Result<serde_json::Value>,
-    ) -> RunResult {
-        let instructions = self.instructions();
-        let last = self.sample();
-        let timeline = std::mem::take(&mut self.timeline).finish(last);
-        RunResult {
-            schema: SCHEMA,
-            complete: stopped.is_none(),
-            stopped,
-            design: design.to_owned(),
-            machine: config.clone(),
-            instructions,
-            accesses: self.counts.accesses,
-            loads: self.counts.accesses - self.counts.stores,
-            stores: self.counts.stores,
-            skipped_instructions: self.counts.skipped_instructions,
-            cycles: self.cycles(config),
-            tlb: self.tlb_result(instructions),
-            walks: self.walk_result(),
-            caches: self.cache_result(instructions),
-            dram: self.dram_result(),
-            os: self.os.statistics(&self.table),
-            // Counters are plain numbers, which always have a JSON form.
-            design_counters: counters(&self.table).unwrap_or_default(),
-            timeline,
-            memory_map: self
-                .memory_map
-                .unwrap_or_else(|| self.os.memory_map(MAP_CELLS)),
-        }
-    }
-
-    fn cycles(&self, config: &MachineConfig) -> Cycles {
-        let slots = self.slots_per_cycle;
-        let mut cycles = Cycles {
-            elapsed: self.elapsed() / slots,
-            frequency_hz: config.core.ghz * 1e9,
-            ..Cycles::default()
-        };
-        for core in &self.cores {
-            let stalls = core.clock.stalls();
-            let total = core.clock.now() / slots;
-            let [data, translation, faults, migrations] = [
-                stalls.data,
-                stalls.translation,
-                stalls.faults,
-                stalls.migrations,
-            ]
-            .map(|time| time / slots);
-            cycles.total += total;
-            cycles.data += data;
-            cycles.translation += translation;
-            cycles.faults += faults;
-            cycles.migrations += migrations;
-            // Rounded down each, so the rest is never less than nothing.
-            cycles.compute += total - data - translation - faults - migrations;
-        }
-        cycles
-    }
-
-    fn tlb_result(&self, instructions: u64) -> TlbResult {
-        let mut result = TlbResult::default();
-        for core in &self.cores {
-            let counters = core.tlb.counters();
-            result.lookups += counters.lookups;
-            result.l1_misses += counters.l1_misses;
-            result.l2_misses += counters.l2_misses;
-        }
-        result.l1_mpki = per_kilo(result.l1_misses, instructions);
-        result.l2_mpki = per_kilo(result.l2_misses, instructions);
-        result
-    }
-
-    fn walk_result(&self) -> WalkResult {
-        let served_by = ServedBy::from_counts(self.timing.walk_served);
-        WalkResult {
-            count: self.timing.walk_latency.count(),
-            latency: self.timing.walk_latency.clone(),
-            walker_wait: self.timing.walker_wait / self.slots_per_cycle,
-            reads: served_by.total(),
-            served_by,
-            cache_lookups: self.counts.walk_cache_lookups,
-            cache_hits: self.counts.walk_cache_hits,
-        }
-    }
-
-    fn cache_result(&self, instructions: u64) -> CacheResult {
-        let data = ServedBy::from_counts(self.timing.data_served);
-        let walks = ServedBy::from_counts(self.timing.walk_served);
-        let dram = data.dram + walks.dram;
-        let llc = dram + data.llc + walks.llc;
-        let l2 = llc + data.l2 + walks.l2;
-        CacheResult {
-            data,
-            l1_mpki: per_kilo(l2, instructions),
-            l2_mpki: per_kilo(llc, instructions),
-            llc_mpki: per_kilo(dram, instructions),
-        }
-    }
-
-    fn dram_result(&self) -> DramResult {
-        DramResult {
-            reads: self.timing.data_served[3] + self.timing.walk_served[3],
-            writes: self.shared.writebacks,
-            queue_cycles: self.dram.queued_ticks() / self.slots_per_cycle,
-        }
-    }
-}
-
-fn per_kilo(events: u64, instructions: u64) -> f64 {
-    if instructions == 0 {
-        0.0
-    } else {
-        events as f64 * 1000.0 / instructions as f64
     }
 }
