@@ -51,7 +51,11 @@ fn copy(thread: &mut Thread, start: u64, bytes: u64, store: bool, batch: &mut Ba
     while at < end {
         let next = (at / LINE + 1).saturating_mul(LINE).min(end);
         let size = (next - at) as u16;
-        let op = if store { Op::store(size) } else { Op::load(size) };
+        let op = if store {
+            Op::store(size)
+        } else {
+            Op::load(size)
+        };
         thread.by_kernel(at, op, batch);
         at = next;
     }

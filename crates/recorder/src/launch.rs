@@ -15,6 +15,7 @@ use crate::output::{Output, Sink};
 use crate::qemu::{Qemu, plugin_option};
 use crate::recording::Recording;
 use crate::shared::Shared;
+use crate::signals::Forwarding;
 use crate::window::Windows;
 use crate::{Ended, Outcome, Progress, RecordError, Request};
 
@@ -24,6 +25,9 @@ const NAP: Duration = Duration::from_micros(200);
 
 /// How often to look whether processes have ended, and to tell of progress.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How long a program may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Records `program` into `sink`.
 pub(crate) fn run<S: Sink + 'static>(
@@ -38,7 +42,11 @@ pub(crate) fn run<S: Sink + 'static>(
     let windows = Windows::new(request.window);
     let shared = Shared::new(|header| set_up(header, request, start, &windows))
         .map_err(system("make shared memory"))?;
-    shared.ring(0).state.0.store(State::Claimed as u32, Ordering::Release);
+    shared
+        .ring(0)
+        .state
+        .0
+        .store(State::Claimed as u32, Ordering::Release);
     let mut child = command(request, qemu, program, &shared)
         .spawn()
         .map_err(|error| RecordError::Qemu {
@@ -46,9 +54,14 @@ pub(crate) fn run<S: Sink + 'static>(
             error,
         })?;
     let began = Instant::now();
+    let forwarding = Forwarding::to(&child);
     let mut recording = Recording::new(&shared, windows, Output::new(sink), child.id());
     let stopped = follow(&mut recording, &mut child, began, progress);
+    if stopped.is_err() {
+        abandon(&shared);
+    }
     let status = child.wait().map_err(system("wait for the program"))?;
+    drop(forwarding);
     let counts = (
         recording.accesses(),
         recording.instructions(),
@@ -85,6 +98,7 @@ fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows)
         next_block: Line(AtomicU32::new(0)),
         rings_used: Line(AtomicU32::new(1)),
         next_process: Line(AtomicU32::new(1)),
+        abandoned: Line(AtomicU32::new(0)),
         next_ring: Line(AtomicU64::new(1)),
         reporting: Line(AtomicU32::new(1)),
         left: Line(AtomicI64::new(0)),
@@ -109,7 +123,12 @@ fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -
     command.arg(&program.path);
     command.args(&program.arguments[1..]);
     command.args(&request.arguments);
-    command.envs(request.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(
+        request
+            .environment
+            .iter()
+            .map(|(name, value)| (name, value)),
+    );
     // SAFETY: signal() is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
@@ -121,7 +140,16 @@ fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -
     command
 }
 
-/// Reads until every process has ended, or `progress` asks to stop.
+/// Has the program go on unrecorded.
+fn abandon(shared: &Shared) {
+    let header = shared.header();
+    header.left.0.store(i64::MAX, Ordering::Release);
+    header.reporting.0.store(0, Ordering::Release);
+    header.abandoned.0.store(1, Ordering::Release);
+    header.epoch.0.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Reads until every process has ended. When `progress` asks to stop, ends the program.
 fn follow<S: Sink + 'static>(
     recording: &mut Recording<'_, S>,
     child: &mut Child,
@@ -129,9 +157,11 @@ fn follow<S: Sink + 'static>(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let mut tick = Instant::now();
+    let mut stopping = None;
     loop {
         let busy = recording.round()?;
-        if tick.elapsed() > TICK {
+        let ticked = tick.elapsed() > TICK;
+        if ticked {
             tick = Instant::now();
             let now = Progress {
                 accesses: recording.accesses(),
@@ -139,18 +169,39 @@ fn follow<S: Sink + 'static>(
                 seconds: began.elapsed().as_secs_f64(),
             };
             if progress(now).is_break() {
-                return Err(io::Error::other("stopped"));
+                stopping.get_or_insert_with(Instant::now);
             }
         }
-        if busy {
+        if busy && !ticked {
             continue;
         }
         let root = child.try_wait()?.map(|status| ended(status).code());
+        match (root, stopping) {
+            (Some(_), _) => Forwarding::stop(),
+            (None, Some(since)) if ticked => end(child, since),
+            (None, _) => {}
+        }
         if recording.bury(root)? {
             return Ok(());
         }
-        std::thread::sleep(NAP);
+        if stopping.is_some() && root.is_some() {
+            return Err(io::Error::other("stopped while children were running"));
+        }
+        if !busy {
+            std::thread::sleep(NAP);
+        }
     }
+}
+
+/// Asks the program to end, and makes it when it does not.
+fn end(child: &Child, since: Instant) {
+    let signal = if since.elapsed() < GRACE {
+        libc::SIGTERM
+    } else {
+        libc::SIGKILL
+    };
+    // SAFETY: the child has not been waited for, so its number is its own.
+    unsafe { libc::kill(child.id() as i32, signal) };
 }
 
 fn ended(status: ExitStatus) -> Ended {

@@ -14,6 +14,7 @@ mod program;
 mod qemu;
 mod recording;
 mod shared;
+mod signals;
 mod thread;
 mod window;
 
@@ -23,8 +24,8 @@ use std::io::{self, Seek};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use pagelab_events::{Batch, Metadata, TraceWriter};
 pub use output::Sink;
+use pagelab_events::{Batch, Metadata, TraceWriter};
 pub use thread::MAX_DEP;
 pub use window::Window;
 
@@ -110,7 +111,9 @@ pub struct Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// QEMU is not installed.
-    #[error("qemu-x86_64 not found in PATH: install QEMU's user-mode emulation (Debian, Ubuntu: apt-get install qemu-user)")]
+    #[error(
+        "qemu-x86_64 not found in PATH: install QEMU's user-mode emulation (Debian, Ubuntu: apt-get install qemu-user)"
+    )]
     NoQemu,
     /// QEMU cannot be run.
     #[error("cannot run {path}: {error}")]
@@ -122,7 +125,9 @@ pub enum RecordError {
         error: io::Error,
     },
     /// QEMU and the plugin do not fit.
-    #[error("{version} cannot load the recorder's plugin, which speaks QEMU's plugin interfaces 1 to 5 (QEMU 6.0 to 10.2, built with plugins); QEMU said: {said}")]
+    #[error(
+        "{version} cannot load the recorder's plugin, which speaks QEMU's plugin interfaces 1 to 5 (QEMU 6.0 to 10.2, built with plugins); QEMU said: {said}"
+    )]
     Interface {
         /// What QEMU calls itself.
         version: String,
@@ -164,7 +169,10 @@ pub enum RecordError {
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     paths.join(" or ")
 }
 
@@ -188,11 +196,10 @@ pub fn record(
         .with(Metadata::PROGRAM, program.path.display().to_string())
         .with(Metadata::QEMU, qemu.version.clone())
         .with(Metadata::PAGE_SIZE, PAGE.to_string());
-    let writer =
-        TraceWriter::create(output, &metadata).map_err(|error| RecordError::Output {
-            path: output.to_owned(),
-            error,
-        })?;
+    let writer = TraceWriter::create(output, &metadata).map_err(|error| RecordError::Output {
+        path: output.to_owned(),
+        error,
+    })?;
     let sink = FileSink(Some(writer));
     let (outcome, _) = launch::run(request, &qemu, &program, sink, progress)?;
     Ok(outcome)

@@ -178,7 +178,10 @@ fn step(script: &[Entry], index: usize) -> Step {
         Place::Fixed(address) => (Base::NOTHING, address),
         Place::Relative { entry, offset } => (Base(entry), offset as u64),
     };
-    let gap = match index.checked_sub(1).map(|before| script[before].instruction) {
+    let gap = match index
+        .checked_sub(1)
+        .map(|before| script[before].instruction)
+    {
         Some(before) => entry.instruction.saturating_sub(before + 1),
         None => 0,
     };

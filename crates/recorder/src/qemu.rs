@@ -21,10 +21,7 @@ pub(crate) struct Qemu {
 }
 
 /// Finds QEMU (or takes the one that is named) and the plugin, and checks that they fit.
-pub(crate) fn find(
-    qemu: Option<&Path>,
-    plugins: Option<&Path>,
-) -> Result<Qemu, RecordError> {
+pub(crate) fn find(qemu: Option<&Path>, plugins: Option<&Path>) -> Result<Qemu, RecordError> {
     let path = match qemu {
         Some(path) => path.to_owned(),
         None => in_path(NAME).ok_or(RecordError::NoQemu)?,
@@ -46,8 +43,8 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
         .find(|path| is_executable(path))
 }
 
-/// Where asked for; otherwise beside the running program, or where cargo puts what a test or an
-/// example depends on.
+/// Where asked for; otherwise beside the running program, or before that where cargo puts what a
+/// test depends on.
 fn find_plugin(directory: Option<&Path>) -> Result<PathBuf, RecordError> {
     let mut directories = Vec::new();
     match directory {
@@ -55,8 +52,9 @@ fn find_plugin(directory: Option<&Path>) -> Result<PathBuf, RecordError> {
         None => {
             let program = env::current_exe().unwrap_or_default();
             if let Some(directory) = program.parent() {
-                directories.push(directory.to_owned());
+                directories.push(directory.join("deps"));
                 directories.push(directory.with_file_name("deps"));
+                directories.push(directory.to_owned());
             }
         }
     }

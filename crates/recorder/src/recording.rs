@@ -48,8 +48,9 @@ pub(crate) struct Recording<'a, S> {
 /// A ring in use.
 struct Active<'a> {
     index: usize,
-    /// Rings are numbered in the order in which they were opened.
-    opened: u64,
+    /// Rings are numbered in the order in which they were claimed: those of a process's new program
+    /// after those of its old one.
+    claimed: u64,
     reader: Reader<'a>,
     definitions: bool,
     process: u32,
@@ -139,7 +140,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             let ring = reader.ring();
             let active = Active {
                 index,
-                opened: ring.opened.load(Ordering::Relaxed),
+                claimed: ring.claimed.load(Ordering::Relaxed),
                 definitions: ring.definitions.load(Ordering::Relaxed) != 0,
                 process: ring.process.load(Ordering::Relaxed),
                 tid: ring.tid.load(Ordering::Relaxed),
@@ -192,13 +193,17 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             return Ok(());
         };
         let (key, ring) = (self.rings[new].process, self.rings[new].index);
-        let Some(process) = self.processes.get_mut(&key).filter(|process| process.started()) else {
+        let Some(process) = self
+            .processes
+            .get_mut(&key)
+            .filter(|process| process.started())
+        else {
             return Ok(());
         };
-        let opened = self.rings[new].opened;
+        let claimed = self.rings[new].claimed;
         let mut old = self.rings.iter_mut();
         if !old.all(|active| {
-            active.process != key || active.opened >= opened || active.is_read_to_its_end()
+            active.process != key || active.claimed >= claimed || active.is_read_to_its_end()
         }) {
             return Ok(());
         }
@@ -207,7 +212,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.output.select(number, 0)?;
         self.output.control(Control::Exec);
         self.threads += 1;
-        self.drop_rings(|active| active.process == key && active.opened < opened);
+        self.drop_rings(|active| active.process == key && active.claimed < claimed);
         if let Some(active) = self.rings.iter_mut().find(|active| active.index == ring) {
             active.number = Some(0);
         }
@@ -226,7 +231,12 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         for active in self.rings.iter_mut().filter(|active| active.definitions) {
             while !active.reader.is_empty() {
                 if let Word::Message(Kind::Define, words) = active.reader.decode() {
-                    define(&mut self.plans, &active.reader, words as usize, self.reporting);
+                    define(
+                        &mut self.plans,
+                        &active.reader,
+                        words as usize,
+                        self.reporting,
+                    );
                     active.reader.advance_by(1 + words as usize);
                 } else {
                     active.reader.advance();
@@ -239,19 +249,15 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// Reads a turn of one ring.
     fn turn(&mut self, index: usize) -> io::Result<()> {
         let active = &mut self.rings[index];
-        let (Some(process), Some(number)) =
-            (self.processes.get(&active.process), active.number)
+        let (Some(process), Some(number)) = (self.processes.get(&active.process), active.number)
         else {
             return Ok(());
         };
         self.output.select(process.number(), number)?;
         let start = self.output.batch().len();
-        let stop = active.thread.read(
-            &mut active.reader,
-            &self.plans,
-            self.output.batch(),
-            TURN,
-        );
+        let stop = active
+            .thread
+            .read(&mut active.reader, &self.plans, self.output.batch(), TURN);
         self.keep(index, start);
         match stop {
             Stop::Empty => self.rings[index].reader.postpone(),
@@ -266,9 +272,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     fn message(&mut self, index: usize) -> io::Result<()> {
         let start = self.output.batch().len();
         let active = &mut self.rings[index];
-        active
-            .thread
-            .finish_block(&self.plans, self.output.batch());
+        active.thread.finish_block(&self.plans, self.output.batch());
         self.keep(index, start);
         let active = &mut self.rings[index];
         let word = active.reader.decode();
@@ -334,7 +338,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let active = &mut self.rings[index];
         let batch = self.output.batch();
         let header = self.shared.header();
-        if let Some(kept) = self.windows.keep(batch, start, &mut active.left_out, header) {
+        if let Some(kept) = self
+            .windows
+            .keep(batch, start, &mut active.left_out, header)
+        {
             active.thread.forget_all_but(kept);
         }
     }
@@ -406,6 +413,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     }
 
     fn thread_ends(&mut self, index: usize) {
+        self.say_left_out(index);
         let active = &mut self.rings[index];
         let Some(process) = self.processes.get_mut(&active.process) else {
             return;
@@ -416,7 +424,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             process.leaves(arguments[0] as i32 & 0xff, call(number) == Call::ExitGroup);
         }
         if let Some(thread) = active.number
-            && active.call.is_some_and(|(number, _)| call(number) == Call::Exit)
+            && active
+                .call
+                .is_some_and(|(number, _)| call(number) == Call::Exit)
         {
             process.forget_thread(active.tid);
             self.output.control(Control::ThreadEnd { thread });
@@ -428,7 +438,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let shared = self.shared;
         let ended = |active: &Active<'_>| {
             // Whatever was written before the state changed is visible now.
-            shared.state(active.index) == State::Ended && !active.definitions && active.is_empty_now()
+            shared.state(active.index) == State::Ended
+                && !active.definitions
+                && active.is_empty_now()
         };
         self.drop_rings(ended);
         self.admit_replacement()
@@ -443,7 +455,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             if process.ended() {
                 continue;
             }
-            let status = if key == 0 { root } else { process.status_if_gone() };
+            let status = if key == 0 {
+                root
+            } else {
+                process.status_if_gone()
+            };
             let Some(status) = status else { continue };
             self.find_rings();
             // Everything it wrote is in the rings, and nothing more will come.
@@ -486,7 +502,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 
     /// Instructions so far.
     pub(crate) fn instructions(&self) -> u64 {
-        let running: u64 = self.rings.iter().map(|active| active.thread.instructions()).sum();
+        let running: u64 = self
+            .rings
+            .iter()
+            .map(|active| active.thread.instructions())
+            .sum();
         self.instructions + running
     }
 
@@ -524,9 +544,7 @@ impl Active<'_> {
 
 /// Whether a call of the clone family made a thread: as the plugin decides.
 fn is_thread(number: u64, flags: u64) -> bool {
-    number == 56
-        && flags & libc::CLONE_VM as u64 != 0
-        && flags & libc::CLONE_VFORK as u64 == 0
+    number == 56 && flags & libc::CLONE_VM as u64 != 0 && flags & libc::CLONE_VFORK as u64 == 0
 }
 
 /// Adds the block of a definition to the table.

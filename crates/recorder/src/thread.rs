@@ -160,7 +160,10 @@ impl Thread {
         let index = (word >> ENTRY_SHIFT) as usize & (MAX_ENTRIES - 1);
         let address = word & ((1 << ADDRESS_BITS) - 1);
         let mut size = 1u16 << (word >> SIZE_SHIFT & 7);
-        let Some(block) = self.block.and_then(|number| plans.get(number).map(|plan| &plan.block)) else {
+        let Some(block) = self
+            .block
+            .and_then(|number| plans.get(number).map(|plan| &plan.block))
+        else {
             // Without its block nothing is known of it but where it is.
             reader.advance();
             return true;
@@ -209,7 +212,11 @@ impl Thread {
 
     /// Ends the current block: the rest of its accesses, and what its registers hold.
     pub(crate) fn finish_block(&mut self, plans: &[Plan], batch: &mut Batch) {
-        let Some(block) = self.block.take().and_then(|number| plans.get(number).map(|plan| &plan.block)) else {
+        let Some(block) = self
+            .block
+            .take()
+            .and_then(|number| plans.get(number).map(|plan| &plan.block))
+        else {
             return;
         };
         // A report that never came: the block was left there, by a signal or to be started anew.
@@ -238,7 +245,11 @@ impl Thread {
         match source {
             Source::Entry(index) => {
                 let number = self.made[usize::from(index)].number;
-                if number > self.before_block { number } else { 0 }
+                if number > self.before_block {
+                    number
+                } else {
+                    0
+                }
             }
             Source::Registers(mask) => youngest(mask, registers),
         }

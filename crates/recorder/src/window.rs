@@ -121,9 +121,7 @@ impl Windows {
         left_out: &mut LeftOut,
         header: &Header,
     ) -> Option<usize> {
-        let all = self.open
-            && self.until == u64::MAX
-            && *left_out == LeftOut::default();
+        let all = self.open && self.until == u64::MAX && *left_out == LeftOut::default();
         if all {
             return None;
         }

@@ -20,10 +20,20 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
                 panic!("line {number}: {text}");
             };
             let size = size.parse().expect("a size");
-            let value = |text: &str| text.split_once('=').expect("name=value").1.parse().expect("a number");
+            let value = |text: &str| {
+                text.split_once('=')
+                    .expect("name=value")
+                    .1
+                    .parse()
+                    .expect("a number")
+            };
             let access = Access {
                 addr: address(place, &symbols),
-                op: if kind == "S" { Op::store(size) } else { Op::load(size) },
+                op: if kind == "S" {
+                    Op::store(size)
+                } else {
+                    Op::load(size)
+                },
                 gap: value(gap),
                 dep: value(dep),
             };
@@ -35,13 +45,20 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
 
 fn check(name: &str, verbatim: bool) {
     let program = assemble(name);
-    let recorded = run(&Request { verbatim, ..program.request() });
+    let recorded = run(&Request {
+        verbatim,
+        ..program.request()
+    });
     let got = recorded.program_accesses();
     let wanted = announced(&program);
     for (index, (line, wanted)) in wanted.iter().enumerate() {
         assert_eq!(got.get(index), Some(wanted), "{name}, {line}");
     }
-    assert_eq!(got.get(wanted.len()), None, "{name}: more accesses than announced");
+    assert_eq!(
+        got.get(wanted.len()),
+        None,
+        "{name}: more accesses than announced"
+    );
 }
 
 macro_rules! stream {

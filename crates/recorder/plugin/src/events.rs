@@ -13,7 +13,8 @@ const THREADS: usize = 1 << 22;
 
 /// The ring of each virtual CPU, that is, of each thread of this process; null before its first
 /// event. Untouched pages of this table cost nothing.
-static RINGS: [AtomicPtr<Ring>; THREADS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; THREADS];
+static RINGS: [AtomicPtr<Ring>; THREADS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; THREADS];
 
 /// One more than the highest number used.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -66,7 +67,11 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
 /// The data of [`on_counted`]: instructions, accesses, and which of them windows count.
 pub fn counted(instructions: u32, accesses: usize, in_instructions: bool) -> u64 {
     let (instructions, accesses) = (u64::from(instructions), accesses as u64);
-    let counts = if in_instructions { instructions } else { accesses };
+    let counts = if in_instructions {
+        instructions
+    } else {
+        accesses
+    };
     counts << 32 | accesses << 16 | instructions
 }
 

@@ -53,10 +53,16 @@ pub fn follow(ring: &Ring, number: i64, arguments: &[u64; 6]) {
     match start.prepare() {
         Ok(Some(program)) => {
             let error = start.replace(ring, again, &program);
-            note(ring, &format!("{}: not recorded: {error}", start.path.display()));
+            note(
+                ring,
+                &format!("{}: not recorded: {error}", start.path.display()),
+            );
         }
         Ok(None) => {}
-        Err(what) => note(ring, &format!("{}: not recorded: {what}", start.path.display())),
+        Err(what) => note(
+            ring,
+            &format!("{}: not recorded: {what}", start.path.display()),
+        ),
     }
 }
 

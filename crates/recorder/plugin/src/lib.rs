@@ -68,7 +68,10 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         ));
     }
     if info.version > qemu::NEWEST || info.system_emulation {
-        return Err(format!("QEMU's plugin interface {} is not supported", info.version));
+        return Err(format!(
+            "QEMU's plugin interface {} is not supported",
+            info.version
+        ));
     }
     qemu::connect().map_err(|name| format!("QEMU lacks {}", name.to_string_lossy()))?;
     let (size, store) =
@@ -121,7 +124,9 @@ fn map(path: &str) -> std::io::Result<()> {
     // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
     unsafe {
         if (*header).magic != region::MAGIC {
-            return Err(std::io::Error::other("the plugin and the recorder are not of the same build"));
+            return Err(std::io::Error::other(
+                "the plugin and the recorder are not of the same build",
+            ));
         }
         ring::adopt(header);
     }

@@ -67,11 +67,7 @@ pub fn number() -> u32 {
 /// another.
 pub fn new_thread() -> &'static Ring {
     let reserved = RESERVED.swap(NONE, Ordering::Relaxed);
-    let index = if reserved == NONE {
-        claim()
-    } else {
-        reserved
-    };
+    let index = if reserved == NONE { claim() } else { reserved };
     let purpose = if reserved == NONE {
         Use::Thread
     } else {
@@ -108,7 +104,10 @@ fn claim() -> usize {
 /// A process about to be forked, with a number and a ring for its first thread.
 pub fn prepare_fork() -> usize {
     let index = claim();
-    let child = ring::header().next_process.0.fetch_add(1, Ordering::Relaxed);
+    let child = ring::header()
+        .next_process
+        .0
+        .fetch_add(1, Ordering::Relaxed);
     ring::ring(index).process.store(child, Ordering::Relaxed);
     index
 }

@@ -62,8 +62,7 @@ pub type OnVcpu = extern "C" fn(id: u64, vcpu: c_uint);
 pub type OnTranslate = extern "C" fn(id: u64, block: *mut Block);
 pub type OnBlock = extern "C" fn(vcpu: c_uint, data: *mut c_void);
 pub type OnAccess = extern "C" fn(vcpu: c_uint, info: u32, address: u64, data: *mut c_void);
-pub type OnSyscall =
-    extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+pub type OnSyscall = extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 pub type OnSyscallReturn = extern "C" fn(id: u64, vcpu: c_uint, number: i64, result: i64);
 pub type OnReset = extern "C" fn(id: u64);
 

@@ -1,6 +1,6 @@
 //! Writing into the rings.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use pagelab_recorder_wire::region::{self, Header, Ring, SLACK, State};
@@ -9,9 +9,6 @@ use pagelab_recorder_wire::word::Kind;
 use crate::futex;
 
 static HEADER: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The recorder has died: what is written now is overwritten in turn.
-static ABANDONED: AtomicBool = AtomicBool::new(false);
 
 /// How often a writer that waits for room looks whether the recorder still lives.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -54,6 +51,8 @@ pub fn claim() -> Option<usize> {
     })?;
     let used = &header().rings_used.0;
     used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+    let claimed = header().next_ring.0.fetch_add(1, Ordering::Relaxed);
+    ring(index).claimed.store(claimed, Ordering::Relaxed);
     Some(index)
 }
 
@@ -87,8 +86,6 @@ pub fn open(index: usize, process: u32, purpose: Use) -> &'static Ring {
     for allowance in &ring.allowance {
         allowance.store(0, Ordering::Relaxed);
     }
-    let opened = header().next_ring.0.fetch_add(1, Ordering::Relaxed);
-    ring.opened.store(opened, Ordering::Relaxed);
     ring.process.store(process, Ordering::Relaxed);
     let is = |other| u32::from(purpose == other);
     ring.first.store(is(Use::FirstThread), Ordering::Relaxed);
@@ -165,7 +162,7 @@ fn make_room(ring: &Ring, words: usize) -> *mut u64 {
     loop {
         let write = ring.write.load(Ordering::Relaxed);
         let read = base + 8 * ring.read.0.load(Ordering::Acquire);
-        if ABANDONED.load(Ordering::Relaxed) {
+        if header().abandoned.0.load(Ordering::Relaxed) != 0 {
             ring.write.store(base, Ordering::Relaxed);
             allow(ring, end);
             return base as *mut u64;
@@ -205,7 +202,7 @@ fn wait(ring: &Ring, since: &mut Instant) {
     }
     if since.elapsed() > PATIENCE {
         *since = Instant::now();
-        if !recorder_lives() && !ABANDONED.swap(true, Ordering::Relaxed) {
+        if !recorder_lives() && header().abandoned.0.swap(1, Ordering::Relaxed) == 0 {
             eprintln!("pagelab: the recorder has died; the program goes on unrecorded");
         }
     }

@@ -93,7 +93,8 @@ fn report_instruction(
     opening: Option<(u32, u64)>,
 ) {
     let instruction = usize::from(entries[0].instruction);
-    let number = |wanted: fn(&Entry) -> bool| (first..).zip(entries).find(|(_, entry)| wanted(entry));
+    let number =
+        |wanted: fn(&Entry) -> bool| (first..).zip(entries).find(|(_, entry)| wanted(entry));
     let Some((reported, entry)) = number(Entry::is_reported) else {
         return;
     };

@@ -49,7 +49,10 @@ pub fn assemble(name: &str) -> Program {
 impl Program {
     /// Addresses of its symbols, by nm.
     pub fn symbols(&self) -> HashMap<String, u64> {
-        let output = Command::new("nm").arg(&self.path).output().expect("nm runs");
+        let output = Command::new("nm")
+            .arg(&self.path)
+            .output()
+            .expect("nm runs");
         let text = String::from_utf8(output.stdout).expect("nm writes text");
         text.lines()
             .filter_map(|line| {
@@ -142,7 +145,9 @@ impl Recorded {
 
     /// Those made by the program itself.
     pub fn program_accesses(&self) -> Vec<Access> {
-        self.accesses().filter(|access| !access.op.is_kernel()).collect()
+        self.accesses()
+            .filter(|access| !access.op.is_kernel())
+            .collect()
     }
 
     /// Control events of a process.
@@ -162,6 +167,10 @@ impl Recorded {
 pub fn address(text: &str, symbols: &HashMap<String, u64>) -> u64 {
     let at = text.find(['+', '-']).unwrap_or(text.len());
     let (symbol, offset) = text.split_at(at);
-    let offset: i64 = if offset.is_empty() { 0 } else { offset.parse().expect("an offset") };
+    let offset: i64 = if offset.is_empty() {
+        0
+    } else {
+        offset.parse().expect("an offset")
+    };
     symbols[symbol].wrapping_add_signed(offset)
 }

@@ -48,7 +48,9 @@ pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
         found.arguments.splice(0..0, argument);
         found.arguments.insert(0, interpreter.into_os_string());
     }
-    Err(Refusal::Missing("scripts as interpreters, too deeply nested".to_owned()))
+    Err(Refusal::Missing(
+        "scripts as interpreters, too deeply nested".to_owned(),
+    ))
 }
 
 /// The beginning of a file that may be executed.

@@ -79,7 +79,9 @@ pub struct Header {
     pub next_block: Line<AtomicU32>,
     /// One more than the highest ring that was ever in use.
     pub rings_used: Line<AtomicU32>,
-    /// Counts the rings that have been opened.
+    /// Non-zero when nobody reads the rings any more: what is written into them then is lost.
+    pub abandoned: Line<AtomicU32>,
+    /// Counts the rings that have been claimed.
     pub next_ring: Line<AtomicU64>,
     /// The next process's number.
     pub next_process: Line<AtomicU32>,
@@ -110,14 +112,9 @@ pub enum State {
 impl State {
     /// The state with this number.
     pub fn from_u32(number: u32) -> Option<State> {
-        [
-            State::Free,
-            State::Claimed,
-            State::Open,
-            State::Ended,
-        ]
-        .into_iter()
-        .find(|&state| state as u32 == number)
+        [State::Free, State::Claimed, State::Open, State::Ended]
+            .into_iter()
+            .find(|&state| state as u32 == number)
     }
 }
 
@@ -142,7 +139,7 @@ pub struct Ring {
     /// A [`State`].
     pub state: Line<AtomicU32>,
     /// Number of this use of the ring, as counted by [`Header::next_ring`].
-    pub opened: AtomicU64,
+    pub claimed: AtomicU64,
     /// Number of the process, as counted by [`Header::next_process`].
     pub process: AtomicU32,
     /// Process id, as the recorder sees it as long as no process namespace is between.
@@ -169,12 +166,20 @@ const HEADER_BYTES: usize = 4096;
 
 /// Number of words in ring `index`.
 pub const fn ring_words(index: usize) -> usize {
-    if index < LARGE_RINGS { LARGE_WORDS } else { SMALL_WORDS }
+    if index < LARGE_RINGS {
+        LARGE_WORDS
+    } else {
+        SMALL_WORDS
+    }
 }
 
 /// Where ring `index` starts, in bytes from the start of the memory.
 pub const fn ring_offset(index: usize) -> usize {
-    let large = if index < LARGE_RINGS { index } else { LARGE_RINGS };
+    let large = if index < LARGE_RINGS {
+        index
+    } else {
+        LARGE_RINGS
+    };
     let small = index - large;
     HEADER_BYTES
         + large * (size_of::<Ring>() + LARGE_WORDS * 8)

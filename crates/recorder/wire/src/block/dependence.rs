@@ -1,8 +1,6 @@
 //! Which load made the value in each register.
 
-use iced_x86::{
-    Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
-};
+use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
 use super::{reads, writes};
 
@@ -86,10 +84,8 @@ impl Producers {
             if stepped(instruction, number) {
                 continue;
             }
-            let conditional = matches!(
-                used.access(),
-                OpAccess::CondWrite | OpAccess::ReadCondWrite
-            );
+            let conditional =
+                matches!(used.access(), OpAccess::CondWrite | OpAccess::ReadCondWrite);
             self.registers[number] = if conditional || keeps_part(used.register()) {
                 result.or(before[number])
             } else {

@@ -11,8 +11,7 @@ mod dependence;
 mod trusted;
 
 use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, MemorySize, OpAccess,
-    UsedMemory,
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, MemorySize, OpAccess, UsedMemory,
 };
 
 use crate::word::MAX_ENTRIES;

@@ -27,13 +27,79 @@ fn general(mnemonic: Mnemonic) -> bool {
     use Mnemonic::*;
     matches!(
         mnemonic,
-        Adc | Add | And | Bsf | Bsr | Call | Cmova | Cmovae | Cmovb | Cmovbe | Cmove | Cmovg
-            | Cmovge | Cmovl | Cmovle | Cmovne | Cmovno | Cmovnp | Cmovns | Cmovo | Cmovp
-            | Cmovs | Cmp | Cmpxchg | Dec | Div | Idiv | Imul | Inc | Jmp | Leave | Lzcnt | Mov
-            | Movbe | Movnti | Movsx | Movsxd | Movzx | Mul | Neg | Not | Or | Pop | Popcnt
-            | Push | Ret | Rol | Ror | Sar | Sbb | Seta | Setae | Setb | Setbe | Sete | Setg
-            | Setge | Setl | Setle | Setne | Setno | Setnp | Setns | Seto | Setp | Sets | Shl
-            | Shr | Sub | Test | Tzcnt | Xadd | Xchg | Xor
+        Adc | Add
+            | And
+            | Bsf
+            | Bsr
+            | Call
+            | Cmova
+            | Cmovae
+            | Cmovb
+            | Cmovbe
+            | Cmove
+            | Cmovg
+            | Cmovge
+            | Cmovl
+            | Cmovle
+            | Cmovne
+            | Cmovno
+            | Cmovnp
+            | Cmovns
+            | Cmovo
+            | Cmovp
+            | Cmovs
+            | Cmp
+            | Cmpxchg
+            | Dec
+            | Div
+            | Idiv
+            | Imul
+            | Inc
+            | Jmp
+            | Leave
+            | Lzcnt
+            | Mov
+            | Movbe
+            | Movnti
+            | Movsx
+            | Movsxd
+            | Movzx
+            | Mul
+            | Neg
+            | Not
+            | Or
+            | Pop
+            | Popcnt
+            | Push
+            | Ret
+            | Rol
+            | Ror
+            | Sar
+            | Sbb
+            | Seta
+            | Setae
+            | Setb
+            | Setbe
+            | Sete
+            | Setg
+            | Setge
+            | Setl
+            | Setle
+            | Setne
+            | Setno
+            | Setnp
+            | Setns
+            | Seto
+            | Setp
+            | Sets
+            | Shl
+            | Shr
+            | Sub
+            | Test
+            | Tzcnt
+            | Xadd
+            | Xchg
+            | Xor
     )
 }
 
@@ -41,14 +107,82 @@ fn vector(mnemonic: Mnemonic) -> bool {
     use Mnemonic::*;
     matches!(
         mnemonic,
-        Addpd | Addps | Addsd | Addss | Andnpd | Andnps | Andpd | Andps | Comisd | Comiss
-            | Cvtsd2ss | Cvtsi2sd | Cvtsi2ss | Cvtss2sd | Cvttsd2si | Cvttss2si | Divsd | Divss
-            | Lddqu | Maxsd | Maxss | Minsd | Minss | Movapd | Movaps | Movd | Movdqa | Movdqu
-            | Movhpd | Movhps | Movlpd | Movlps | Movntdq | Movntpd | Movntps | Movq | Movsd
-            | Movss | Movupd | Movups | Mulpd | Mulps | Mulsd | Mulss | Orpd | Orps | Paddb
-            | Paddd | Paddq | Paddw | Pand | Pandn | Pcmpeqb | Pcmpeqd | Pcmpeqw | Pcmpgtb
-            | Pcmpgtd | Pcmpgtw | Pmaxub | Pminub | Por | Pshufd | Psubb | Psubd | Psubq | Psubw
-            | Pxor | Sqrtsd | Sqrtss | Subpd | Subps | Subsd | Subss | Ucomisd | Ucomiss | Xorpd
+        Addpd
+            | Addps
+            | Addsd
+            | Addss
+            | Andnpd
+            | Andnps
+            | Andpd
+            | Andps
+            | Comisd
+            | Comiss
+            | Cvtsd2ss
+            | Cvtsi2sd
+            | Cvtsi2ss
+            | Cvtss2sd
+            | Cvttsd2si
+            | Cvttss2si
+            | Divsd
+            | Divss
+            | Lddqu
+            | Maxsd
+            | Maxss
+            | Minsd
+            | Minss
+            | Movapd
+            | Movaps
+            | Movd
+            | Movdqa
+            | Movdqu
+            | Movhpd
+            | Movhps
+            | Movlpd
+            | Movlps
+            | Movntdq
+            | Movntpd
+            | Movntps
+            | Movq
+            | Movsd
+            | Movss
+            | Movupd
+            | Movups
+            | Mulpd
+            | Mulps
+            | Mulsd
+            | Mulss
+            | Orpd
+            | Orps
+            | Paddb
+            | Paddd
+            | Paddq
+            | Paddw
+            | Pand
+            | Pandn
+            | Pcmpeqb
+            | Pcmpeqd
+            | Pcmpeqw
+            | Pcmpgtb
+            | Pcmpgtd
+            | Pcmpgtw
+            | Pmaxub
+            | Pminub
+            | Por
+            | Pshufd
+            | Psubb
+            | Psubd
+            | Psubq
+            | Psubw
+            | Pxor
+            | Sqrtsd
+            | Sqrtss
+            | Subpd
+            | Subps
+            | Subsd
+            | Subss
+            | Ucomisd
+            | Ucomiss
+            | Xorpd
             | Xorps
     )
 }

@@ -1,5 +1,6 @@
-//! Records a program: `record [OPTIONS] OUTPUT PROGRAM ARGS...`; with `-` for OUTPUT only counts.
-//! Options: `--follow-exec`, `--verbatim`, `--skip=N`, `--limit=N`, `--period=N`, `--sample=N`.
+//! The recorder alone, for its tests and its bench: `pagelab-record [OPTIONS] OUTPUT PROGRAM ARGS...`;
+//! with `-` for OUTPUT it only counts. Options: `--follow-exec`, `--verbatim`, `--skip=N`, `--limit=N`,
+//! `--period=N`, `--sample=N`.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -33,7 +34,7 @@ fn main() {
         }
     }
     let (Some(output), Some(program)) = (arguments.next(), arguments.next()) else {
-        eprintln!("usage: record [OPTIONS] OUTPUT PROGRAM ARGS...");
+        eprintln!("usage: pagelab-record [OPTIONS] OUTPUT PROGRAM ARGS...");
         std::process::exit(2);
     };
     request.program = program;
@@ -47,7 +48,8 @@ fn main() {
     match outcome {
         Ok(outcome) => {
             eprintln!("{outcome:?}");
-            std::process::exit(outcome.ended.code());
+            let complete = outcome.incomplete.is_none();
+            std::process::exit(if complete { outcome.ended.code() } else { 1 });
         }
         Err(error) => {
             eprintln!("{error}");

@@ -1,0 +1,287 @@
+//! How recordings end: as the program does, and what is said when something is wrong.
+
+mod common;
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{Program, assemble, build, run};
+use pagelab_events::{Batch, Control, Source, TraceReader};
+use pagelab_recorder::{Ended, RecordError, Request, Sink, Window, record, record_into};
+
+const STATIC: [&str; 2] = ["-static", "-O1"];
+
+fn signals(word: &str) -> Request {
+    let mut request = build("signals.c", &STATIC).request();
+    request.arguments = vec![word.into()];
+    request
+}
+
+/// The error of a recording that does not start.
+fn refused(request: &Request) -> String {
+    record_into(request, Vec::new(), &mut |_| ControlFlow::Continue(()))
+        .map(|_| ())
+        .expect_err("it must not be recorded")
+        .to_string()
+}
+
+fn request(program: &str) -> Request {
+    Request {
+        program: program.into(),
+        ..Request::default()
+    }
+}
+
+fn temporary(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+#[test]
+fn a_handled_fault_does_not_disturb_the_recording() {
+    let request = signals("none");
+    let recorded = run(&request);
+    assert_eq!(recorded.outcome.ended, Ended::Status(41));
+    // What comes after the faulting load in its block has not happened.
+    let symbols = build("signals.c", &STATIC).symbols();
+    let touched = |name: &str, at: u64| {
+        recorded
+            .accesses()
+            .filter(|access| access.addr == symbols[name] + at)
+            .count()
+    };
+    assert_eq!(touched("before", 0), 1);
+    assert_eq!(touched("before", 8), 0);
+    assert_eq!(touched("after", 0), 0);
+}
+
+#[test]
+fn signals_and_statuses_are_the_programs() {
+    assert_eq!(run(&signals("usr1")).outcome.ended, Ended::Status(42));
+    let killed = run(&signals("kill"));
+    assert_eq!(killed.outcome.ended, Ended::Signal(libc::SIGKILL));
+    let status = 128 + libc::SIGKILL;
+    assert_eq!(killed.controls(0).last(), Some(&Control::Exit { status }));
+}
+
+/// The recorder as a process of its own, its program waiting for a signal.
+fn waiting(output: &Path) -> Child {
+    let program = build("signals.c", &STATIC).path;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pagelab-record"))
+        .arg(output)
+        .arg(program)
+        .arg("wait")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the recorder starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .expect("it speaks");
+    assert_eq!(line, "ready\n");
+    child
+}
+
+fn events_of(trace: &Path) -> u64 {
+    let mut reader = TraceReader::open(trace).expect("it is a trace");
+    let mut batch = Batch::default();
+    let mut events = 0;
+    while reader.next_batch(&mut batch).expect("it can be read") {
+        events += (batch.len() + batch.controls.len()) as u64;
+    }
+    events
+}
+
+#[test]
+fn a_signal_to_the_recorder_reaches_the_program_and_the_trace_ends_well() {
+    let trace = temporary("interrupted.trace");
+    let mut child = waiting(&trace);
+    // SAFETY: the child runs and has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    assert_eq!(child.wait().expect("it ends").code(), Some(42));
+    assert!(events_of(&trace) > 1000);
+}
+
+#[test]
+fn the_program_outlives_a_recorder_that_is_killed() {
+    let trace = temporary("killed.trace");
+    let mut child = waiting(&trace);
+    child.kill().expect("it can be killed");
+    assert_eq!(child.wait().expect("it ends").signal(), Some(libc::SIGKILL));
+    // The program inherited this pipe: it closes when the program ends, which needs a signal.
+    let program = program_waiting_for(&trace);
+    // SAFETY: found a moment ago, by the name of its output.
+    unsafe { libc::kill(program, libc::SIGUSR1) };
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut said)
+        .expect("it ends");
+    assert_eq!(said, "");
+}
+
+/// The process of signals.c whose recorder was to write this trace: the one left without parent.
+fn program_waiting_for(_trace: &Path) -> i32 {
+    let program = build("signals.c", &STATIC).path;
+    for entry in fs::read_dir("/proc").expect("/proc is mounted").flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else {
+            continue;
+        };
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = words.split(|&byte| byte == 0).collect();
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        let path = program.as_os_str().as_encoded_bytes();
+        if words.contains(&path) && words.contains(&&b"wait"[..]) && status.contains("PPid:\t1\n") {
+            return pid;
+        }
+    }
+    panic!("the program does not run any more");
+}
+
+#[test]
+fn stopping_ends_the_program() {
+    let request = signals("wait");
+    let (outcome, _) =
+        record_into(&request, Vec::new(), &mut |_| ControlFlow::Break(())).expect("it records");
+    assert_eq!(outcome.ended, Ended::Signal(libc::SIGTERM));
+    assert_eq!(outcome.incomplete, None);
+}
+
+/// A sink that is full after some batches.
+struct Full(usize);
+
+impl Sink for Full {
+    fn write(&mut self, _batch: &Batch) -> io::Result<()> {
+        self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_program() {
+    let mut request = request("sh");
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 6";
+    request.arguments = vec!["-c".into(), script.into()];
+    let (outcome, _) =
+        record_into(&request, Full(20), &mut |_| ControlFlow::Continue(())).expect("it records");
+    assert_eq!(outcome.ended, Ended::Status(6));
+    let why = outcome.incomplete.expect("it is incomplete");
+    assert!(why.contains("no storage space"), "{why}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_program_starts() {
+    let program = assemble("plain.s");
+    for output in ["/nonexistent/directory/trace", "/dev/full"] {
+        let error = record(&program.request(), Path::new(output), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .expect_err("it must not be recorded");
+        assert!(matches!(error, RecordError::Output { .. }), "{error}");
+        assert!(error.to_string().contains(output), "{error}");
+    }
+}
+
+#[test]
+fn programs_that_cannot_be_recorded_are_refused_with_a_reason() {
+    let other = |name: &str, class: u8, machine: u8| {
+        let mut file = fs::read(assemble("plain.s").path).expect("a program");
+        (file[4], file[18]) = (class, machine);
+        let path = temporary(name);
+        fs::write(&path, file).expect("it can be written");
+        assert!(Command::new("chmod").arg("+x").arg(&path).status().is_ok());
+        refused(&request(&path.to_string_lossy()))
+    };
+    let text = temporary("plain-text");
+    fs::write(&text, "hello").expect("it can be written");
+    let text = text.to_string_lossy().into_owned();
+    for (error, part) in [
+        (refused(&request("no-such-program")), "not found in PATH"),
+        (refused(&request("/no/such/program")), "no such file"),
+        (refused(&request("/")), "is a directory"),
+        (refused(&request(&text)), "not executable"),
+        (other("program-32", 1, 3), "32-bit"),
+        (other("program-arm", 2, 183), "AArch64"),
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_missing_qemu_or_plugin_or_one_that_does_not_fit_is_explained() {
+    let program = assemble("plain.s");
+    let error = |change: fn(&mut Request)| {
+        let mut request = program.request();
+        change(&mut request);
+        refused(&request)
+    };
+    let missing = error(|request| request.qemu = Some("/nonexistent/qemu".into()));
+    assert!(missing.contains("/nonexistent/qemu"), "{missing}");
+    let plugin = error(|request| request.plugins = Some("/nonexistent".into()));
+    assert!(plugin.contains("libpagelab_plugin.so"), "{plugin}");
+    let another = error(|request| request.qemu = Some("/bin/echo".into()));
+    assert!(another.contains("interfaces 1 to 5"), "{another}");
+}
+
+#[test]
+fn windows_keep_exactly_what_they_say() {
+    let request = loops();
+    let whole = run(&request).program_accesses();
+    assert!(whole.len() > 100_000);
+    let with = |window: Window| {
+        let recorded = run(&Request {
+            window,
+            ..request.clone()
+        });
+        let skipped: u64 = recorded
+            .controls(0)
+            .iter()
+            .map(|control| match control {
+                Control::Skipped { accesses, .. } => *accesses,
+                _ => 0,
+            })
+            .sum();
+        (recorded.program_accesses(), skipped)
+    };
+    let addresses = |part: &[pagelab_events::Access]| -> Vec<u64> {
+        part.iter().map(|access| access.addr).collect()
+    };
+    let (tail, skipped) = with(Window {
+        skip: 90_000,
+        ..Window::default()
+    });
+    assert_eq!(addresses(&tail), addresses(&whole[90_000..]));
+    assert_eq!(skipped, 90_000);
+    let (part, skipped) = with(Window {
+        skip: 1000,
+        limit: 5000,
+        ..Window::default()
+    });
+    assert_eq!(addresses(&part), addresses(&whole[1000..6000]));
+    assert_eq!(skipped as usize + 5000, whole.len());
+    let (samples, _) = with(Window {
+        period: 10_000,
+        sample: 100,
+        ..Window::default()
+    });
+    let expected: Vec<u64> = whole
+        .chunks(10_000)
+        .flat_map(|chunk| addresses(&chunk[..100.min(chunk.len())]))
+        .collect();
+    assert_eq!(addresses(&samples), expected);
+    // Nothing depends on what was left out.
+    assert!((0..).zip(&tail).all(|(at, access)| access.dep <= at));
+}
+
+/// A program of a hundred thousand accesses, each regular.
+fn loops() -> Request {
+    let program: Program = assemble("loops.s");
+    program.request()
+}
