@@ -30,7 +30,7 @@ pub(crate) fn run_with<T: PageTable>(
     promise: impl Fn(&T, &FakeFrames),
 ) {
     let config = Config {
-        cases: 96,
+        cases: 64,
         failure_persistence: None,
         ..Config::default()
     };
@@ -199,6 +199,7 @@ impl<T: PageTable> Lab<T> {
                 let vpn = self.vpn(place);
                 let page = self.page(Asid(place.space), vpn);
                 let mut work = Work::default();
+                // Up to the next 512 GiB at most, so as not to run over the top of addresses.
                 let pages = pages.min((1 << 27) - (vpn.0 & ((1 << 27) - 1)));
                 self.table
                     .reserve(&mut self.frames, page, pages, size, &mut work);
