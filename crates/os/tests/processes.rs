@@ -1,5 +1,4 @@
-//! The whole of the operating system against processes that are nothing but maps from pages to
-//! contents.
+//! Faults, fork, unmapping and moving by example.
 
 mod support;
 
@@ -7,173 +6,8 @@ use pagelab_addr::{PAGE_BYTES, PageSize};
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{OsConfig, OsError, PagePolicy};
 use pagelab_translation::{Frames, Translation};
-use proptest::prelude::*;
 use std::ops::Range;
-use support::{Machine, Placement, READ_WRITE};
-
-const PROCESSES: u32 = 3;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Load(u64),
-    Store(u64),
-    Control(Control),
-}
-
-/// Places where a range may begin or end: in and around 2 MiB regions, on both sides of the
-/// border of a 1 GiB stretch.
-fn vpn() -> impl Strategy<Value = u64> {
-    let region = prop_oneof![4 => 0u64..4, 1 => 510u64..514];
-    let inside = prop_oneof![3 => Just(0u64), 1 => Just(511), 1 => 0u64..8, 1 => 0u64..512];
-    (region, inside).prop_map(|(region, inside)| (1 << 18) + region * 512 + inside)
-}
-
-fn range() -> impl Strategy<Value = (u64, u64)> {
-    let long = prop_oneof![Just(512u64), Just(1024), Just(1536), 1u64..1500];
-    let length = prop_oneof![2 => 1u64..6, 3 => long];
-    (vpn(), length).prop_map(|(vpn, pages)| (vpn * PAGE_BYTES, pages * PAGE_BYTES))
-}
-
-fn event() -> impl Strategy<Value = Control> {
-    let backing = prop_oneof![
-        4 => Just(Backing::Anonymous),
-        2 => Just(Backing::SharedAnonymous),
-        1 => Just(Backing::PrivateFile),
-        1 => Just(Backing::SharedFile),
-        1 => Just(Backing::Stack),
-    ];
-    let advice = prop_oneof![
-        3 => Just(Advice::DontNeed),
-        2 => Just(Advice::HugePage),
-        1 => Just(Advice::NoHugePage),
-        1 => Just(Advice::Free),
-        2 => Just(Advice::Populate),
-        1 => Just(Advice::Other(1)),
-    ];
-    let prot = prop_oneof![
-        Just(READ_WRITE),
-        Just(Protection(Protection::READ)),
-        Just(Protection(0))
-    ];
-    prop_oneof![
-        5 => (range(), backing).prop_map(|((addr, len), backing)| Control::Map {
-            addr, len, prot: READ_WRITE, backing, populate: false
-        }),
-        3 => range().prop_map(|(addr, len)| Control::Unmap { addr, len }),
-        3 => (range(), prot).prop_map(|((addr, len), prot)| Control::Protect { addr, len, prot }),
-        3 => (range(), range(), any::<bool>()).prop_map(|((old_addr, old_len), (to, new_len), stay)| {
-            let new_addr = if stay { old_addr } else { to };
-            Control::Remap { old_addr, old_len, new_addr, new_len }
-        }),
-        1 => (vpn(), range()).prop_map(|(old, (new_addr, new_len))| Control::Remap {
-            old_addr: old * PAGE_BYTES, old_len: 0, new_addr, new_len
-        }),
-        3 => (range(), advice).prop_map(|((addr, len), advice)| Control::Advise { addr, len, advice }),
-        2 => vpn().prop_map(|vpn| Control::Brk { end: vpn * PAGE_BYTES }),
-        3 => (0..PROCESSES).prop_map(|child| Control::Fork { child }),
-        1 => Just(Control::Exec),
-        1 => Just(Control::Exit { status: 0 }),
-        1 => Just(Control::ThreadStart { thread: 1 }),
-    ]
-}
-
-fn steps(length: Range<usize>) -> impl Strategy<Value = Vec<(u32, Step)>> {
-    let step = prop_oneof![
-        5 => vpn().prop_map(Step::Load),
-        9 => vpn().prop_map(Step::Store),
-        6 => event().prop_map(Step::Control),
-    ];
-    proptest::collection::vec((0..PROCESSES, step), length)
-}
-
-fn policy() -> impl Strategy<Value = PagePolicy> {
-    prop_oneof![
-        1 => Just(PagePolicy::Base),
-        3 => Just(PagePolicy::Thp),
-        1 => Just(PagePolicy::ThpMadvise),
-    ]
-}
-
-fn placement() -> impl Strategy<Value = Placement> {
-    prop_oneof![
-        1 => Just(Placement::None),
-        1 => Just(Placement::Anywhere),
-        2 => Just(Placement::Hashed),
-        2 => Just(Placement::Hostile),
-    ]
-}
-
-fn config(page_policy: PagePolicy, utilisation: f64) -> OsConfig {
-    OsConfig {
-        memory_bytes: 64 << 20,
-        zone_starts: vec![0, 8 << 20],
-        utilisation,
-        fragmentation: 0.2,
-        stack_limit: 0,
-        page_policy,
-        ..OsConfig::default()
-    }
-}
-
-fn run(machine: &mut Machine, process: u32, step: &Step, serial: u64) -> Result<(), OsError> {
-    match step {
-        Step::Load(vpn) => {
-            let found = machine.load(process, *vpn)?;
-            assert_eq!(Some(found), machine.processes.read(process, *vpn));
-            Ok(())
-        }
-        Step::Store(vpn) => machine.store(process, *vpn, serial),
-        Step::Control(event) => machine.control(process, *event),
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn every_page_reads_back_what_was_written(
-        policy in policy(),
-        placement in placement(),
-        utilisation in prop_oneof![Just(0.0), Just(0.3)],
-        steps in steps(1..60),
-    ) {
-        let mut machine = Machine::new(config(policy, utilisation), placement);
-        for (serial, (process, step)) in steps.iter().enumerate() {
-            run(&mut machine, *process, step, serial as u64 + 1).unwrap();
-            machine.check();
-            if serial % 4 == 3 {
-                machine.check_contents();
-            }
-        }
-        machine.check_contents();
-        machine.check_end(0..PROCESSES);
-    }
-
-    /// The page table finds no place for an entry, at any point; or memory runs out.
-    #[test]
-    fn a_failure_at_any_point_leaves_everything_in_agreement(
-        policy in policy(),
-        placement in placement(),
-        steps in steps(10..50),
-        maps_left in prop_oneof![Just(u64::MAX), 0u64..3000],
-        memory_blocks in 1u64..8,
-    ) {
-        let config = OsConfig { memory_bytes: memory_blocks << 22, ..config(policy, 0.1) };
-        let mut machine = Machine::new(config, placement);
-        machine.table.maps_left = maps_left;
-        for (serial, (process, step)) in steps.iter().enumerate() {
-            let done = run(&mut machine, *process, step, serial as u64 + 1);
-            machine.check();
-            // What an access could not do can be tried again; an event is half done.
-            if done.is_err() && matches!(step, Step::Control(_)) {
-                break;
-            }
-            if done.is_err() {
-                machine.check_contents();
-            }
-        }
-        machine.check_end(0..PROCESSES);
-    }
-}
+use support::{Machine, MapTable, Placement, READ_WRITE, config};
 
 #[test]
 fn memory_that_runs_out_is_named() {
@@ -181,7 +15,7 @@ fn memory_that_runs_out_is_named() {
         utilisation: 0.5,
         ..config(PagePolicy::Base, 0.0)
     };
-    let mut machine = Machine::new(config, Placement::Anywhere);
+    let mut machine = Machine::new(config, MapTable::new(Placement::Anywhere));
     let mut stored = 0;
     let error = loop {
         match machine.store(0, stored, stored) {
@@ -210,7 +44,7 @@ fn memory_that_runs_out_is_named() {
 }
 
 /// Map a range of anonymous memory.
-fn map(machine: &mut Machine, process: u32, pages: Range<u64>) {
+fn map(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>) {
     let event = Control::Map {
         addr: pages.start * PAGE_BYTES,
         len: (pages.end - pages.start) * PAGE_BYTES,
@@ -223,7 +57,10 @@ fn map(machine: &mut Machine, process: u32, pages: Range<u64>) {
 
 #[test]
 fn fork_copies_only_what_is_written() {
-    let mut machine = Machine::new(config(PagePolicy::Base, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Base, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     map(&mut machine, 0, 0..100);
     for vpn in 0..100 {
         machine.store(0, vpn, vpn + 1).unwrap();
@@ -255,7 +92,10 @@ fn fork_copies_only_what_is_written() {
 
 #[test]
 fn a_large_page_is_split_and_only_the_part_written_copied() {
-    let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     map(&mut machine, 0, 512..1536);
     machine.store(0, 512, 1).unwrap();
     assert_eq!(machine.effects.pages_mapped, [0, 1, 0]);
@@ -273,7 +113,10 @@ fn a_large_page_is_split_and_only_the_part_written_copied() {
 
 #[test]
 fn part_of_a_large_page_is_unmapped_and_its_frames_are_free() {
-    let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     map(&mut machine, 0, 512..1024);
     machine.store(0, 512, 1).unwrap();
     let event = Control::Unmap {
@@ -295,7 +138,7 @@ fn without_a_free_block_a_large_page_falls_back_once_a_region() {
             fragmentation: 1.0,
             ..config(PagePolicy::Thp, 0.0)
         },
-        Placement::Anywhere,
+        MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, 512..1536);
     for vpn in 512..1536 {
@@ -312,7 +155,7 @@ fn without_a_free_block_a_large_page_falls_back_once_a_region() {
 #[test]
 fn advice_decides_about_large_pages() {
     let large = |policy, advice: &[Advice]| {
-        let mut machine = Machine::new(config(policy, 0.0), Placement::Anywhere);
+        let mut machine = Machine::new(config(policy, 0.0), MapTable::new(Placement::Anywhere));
         map(&mut machine, 0, 512..1024);
         for &advice in advice {
             let event = Control::Advise {
@@ -345,7 +188,7 @@ fn a_gigabyte_page_where_one_fits_and_smaller_ones_around() {
             page_policy: PagePolicy::Huge1G,
             ..OsConfig::default()
         },
-        Placement::Anywhere,
+        MapTable::new(Placement::Anywhere),
     );
     map(&mut machine, 0, gib - 600..2 * gib + 100);
     machine.store(0, gib + 5, 7).unwrap();
@@ -373,7 +216,10 @@ fn a_gigabyte_page_where_one_fits_and_smaller_ones_around() {
 
 #[test]
 fn memory_without_events_appears_in_2_mib_pieces_and_is_not_stray() {
-    let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     machine.load(0, 5000).unwrap();
     assert_eq!(machine.effects.pages_mapped, [0, 1, 0]);
     assert_eq!(machine.os.statistics(&machine.table).stray_touches, 0);
@@ -381,7 +227,10 @@ fn memory_without_events_appears_in_2_mib_pieces_and_is_not_stray() {
 
 #[test]
 fn touches_outside_announced_memory_are_counted_and_mapped() {
-    let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     map(&mut machine, 0, 0..10);
     machine.store(0, 5000, 1).unwrap();
     machine.store(0, 5000, 2).unwrap();
@@ -398,7 +247,7 @@ fn a_stack_grows_down_to_its_limit() {
             stack_limit: 1 << 20,
             ..config(PagePolicy::Base, 0.0)
         },
-        Placement::Anywhere,
+        MapTable::new(Placement::Anywhere),
     );
     let event = Control::Map {
         addr: 10_000 * PAGE_BYTES,
@@ -416,7 +265,10 @@ fn a_stack_grows_down_to_its_limit() {
 
 #[test]
 fn populating_maps_without_faults() {
-    let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     let event = Control::Map {
         addr: 500 * PAGE_BYTES,
         len: 600 * PAGE_BYTES,
@@ -440,7 +292,10 @@ fn populating_maps_without_faults() {
 
 #[test]
 fn shared_memory_lives_as_long_as_someone_shows_it() {
-    let mut machine = Machine::new(config(PagePolicy::Base, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Base, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     let event = Control::Map {
         addr: 0,
         len: 10 * PAGE_BYTES,
@@ -464,7 +319,8 @@ fn shared_memory_lives_as_long_as_someone_shows_it() {
 #[test]
 fn a_large_page_that_cannot_be_split_stays_whole_for_all_who_map_it() {
     for maps_left in [0, 100, 511, 512, 700, 1023, 1500] {
-        let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::None);
+        let mut machine =
+            Machine::new(config(PagePolicy::Thp, 0.0), MapTable::new(Placement::None));
         map(&mut machine, 0, 512..1024);
         machine.store(0, 512, 1).unwrap();
         machine.control(0, Control::Fork { child: 1 }).unwrap();
@@ -485,7 +341,10 @@ fn a_large_page_that_cannot_be_split_stays_whole_for_all_who_map_it() {
 
 #[test]
 fn shared_memory_that_nothing_maps_can_be_displaced() {
-    let mut machine = Machine::new(config(PagePolicy::Base, 0.0), Placement::None);
+    let mut machine = Machine::new(
+        config(PagePolicy::Base, 0.0),
+        MapTable::new(Placement::None),
+    );
     let event = Control::Map {
         addr: 0,
         len: PAGE_BYTES,
@@ -516,7 +375,10 @@ fn shared_memory_that_nothing_maps_can_be_displaced() {
 
 #[test]
 fn parts_of_shared_memory_stay_what_they_were() {
-    let mut machine = Machine::new(config(PagePolicy::Base, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Base, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     let event = Control::Map {
         addr: 0,
         len: 12 * PAGE_BYTES,
@@ -571,7 +433,10 @@ fn parts_of_shared_memory_stay_what_they_were() {
 
 #[test]
 fn a_large_page_does_not_reach_over_its_vma() {
-    let mut machine = Machine::new(config(PagePolicy::Thp, 0.0), Placement::Anywhere);
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
     map(&mut machine, 0, 512..1024);
     machine.store(0, 512, 1).unwrap();
     let (addr, len) = (600 * PAGE_BYTES, 512 * PAGE_BYTES);
@@ -587,7 +452,10 @@ fn a_large_page_does_not_reach_over_its_vma() {
 
 #[test]
 fn a_process_number_beyond_16_bits_is_refused() {
-    let mut machine = Machine::new(config(PagePolicy::Base, 0.0), Placement::None);
+    let mut machine = Machine::new(
+        config(PagePolicy::Base, 0.0),
+        MapTable::new(Placement::None),
+    );
     let error = machine
         .control(0, Control::Fork { child: 70_000 })
         .unwrap_err();

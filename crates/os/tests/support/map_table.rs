@@ -1,3 +1,4 @@
+use super::shadow::first;
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use pagelab_translation::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
 use std::collections::{BTreeMap, HashMap};
@@ -15,19 +16,13 @@ pub enum Placement {
     Hostile,
 }
 
-/// A page table that is a map, and the contents of the frames behind it: a number for each.
-///
-/// It knows how contents come about: a frame mapped for the first time is zero, one that
-/// takes another's place in an entry is its copy, a displaced one takes its contents along.
+/// A page table that is a map, and takes frames as if it were a real one.
 #[derive(Clone, Debug)]
 pub struct MapTable {
     placement: Placement,
     entries: HashMap<(PageId, PageSize), Translation>,
     /// Table frames by 2 MiB region, apart for 4 KiB and for larger pages.
-    pub tables: BTreeMap<(Asid, u64, bool), Pfn>,
-    pub contents: HashMap<Pfn, u64>,
-    /// So many more calls of `map` succeed; then one fails.
-    pub maps_left: u64,
+    tables: BTreeMap<(Asid, u64, bool), Pfn>,
 }
 
 impl MapTable {
@@ -36,15 +31,7 @@ impl MapTable {
             placement,
             entries: HashMap::new(),
             tables: BTreeMap::new(),
-            contents: HashMap::new(),
-            maps_left: u64::MAX,
         }
-    }
-
-    pub fn entries(&self) -> impl Iterator<Item = (PageId, Translation)> + '_ {
-        self.entries
-            .iter()
-            .map(|(&(id, _), &translation)| (id, translation))
     }
 
     fn place_table<F: Frames>(
@@ -58,19 +45,17 @@ impl MapTable {
         if self.placement == Placement::None || self.tables.contains_key(&key) {
             return Ok(());
         }
-        let pfn = match self.placement {
-            Placement::Hashed => self
-                .place_from(hash(key), frames, work)
+        let start = match self.placement {
+            Placement::Hashed => hash(key),
+            _ => u64::from(pfn.0),
+        };
+        let taken = match self.placement {
+            Placement::Anywhere => frames.allocate_table(0).ok_or(MapError::OutOfFrames),
+            _ => self
+                .place_from(start, frames, work)
                 .ok_or(MapError::NoPlace),
-            Placement::Hostile => {
-                let start = u64::from(pfn.0);
-                self.place_from(start, frames, work)
-                    .ok_or(MapError::NoPlace)
-            }
-            _ => frames.allocate_table(0).ok_or(MapError::OutOfFrames),
-        }?;
-        self.contents.remove(&pfn);
-        self.tables.insert(key, pfn);
+        };
+        self.tables.insert(key, taken?);
         work.table_frames += 1;
         Ok(())
     }
@@ -86,21 +71,14 @@ impl MapTable {
             if frames.claim_table(pfn) {
                 return Some(pfn);
             }
-            let Some(displaced) = frames.displace(pfn) else {
-                continue;
-            };
-            for &owner in &displaced.owners {
-                let entry = self.entries.get_mut(&(owner, displaced.size)).unwrap();
-                assert_eq!(entry.pfn, displaced.from);
-                entry.pfn = displaced.to;
+            if let Some(displaced) = frames.displace(pfn) {
+                for &owner in &displaced.owners {
+                    let entry = self.entries.get_mut(&(owner, displaced.size));
+                    entry.unwrap().pfn = displaced.to;
+                }
+                work.displaced.push(displaced);
+                return Some(pfn);
             }
-            for offset in 0..displaced.size.base_pages() {
-                let contents = self.contents.remove(&Pfn(displaced.from.0 + offset));
-                self.contents
-                    .insert(Pfn(displaced.to.0 + offset), contents.unwrap_or(0));
-            }
-            work.displaced.push(displaced);
-            return Some(pfn);
         }
         None
     }
@@ -112,27 +90,12 @@ fn hash((asid, region, small): (Asid, u64, bool)) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
-fn first(id: PageId, size: PageSize) -> PageId {
-    PageId(id.0 & !(size.base_pages() - 1))
-}
-
 impl PageTable for MapTable {
     fn release<F: Frames>(&mut self, frames: &mut F, start: Page, pages: u64) {
-        assert!(start.vpn.0.is_multiple_of(512) && pages.is_multiple_of(512));
         let from = (start.asid, start.vpn.0 >> 9, false);
-        // As many as share the stretch of the first: their numbers follow from its own.
-        let numbered = pages.min((1 << 18) - (start.vpn.0 & 0x3ffff)) as u32;
-        let released = start.id.0..start.id.0 + numbered;
-        for (id, _) in self.entries.keys() {
-            assert!(!released.contains(&id.0), "{id:?} is released and mapped");
-        }
         let to = (start.asid, (start.vpn.0 + pages) >> 9, false);
-        let gone: Vec<_> = self
-            .tables
-            .range(from..to)
-            .map(|(&key, &pfn)| (key, pfn))
-            .collect();
-        for (key, pfn) in gone {
+        let released = self.tables.range(from..to);
+        for (key, pfn) in released.map(|(&key, &pfn)| (key, pfn)).collect::<Vec<_>>() {
             frames.free_table(pfn, 0);
             self.tables.remove(&key);
         }
@@ -145,28 +108,6 @@ impl PageTable for MapTable {
         translation: Translation,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        if self.maps_left == 0 {
-            self.maps_left = u64::MAX;
-            return Err(MapError::NoPlace);
-        }
-        self.maps_left -= 1;
-        for size in PageSize::ALL {
-            assert!(
-                !self.entries.contains_key(&(first(page.id, size), size)),
-                "{page:?}"
-            );
-        }
-        assert!(
-            page.vpn
-                .0
-                .is_multiple_of(u64::from(translation.size.base_pages()))
-        );
-        assert!(
-            translation
-                .pfn
-                .0
-                .is_multiple_of(translation.size.base_pages())
-        );
         self.place_table(frames, page, translation, work)?;
         self.entries
             .insert((page.id, translation.size), translation);
@@ -184,26 +125,16 @@ impl PageTable for MapTable {
     }
 
     fn update(&mut self, page: Page, translation: Translation) -> bool {
-        let Some(entry) = self.entries.get_mut(&(page.id, translation.size)) else {
-            return false;
-        };
-        let old = std::mem::replace(entry, translation);
-        if old.pfn != translation.pfn
-            && let Some(&contents) = self.contents.get(&old.pfn)
-        {
-            self.contents.insert(translation.pfn, contents);
-        }
-        true
+        let entry = self.entries.get_mut(&(page.id, translation.size));
+        entry.map(|entry| *entry = translation).is_some()
     }
 
     fn lookup(&self, page: Page) -> Option<Translation> {
         PageSize::ALL.into_iter().find_map(|size| {
             let start = first(page.id, size);
             let entry = self.entries.get(&(start, size))?;
-            Some(Translation {
-                pfn: Pfn(entry.pfn.0 + (page.id.0 - start.0)),
-                ..*entry
-            })
+            let pfn = Pfn(entry.pfn.0 + (page.id.0 - start.0));
+            Some(Translation { pfn, ..*entry })
         })
     }
 

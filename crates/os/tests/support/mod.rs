@@ -2,32 +2,34 @@
 
 mod map_table;
 mod processes;
+mod shadow;
 
 pub use map_table::{MapTable, Placement};
 pub use processes::{Processes, READ_WRITE};
+pub use shadow::Shadow;
 
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_events::Control;
-use pagelab_os::{Effects, Os, OsConfig, OsError};
+use pagelab_os::{Effects, Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
 use std::collections::{BTreeMap, HashMap};
 
-/// The operating system with a map for a page table, a TLB that never forgets by itself, and the
+/// The operating system with a page table and a map beside it, a TLB that never forgets by itself, and the
 /// processes as their programs see them.
-pub struct Machine {
+pub struct Machine<T> {
     pub os: Os,
-    pub table: MapTable,
+    pub table: Shadow<T>,
     pub directory: PageDirectory,
     pub effects: Effects,
     pub processes: Processes,
     tlb: HashMap<PageId, Translation>,
 }
 
-impl Machine {
-    pub fn new(config: OsConfig, placement: Placement) -> Self {
+impl<T: PageTable> Machine<T> {
+    pub fn new(config: OsConfig, table: T) -> Self {
         Machine {
             os: Os::new(config, 7).unwrap(),
-            table: MapTable::new(placement),
+            table: Shadow::new(table),
             directory: PageDirectory::new(),
             effects: Effects::new(),
             processes: Processes::default(),
@@ -153,7 +155,10 @@ impl Machine {
         let count = |class| counts.get(class).copied().unwrap_or(0);
         assert_eq!(count("free"), frames.buddy().free_frames());
         assert_eq!(count("table"), frames.table_frames());
-        assert_eq!(count("table"), self.table.tables.len() as u32);
+        assert_eq!(
+            u64::from(count("table")) * PAGE_BYTES,
+            self.table.table_bytes()
+        );
         assert_eq!(count("preallocated"), frames.preallocated_frames());
         assert_eq!(count("data"), frames.data_frames());
         assert_eq!(
@@ -254,5 +259,18 @@ impl Machine {
         assert_eq!(frames.table_frames(), 0);
         let used = frames.count() - frames.buddy().free_frames();
         assert_eq!(used, frames.preallocated_frames());
+    }
+}
+
+/// A machine of 64 MiB whose stacks do not grow.
+pub fn config(page_policy: PagePolicy, utilisation: f64) -> OsConfig {
+    OsConfig {
+        memory_bytes: 64 << 20,
+        zone_starts: vec![0, 8 << 20],
+        utilisation,
+        fragmentation: 0.2,
+        stack_limit: 0,
+        page_policy,
+        ..OsConfig::default()
     }
 }

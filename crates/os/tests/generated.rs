@@ -1,0 +1,230 @@
+//! The whole of the operating system, over every page table, against processes that are nothing but
+//! maps from pages to contents.
+
+mod support;
+
+use pagelab_addr::PAGE_BYTES;
+use pagelab_events::{Advice, Backing, Control, Protection};
+use pagelab_os::{OsConfig, OsError, PagePolicy};
+use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig};
+use proptest::prelude::*;
+use std::ops::Range;
+use support::{Machine, MapTable, Placement, READ_WRITE, config};
+
+const PROCESSES: u32 = 3;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Load(u64),
+    Store(u64),
+    Control(Control),
+}
+
+/// Places where a range may begin or end: in and around 2 MiB regions, on both sides of the
+/// border of a 1 GiB stretch.
+fn vpn() -> impl Strategy<Value = u64> {
+    let region = prop_oneof![4 => 0u64..4, 1 => 510u64..514];
+    let inside = prop_oneof![3 => Just(0u64), 1 => Just(511), 1 => 0u64..8, 1 => 0u64..512];
+    (region, inside).prop_map(|(region, inside)| (1 << 18) + region * 512 + inside)
+}
+
+fn range() -> impl Strategy<Value = (u64, u64)> {
+    let long = prop_oneof![Just(512u64), Just(1024), Just(1536), 1u64..1500];
+    let length = prop_oneof![2 => 1u64..6, 3 => long];
+    (vpn(), length).prop_map(|(vpn, pages)| (vpn * PAGE_BYTES, pages * PAGE_BYTES))
+}
+
+fn event() -> impl Strategy<Value = Control> {
+    let backing = prop_oneof![
+        4 => Just(Backing::Anonymous),
+        2 => Just(Backing::SharedAnonymous),
+        1 => Just(Backing::PrivateFile),
+        1 => Just(Backing::SharedFile),
+        1 => Just(Backing::Stack),
+    ];
+    let advice = prop_oneof![
+        3 => Just(Advice::DontNeed),
+        2 => Just(Advice::HugePage),
+        1 => Just(Advice::NoHugePage),
+        1 => Just(Advice::Free),
+        2 => Just(Advice::Populate),
+        1 => Just(Advice::Other(1)),
+    ];
+    let prot = prop_oneof![
+        Just(READ_WRITE),
+        Just(Protection(Protection::READ)),
+        Just(Protection(0))
+    ];
+    prop_oneof![
+        5 => (range(), backing).prop_map(|((addr, len), backing)| Control::Map {
+            addr, len, prot: READ_WRITE, backing, populate: false
+        }),
+        3 => range().prop_map(|(addr, len)| Control::Unmap { addr, len }),
+        3 => (range(), prot).prop_map(|((addr, len), prot)| Control::Protect { addr, len, prot }),
+        3 => (range(), range(), any::<bool>()).prop_map(|((old_addr, old_len), (to, new_len), stay)| {
+            let new_addr = if stay { old_addr } else { to };
+            Control::Remap { old_addr, old_len, new_addr, new_len }
+        }),
+        1 => (vpn(), range()).prop_map(|(old, (new_addr, new_len))| Control::Remap {
+            old_addr: old * PAGE_BYTES, old_len: 0, new_addr, new_len
+        }),
+        3 => (range(), advice).prop_map(|((addr, len), advice)| Control::Advise { addr, len, advice }),
+        2 => vpn().prop_map(|vpn| Control::Brk { end: vpn * PAGE_BYTES }),
+        3 => (0..PROCESSES).prop_map(|child| Control::Fork { child }),
+        1 => Just(Control::Exec),
+        1 => Just(Control::Exit { status: 0 }),
+        1 => Just(Control::ThreadStart { thread: 1 }),
+    ]
+}
+
+fn steps(length: Range<usize>) -> impl Strategy<Value = Vec<(u32, Step)>> {
+    let step = prop_oneof![
+        5 => vpn().prop_map(Step::Load),
+        9 => vpn().prop_map(Step::Store),
+        6 => event().prop_map(Step::Control),
+    ];
+    proptest::collection::vec((0..PROCESSES, step), length)
+}
+
+fn policy() -> impl Strategy<Value = PagePolicy> {
+    prop_oneof![
+        1 => Just(PagePolicy::Base),
+        3 => Just(PagePolicy::Thp),
+        1 => Just(PagePolicy::ThpMadvise),
+    ]
+}
+
+/// A page table.
+#[derive(Clone, Debug)]
+enum Design {
+    Map(Placement),
+    Ideal,
+    Radix(u32),
+    Dpt(Box<DptConfig>),
+}
+
+fn dpt() -> impl Strategy<Value = Design> {
+    let techniques = (0u32..5, 0u32..3, any::<bool>(), any::<bool>(), 0u64..2);
+    techniques.prop_map(|(max_soa_step, max_cva_count, cpd, fap, pool)| {
+        Design::Dpt(Box::new(DptConfig {
+            max_soa_step,
+            max_cva_count,
+            cpd: cpd || max_soa_step == 0,
+            fap,
+            ptp_mib: 8 * pool,
+            ..DptConfig::default()
+        }))
+    })
+}
+
+fn design() -> impl Strategy<Value = Design> {
+    prop_oneof![
+        5 => placement().prop_map(Design::Map),
+        1 => Just(Design::Ideal),
+        2 => (4u32..6).prop_map(Design::Radix),
+        4 => dpt(),
+    ]
+}
+
+/// Calls `$call(table, ..)` with the page table of a design.
+macro_rules! with_table {
+    ($design:expr, $call:ident($($argument:expr),*)) => {
+        match $design {
+            Design::Map(placement) => $call(MapTable::new(placement), $($argument),*),
+            Design::Ideal => $call(Ideal::new(), $($argument),*),
+            Design::Radix(levels) => {
+                let config = RadixConfig { levels, ..RadixConfig::default() };
+                $call(Radix::new(&config, 1).unwrap(), $($argument),*)
+            }
+            Design::Dpt(config) => $call(Dpt::new(&config, 1).unwrap(), $($argument),*),
+        }
+    };
+}
+
+fn placement() -> impl Strategy<Value = Placement> {
+    prop_oneof![
+        1 => Just(Placement::None),
+        1 => Just(Placement::Anywhere),
+        2 => Just(Placement::Hashed),
+        2 => Just(Placement::Hostile),
+    ]
+}
+
+fn run<T: PageTable>(
+    machine: &mut Machine<T>,
+    process: u32,
+    step: &Step,
+    serial: u64,
+) -> Result<(), OsError> {
+    match step {
+        Step::Load(vpn) => {
+            let found = machine.load(process, *vpn)?;
+            assert_eq!(Some(found), machine.processes.read(process, *vpn));
+            Ok(())
+        }
+        Step::Store(vpn) => machine.store(process, *vpn, serial),
+        Step::Control(event) => machine.control(process, *event),
+    }
+}
+
+/// Every page reads back what was written last, as long as there is room for the page table.
+fn reads_back<T: PageTable>(table: T, config: OsConfig, steps: &[(u32, Step)]) {
+    let mut machine = Machine::new(config, table);
+    for (serial, (process, step)) in steps.iter().enumerate() {
+        match run(&mut machine, *process, step, serial as u64 + 1) {
+            // With some techniques off, DPT gives up early.
+            Err(OsError::NoPlace { .. }) => break,
+            done => done.unwrap(),
+        }
+        machine.check();
+        if serial % 4 == 3 {
+            machine.check_contents();
+        }
+    }
+    machine.check_end(0..PROCESSES);
+}
+
+/// When the page table finds no place for an entry, or memory runs out, everything still agrees.
+fn survives<T: PageTable>(table: T, config: OsConfig, maps_left: u64, steps: &[(u32, Step)]) {
+    let mut machine = Machine::new(config, table);
+    machine.table.maps_left = maps_left;
+    for (serial, (process, step)) in steps.iter().enumerate() {
+        let done = run(&mut machine, *process, step, serial as u64 + 1);
+        machine.check();
+        // What an access could not do can be tried again; an event is half done.
+        if done.is_err() && matches!(step, Step::Control(_)) {
+            break;
+        }
+        if done.is_err() {
+            machine.check_contents();
+        }
+    }
+    machine.check_end(0..PROCESSES);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64, failure_persistence: None, ..ProptestConfig::default()
+    })]
+    #[test]
+    fn every_page_reads_back_what_was_written(
+        policy in policy(),
+        design in design(),
+        utilisation in prop_oneof![Just(0.0), Just(0.3)],
+        steps in steps(1..60),
+    ) {
+        with_table!(design, reads_back(config(policy, utilisation), &steps));
+    }
+
+    #[test]
+    fn a_failure_at_any_point_leaves_everything_in_agreement(
+        policy in policy(),
+        design in design(),
+        steps in steps(10..50),
+        maps_left in prop_oneof![Just(u64::MAX), 0u64..3000],
+        memory_blocks in 1u64..8,
+    ) {
+        let config = OsConfig { memory_bytes: memory_blocks << 22, ..config(policy, 0.1) };
+        with_table!(design, survives(config, maps_left, &steps));
+    }
+}

@@ -1,0 +1,156 @@
+use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_translation::{Displaced, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use std::collections::HashMap;
+
+/// A page table with a plain map beside it, and the contents of the frames: a number for each.
+///
+/// It knows how contents come about: a frame mapped for the first time is zero, one that
+/// takes another's place in an entry is its copy, a displaced one takes its contents along.
+#[derive(Clone, Debug)]
+pub struct Shadow<T> {
+    pub table: T,
+    entries: HashMap<(PageId, PageSize), Translation>,
+    pub contents: HashMap<Pfn, u64>,
+    /// So many more calls of `map` succeed; then one fails.
+    pub maps_left: u64,
+}
+
+impl<T> Shadow<T> {
+    pub fn new(table: T) -> Self {
+        Shadow {
+            table,
+            entries: HashMap::new(),
+            contents: HashMap::new(),
+            maps_left: u64::MAX,
+        }
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = (PageId, Translation)> + '_ {
+        let entries = self.entries.iter();
+        entries.map(|(&(id, _), &translation)| (id, translation))
+    }
+
+    fn displace(&mut self, displaced: &[Displaced]) {
+        for Displaced {
+            owners,
+            size,
+            from,
+            to,
+        } in displaced
+        {
+            for &owner in owners {
+                let entry = self.entries.get_mut(&(owner, *size)).unwrap();
+                assert_eq!(entry.pfn, *from);
+                entry.pfn = *to;
+            }
+            for offset in 0..size.base_pages() {
+                let contents = self.contents.remove(&Pfn(from.0 + offset));
+                self.contents
+                    .insert(Pfn(to.0 + offset), contents.unwrap_or(0));
+            }
+        }
+    }
+
+    fn expected(&self, page: Page) -> Option<Translation> {
+        PageSize::ALL.into_iter().find_map(|size| {
+            let start = first(page.id, size);
+            let entry = self.entries.get(&(start, size))?;
+            let pfn = Pfn(entry.pfn.0 + (page.id.0 - start.0));
+            Some(Translation { pfn, ..*entry })
+        })
+    }
+}
+
+pub fn first(id: PageId, size: PageSize) -> PageId {
+    PageId(id.0 & !(size.base_pages() - 1))
+}
+
+impl<T: PageTable> PageTable for Shadow<T> {
+    fn reserve<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        first: Page,
+        pages: u64,
+        size: PageSize,
+        work: &mut Work,
+    ) {
+        let before = work.displaced.len();
+        self.table.reserve(frames, first, pages, size, work);
+        self.displace(&work.displaced[before..]);
+    }
+
+    fn release<F: Frames>(&mut self, frames: &mut F, start: Page, pages: u64) {
+        assert!(start.vpn.0.is_multiple_of(512) && pages.is_multiple_of(512));
+        // As many as share the stretch of the first: their numbers follow from its own.
+        let numbered = pages.min((1 << 18) - (start.vpn.0 & 0x3ffff)) as u32;
+        let released = start.id.0..start.id.0 + numbered;
+        for (id, _) in self.entries.keys() {
+            assert!(!released.contains(&id.0), "{id:?} is released and mapped");
+        }
+        self.table.release(frames, start, pages);
+    }
+
+    fn map<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        translation: Translation,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        if self.maps_left == 0 {
+            self.maps_left = u64::MAX;
+            return Err(MapError::NoPlace);
+        }
+        self.maps_left -= 1;
+        assert_eq!(self.expected(page), None);
+        let size = translation.size;
+        assert!(page.vpn.0.is_multiple_of(u64::from(size.base_pages())));
+        assert!(translation.pfn.0.is_multiple_of(size.base_pages()));
+        let before = work.displaced.len();
+        let mapped = self.table.map(frames, page, translation, work);
+        self.displace(&work.displaced[before..]);
+        mapped?;
+        self.entries.insert((page.id, size), translation);
+        Ok(())
+    }
+
+    fn unmap<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Option<Translation> {
+        let found = self.table.unmap(frames, page, size, work);
+        assert_eq!(found, self.entries.remove(&(page.id, size)));
+        found
+    }
+
+    fn update(&mut self, page: Page, translation: Translation) -> bool {
+        let entry = self.entries.get_mut(&(page.id, translation.size)).unwrap();
+        let old = std::mem::replace(entry, translation);
+        if old.pfn != translation.pfn {
+            let contents = self.contents.get(&old.pfn).copied().unwrap_or(0);
+            self.contents.insert(translation.pfn, contents);
+        }
+        self.table.update(page, translation)
+    }
+
+    fn lookup(&self, page: Page) -> Option<Translation> {
+        let found = self.table.lookup(page);
+        assert_eq!(found, self.expected(page), "{page:?}");
+        found
+    }
+
+    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+        self.table.walk(core, page, walk)
+    }
+
+    fn prefetch(&self, page: Page) {
+        self.table.prefetch(page);
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.table.table_bytes()
+    }
+}
