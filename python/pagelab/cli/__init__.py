@@ -6,6 +6,7 @@ import typer
 
 import pagelab
 from pagelab.cli import compare, doctor, listing, record, report, simulate, trace
+from pagelab.measure import cli as measuring
 
 app = typer.Typer(
     name="pagelab",
@@ -35,6 +36,9 @@ app.add_typer(trace.app, name="trace")
 app.command("list", epilog="Example:  pagelab list designs")(listing.list_)
 app.command(epilog="Example:  pagelab report pagelab-results/sort-20260102-030405")(report.report)
 app.command(epilog="Example:  pagelab doctor")(doctor.doctor)
+app.command(epilog="Example:  pagelab measure --quick")(measuring.measure)
+app.command(epilog="Example:  pagelab validate")(measuring.validate)
+app.add_typer(measuring.reproductions, name="reproduce")
 
 
 @app.command(epilog="Example:  pagelab version")

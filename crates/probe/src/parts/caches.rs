@@ -41,10 +41,11 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let mut region = region;
     context.say(&format!("latency of up to {} MiB", len >> 20));
     let options = Options {
-        rounds: if context.quick { 5 } else { 9 },
-        per_octave: if context.quick { 6 } else { 8 },
+        rounds: if context.quick { 4 } else { 9 },
+        per_octave: if context.quick { 5 } else { 8 },
         dense_sweeps: if context.quick { 2 } else { 3 },
-        dense_limit: 1 << 17,
+        dense_points: if context.quick { 30 } else { 40 },
+        dense_limit: 1 << 16,
         ..Options::new(16, region.count() as u64)
     };
     let mut rng = context.rng.fork();

@@ -35,7 +35,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let areas = files::number("/proc/sys/vm/max_map_count").unwrap_or(65_530);
     let most = areas.saturating_sub(SPARE_AREAS).min(60_000) as usize;
     let most = if context.quick {
-        most.min(16_384)
+        most.min(32_768)
     } else {
         most
     };

@@ -1,0 +1,280 @@
+"""What a measurement says, as rows: for the terminal, the report and the comparison."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pagelab import units
+from pagelab.measure.result import Estimate, Measurement, Step
+
+PAGE = 4096
+LINE = 64
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One figure. `number` is what two results are compared by; `note` says how sure it is."""
+
+    part: str
+    what: str
+    value: str
+    number: float | None
+    note: str = ""
+    claimed: str = ""
+
+
+def findings(measurement: Measurement) -> list[Finding]:
+    """Everything worth a row, in the order of the parts."""
+    rows: list[Finding] = []
+    for read in (_caches, _tlbs, _faults, _folios, _huge, _syscalls, _shared, _calls):
+        rows += read(measurement)
+    return rows
+
+
+def nanoseconds(value: float) -> str:
+    """A time with three digits: 1.10 ns, 35.2 µs."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if value >= size * 0.9995:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} ns"
+
+
+def _time(part: str, what: str, raw: Any) -> Finding:
+    estimate = Estimate.model_validate(raw)
+    interval = f"{nanoseconds(estimate.low)} \N{EN DASH} {nanoseconds(estimate.high)}"
+    return Finding(part, what, nanoseconds(estimate.median), estimate.median, interval)
+
+
+def _capacity(part: str, what: str, step: Step, unit: int, claimed: str) -> Finding:
+    if step.no_conclusion is not None or step.nominal is None or step.fit is None:
+        why = step.no_conclusion or "not measured"
+        return Finding(part, what, "no conclusion", None, why, claimed)
+
+    def show(count: int) -> str:
+        return units.size(count * unit) if unit > 1 else f"{count:,}"
+
+    fit = step.fit
+    note = f"{show(fit.capacity_low)} \N{EN DASH} {show(fit.capacity_high)}"
+    note += f", seen in {step.confidence:.0%} of resamples"
+    return Finding(part, what, show(step.nominal), float(step.nominal), note, claimed)
+
+
+def _caches(measurement: Measurement) -> Iterator[Finding]:
+    found = measurement.stepped("caches", "lines")
+    if found is None:
+        return
+    raw = measurement.parts["caches"]
+    claims = raw["claimed"]
+    for level, plateau in enumerate(found.plateaus, start=1):
+        last = level == len(found.plateaus) and level > 1
+        name = "memory" if last else f"L{level}"
+        latency = nanoseconds(plateau.level)
+        yield Finding("caches", f"{name} latency", latency, plateau.level)
+    ways = (raw["associativity"] or {}).get("levels", [])
+    for level, step in enumerate(found.steps, start=1):
+        claim = claims[level - 1] if level <= len(claims) else None
+        claimed = units.size(claim["size"]) if claim else ""
+        yield _capacity("caches", f"L{level} size", step, LINE, claimed)
+        crossing = ways[level - 1]["ways"] if level <= len(ways) else None
+        claimed = str(claim["ways"]) if claim else ""
+        what = f"L{level} ways"
+        if crossing is None or crossing["confidence"] < 0.95:
+            why = "lines a power of two apart do not fall into one set"
+            yield Finding("caches", what, "no conclusion", None, why, claimed)
+        else:
+            number = crossing["last_below"]
+            note = f"{crossing['confidence']:.0%} of resamples"
+            yield Finding("caches", what, str(number), float(number), note, claimed)
+    line = raw["line_bytes"]
+    if line and line["line"]:
+        claimed = f"{claims[0]['line']} B" if claims else ""
+        yield Finding("caches", "line", f"{line['line']} B", float(line["line"]), "", claimed)
+
+
+_PAGES = {
+    "small": ("4 KiB", "4K"),
+    "huge": ("2 MiB", "2M"),
+    "giant": ("1 GiB", "1G"),
+}
+
+
+def _tlbs(measurement: Measurement) -> Iterator[Finding]:
+    raw = measurement.parts.get("tlb")
+    if raw is None:
+        return
+    kinds = (raw.get("kinds") or {}).get("kinds", [])
+    for key, (label, group) in _PAGES.items():
+        found = measurement.stepped("tlb", key)
+        if found is None:
+            continue
+        for level, step in enumerate(found.steps[:2], start=1):
+            if key == "small" and level <= len(kinds) and kinds[level - 1] == "walk":
+                continue
+            claims = [
+                c for c in raw["claimed"] if c["level"] == level and group in c["pages"].split("/")
+            ]
+            claimed = f"{claims[0]['entries']:,}" if claims else ""
+            yield _capacity("tlb", f"{label}: L{level} entries", step, 1, claimed)
+            cost = step.high - step.low
+            yield Finding("tlb", f"{label}: L{level} miss", f"+{nanoseconds(cost)}", cost)
+    reach = effective_page(measurement)
+    if reach is not None:
+        yield Finding(
+            "tlb", "2 MiB page, effective", units.size(reach), float(reach), "a TLB entry covers"
+        )
+    factor = coalescing(measurement)
+    if factor is not None:
+        text = f"{factor:.1f} pages"
+        yield Finding("tlb", "contiguous pages an entry", text, factor, "coalescing")
+
+
+def first_capacity(measurement: Measurement, key: str) -> int | None:
+    """Pages that the first TLB level holds in one of the chains."""
+    found = measurement.stepped("tlb", key)
+    if found is None or not found.steps or found.steps[0].no_conclusion is not None:
+        return None
+    return found.steps[0].nominal
+
+
+def coalescing(measurement: Measurement) -> float | None:
+    """How many physically contiguous pages an entry of the first level holds."""
+    contiguous = first_capacity(measurement, "contiguous")
+    apart = first_capacity(measurement, "small")
+    return contiguous / apart if contiguous and apart else None
+
+
+def effective_page(measurement: Measurement) -> int | None:
+    """Bytes that an entry of the first level covers inside a huge page.
+
+    2 MiB, or less where a hypervisor breaks large pages up.
+    """
+    pieces = measurement.stepped("tlb", "pieces_of_huge_pages")
+    apart = first_capacity(measurement, "small")
+    if pieces is None or not apart:
+        return None
+    step = pieces.steps[0] if pieces.steps else None
+    if step is None:
+        # No step as far as the sweep went: entries cover at least that much.
+        return min(2 << 20, pieces.curve.x[-1] * PAGE // apart)
+    if step.no_conclusion is not None or step.nominal is None:
+        return None
+    pages = step.nominal / apart
+    return min(2 << 20, PAGE * max(1, 1 << round(pages).bit_length() - 1))
+
+
+def _faults(measurement: Measurement) -> Iterator[Finding]:
+    raw = measurement.parts.get("faults")
+    if raw is None:
+        return
+    life = raw["per_page_ns"]
+    rows = [
+        ("written", "first_touch", "first touch (write), a page"),
+        ("read", "first_touch", "first touch (read), a page"),
+        ("written_huge", "first_touch", "first touch in a 2 MiB page, a 4 KiB"),
+        ("present_file", "first_touch", "first touch, page is there, a page"),
+        ("written", "later_touch", "later touch, a page"),
+        ("written", "unmap", "unmap written, a page"),
+        ("read", "unmap", "unmap only read, a page"),
+    ]
+    for case, phase, what in rows:
+        yield _time("faults", what, life[case][phase])
+    yield _time("faults", "zeroing 4 KiB in user mode", life["zeroing_in_user_mode"])
+    limit = raw["under_limit"]
+    if limit:
+        yield _time("faults", "first touch, memory to spare", limit["plenty_ns"])
+        yield _time("faults", "first touch, reclaim first", limit["scarce_ns"])
+    for kind, counted in raw["pages_per_fault"].items():
+        ratio = counted["ratio"]
+        yield Finding("faults", f"pages a fault: {kind}", f"{ratio:.1f}", ratio)
+
+
+def folio_label(row: dict[str, Any]) -> str:
+    """The size of a row of the folio part, and whether huge pages were mapped by PTEs."""
+    return units.size(row["bytes"]) + (" by PTEs" if row["split"] else "")
+
+
+FOLIO_FIGURES = {
+    "populate": "populate",
+    "fork": "fork",
+    "write_after_fork_child_gone": "write, child gone",
+    "write_after_fork_child_alive": "write, child alive",
+    "munmap": "munmap",
+    "dontneed": "MADV_DONTNEED",
+    "mprotect_read": "mprotect",
+    "mremap": "mremap",
+}
+
+
+def _folios(measurement: Measurement) -> Iterator[Finding]:
+    for row in measurement.parts.get("folios", {}).get("sizes", []):
+        label = folio_label(row)
+        share = row["backed_share"]
+        if share is not None and share < 0.9:
+            why = f"only {share:.0%} of the memory was backed so"
+            yield Finding("folios", label, "no conclusion", None, why)
+            continue
+        for key, what in FOLIO_FIGURES.items():
+            yield _time("folios", f"{label}: {what}, a page", row["per_page_ns"][key])
+        copied = row["copied_share_child_gone"]
+        if copied is not None:
+            text = f"{copied:.0%}"
+            yield Finding("folios", f"{label}: copied, child gone", text, copied)
+
+
+def _huge(measurement: Measurement) -> Iterator[Finding]:
+    raw = measurement.parts.get("huge")
+    if raw is None:
+        return
+    preparing = raw["preparing"]
+    if preparing:
+        for state in ("fresh", "fragmented"):
+            got = preparing[state]
+            finding = _time("huge", f"reserve a 2 MiB page, {state}", got["ns_per_page"])
+            yield Finding(
+                "huge",
+                finding.what,
+                finding.value,
+                finding.number,
+                f"{got['pages_got']} of {preparing['wanted']} pages got",
+            )
+    asked = raw["unprivileged"]
+    if asked:
+        for call in ("mmap", "shmget", "memfd_create"):
+            yield Finding("huge", f"unprivileged {call}", asked[call], None)
+
+
+def _syscalls(measurement: Measurement) -> Iterator[Finding]:
+    for row in measurement.parts.get("syscalls", {}).get("by_size", []):
+        label = f"{row['pages']} pages" + (", populated" if row["populate"] else "")
+        yield _time("syscalls", f"mmap of {label}", row["mmap_ns"])
+        yield _time("syscalls", f"munmap of {label}", row["munmap_ns"])
+
+
+def _shared(measurement: Measurement) -> Iterator[Finding]:
+    raw = measurement.parts.get("shared-code")
+    if raw is None:
+        return
+    count = raw["processes"]
+    for row in raw["started_apart"]:
+        memory = row["all"]
+        saved = 1 - memory["pss"] / memory["rss"]
+        linked = {True: " (static)", False: "", None: ""}[row["static"]]
+        name = row["program"].rsplit("/", 1)[-1] + linked
+        note = f"{units.size(memory['page_tables'])} of page tables"
+        value = units.size(memory["pss"])
+        what = f"{count} x {name}: PSS"
+        yield Finding("shared-code", what, value, float(memory["pss"]), note)
+        yield Finding("shared-code", f"{count} x {name}: saved", f"{saved:.0%}", saved)
+
+
+def _calls(measurement: Measurement) -> Iterator[Finding]:
+    raw = measurement.parts.get("calls")
+    if raw is None:
+        return
+    name = raw["program"]
+    yield Finding("calls", f"{name}: mmap", f"{raw['mmap']:,}", float(raw["mmap"]))
+    yield Finding("calls", f"{name}: brk", f"{raw['brk']:,}", float(raw["brk"]))
+    pages = raw["mean_pages"]
+    yield Finding("calls", f"{name}: mean size", f"{pages:,.0f} pages", pages)
+    rate = raw["per_second"]
+    yield Finding("calls", f"{name}: allocations", f"{rate:.3g} Hz", rate)

@@ -1,0 +1,68 @@
+"""report.html of a measurement: one file that opens offline, in the style of the other report."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from pagelab.errors import PagelabError
+from pagelab.measure.charts import Chart, charts
+from pagelab.measure.findings import findings
+from pagelab.measure.result import Measurement
+from pagelab.measure.table import ratio
+from pagelab.units import size
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.ChoiceLoader(
+        [jinja2.PackageLoader("pagelab.measure"), jinja2.PackageLoader("pagelab.report")]
+    ),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(measurement: Measurement, other: Measurement | None = None) -> str:
+    """The report as HTML; a second result stands beside the first."""
+    here = measurement.environment
+    others = {(row.part, row.what): row for row in findings(other)} if other else {}
+    rows = [
+        (row, others.get((row.part, row.what)), ratio(row, others.get((row.part, row.what))))
+        for row in findings(measurement)
+    ]
+    facts = [
+        ("CPU", here.cpu),
+        ("hypervisor", here.hypervisor or "none seen"),
+        ("kernel", here.kernel),
+        ("CPUs allowed", str(here.cpus)),
+        ("memory", size(here.memory)),
+        ("noise", f"{measurement.noise.verdict}: {measurement.noise.lost:.1%} of the time lost"),
+        ("seed", str(measurement.seed)),
+        *here.settings.items(),
+    ]
+    return _render(
+        f"What virtual memory costs on {here.cpu}",
+        charts=charts(measurement),
+        rows=rows,
+        facts=facts,
+        not_done=measurement.not_done,
+        against=other.environment.cpu if other else None,
+    )
+
+
+def render_charts(title: str, drawn: list[Chart], sentences: list[tuple[str, str]]) -> str:
+    """A page of charts with a sentence on each."""
+    return _render(title, charts=drawn, rows=[], facts=sentences, not_done=[], against=None)
+
+
+def _render(title: str, **content: Any) -> str:
+    return _ENVIRONMENT.get_template("measure.html").render(title=title, **content)
+
+
+def write(html: str, path: Path) -> None:
+    """Writes a page; raises PagelabError when it cannot."""
+    try:
+        path.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise PagelabError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,88 @@
+"""Finding and running `pagelab-probe`."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from pagelab.errors import PagelabError
+from pagelab.measure.result import Measurement, parse
+
+Say = Callable[[str], None]
+
+NAME = "pagelab-probe"
+BUILD = (
+    'RUSTFLAGS="-C target-feature=+crt-static" cargo build --release -p pagelab-probe '
+    "--target x86_64-unknown-linux-gnu"
+)
+
+
+def find() -> Path:
+    """The probe: $PAGELAB_PROBE, the package's own, a build of this checkout, or on the path."""
+    package = Path(__file__).resolve().parents[1]
+    target = Path(os.environ.get("CARGO_TARGET_DIR", package.parents[1] / "target"))
+    named = os.environ.get("PAGELAB_PROBE")
+    if named is not None:
+        if not os.access(named, os.X_OK):
+            raise PagelabError(f"PAGELAB_PROBE names {named}, which cannot be executed")
+        return Path(named)
+    places = [
+        package / "plugins" / NAME,
+        *sorted(target.glob(f"*-linux-*/release/{NAME}")),
+        target / "release" / NAME,
+    ]
+    for place in places:
+        if os.access(place, os.X_OK):
+            return place
+    found = shutil.which(NAME)
+    if found is None:
+        raise PagelabError(f"there is no {NAME}. Build it:  {BUILD}")
+    return Path(found)
+
+
+def run(
+    part: str,
+    say: Say,
+    *,
+    quick: bool = False,
+    allow_tuning: bool = False,
+    seed: int | None = None,
+    cpu: int | None = None,
+    program: list[str] | None = None,
+) -> Measurement:
+    """Runs one part, or `all`; `say` is given each line of progress.
+
+    Raises PagelabError. When this process is interrupted the probe is told to end, and its guard
+    undoes what it changed.
+    """
+    command = [str(find()), part]
+    command += ["--quick"] if quick else []
+    command += ["--allow-tuning"] if allow_tuning else []
+    command += ["--seed", str(seed)] if seed is not None else []
+    command += ["--cpu", str(cpu)] if cpu is not None else []
+    command += ["--", *program] if program else []
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
+    assert process.stdout is not None
+    assert process.stderr is not None
+    last = ""
+    # The result is written at the end, in one piece: reading progress first cannot block it.
+    with process:
+        try:
+            for line in process.stderr:
+                last = line.rstrip()
+                say(last)
+            text = process.stdout.read()
+            code = process.wait()
+        except BaseException:
+            process.terminate()
+            raise
+    if code != 0:
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        raise PagelabError(f"{NAME} {ended}: {last}")
+    return parse(text, f"the output of {NAME}")

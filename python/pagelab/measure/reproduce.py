@@ -1,0 +1,257 @@
+"""Zhai, "Measuring the Linux Virtual Memory Subsystem", again: Figures 1 and 4 to 7, Table 1.
+
+Each figure is redrawn from a measurement of this machine, with a sentence on whether the paper's
+conclusion holds here. The conclusions are computed from the intervals, not looked up.
+"""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pagelab import units
+from pagelab.errors import PagelabError
+from pagelab.measure.charts import Chart, Series, log_chart, stepped_chart
+from pagelab.measure.findings import nanoseconds
+from pagelab.measure.result import Estimate, Measurement
+
+
+class Figure(BaseModel):
+    """One figure or table of the paper."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    paper: str
+
+
+class Experiment(BaseModel):
+    """experiments/measuring.toml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    figure: list[Figure]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What this machine says to one figure: the verdict, and its reason."""
+
+    figure: Figure
+    verdict: str
+    reason: str
+    chart: Chart | None
+
+
+SAME, OTHER, OPEN = "same conclusion", "another conclusion", "no conclusion"
+
+
+def load(path: Path) -> Experiment:
+    """Reads the experiment; raises PagelabError that names the file and the key."""
+    try:
+        return Experiment.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise PagelabError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise PagelabError(f"{path}: {error}") from error
+
+
+def answers(experiment: Experiment, measurement: Measurement) -> list[Answer]:
+    """One answer a figure; raises PagelabError for a figure nobody knows how to redraw."""
+    out = []
+    for figure in experiment.figure:
+        answer = _ANSWERS.get(figure.name)
+        if answer is None:
+            known = ", ".join(_ANSWERS)
+            raise PagelabError(f"unknown figure {figure.name!r}; valid: {known}")
+        verdict, reason, chart = answer(measurement)
+        out.append(Answer(figure, verdict, reason, chart))
+    return out
+
+
+_Answer = tuple[str, str, Chart | None]
+
+
+def _estimate(raw: Any) -> Estimate:
+    return Estimate.model_validate(raw)
+
+
+def _above(one: Estimate, other: Estimate) -> bool | None:
+    """Whether one figure is above another; `None` when their intervals overlap."""
+    if one.low > other.high:
+        return True
+    return False if other.low > one.high else None
+
+
+def _figure1(measurement: Measurement) -> _Answer:
+    found = measurement.stepped("tlb", "small")
+    if found is None:
+        return OPEN, "the part tlb was not measured", None
+    chart = stepped_chart("Figure 1", "Latency by pages, caches taken out.", found, 1)
+    concluded = [step for step in found.steps if step.no_conclusion is None]
+    if not concluded:
+        return OPEN, "no step is concluded", chart
+    first = concluded[0]
+    reason = (
+        f"the first level ends after {first.nominal:,} pages and its misses cost "
+        f"{nanoseconds(first.high - first.low)}"
+    )
+    flat_to = found.plateaus[1].last if len(found.plateaus) > 1 else 0
+    if flat_to > 512:
+        reason += (
+            f"; unlike the paper's, the curve stays flat past 512 pages, to {flat_to:,}: with "
+            "one page at many addresses the second-level cache does not miss"
+        )
+        return OTHER, reason, chart
+    return SAME, reason, chart
+
+
+def _figure4(measurement: Measurement) -> _Answer:
+    raw = measurement.parts.get("faults", {}).get("per_page_ns")
+    if raw is None:
+        return OPEN, "the part faults was not measured", None
+    first = _estimate(raw["written"]["first_touch"])
+    later = _estimate(raw["written"]["later_touch"])
+    present = _estimate(raw["present_file"]["first_touch"])
+    written = _estimate(raw["written"]["unmap"])
+    read = _estimate(raw["read"]["unmap"])
+    zero = _estimate(raw["zeroing_in_user_mode"])
+    if _above(first, later) is None:
+        return OPEN, "first and later touch cannot be told apart", None
+    reason = (
+        f"the first touch of a page takes {nanoseconds(first.median)}, a later one "
+        f"{nanoseconds(later.median)}: allocation is on demand"
+    )
+    reason += (
+        f". A fault that only maps takes {nanoseconds(present.median)}, and zeroing 4 KiB "
+        f"{nanoseconds(zero.median)} in user mode"
+    )
+    if _above(written, read) is not None:
+        reason += (
+            f". Unmapping a written page takes {nanoseconds(written.median)}, one that shares the "
+            f"zero page {nanoseconds(read.median)}: the paper could not tell them apart"
+        )
+    return (SAME if _above(first, later) else OTHER), reason, None
+
+
+def _walk(measurement: Measurement, pages: str, **keys: Any) -> Estimate | None:
+    rows = (measurement.parts.get("huge", {}).get("walks") or {}).get("rows", [])
+    wanted = {"pages": pages} | keys
+    for row in rows:
+        if all(row[key] == value for key, value in wanted.items()):
+            return _estimate(row["ns"])
+    return None
+
+
+def _figure5(measurement: Measurement) -> _Answer:
+    sides = []
+    stride = 4 if _walk(measurement, "small", stride=4, iterations=1, random=True) else 64
+    for pages in ("small", "transparent"):
+        random = _walk(measurement, pages, stride=stride, iterations=1, random=True)
+        sequential = _walk(measurement, pages, stride=stride, iterations=1, random=False)
+        if random is None or sequential is None:
+            return OPEN, "the walks of the part huge were not measured", None
+        sides.append((pages, random, sequential, _above(random, sequential)))
+    if any(above is None for *_, above in sides):
+        return OPEN, "random and sequential walks cannot be told apart", None
+    reason = "; ".join(
+        f"{pages} pages, {stride} B stride: random {nanoseconds(r.median)}, sequential "
+        f"{nanoseconds(s.median)} an access"
+        for pages, r, s, _ in sides
+    )
+    small_faster, huge_slower = not sides[0][3], bool(sides[1][3])
+    if small_faster and huge_slower:
+        return SAME, reason, None
+    if huge_slower:
+        reason += (
+            ". With as many accesses as the memory has words, a random walk leaves hardly a page "
+            "out, so that it saves few faults and misses the caches"
+        )
+    return OTHER, reason, None
+
+
+def _walk_figure(random: bool) -> Callable[[Measurement], _Answer]:
+    def answer(measurement: Measurement) -> _Answer:
+        walks = measurement.parts.get("huge", {}).get("walks")
+        if not walks:
+            return OPEN, "the part huge was not measured", None
+        rows = [row for row in walks["rows"] if row["random"] == random]
+        strides = sorted({row["stride"] for row in rows})
+        least = min(row["iterations"] for row in rows)
+        most = max(row["iterations"] for row in rows)
+        series = []
+        for kind in dict.fromkeys(row["pages"] for row in rows):
+            for iterations in (least, most):
+                found = [
+                    _walk(measurement, kind, stride=s, iterations=iterations, random=random)
+                    for s in strides
+                ]
+                values = [one.median if one else None for one in found]
+                series.append(Series(f"{kind}, {iterations} iterations", values))
+        order = "random" if random else "sequential"
+        what = f"Nanoseconds an access of a {order} walk by stride, faults included."
+        title = f"Figure {7 if random else 6}"
+        labels = [units.size(s) for s in strides]
+        chart = Chart(log_chart(title, what, strides, labels, series), what, [])
+        widest = strides[-1]
+        pairs = []
+        for iterations in (least, most):
+            small = _walk(measurement, "small", stride=widest, iterations=iterations, random=random)
+            huge = _walk(
+                measurement, "transparent", stride=widest, iterations=iterations, random=random
+            )
+            if small is None or huge is None:
+                return OPEN, "walks are missing", chart
+            pairs.append((iterations, small, huge))
+        (_, small, huge), (_, small_most, huge_most) = pairs
+        slower = _above(huge, small)
+        if slower is None:
+            return OPEN, "small and huge pages cannot be told apart", chart
+        gain = (huge_most.median / small_most.median) < (huge.median / small.median)
+        reason = (
+            f"at {units.size(widest)} stride a huge page takes {nanoseconds(huge.median)} an "
+            f"access and a small one {nanoseconds(small.median)} with {least} iterations, "
+            f"{nanoseconds(huge_most.median)} and {nanoseconds(small_most.median)} with {most}"
+        )
+        return (SAME if slower and gain else OTHER), reason, chart
+
+    return answer
+
+
+def _table1(measurement: Measurement) -> _Answer:
+    raw = measurement.parts.get("shared-code")
+    if raw is None:
+        return OPEN, "the part shared-code was not measured", None
+    rows = raw["started_apart"]
+    if not rows:
+        return OPEN, "no program was found", None
+    parts = []
+    for row in rows:
+        saved = row["all"]["rss"] - row["all"]["pss"]
+        name = row["program"].rsplit("/", 1)[-1]
+        parts.append(f"{raw['processes']} {name}: {units.size(saved)} saved")
+    both = {row["static"] for row in rows} >= {True, False}
+    reason = "what the paper gave up on, memory saved by sharing: " + ", ".join(parts)
+    if not both:
+        return OPEN, reason + "; no program is here both static and shared", None
+    largest = {
+        kind: max(row["file_bytes"] for row in rows if row["static"] is kind)
+        for kind in (True, False)
+    }
+    return (SAME if largest[True] > largest[False] else OTHER), reason, None
+
+
+_ANSWERS: dict[str, Callable[[Measurement], _Answer]] = {
+    "figure1": _figure1,
+    "figure4": _figure4,
+    "figure5": _figure5,
+    "figure6": _walk_figure(random=False),
+    "figure7": _walk_figure(random=True),
+    "table1": _table1,
+}
