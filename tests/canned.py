@@ -176,6 +176,7 @@ def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
             "instructions": 600_000_000,
             "bytes": 420_000_000,
             "exit_status": 0,
+            "signal": None,
             "incomplete": None,
             "notes": [],
             "seconds": 14.2,

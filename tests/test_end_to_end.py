@@ -200,7 +200,7 @@ def test_a_part_of_a_trace_is_as_long_as_asked(tmp_path: Path) -> None:
         (["/nowhere/prog"], 127, "cannot run /nowhere/prog"),
         (["no-such-program-anywhere"], 127, "not in PATH"),
         (["./text"], 126, "text"),
-        (["sh", "-c", "kill -TERM $$"], 143, "143"),
+        (["sh", "-c", "kill -TERM $$"], 143, "SIGTERM"),
         (["sh", "-c", "exit 42"], 42, "42"),
     ],
 )
@@ -225,12 +225,13 @@ def test_a_trace_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @needs_recorder
 def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
-    status, _, stderr = interrupted(
+    status, stdout, stderr = interrupted(
         tmp_path, "compare", "--out", "out", "--", "sh", "-c", "while :; do :; done"
     )
-    assert status == 130, stderr
+    assert status == 128 + signal.SIGINT, stderr
+    assert "ended by SIGINT" in stdout
     comparison = result(tmp_path / "out")
-    assert comparison["recording"]["incomplete"]
+    assert comparison["recording"]["signal"] == signal.SIGINT
     counts = {run["accesses"] for run in comparison["runs"]}
     assert counts == {comparison["recording"]["accesses"]}
     assert (tmp_path / "out" / "report.html").exists()

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,7 +115,9 @@ def summary(outcome: Recording) -> str:
         text += "; the rest of the program was left out (--skip, --limit, --sample)"
     if outcome.incomplete:
         text += f"; the recording ends early: {outcome.incomplete}"
-    if outcome.exit_status:
+    if outcome.signal:
+        text += f"; the program was ended by {signal.Signals(outcome.signal).name}"
+    elif outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
     return "\n".join([text, *outcome.notes])
 

@@ -197,6 +197,7 @@ class Recording(_Model):
     instructions: Natural
     bytes: Natural
     exit_status: int
+    signal: int | None
     seconds: float
     limited: bool
     incomplete: str | None

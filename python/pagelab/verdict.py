@@ -1,5 +1,6 @@
 """The answer in a sentence or two, computed from the numbers and from nothing else."""
 
+import signal
 from dataclasses import dataclass
 
 from pagelab import units
@@ -128,6 +129,14 @@ def _caveats(comparison: Comparison) -> list[str]:
             f"{units.count(least)} accesses."
         )
     recording = comparison.recording
+    if recording is not None and recording.signal:
+        name = signal.Signals(recording.signal).name
+        caveats.append(
+            f"The program was ended by {name} after {units.count(recording.accesses)} accesses; "
+            "this speaks of what it did until then."
+        )
+    if recording is not None and recording.incomplete:
+        caveats.append(f"The recording is incomplete: {recording.incomplete}.")
     if recording is not None and recording.limited:
         caveats.append(
             f"Only part of the program was recorded ({units.count(recording.accesses)} "

@@ -3,7 +3,7 @@
 use crate::progress::Callback;
 use crate::source::WindowSpec;
 use crate::{ProgramError, error};
-use pagelab_recorder::{Outcome, RecordError, Request, Window};
+use pagelab_recorder::{Ended, Outcome, RecordError, Request, Window};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,6 +24,13 @@ pub(crate) fn record(
         sample,
         in_instructions,
     } = serde_json::from_str(window).map_err(error)?;
+    // The recorder's limit ends the stretch that is sampled; ours counts what is taken.
+    let stretch = match (limit, sample) {
+        (Some(limit), Some((taken, period))) if taken > 0 => (limit / taken)
+            .saturating_mul(period)
+            .saturating_add(limit % taken),
+        _ => limit.unwrap_or(0),
+    };
     let (sample, period) = sample.unwrap_or_default();
     let request = Request {
         program: command.next().ok_or_else(|| error("no program is named"))?,
@@ -31,7 +38,7 @@ pub(crate) fn record(
         window: Window {
             in_instructions: in_instructions.into(),
             skip,
-            limit: limit.unwrap_or(0),
+            limit: stretch,
             period,
             sample,
         },
@@ -67,6 +74,10 @@ fn json(outcome: &Outcome) -> serde_json::Value {
         "processes": outcome.processes,
         "threads": outcome.threads,
         "exit_status": outcome.ended.code(),
+        "signal": match outcome.ended {
+            Ended::Signal(signal) => Some(signal),
+            Ended::Status(_) => None,
+        },
         "incomplete": outcome.incomplete,
         "notes": outcome.notes,
     })
