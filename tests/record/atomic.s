@@ -1,6 +1,22 @@
 # Atomic instructions, aligned and not. "#=": see plain.s.
+# With PARALLEL another thread is started first: QEMU then executes them in another way.
     .globl _start
 _start:
+.ifdef PARALLEL
+    mov     $56, %eax               # clone
+    mov     $0x50f00, %edi          # CLONE_VM | FS | FILES | SIGHAND | THREAD | SYSVSEM
+    lea     data+4096(%rip), %rsi
+    xor     %edx, %edx
+    xor     %r10d, %r10d
+    xor     %r8d, %r8d
+    syscall
+    test    %eax, %eax
+    jnz     parent
+    mov     $60, %eax               # exit
+    xor     %edi, %edi
+    syscall
+parent:
+.endif
     lea     data(%rip), %rdi
     lock incl (%rdi)                #= L 4 data gap=1 dep=0; S 4 data gap=0 dep=0
     lock addq $1, 8(%rdi)           #= L 8 data+8 gap=0 dep=0; S 8 data+8 gap=0 dep=0

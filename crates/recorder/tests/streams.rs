@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, address, assemble, run};
+use common::{Program, address, assemble, build, run};
 use pagelab_events::{Access, Op};
 use pagelab_recorder::Request;
 
@@ -59,6 +59,25 @@ fn check(name: &str, verbatim: bool) {
         None,
         "{name}: more accesses than announced"
     );
+}
+
+#[test]
+fn atomic_instructions_are_recorded_exactly_in_a_program_with_threads() {
+    let flags = ["-nostdlib", "-static", "-Wa,--defsym,PARALLEL=1"];
+    let parallel = build("atomic.s", &flags);
+    for verbatim in [false, true] {
+        let recorded = run(&Request {
+            verbatim,
+            ..parallel.request()
+        });
+        assert_eq!(recorded.outcome.threads, 2);
+        let got = recorded.program_accesses();
+        let wanted = announced(&parallel);
+        // The first gap is longer: the thread is made there.
+        assert_eq!(got[0].addr, wanted[0].1.addr);
+        let wanted: Vec<Access> = wanted.into_iter().map(|(_, access)| access).collect();
+        assert_eq!(got[1..], wanted[1..]);
+    }
 }
 
 macro_rules! stream {

@@ -98,23 +98,22 @@ pub extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, data: *mut c_
 }
 
 /// No script entry: the access is not to be reported.
-pub const UNREPORTED: u64 = u64::MAX;
+pub const UNREPORTED: u64 = 0xffff_ffff;
 
 /// The data of [`on_either`]: the script entries of a load and of a store.
 pub fn either(load: u64, store: u64) -> u64 {
-    load << 32 | store & 0xffff_ffff
+    load << 32 | store
 }
 
-/// An access of an instruction that loads and stores.
+/// An access of an instruction that loads and stores. QEMU up to 8 calls this once for both when
+/// an atomic instruction does them in one go.
 pub extern "C" fn on_either(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
-    let entry = if info >> STORE_AT.load(Ordering::Relaxed) & 1 == 0 {
-        (data >> 32) as u32
-    } else {
-        data as u32
-    };
-    if u64::from(entry) != UNREPORTED & 0xffff_ffff {
-        put_access(vcpu, info, address, u64::from(entry) << ENTRY_SHIFT);
+    let directions = info >> LOAD_AT.load(Ordering::Relaxed);
+    for (bit, entry) in [(1, data >> 32), (2, data & UNREPORTED)] {
+        if directions & bit != 0 && entry != UNREPORTED {
+            put_access(vcpu, info, address, entry << ENTRY_SHIFT);
+        }
     }
 }
 
@@ -153,14 +152,15 @@ fn access(info: u32, address: u64, entry: u64) -> u64 {
     address | u64::from(size) << SIZE_SHIFT | entry
 }
 
-/// Where QEMU puts the size of an access, and whether it is a store.
+/// Where QEMU puts the size of an access, and whether it is a load; whether it is a store is the
+/// next bit.
 static SIZE_AT: AtomicU32 = AtomicU32::new(0);
-static STORE_AT: AtomicU32 = AtomicU32::new(0);
+static LOAD_AT: AtomicU32 = AtomicU32::new(0);
 
-/// Sets where QEMU puts the size of an access, and whether it is a store.
-pub fn set_info_positions(size: u32, store: u32) {
+/// Sets where QEMU puts the size of an access, and whether it is a load.
+pub fn set_info_positions(size: u32, load: u32) {
     SIZE_AT.store(size, Ordering::Relaxed);
-    STORE_AT.store(store, Ordering::Relaxed);
+    LOAD_AT.store(load, Ordering::Relaxed);
 }
 
 /// Writes a block's word, after the epoch when that has moved; there is room for one more word.

@@ -74,9 +74,8 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         ));
     }
     qemu::connect().map_err(|name| format!("QEMU lacks {}", name.to_string_lossy()))?;
-    let (size, store) =
-        qemu::info_positions().ok_or("QEMU describes accesses in an unknown way")?;
-    events::set_info_positions(size, store);
+    let (size, load) = qemu::info_positions().ok_or("QEMU describes accesses in an unknown way")?;
+    events::set_info_positions(size, load);
     let index = argument("ring")?
         .parse::<usize>()
         .ok()

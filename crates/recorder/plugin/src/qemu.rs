@@ -187,16 +187,16 @@ pub fn program() -> Option<String> {
     }
 }
 
-/// Where an access's size (log2) and whether it is a store stand in the `info` of its callback:
-/// first bits, found by asking.
+/// Where an access's size (log2) and whether it is a load stand in the `info` of its callback: the
+/// first bits, found by asking. Load and store are the two bits of `enum qemu_plugin_mem_rw`.
 pub fn info_positions() -> Option<(u32, u32)> {
     // SAFETY: any value may be asked about.
     let size_of = |info| unsafe { (interface().size_shift)(info) };
     // SAFETY: as above.
     let is_store = |info| unsafe { (interface().is_store)(info) };
     let size = (0..12).find(|&at| (0..=4).all(|size| size_of(size << at) == size))?;
-    let store = (12..32).find(|&at| is_store(1 << at))?;
-    Some((size, store))
+    let store = (13..32).find(|&at| is_store(1 << at))?;
+    Some((size, store - 1))
 }
 
 /// A block that is being translated.

@@ -23,7 +23,8 @@ fn sources() -> PathBuf {
 /// Builds `name` with gcc and these flags.
 pub fn build(name: &str, flags: &[&str]) -> Program {
     let source = sources().join(name);
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name.replace('.', "_"));
+    let kind = format!("{name}{}", flags.concat()).replace(['.', '=', ','], "_");
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(kind);
     // Tests run side by side: none may see another's half-written file.
     let unfinished = path.with_extension(format!("{:?}", std::thread::current().id()));
     let status = Command::new("gcc")

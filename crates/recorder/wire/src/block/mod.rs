@@ -54,7 +54,8 @@ pub struct Entry {
     pub place: Place,
     /// The load that produced the address.
     pub producer: Source,
-    /// The instruction makes no other access, or only a store to the place that it has loaded from.
+    /// The instruction makes no other access, or only a store to the place that it has loaded from;
+    /// and it is not atomic.
     pub alone: bool,
 }
 
@@ -153,7 +154,9 @@ impl Analysis {
         let trusted = trusted::once(instruction) && loads.len() <= 1 && stores.len() <= 1;
         let load = self.access(index, instruction, &loads, false, trusted);
         let store = self.access(index, instruction, &stores, true, trusted);
-        self.note_alone(load, store);
+        if !trusted::restarts(instruction) {
+            self.note_alone(load, store);
+        }
         self.producers.step(instruction, &info, load);
         self.addresses.step(instruction, &info);
     }
