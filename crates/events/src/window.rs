@@ -26,6 +26,17 @@ pub struct Selection {
     pub limit: Option<u64>,
 }
 
+impl Selection {
+    /// Whether an access before which there were so many units is wanted.
+    fn wants(&self, position: u64) -> bool {
+        let Some(place) = position.checked_sub(self.skip) else {
+            return false;
+        };
+        let Selection { period, sample, .. } = *self;
+        sample == 0 || period == 0 || place % period < sample
+    }
+}
+
 /// A part of a source.
 ///
 /// All control events pass, up to where the limit ends the stream: memory is mapped where the
@@ -62,30 +73,22 @@ impl<S: Source> Window<S> {
         self.selection.limit.is_some_and(|limit| self.kept >= limit)
     }
 
-    /// Whether an access before which there were so many units is wanted.
-    fn wants(&self, position: u64) -> bool {
-        let Some(place) = position.checked_sub(self.selection.skip) else {
-            return false;
-        };
-        let Selection { period, sample, .. } = self.selection;
-        sample == 0 || period == 0 || place % period < sample
-    }
-
     /// Copies what is wanted of the input.
     fn select(&mut self, batch: &mut Batch) {
         let input = std::mem::take(&mut self.input);
         batch.process = input.process;
-        let mut thread = 0;
+        let mut run = self.runs.entry((input.process, 0)).or_insert(u32::MAX);
         let mut controls = input.controls.iter().peekable();
         for index in 0..=input.len() {
             while let Some(&(_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
-                self.say_skipped(batch);
+                say_skipped(&mut self.skipped, batch);
                 batch.push_control(control);
-                if let Control::Thread { thread: next } = control {
-                    thread = next;
+                if let Control::Thread { thread } = control {
+                    run = self.runs.entry((input.process, thread)).or_insert(u32::MAX);
                 }
             }
-            if index == input.len() || self.is_over() {
+            let over = self.selection.limit.is_some_and(|limit| self.kept >= limit);
+            if index == input.len() || over {
                 break;
             }
             let mut access = input.access(index);
@@ -94,16 +97,15 @@ impl<S: Source> Window<S> {
                 Unit::Accesses => (0, 1),
                 Unit::Instructions => (u64::from(access.gap), instructions),
             };
-            let wanted = self.wants(self.position + before);
+            let wanted = self.selection.wants(self.position + before);
             self.position += units;
-            let run = self.runs.entry((input.process, thread)).or_insert(u32::MAX);
             if wanted {
                 self.kept += units;
                 if access.dep > *run {
                     access.dep = 0;
                 }
                 *run = run.saturating_add(1);
-                self.say_skipped(batch);
+                say_skipped(&mut self.skipped, batch);
                 batch.push(access);
             } else {
                 *run = 0;
@@ -111,18 +113,18 @@ impl<S: Source> Window<S> {
                 self.skipped.1 += 1;
             }
         }
-        self.say_skipped(batch);
+        say_skipped(&mut self.skipped, batch);
         self.input = input;
     }
+}
 
-    fn say_skipped(&mut self, batch: &mut Batch) {
-        let (instructions, accesses) = std::mem::take(&mut self.skipped);
-        if accesses > 0 {
-            batch.push_control(Control::Skipped {
-                instructions,
-                accesses,
-            });
-        }
+fn say_skipped(skipped: &mut (u64, u64), batch: &mut Batch) {
+    let (instructions, accesses) = std::mem::take(skipped);
+    if accesses > 0 {
+        batch.push_control(Control::Skipped {
+            instructions,
+            accesses,
+        });
     }
 }
 

@@ -6,14 +6,15 @@ use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable, Tlb};
 
-/// Recently used 1 GiB stretches, so that naming a page hashes nothing: direct-mapped by the
-/// low bits of the stretch's number in the address space.
+/// Recently used 1 GiB stretches of the address space, direct-mapped, so that naming a page asks
+/// no table. Stack, heap and libraries lie at round distances from each other, so the place is a
+/// multiplicative hash (Knuth, TAOCP volume 3, section 6.4) and not the low bits.
 #[derive(Clone, Debug)]
 pub(crate) struct StretchCache {
     entries: [(u64, u32); STRETCHES],
 }
 
-const STRETCHES: usize = 64;
+const STRETCHES: usize = 128;
 const STRETCH_SHIFT: u32 = 30;
 /// No address shifted by `STRETCH_SHIFT` is this large.
 const NO_STRETCH: u64 = u64::MAX;
@@ -158,7 +159,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     #[inline(always)]
     fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
         let stretch = addr >> STRETCH_SHIFT;
-        let entry = &mut self.stretches.entries[stretch as usize % STRETCHES];
+        let place = stretch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRETCHES.ilog2());
+        let entry = &mut self.stretches.entries[place as usize];
         if entry.0 != stretch {
             *entry = (stretch, self.directory.stretch(asid, VirtAddr(addr))?);
         }
