@@ -54,8 +54,8 @@ impl Buddy {
     /// orders 0 to `max_order`.
     ///
     /// # Panics
-    /// When a zone does not start at a multiple of the largest block, zones are not in ascending
-    /// order or start past the last frame, or a tag is 128 or more.
+    /// When there are 2^32 frames or more, a zone does not start at a multiple of the largest block, zones are
+    /// not in ascending order or start past the last frame, or a tag is 128 or more.
     pub fn new(tags: Vec<u8>, zone_starts: &[u32], max_order: u32) -> Self {
         let count = u32::try_from(tags.len()).expect("frame numbers have 32 bits");
         assert_eq!(zone_starts.first(), Some(&0));

@@ -1,8 +1,10 @@
 use crate::address_space::AddressSpace;
 use crate::fault::likely_size;
+use crate::mapper::Mapper;
+use crate::system::Call;
 use crate::vma::{HugeAdvice, Vma};
-use crate::{Effects, Os, OsError};
-use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageSize, Vpn};
+use crate::{Os, OsError};
+use pagelab_addr::{Asid, PAGE_BYTES, PageSize, Vpn};
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_translation::PageTable;
 use std::ops::Range;
@@ -16,15 +18,8 @@ pub(crate) fn pages(addr: u64, len: u64) -> Range<u64> {
     addr / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
 }
 
-impl Os {
-    pub(crate) fn carry_out<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        event: &Control,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+impl<T: PageTable> Call<'_, T> {
+    pub(crate) fn carry_out(&mut self, asid: Asid, event: &Control) -> Result<(), OsError> {
         match *event {
             Control::Map {
                 addr,
@@ -35,25 +30,14 @@ impl Os {
             } => {
                 let range = pages(addr, len);
                 self.space(asid).announced = true;
-                self.map(
-                    table,
-                    directory,
-                    asid,
-                    range.clone(),
-                    (prot, backing),
-                    effects,
-                )?;
+                self.map(asid, range.clone(), prot, backing)?;
                 if populate {
-                    self.populate(table, directory, asid, range, effects)?;
+                    self.populate(asid, range)?;
                 }
                 Ok(())
             }
-            Control::Unmap { addr, len } => {
-                self.unmap(table, directory, asid, pages(addr, len), effects)
-            }
-            Control::Protect { addr, len, prot } => {
-                self.protect(table, directory, asid, pages(addr, len), prot, effects)
-            }
+            Control::Unmap { addr, len } => self.unmap(asid, pages(addr, len)),
+            Control::Protect { addr, len, prot } => self.protect(asid, pages(addr, len), prot),
             Control::Remap {
                 old_addr,
                 old_len,
@@ -61,23 +45,21 @@ impl Os {
                 new_len,
             } => {
                 let (old, new) = (pages(old_addr, old_len), pages(new_addr, new_len));
-                self.remap(table, directory, asid, old, new, effects)
+                self.remap(asid, old, new)
             }
-            Control::Advise { addr, len, advice } => {
-                self.advise(table, directory, asid, pages(addr, len), advice, effects)
-            }
-            Control::Brk { end } => self.brk(table, directory, asid, end, effects),
+            Control::Advise { addr, len, advice } => self.advise(asid, pages(addr, len), advice),
+            Control::Brk { end } => self.brk(asid, end),
             Control::Fork { child } => {
-                let child = Self::asid(child)?;
-                self.fork(table, directory, asid, child, effects)
+                let child = Os::asid(child)?;
+                self.fork(asid, child)
             }
             Control::Exec => {
-                self.empty(table, directory, asid, effects)?;
+                self.empty(asid)?;
                 self.spaces[usize::from(asid.0)] = Some(AddressSpace::default());
                 Ok(())
             }
             Control::Exit { .. } => {
-                self.empty(table, directory, asid, effects)?;
+                self.empty(asid)?;
                 self.spaces[usize::from(asid.0)] = None;
                 Ok(())
             }
@@ -88,100 +70,64 @@ impl Os {
         }
     }
 
-    fn map<T: PageTable>(
+    fn map(
         &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
         asid: Asid,
         range: Range<u64>,
-        (prot, backing): (Protection, Backing),
-        effects: &mut Effects,
+        prot: Protection,
+        backing: Backing,
     ) -> Result<(), OsError> {
         if range.is_empty() {
-            self.statistics.ignored_events += 1;
+            self.mapper.statistics.ignored_events += 1;
             return Ok(());
         }
-        self.unmap(table, directory, asid, range.clone(), effects)?;
+        self.unmap(asid, range.clone())?;
         let shared = matches!(backing, Backing::SharedAnonymous | Backing::SharedFile);
         let vma = Vma {
             prot,
             backing,
-            object: shared.then(|| (self.frames.shared.create(), 0)),
+            object: shared.then(|| (self.mapper.frames.shared.create(), 0)),
             ..Vma::anonymous(range)
         };
-        self.add_vma(table, directory, asid, vma, effects)
+        self.add_vma(asid, vma)
     }
 
     /// Adds a VMA where there is none, and tells the page table of it.
-    pub(crate) fn add_vma<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        vma: Vma,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    pub(crate) fn add_vma(&mut self, asid: Asid, vma: Vma) -> Result<(), OsError> {
         if let Some((object, _)) = vma.object {
-            self.frames.shared.show(object, vma.pages());
+            self.mapper.frames.shared.show(object, vma.pages());
         }
         self.space(asid).vmas.insert(vma);
         let size = likely_size(&vma, self.config.page_policy);
-        let mapper = &mut self.mapper(table, directory, effects);
-        let first = mapper.page(asid, Vpn(vma.start))?;
-        let work = &mut mapper.effects.work;
-        mapper
-            .table
-            .reserve(mapper.frames, first, vma.pages(), size, work);
-        Ok(())
+        self.mapper.reserve(asid, vma.start..vma.end, size)
     }
 
-    pub(crate) fn unmap<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        range: Range<u64>,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    pub(crate) fn unmap(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
         if range.is_empty() {
             return Ok(());
         }
-        self.zap(table, directory, asid, range.clone(), effects)?;
+        self.zap(asid, range.clone())?;
         let removed = self.space(asid).vmas.remove(range);
-        self.release(table, directory, asid, &removed, effects)
+        self.release(asid, &removed)
     }
 
     /// Unmaps the pages of a range and leaves its VMAs.
-    fn zap<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        range: Range<u64>,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
-        let mut mapper = self.mapper(table, directory, effects);
-        mapper.split_at(asid, range.start)?;
-        mapper.split_at(asid, range.end)?;
-        mapper.unmap(asid, range);
+    fn zap(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
+        self.mapper.split_at(asid, range.start)?;
+        self.mapper.split_at(asid, range.end)?;
+        self.mapper.unmap(asid, range);
         Ok(())
     }
 
     /// Gives back what removed VMAs kept: shared memory that nobody shows any more, and the page
     /// tables of the 2 MiB regions that no VMA touches any more (`free_pgtables` with its floor
     /// and ceiling in mm/memory.c).
-    pub(crate) fn release<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        removed: &[Vma],
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    pub(crate) fn release(&mut self, asid: Asid, removed: &[Vma]) -> Result<(), OsError> {
         let mut released = 0;
         for vma in removed {
             if let Some((object, _)) = vma.object {
-                effects.frames_freed += u64::from(self.frames.hide(object, vma.pages()));
+                let freed = self.mapper.frames.hide(object, vma.pages());
+                self.mapper.effects.frames_freed += u64::from(freed);
             }
             let vmas = &self.space(asid).vmas;
             let mut start = vma.start / REGION * REGION;
@@ -197,38 +143,24 @@ impl Os {
                 continue;
             }
             released = end;
-            let mapper = &mut self.mapper(table, directory, effects);
-            let first = mapper.page(asid, Vpn(start))?;
-            mapper.table.release(mapper.frames, first, end - start);
+            self.mapper.release(asid, start..end)?;
         }
         Ok(())
     }
 
-    fn protect<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        range: Range<u64>,
-        prot: Protection,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    fn protect(&mut self, asid: Asid, range: Range<u64>, prot: Protection) -> Result<(), OsError> {
         if range.is_empty() {
             return Ok(());
         }
-        let mut mapper = self.mapper(table, directory, effects);
-        mapper.split_at(asid, range.start)?;
-        mapper.split_at(asid, range.end)?;
+        self.mapper.split_at(asid, range.start)?;
+        self.mapper.split_at(asid, range.end)?;
         self.change_vmas(asid, range.clone(), |vma| vma.prot = prot);
         let writable = prot.0 & Protection::WRITE != 0;
-        let vmas = &self.spaces[usize::from(asid.0)];
-        let shared: Vec<Vma> = vmas
-            .iter()
-            .flat_map(|space| space.vmas.within(range.clone()))
-            .collect();
-        for vma in shared {
-            let mut mapper = self.mapper(table, directory, effects);
-            mapper.protect(asid, vma.start..vma.end, writable, vma.object.is_some());
+        let vmas: Vec<Vma> = self.space(asid).vmas.within(range).collect();
+        for vma in vmas {
+            let shared = vma.object.is_some();
+            self.mapper
+                .protect(asid, vma.start..vma.end, writable, shared);
         }
         Ok(())
     }
@@ -242,21 +174,13 @@ impl Os {
         }
     }
 
-    fn advise<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        range: Range<u64>,
-        advice: Advice,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    fn advise(&mut self, asid: Asid, range: Range<u64>, advice: Advice) -> Result<(), OsError> {
         if range.is_empty() {
             return Ok(());
         }
         let huge = match advice {
-            Advice::DontNeed => return self.zap(table, directory, asid, range, effects),
-            Advice::Populate => return self.populate(table, directory, asid, range, effects),
+            Advice::DontNeed => return self.zap(asid, range),
+            Advice::Populate => return self.populate(asid, range),
             // Pages advised free go when memory is short; here a run that is short of memory ends.
             Advice::Free | Advice::Other(_) => return Ok(()),
             Advice::HugePage => HugeAdvice::Wanted,
@@ -264,37 +188,31 @@ impl Os {
         };
         // VMAs part here, and no page reaches over the end of its VMA
         // (`vma_adjust_trans_huge`).
-        let mut mapper = self.mapper(table, directory, effects);
-        mapper.split_at(asid, range.start)?;
-        mapper.split_at(asid, range.end)?;
+        self.mapper.split_at(asid, range.start)?;
+        self.mapper.split_at(asid, range.end)?;
         self.change_vmas(asid, range, |vma| vma.advice = huge);
         Ok(())
     }
 
-    /// Maps all pages of a range that are in a VMA, as stores would.
-    fn populate<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        range: Range<u64>,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    /// Maps all pages of a range that are in a VMA and accessible (`populate_vma_page_range`).
+    fn populate(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
         let policy = self.config.page_policy;
         let vmas: Vec<Vma> = self.space(asid).vmas.within(range.clone()).collect();
         for clipped in vmas {
+            if clipped.prot == Protection(0) {
+                continue;
+            }
             let Some(vma) = self.space(asid).vmas.find(Vpn(clipped.start)) else {
                 continue;
             };
-            let mut mapper = self.mapper(table, directory, effects);
             let mut at = clipped.start;
             while at < clipped.end {
-                let page = mapper.page(asid, Vpn(at))?;
-                let size = match mapper.presence.size_at(page.id) {
+                let page = self.mapper.page(asid, Vpn(at))?;
+                let size = match self.mapper.presence.size_at(page.id) {
                     Some(size) => size,
                     None => {
-                        let size = mapper.fault_unmapped(&vma, page, false, policy)?;
-                        mapper.statistics.populated.count(size);
+                        let size = self.mapper.fault_unmapped(&vma, page, false, policy)?;
+                        self.mapper.statistics.populated.count(size);
                         size
                     }
                 };
@@ -304,51 +222,56 @@ impl Os {
         Ok(())
     }
 
-    fn brk<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        end: u64,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    fn brk(&mut self, asid: Asid, end: u64) -> Result<(), OsError> {
         let new = end.div_ceil(PAGE_BYTES);
         let space = self.space(asid);
         space.announced = true;
         let (start, old) = space.heap.unwrap_or((new, new));
         if new < start {
-            self.statistics.ignored_events += 1;
+            self.mapper.statistics.ignored_events += 1;
             return Ok(());
         }
         space.heap = Some((start, new));
         if new < old {
-            return self.unmap(table, directory, asid, new..old, effects);
+            return self.unmap(asid, new..old);
         }
         // A trace may have something mapped there, where a kernel would have refused.
-        self.unmap(table, directory, asid, old..new, effects)?;
+        self.unmap(asid, old..new)?;
         if old < new {
             let vma = Vma::anonymous(old..new);
-            self.add_vma(table, directory, asid, vma, effects)?;
+            self.add_vma(asid, vma)?;
         }
         Ok(())
     }
 
     /// Unmaps everything (exec, exit).
-    fn empty<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    fn empty(&mut self, asid: Asid) -> Result<(), OsError> {
         let removed = self.space(asid).vmas.remove(0..u64::MAX);
-        let stale = effects.invalidations.len();
-        let mut mapper = self.mapper(table, directory, effects);
-        mapper.unmap(asid, 0..u64::MAX);
-        mapper.presence.forget(asid);
+        let stale = self.mapper.effects.invalidations.len();
+        self.mapper.unmap(asid, 0..u64::MAX);
+        self.mapper.presence.forget(asid);
         // The whole address space is invalidated; its pages need not be one by one.
-        effects.invalidations.truncate(stale);
-        effects.flush(asid);
-        self.release(table, directory, asid, &removed, effects)
+        self.mapper.effects.invalidations.truncate(stale);
+        self.mapper.effects.flush(asid);
+        self.release(asid, &removed)
+    }
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// Allows or forbids stores to the mapped pages of a range, all `shared` memory or all
+    /// private. Private pages that others map too must be copied first: they stay read-only
+    /// (`can_change_pte_writable`).
+    fn protect(&mut self, asid: Asid, pages: Range<u64>, writable: bool, shared: bool) {
+        let mut at = pages.start;
+        while let Some(run) = self.presence.next(asid, at..pages.end) {
+            for page in run.pages() {
+                let translation = self.translation(page);
+                let alone = shared || self.frames.map_count(translation.pfn) == 1;
+                if translation.writable != (writable && alone) {
+                    self.set_writable(page, translation, writable && alone);
+                }
+            }
+            at = run.end();
+        }
     }
 }

@@ -1,44 +1,34 @@
 use crate::mapper::{Mapper, first_of};
+use crate::system::Call;
 use crate::vma::{HugeAdvice, Vma};
-use crate::{Effects, Os, OsError, PagePolicy};
-use pagelab_addr::{PAGE_SHIFT, PageDirectory, PageSize, Pfn};
+use crate::{OsError, PagePolicy};
+use pagelab_addr::{PAGE_SHIFT, PageSize, Pfn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable, Translation};
 
-impl Os {
+impl<T: PageTable> Call<'_, T> {
     #[inline]
-    pub(crate) fn handle_fault<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        page: Page,
-        store: bool,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    pub(crate) fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
         let vma = match self.space(page.asid).vmas.find(page.vpn) {
             Some(vma) => vma,
-            None => self.appear(table, directory, page, effects)?,
+            None => self.appear(page)?,
         };
         if store && !vma.writable() {
-            self.statistics.stray_touches += 1;
+            self.mapper.statistics.stray_touches += 1;
         }
         let policy = self.config.page_policy;
-        let mut mapper = self.mapper(table, directory, effects);
-        match mapper.presence.size_at(page.id) {
-            Some(size) => mapper.fault_mapped(&vma, page, size, store),
-            None => mapper.fault_unmapped(&vma, page, store, policy).map(|_| ()),
+        match self.mapper.presence.size_at(page.id) {
+            Some(size) => self.mapper.fault_mapped(&vma, page, size, store),
+            None => self
+                .mapper
+                .fault_unmapped(&vma, page, store, policy)
+                .map(|_| ()),
         }
     }
 
     /// Memory where there is no VMA: a stack that grows, or memory that no event announces.
     #[cold]
-    fn appear<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        page: Page,
-        effects: &mut Effects,
-    ) -> Result<Vma, OsError> {
+    fn appear(&mut self, page: Page) -> Result<Vma, OsError> {
         let limit = self.config.stack_limit >> PAGE_SHIFT;
         let unit = self.config.page_policy.implicit_unit();
         let at = page.vpn;
@@ -58,8 +48,8 @@ impl Os {
                 below.map_or(start, |vma| vma.end)..above.map_or(end, |vma| vma.start.min(end)),
             )
         };
-        self.statistics.stray_touches += u64::from(announced && stack.is_none());
-        self.add_vma(table, directory, page.asid, vma, effects)?;
+        self.mapper.statistics.stray_touches += u64::from(announced && stack.is_none());
+        self.add_vma(page.asid, vma)?;
         Ok(self.space(page.asid).vmas.find(at).unwrap_or(vma))
     }
 }

@@ -1,24 +1,18 @@
+use crate::OsError;
 use crate::mapper::{Mapper, offset_by};
+use crate::system::Call;
 use crate::vma::Vma;
-use crate::{Effects, Os, OsError};
-use pagelab_addr::{Asid, PageDirectory};
+use pagelab_addr::Asid;
 use pagelab_events::Control;
 use pagelab_translation::{Page, PageTable, Translation};
 
-impl Os {
+impl<T: PageTable> Call<'_, T> {
     /// A child with the parent's VMAs, private pages shared copy-on-write (`dup_mmap`,
     /// `copy_page_range`). Pages of shared memory are left for the child to fault in, as
     /// `vma_needs_copy` decides.
-    pub(crate) fn fork<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        parent: Asid,
-        child: Asid,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    pub(crate) fn fork(&mut self, parent: Asid, child: Asid) -> Result<(), OsError> {
         if child == parent {
-            self.statistics.ignored_events += 1;
+            self.mapper.statistics.ignored_events += 1;
             return Ok(());
         }
         if self
@@ -27,24 +21,17 @@ impl Os {
             .is_some_and(Option::is_some)
         {
             // A process number that is used again; its last user never said that it ended.
-            self.carry_out(
-                table,
-                directory,
-                child,
-                &Control::Exit { status: 0 },
-                effects,
-            )?;
+            self.carry_out(child, &Control::Exit { status: 0 })?;
         }
-        self.statistics.forks += 1;
+        self.mapper.statistics.forks += 1;
         let (heap, announced) = (self.space(parent).heap, self.space(parent).announced);
         let vmas: Vec<Vma> = self.space(parent).vmas.iter().collect();
         let space = self.space(child);
         (space.heap, space.announced) = (heap, announced);
         for vma in vmas {
-            self.add_vma(table, directory, child, vma, effects)?;
+            self.add_vma(child, vma)?;
             if vma.object.is_none() {
-                let mut mapper = self.mapper(table, directory, effects);
-                mapper.share(parent, child, &vma)?;
+                self.mapper.share(parent, child, &vma)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
-use crate::shared_memory::SharedMemory;
+use crate::shared_memory::{ObjectId, SharedMemory};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames};
 
@@ -31,7 +31,7 @@ const IN_SLOT: u32 = 1 << 31;
 
 /// The frame table: what each frame is used for and, for data, which pages map it.
 ///
-/// The first frame of each block of data keeps two words: its owners (see [`OwnerLists`]) and how
+/// The first frame of each block of data keeps two words: its owners (see rmap.rs) and how
 /// many pages map it.
 #[derive(Clone, Debug)]
 pub struct FrameTable {
@@ -174,7 +174,7 @@ impl FrameTable {
 
     /// Says that VMAs show so many pages less of an object of shared memory. Returns the number
     /// of frames freed.
-    pub(crate) fn hide(&mut self, object: crate::shared_memory::ObjectId, pages: u64) -> u32 {
+    pub(crate) fn hide(&mut self, object: ObjectId, pages: u64) -> u32 {
         let mut held = Vec::new();
         self.shared
             .hide(object, pages, |pfn, slot| held.push((pfn, slot)));

@@ -37,6 +37,28 @@ impl<T: PageTable> Mapper<'_, T> {
         }
     }
 
+    /// Tells the page table that a range was allocated, and which page size is likely there.
+    pub(crate) fn reserve(
+        &mut self,
+        asid: Asid,
+        pages: Range<u64>,
+        size: PageSize,
+    ) -> Result<(), OsError> {
+        let first = self.page(asid, Vpn(pages.start))?;
+        let work = &mut self.effects.work;
+        self.table
+            .reserve(self.frames, first, pages.end - pages.start, size, work);
+        Ok(())
+    }
+
+    /// Tells the page table that a range is allocated no more.
+    pub(crate) fn release(&mut self, asid: Asid, pages: Range<u64>) -> Result<(), OsError> {
+        let first = self.page(asid, Vpn(pages.start))?;
+        self.table
+            .release(self.frames, first, pages.end - pages.start);
+        Ok(())
+    }
+
     /// Maps a page, whose first base page is `page`, to a new block. `None`, and nothing happens,
     /// when no block is free.
     #[inline]
@@ -172,6 +194,12 @@ impl<T: PageTable> Mapper<'_, T> {
             limit_bytes: bytes(self.frames.buddy().count()),
         }
     }
+
+    /// The pages that map a block.
+    pub(crate) fn owners(&self, pfn: Pfn) -> Vec<Page> {
+        let owners = self.frames.owners(pfn).into_iter();
+        owners.map(|id| self.resolve(id)).collect()
+    }
 }
 
 /// The pages of a block, given the number of the first.
@@ -189,13 +217,5 @@ pub(crate) fn first_of(page: Page, size: PageSize) -> Page {
         id: PageId(page.id.0 & !(size.base_pages() - 1)),
         asid: page.asid,
         vpn: page.vpn.align_down(size),
-    }
-}
-
-impl<T: PageTable> Mapper<'_, T> {
-    /// The pages that map a block.
-    pub(crate) fn owners(&self, pfn: Pfn) -> Vec<Page> {
-        let owners = self.frames.owners(pfn).into_iter();
-        owners.map(|id| self.resolve(id)).collect()
     }
 }

@@ -1,24 +1,22 @@
+use crate::OsError;
 use crate::mapper::Mapper;
+use crate::system::Call;
 use crate::vma::Vma;
-use crate::{Effects, Os, OsError};
-use pagelab_addr::{Asid, PageDirectory, PageSize, Vpn};
+use pagelab_addr::{Asid, PageSize, Vpn};
 use pagelab_translation::{Page, PageTable};
 use std::ops::Range;
 
-impl Os {
+impl<T: PageTable> Call<'_, T> {
     /// mremap: shrinks, grows or moves; pages keep their frames (`mremap_to`, `move_vma`).
-    pub(crate) fn remap<T: PageTable>(
+    pub(crate) fn remap(
         &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
         asid: Asid,
         old: Range<u64>,
         new: Range<u64>,
-        effects: &mut Effects,
     ) -> Result<(), OsError> {
         let overlap = old.start < new.end && new.start < old.end;
         if new.is_empty() || (overlap && old.start != new.start) {
-            self.statistics.ignored_events += 1;
+            self.mapper.statistics.ignored_events += 1;
             return Ok(());
         }
         let kept = (old.end - old.start).min(new.end - new.start);
@@ -27,15 +25,15 @@ impl Os {
         let last = old.end.max(old.start + 1) - 1;
         let model = self.space(asid).vmas.find(Vpn(last));
         if old.is_empty() {
-            return self.duplicate(table, directory, asid, old.start, new, effects);
+            return self.duplicate(asid, old.start, new);
         }
-        self.unmap(table, directory, asid, old.start + kept..old.end, effects)?;
+        self.unmap(asid, old.start + kept..old.end)?;
         if old.start == new.start {
-            self.unmap(table, directory, asid, new.start + kept..new.end, effects)?;
+            self.unmap(asid, new.start + kept..new.end)?;
         } else {
-            self.unmap(table, directory, asid, new.clone(), effects)?;
+            self.unmap(asid, new.clone())?;
             let moved = old.start..old.start + kept;
-            self.relocate(table, directory, asid, moved, new.start, effects)?;
+            self.relocate(asid, moved, new.start)?;
         }
         if new.start + kept == new.end {
             return Ok(());
@@ -46,82 +44,47 @@ impl Os {
             Some(model) => model.at(old.end, start, end),
             None => Vma::anonymous(start..end),
         };
-        self.add_vma(table, directory, asid, grown, effects)
+        self.add_vma(asid, grown)
     }
 
     /// mremap with an old length of 0: the same shared memory at a second place.
-    fn duplicate<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        old: u64,
-        new: Range<u64>,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
+    fn duplicate(&mut self, asid: Asid, old: u64, new: Range<u64>) -> Result<(), OsError> {
         let source = self.space(asid).vmas.find(Vpn(old));
         let Some(source) = source.filter(|vma| vma.object.is_some()) else {
-            self.statistics.ignored_events += 1;
+            self.mapper.statistics.ignored_events += 1;
             return Ok(());
         };
         let twin = source.at(old, new.start, new.end);
         // The object must not go when the new place was the only other one to show it.
         let object = twin.object.map(|(object, _)| object);
         if let Some(object) = object {
-            self.frames.shared.show(object, 1);
+            self.mapper.frames.shared.show(object, 1);
         }
-        self.unmap(table, directory, asid, new, effects)?;
-        self.add_vma(table, directory, asid, twin, effects)?;
+        self.unmap(asid, new)?;
+        self.add_vma(asid, twin)?;
         if let Some(object) = object {
-            self.frames.hide(object, 1);
+            self.mapper.frames.hide(object, 1);
         }
         Ok(())
     }
 
     /// Moves the VMAs of a range, and their pages.
-    fn relocate<T: PageTable>(
-        &mut self,
-        table: &mut T,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        old: Range<u64>,
-        to: u64,
-        effects: &mut Effects,
-    ) -> Result<(), OsError> {
-        let mut mapper = self.mapper(table, directory, effects);
-        mapper.split_at(asid, old.start)?;
-        mapper.split_at(asid, old.end)?;
+    fn relocate(&mut self, asid: Asid, old: Range<u64>, to: u64) -> Result<(), OsError> {
+        self.mapper.split_at(asid, old.start)?;
+        self.mapper.split_at(asid, old.end)?;
         let vmas: Vec<Vma> = self.space(asid).vmas.within(old.clone()).collect();
         for vma in &vmas {
             let start = vma.start - old.start + to;
             let moved = vma.at(vma.start, start, start + vma.pages());
-            self.add_vma(table, directory, asid, moved, effects)?;
+            self.add_vma(asid, moved)?;
         }
-        let mut mapper = self.mapper(table, directory, effects);
-        mapper.move_pages(asid, old.clone(), to)?;
+        self.mapper.move_pages(asid, old.clone(), to)?;
         let removed = self.space(asid).vmas.remove(old);
-        self.release(table, directory, asid, &removed, effects)
+        self.release(asid, &removed)
     }
 }
 
 impl<T: PageTable> Mapper<'_, T> {
-    /// Allows or forbids stores to the mapped pages of a range, all `shared` memory or all
-    /// private. Private pages that others map too must be copied first: they stay read-only
-    /// (`can_change_pte_writable`).
-    pub(crate) fn protect(&mut self, asid: Asid, pages: Range<u64>, writable: bool, shared: bool) {
-        let mut at = pages.start;
-        while let Some(run) = self.presence.next(asid, at..pages.end) {
-            for page in run.pages() {
-                let translation = self.translation(page);
-                let alone = shared || self.frames.map_count(translation.pfn) == 1;
-                if translation.writable != (writable && alone) {
-                    self.set_writable(page, translation, writable && alone);
-                }
-            }
-            at = run.end();
-        }
-    }
-
     /// Moves the pages of a range to where nothing is mapped.
     fn move_pages(&mut self, asid: Asid, old: Range<u64>, to: u64) -> Result<(), OsError> {
         let mut at = old.start;

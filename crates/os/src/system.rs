@@ -12,12 +12,12 @@ use pagelab_translation::{Page, PageTable};
 /// The operating system of a simulated machine.
 #[derive(Clone, Debug)]
 pub struct Os {
-    pub(crate) config: OsConfig,
+    config: OsConfig,
     pub(crate) frames: FrameTable,
     /// By process number.
-    pub(crate) spaces: Vec<Option<AddressSpace>>,
-    pub(crate) presence: Presence,
-    pub(crate) statistics: OsStatistics,
+    spaces: Vec<Option<AddressSpace>>,
+    presence: Presence,
+    statistics: OsStatistics,
 }
 
 impl Os {
@@ -78,7 +78,7 @@ impl Os {
         effects: &mut Effects,
     ) -> Result<(), OsError> {
         let asid = Self::asid(process)?;
-        let done = self.carry_out(table, directory, asid, event, effects);
+        let done = self.call(table, directory, effects).carry_out(asid, event);
         self.account(table, effects);
         done
     }
@@ -97,7 +97,7 @@ impl Os {
         effects: &mut Effects,
     ) -> Result<(), OsError> {
         self.statistics.faults += 1;
-        let done = self.handle_fault(table, directory, page, store, effects);
+        let done = self.call(table, directory, effects).fault(page, store);
         self.account(table, effects);
         done
     }
@@ -139,6 +139,36 @@ impl Os {
         }
     }
 
+    #[inline]
+    fn call<'a, T: PageTable>(
+        &'a mut self,
+        table: &'a mut T,
+        directory: &'a mut PageDirectory,
+        effects: &'a mut Effects,
+    ) -> Call<'a, T> {
+        Call {
+            config: &self.config,
+            spaces: &mut self.spaces,
+            mapper: Mapper {
+                frames: &mut self.frames,
+                presence: &mut self.presence,
+                statistics: &mut self.statistics,
+                table,
+                directory,
+                effects,
+            },
+        }
+    }
+}
+
+/// An event or a fault that is being carried out, and all that it needs.
+pub(crate) struct Call<'a, T> {
+    pub(crate) config: &'a OsConfig,
+    pub(crate) spaces: &'a mut Vec<Option<AddressSpace>>,
+    pub(crate) mapper: Mapper<'a, T>,
+}
+
+impl<T> Call<'_, T> {
     /// The address space of a process, a new one if it has none.
     #[inline]
     pub(crate) fn space(&mut self, asid: Asid) -> &mut AddressSpace {
@@ -147,23 +177,5 @@ impl Os {
             self.spaces.resize(number + 1, None);
         }
         self.spaces[number].get_or_insert_default()
-    }
-
-    /// The parts of the machine that mapping a page needs.
-    #[inline]
-    pub(crate) fn mapper<'a, T: PageTable>(
-        &'a mut self,
-        table: &'a mut T,
-        directory: &'a mut PageDirectory,
-        effects: &'a mut Effects,
-    ) -> Mapper<'a, T> {
-        Mapper {
-            frames: &mut self.frames,
-            presence: &mut self.presence,
-            statistics: &mut self.statistics,
-            table,
-            directory,
-            effects,
-        }
     }
 }
