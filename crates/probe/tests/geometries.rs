@@ -1,8 +1,11 @@
 //! The detector against curves whose steps are known: simulated stores and synthetic faults.
 
 use fastrand::Rng;
+use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::LruSets;
+use pagelab_memory::simd::Baseline;
 use pagelab_probe::detect::{Curve, Options, Shape, StepFit, Steps, find_steps};
+use pagelab_translation::{ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, Translation};
 use std::convert::Infallible;
 
 /// A level of a TLB or cache: sets and ways.
@@ -26,6 +29,48 @@ fn simulated(levels: &[Level], order: &[u32]) -> f64 {
                     store.insert(set, place, 0);
                 }
             }
+            if lap == LAPS - 1 {
+                total += cost;
+            }
+        }
+    }
+    total / order.len() as f64
+}
+
+/// The same for a TLB of the simulator.
+fn simulated_tlb(levels: &[Level; 2], order: &[u32]) -> f64 {
+    let array = |(sets, ways): Level| TlbArrayConfig {
+        entries: (sets * ways) as u32,
+        ways: ways as u32,
+    };
+    let config = TlbConfig {
+        l1_4k: array(levels[0]),
+        l1_2m: None,
+        l1_1g: None,
+        l2_4k: array(levels[1]),
+        l2_2m: None,
+        l2_1g: None,
+        l2_cycles: 8,
+    };
+    let mut tlb = ConventionalTlb::new(&config).expect("whole sets");
+    const LAPS: usize = 3;
+    let mut total = 0.0;
+    for lap in 0..LAPS {
+        for &place in order {
+            let page = PageId(place);
+            let cost = if tlb.lookup_first::<Baseline>(page, false).is_some() {
+                COSTS[0]
+            } else if tlb.lookup_second::<Baseline>(page, false).is_some() {
+                COSTS[1]
+            } else {
+                let translation = Translation {
+                    pfn: Pfn(place),
+                    size: PageSize::Base4K,
+                    writable: true,
+                };
+                tlb.fill::<Baseline>(page, translation);
+                COSTS[2]
+            };
             if lap == LAPS - 1 {
                 total += cost;
             }
@@ -88,7 +133,12 @@ fn detect(
     steps
 }
 
-fn detect_levels(levels: &[Level], seed: u64, disturbance: &Disturbance) -> Steps {
+fn detect_levels(
+    levels: &[Level; 2],
+    seed: u64,
+    disturbance: &Disturbance,
+    simulate: fn(&[Level; 2], &[u32]) -> f64,
+) -> Steps {
     let largest = levels.iter().map(|(s, w)| s * w).max().unwrap_or(1) as u64;
     let options = Options {
         resamples: 25,
@@ -97,7 +147,7 @@ fn detect_levels(levels: &[Level], seed: u64, disturbance: &Disturbance) -> Step
     detect(&options, seed, disturbance, |places, rng| {
         let mut order: Vec<u32> = (0..places as u32).collect();
         rng.shuffle(&mut order);
-        simulated(levels, &order)
+        simulate(levels, &order)
     })
 }
 
@@ -150,9 +200,9 @@ fn sets_of(fit: StepFit) -> u64 {
 }
 
 #[test]
-fn capacities_and_sets_of_simulated_stores_are_read_back_exactly() {
+fn tlbs_of_the_simulator_are_read_back_exactly() {
     for (seed, levels) in GEOMETRIES.iter().enumerate() {
-        let found = detect_levels(levels, seed as u64, &QUIET);
+        let found = detect_levels(levels, seed as u64, &QUIET, simulated_tlb);
         let read: Vec<(u64, u64)> = found
             .steps
             .iter()
@@ -180,7 +230,7 @@ fn noise_interference_and_drift_leave_the_truth_in_the_interval() {
     const STEP: usize = 2;
     let (mut concluded, mut held, mut named) = (0, 0, 0);
     for (seed, levels) in GEOMETRIES.iter().enumerate().step_by(STEP) {
-        let found = detect_levels(levels, 100 + seed as u64, &BUSY);
+        let found = detect_levels(levels, 100 + seed as u64, &BUSY, |l, o| simulated(l, o));
         for &(sets, ways) in levels {
             let truth = (sets * ways) as u64;
             // The step of this level: the one whose sweep brackets it, give or take an octave.
