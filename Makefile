@@ -75,3 +75,5 @@ $(STAMPS)/module: $(STAMPS)/venv $(RUST_SOURCES)
 	install -D -t python/pagelab/plugins $${CARGO_TARGET_DIR:-target}/release/libpagelab_plugin.so
 	$(BIN)/maturin develop --quiet --release $(LOCKED) >/dev/null
 	@mkdir -p $(@D) && touch $@
+
+include linux/linux.mk

@@ -23,7 +23,8 @@
 #define REGIONS		4
 #define REGION_PAGES	1024
 #define MAX_LIVE	24
-#define UNKNOWN		0xffffffffu	/* MADV_FREE: old content or zero */
+/* Old content or zero, page by page: MADV_FREE, or MADV_DONTNEED of mlocked pages. */
+#define UNKNOWN		0xffffffffu
 
 /* Shared by all processes. */
 struct control {
@@ -85,6 +86,13 @@ static void fill(struct region *r, unsigned int page)
 	*(volatile uint32_t *)word(r, page) = tag;
 	if (r->private)
 		r->tag[page] = tag;
+}
+
+static void set_tags(struct region *r, unsigned int first, unsigned int count,
+		uint32_t tag)
+{
+	while (count--)
+		r->tag[first++] = tag;
 }
 
 static void map_region(struct region *r)
@@ -241,14 +249,12 @@ static void one_op(void)
 		fork_child();
 		break;
 	case 12:
-		madvise(at, count * page_size, MADV_DONTNEED);
-		for (i = 0; i < count && r->private; i++)
-			r->tag[first + i] = 0;
+		set_tags(r, first, count,
+			 madvise(at, count * page_size, MADV_DONTNEED) ? UNKNOWN : 0);
 		break;
 	case 13:
-		if (r->private && !madvise(at, count * page_size, MADV_FREE))
-			for (i = 0; i < count; i++)
-				r->tag[first + i] = UNKNOWN;
+		madvise(at, count * page_size, MADV_FREE);
+		set_tags(r, first, count, UNKNOWN);
 		break;
 	case 14:
 		madvise(at, count * page_size, rnd(2) ? MADV_PAGEOUT : MADV_COLD);
@@ -290,7 +296,7 @@ static void one_op(void)
 		if (!r->private)
 			map_region(r);
 		else
-			memset(&r->tag[first], 0, count * sizeof(r->tag[0]));
+			set_tags(r, first, count, 0);
 		break;
 	}
 	__atomic_fetch_add(&control->ops, 1, __ATOMIC_RELAXED);

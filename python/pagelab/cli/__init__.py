@@ -6,6 +6,7 @@ import typer
 
 import pagelab
 from pagelab.cli import compare, doctor, listing, record, report, simulate, trace
+from pagelab.linux import cli as linux
 from pagelab.measure import cli as measuring
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ app.command(epilog="Example:  pagelab simulate --trace sort.trace --design dpt -
     simulate.simulate
 )
 app.add_typer(trace.app, name="trace")
+app.add_typer(linux.app, name="linux")
 app.command("list", epilog="Example:  pagelab list designs")(listing.list_)
 app.command(epilog="Example:  pagelab report pagelab-results/sort-20260102-030405")(report.report)
 app.command(epilog="Example:  pagelab doctor")(doctor.doctor)

@@ -121,7 +121,14 @@ def build_selftest(layout: Layout, name: str) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     # Some of 6.12's tests forget a header of the framework.
     include = f"-include {folder.parent / 'kselftest.h'} -isystem {headers / 'usr' / 'include'}"
-    argv = ["make", "-C", str(folder), f"OUTPUT={output.parent}", f"KHDR_INCLUDES={include}", str(output)]
+    argv = [
+        "make",
+        "-C",
+        str(folder),
+        f"OUTPUT={output.parent}",
+        f"KHDR_INCLUDES={include}",
+        str(output),
+    ]
     capture(argv, env=_environment(layout))
     return output
 

@@ -141,7 +141,7 @@ def run_benchmarks(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment with a kernel suite: foliomap.")],
+    name: Annotated[str, typer.Argument(help="foliomap, foliomap-python or foliomap-redis.")],
 ) -> None:
     """Measure a paper's figures again in guests; print them beside the paper's, in Markdown."""
     where = layout.find()

@@ -58,8 +58,8 @@ class Machine:
         """Refuse what QEMU would refuse later and less clearly."""
         if self.cpus < 1 or self.nodes < 1 or self.memory < 64:
             raise UsageError("a guest needs at least 1 CPU, 1 node and 64 MB")
-        if self.nodes > self.cpus:
-            raise UsageError(f"{self.nodes} nodes need at least as many CPUs, not {self.cpus}")
+        if self.cpus % self.nodes:
+            raise UsageError(f"{self.cpus} CPUs cannot be divided evenly among {self.nodes} nodes")
         if self.icount and self.cpus != 1:
             raise UsageError("--icount counts the instructions of one CPU: use --cpus 1")
         if self.accel not in ("auto", "kvm", "tcg"):
@@ -129,7 +129,8 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         *("setpriv", "--pdeathsig", "KILL", QEMU),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "q35", "-cpu", "host" if accel == "kvm" else "max"),
-        *("-smp", str(machine.cpus), "-m", f"{machine.memory}M"),
+        # A socket a node: the kernel warns of nodes that share a cache.
+        *("-smp", f"{machine.cpus},sockets={machine.nodes}", "-m", f"{machine.memory}M"),
         *("-kernel", str(machine.image), "-append", " ".join(append).strip()),
         *_share("root", Path("/"), readonly=True, tag="/dev/root"),
         *_share("job", job, readonly=False, tag="job"),
