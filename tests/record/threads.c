@@ -3,13 +3,14 @@
  * lies inside the mapping that was made for it: the test checks that in the recorded order too.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #define THREADS 4
-#define ROUNDS 200
+#define ROUNDS 60
 #define BYTES (16 * 4096)
 
 static _Atomic(char *) slot;
@@ -25,8 +26,10 @@ static void *make(void *unused)
 			abort();
 		for (int at = 0; at < BYTES; at += 4096)
 			memory[at] = 1;
-		while (!atomic_compare_exchange_weak(&slot, &empty, memory))
+		while (!atomic_compare_exchange_weak(&slot, &empty, memory)) {
 			empty = NULL;
+			sched_yield();
+		}
 	}
 	return unused;
 }
@@ -37,7 +40,7 @@ static void *use(void *unused)
 		char *memory;
 
 		while (!(memory = atomic_exchange(&slot, NULL)))
-			;
+			sched_yield();
 		for (int at = 0; at < BYTES; at += 4096)
 			memory[at + 8] += memory[at];
 		munmap(memory, BYTES);

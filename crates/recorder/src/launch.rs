@@ -71,7 +71,7 @@ pub(crate) fn run<S: Sink + 'static>(
     let (notes, output) = recording.finish();
     let (sink, written) = output.finish();
     let bytes = written.as_ref().copied().unwrap_or(0);
-    let incomplete = stopped.and_then(|()| written).err();
+    let incomplete = stopped.and(written).err();
     let outcome = Outcome {
         ended: ended(status),
         accesses: counts.0,

@@ -92,8 +92,24 @@ pub extern "C" fn on_counted(vcpu: c_uint, data: *mut c_void) {
     }
 }
 
-/// An access; `data` is its script entry, in place.
-pub extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
+/// The data of [`on_access`]: the entry and its size.
+pub fn placed(entry: u64, size: u16) -> u64 {
+    entry << ENTRY_SHIFT | u64::from(size.trailing_zeros()) << SIZE_SHIFT
+}
+
+/// An access; `data` is its script entry and its size, in place.
+pub extern "C" fn on_access(vcpu: c_uint, _info: u32, address: u64, data: *mut c_void) {
+    let ring = ring_of(vcpu);
+    let place = ring::room(ring);
+    // SAFETY: `room` found a place for more than one word.
+    unsafe {
+        place.write(address | data as u64);
+        ring::publish(ring, place.add(1));
+    }
+}
+
+/// An access whose size only QEMU knows; `data` is its script entry, in place.
+pub extern "C" fn on_sized(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     put_access(vcpu, info, address, data as u64);
 }
 
@@ -128,19 +144,19 @@ fn put_access(vcpu: c_uint, info: u32, address: u64, entry: u64) {
     }
 }
 
-/// The data of [`on_opening`]: block and entry.
-pub fn opening(block: u32, entry: u64) -> u64 {
-    u64::from(block) << 32 | entry
+/// The data of [`on_opening`]: the block, and the entry with its size.
+pub fn opening(block: u32, entry: u64, size: u16) -> u64 {
+    u64::from(block) << 32 | placed(entry, size) >> SIZE_SHIFT
 }
 
 /// The access that opens a block: both are reported at once.
-pub extern "C" fn on_opening(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
+pub extern "C" fn on_opening(vcpu: c_uint, _info: u32, address: u64, data: *mut c_void) {
     let ring = ring_of(vcpu);
     let (block, entry) = (data as u64 >> 32, data as u64 & 0xffff_ffff);
     let place = announce(ring, Kind::Block.word(block));
     // SAFETY: `announce` leaves room for another word.
     unsafe {
-        place.write(access(info, address, entry << ENTRY_SHIFT));
+        place.write(address | entry << SIZE_SHIFT);
         ring::publish(ring, place.add(1));
     }
 }

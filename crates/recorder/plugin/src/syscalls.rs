@@ -127,7 +127,7 @@ fn fact(number: i64, arguments: &[u64; 6], result: i64) -> u64 {
     const MMAP: i64 = 9;
     const SHMAT: i64 = 30;
     const WAIT4: i64 = 61;
-    if result < 0 && result >= -4095 {
+    if (-4095..0).contains(&result) {
         return 0;
     }
     match number {

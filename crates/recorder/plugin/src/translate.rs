@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use pagelab_recorder_wire::block::{Block, Entry, Reporting};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
-use crate::qemu::{self, Direction, Translation};
+use crate::qemu::{self, Direction, OnAccess, Translation};
 use crate::{events, process, ring, window};
 
 /// QEMU translates one block at a time; the lock only says so to the compiler.
@@ -98,23 +98,23 @@ fn report_instruction(
     let Some((reported, entry)) = number(Entry::is_reported) else {
         return;
     };
-    let both = Direction::Both;
+    let verbatim = ring::header().verbatim != 0;
     if entry.alone {
         let direction = if entries.len() == 1 {
-            both
+            Direction::Both
         } else {
             Direction::Once
         };
-        match opening {
+        let (callback, data): (OnAccess, u64) = match opening {
             Some((block, at)) if at == reported => {
-                let data = events::opening(block, at);
-                translation.on_access(instruction, direction, events::on_opening, data);
+                (events::on_opening, events::opening(block, at, entry.size))
             }
-            _ => {
-                let data = reported << ENTRY_SHIFT;
-                translation.on_access(instruction, direction, events::on_access, data);
+            _ if entry.is_single() && !verbatim => {
+                (events::on_access, events::placed(reported, entry.size))
             }
-        }
+            _ => (events::on_sized, reported << ENTRY_SHIFT),
+        };
+        translation.on_access(instruction, direction, callback, data);
         return;
     }
     let entry = |wanted| number(wanted).map_or(events::UNREPORTED, |(at, _)| at);
@@ -122,5 +122,5 @@ fn report_instruction(
         entry(|entry| entry.is_reported() && !entry.store),
         entry(|entry| entry.is_reported() && entry.store),
     );
-    translation.on_access(instruction, both, events::on_either, data);
+    translation.on_access(instruction, Direction::Both, events::on_either, data);
 }

@@ -60,6 +60,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether one callback of QEMU, of any kind, stands for exactly this access: larger ones are
+    /// reported in pieces by some versions.
+    pub fn is_single(&self) -> bool {
+        self.place == Place::ReportedAlways && self.alone && matches!(self.size, 1 | 2 | 4 | 8)
+    }
+
     /// Whether the plugin reports it.
     pub fn is_reported(&self) -> bool {
         matches!(self.place, Place::Reported | Place::ReportedAlways)
@@ -245,7 +251,9 @@ impl Analysis {
     fn finish(mut self, instructions: usize) -> Block {
         self.block.instructions = instructions as u32;
         self.block.updates = self.producers.updates();
-        self.block.opening = opening(&self.block.script);
+        if self.reporting == Reporting::Needed {
+            self.block.opening = opening(&self.block.script);
+        }
         self.block.reported = (self.block.script.iter())
             .rposition(Entry::is_reported)
             .map_or(0, |last| last + 1);
@@ -253,13 +261,10 @@ impl Analysis {
     }
 }
 
-/// The first access that is reported, when exactly one report of it is sure to come: larger
-/// ones are reported in pieces by some versions of QEMU.
+/// The first access that is reported, when exactly one report of it is sure to come.
 fn opening(script: &[Entry]) -> Option<u16> {
     let first = script.iter().position(Entry::is_reported)?;
-    let entry = &script[first];
-    let once = entry.place == Place::ReportedAlways && entry.alone && entry.size <= 8;
-    once.then_some(first as u16)
+    script[first].is_single().then_some(first as u16)
 }
 
 fn operands(used: &[UsedMemory], which: fn(OpAccess) -> bool) -> Vec<UsedMemory> {
