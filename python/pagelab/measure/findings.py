@@ -54,8 +54,9 @@ def _capacity(part: str, what: str, step: Step, unit: int, claimed: str) -> Find
         return units.size(count * unit) if unit > 1 else f"{count:,}"
 
     fit = step.fit
-    note = f"{show(fit.capacity_low)} \N{EN DASH} {show(fit.capacity_high)}"
-    note += f", seen in {step.confidence:.0%} of resamples"
+    low, high = show(fit.capacity_low), show(fit.capacity_high)
+    interval = low if low == high else f"{low} \N{EN DASH} {high}"
+    note = f"{interval} ({step.confidence:.0%})"
     return Finding(part, what, show(step.nominal), float(step.nominal), note, claimed)
 
 
@@ -65,11 +66,13 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
         return
     raw = measurement.parts["caches"]
     claims = raw["claimed"]
-    for level, plateau in enumerate(found.plateaus, start=1):
-        last = level == len(found.plateaus) and level > 1
-        name = "memory" if last else f"L{level}"
+    for level, plateau in enumerate(found.plateaus[: len(claims) or None], start=1):
         latency = nanoseconds(plateau.level)
-        yield Finding("caches", f"{name} latency", latency, plateau.level)
+        yield Finding("caches", f"L{level} latency", latency, plateau.level)
+    beyond = found.curve.ns[-1]
+    if beyond is not None:
+        what = f"latency of {units.size(found.curve.x[-1] * LINE)}"
+        yield Finding("caches", what, nanoseconds(beyond), beyond)
     ways = (raw["associativity"] or {}).get("levels", [])
     for level, step in enumerate(found.steps, start=1):
         claim = claims[level - 1] if level <= len(claims) else None
@@ -83,7 +86,7 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
             yield Finding("caches", what, "no conclusion", None, why, claimed)
         else:
             number = crossing["last_below"]
-            note = f"{crossing['confidence']:.0%} of resamples"
+            note = f"({crossing['confidence']:.0%})"
             yield Finding("caches", what, str(number), float(number), note, claimed)
     line = raw["line_bytes"]
     if line and line["line"]:

@@ -102,21 +102,16 @@ def _caches(measurement: Measurement, found: Stepped, ghz: float) -> list[_Entry
         else:
             ways, how = (claim["ways"], "as sysfs claims") if claim else (16, "assumed")
         ways = _split(kib * 1024 // LINE, ways)
-        latency = _level_latency(found, kib * 1024 // LINE)
+        latency = _level_latency(found, index)
         cycles = _cycles(latency, ghz)
         value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles} }}"
         entries.append(_Entry(key, value, f"{source}; ways {how}; latency measured"))
     return entries
 
 
-def _level_latency(found: Stepped, lines: int) -> float:
-    """Latency of the largest working set that uses half of the level, or a little less."""
-    inside = [
-        ns
-        for x, ns in zip(found.curve.x, found.curve.ns, strict=True)
-        if ns is not None and x <= lines / 2
-    ]
-    return inside[-1] if inside else found.plateaus[0].level
+def _level_latency(found: Stepped, index: int) -> float:
+    """Latency of a level: its plateau, or the last one for a level beyond all steps."""
+    return found.plateaus[min(index, len(found.plateaus) - 1)].level
 
 
 def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> list[_Entry]:
@@ -163,10 +158,8 @@ def _second_level(small: Stepped) -> tuple[int, str]:
 
 def _dram(measurement: Measurement, lines: Stepped) -> _Entry:
     """What memory adds to the last level: beyond every cache, less the latency of the last."""
-    claims = measurement.parts["caches"]["claimed"]
-    last_level = claims[-1]["size"] // LINE if claims else lines.steps[-1].before
     beyond = [v for v in lines.curve.ns if v is not None][-1]
-    latency = max(1.0, beyond - _level_latency(lines, last_level))
+    latency = max(1.0, beyond - _level_latency(lines, 2))
     return _Entry("latency_ns", f"{latency:.1f}", "measured")
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,26 +63,27 @@ def run(
     command += ["--seed", str(seed)] if seed is not None else []
     command += ["--cpu", str(cpu)] if cpu is not None else []
     command += ["--", *program] if program else []
-    try:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-        )
-    except OSError as error:
-        raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
-    assert process.stdout is not None
-    assert process.stderr is not None
     last = ""
-    # The result is written at the end, in one piece: reading progress first cannot block it.
-    with process:
+    # A file, not a pipe, which would fill up while progress is read.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         try:
-            for line in process.stderr:
-                last = line.rstrip()
-                say(last)
-            text = process.stdout.read()
-            code = process.wait()
-        except BaseException:
-            process.terminate()
-            raise
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
+        except OSError as error:
+            raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
+        assert process.stderr is not None
+        with process:
+            try:
+                for line in process.stderr:
+                    last = line.rstrip()
+                    say(last)
+                code = process.wait()
+            except BaseException:
+                process.terminate()
+                raise
+        output.seek(0)
+        text = output.read()
     if code != 0:
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
         raise PagelabError(f"{NAME} {ended}: {last}")

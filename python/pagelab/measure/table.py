@@ -22,6 +22,7 @@ def show(measurement: Measurement, console: Console) -> None:
         for row in rows:
             table.add_row(row.what, row.value, row.note, row.claimed)
     console.print(table)
+    console.print("In brackets: share of the resamples that show the step.", style="dim")
     _not_done(measurement, console)
 
 
@@ -47,10 +48,10 @@ def ratio(one: Finding, other: Finding | None) -> str:
 
 def _table(*headings: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("", max_width=34)
-    table.add_column(headings[0], justify="right", no_wrap=True)
-    table.add_column(headings[1], overflow="fold", max_width=24, style="dim")
-    table.add_column(headings[2], justify="right", no_wrap=True)
+    table.add_column("", width=33)
+    table.add_column(headings[0], justify="right", width=13)
+    table.add_column(headings[1], width=22, style="dim")
+    table.add_column(headings[2], justify="right", width=8)
     return table
 
 

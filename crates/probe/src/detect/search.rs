@@ -87,7 +87,7 @@ const LEAST_CONFIDENCE: f64 = 0.95;
 /// A capacity whose interval is wider than this share of it is not concluded.
 const WIDEST_INTERVAL: f64 = 0.2;
 /// A step whose points lie further from the fit than this share of its height has another shape.
-const LARGEST_MISFIT: f64 = 0.08;
+const LARGEST_MISFIT: f64 = 0.03;
 /// A direct-mapped store is rare, and its ramp of an octave looks like any slow rise: it must fit
 /// to within this share of the height.
 const DIRECT_MAPPED_MISFIT: f64 = 0.01;
