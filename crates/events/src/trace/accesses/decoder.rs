@@ -1,10 +1,11 @@
 use super::shapes::Shape;
 use super::{
-    CLASSES, History, MAX_ACCESSES, SITES, STEP_FROM_PREVIOUS, Site, Streams, WINDOW, boxed,
+    CLASSES, FROM_BASE, History, MAX_ACCESSES, SITES, STEP_FROM_PREVIOUS, Streams, WINDOW, boxed,
     residual_bytes,
 };
 use crate::trace::varint::unzigzag;
 use crate::{Batch, Op};
+use std::hint::select_unpredictable;
 
 /// Bytes appended to the residuals, so that the last ones can be read eight at a time.
 const PADDING: usize = 8;
@@ -21,15 +22,23 @@ const MASKS: [u64; 8] = [
     u64::MAX,
 ];
 
+/// Bytes of the residual of each length.
+const LENGTHS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 8];
+
 /// Decodes the accesses of one chunk after the other.
 pub struct Decoder {
     /// By code. No access has a code beyond the chunk's dictionary.
     shapes: Box<[Shape; MAX_ACCESSES]>,
     history: History,
-    sites: Box<[Site; SITES]>,
-    /// The last addresses and dependences, by place in the chunk.
-    recent_addr: [u64; WINDOW],
+    /// The last address of each site, then the last addresses by place in the chunk: whichever
+    /// of them is an access's base is found by one index.
+    bases: Box<[u64; SITES + WINDOW]>,
+    /// By site: the last move from its base, and from the access before.
+    moves: Box<[[i32; 2]; SITES]>,
+    /// The last dependences, by place in the chunk.
     recent_dep: [u32; WINDOW],
+    /// The last address.
+    previous: u64,
     /// Of the accesses being decoded.
     places: Vec<Place>,
     /// Accesses decoded, and bytes of residuals used.
@@ -41,7 +50,8 @@ pub struct Decoder {
 #[derive(Clone, Copy, Default)]
 struct Place {
     site: u16,
-    sibling: u8,
+    /// Index of its base address.
+    base: u16,
     class: u8,
 }
 
@@ -50,9 +60,10 @@ impl Decoder {
         Decoder {
             shapes: boxed(),
             history: History::default(),
-            sites: boxed(),
-            recent_addr: [0; WINDOW],
+            bases: boxed(),
+            moves: boxed(),
             recent_dep: [0; WINDOW],
+            previous: 0,
             places: Vec::new(),
             index: 0,
             residual_at: 0,
@@ -78,24 +89,22 @@ impl Decoder {
             known += 1;
         }
         let codes = streams.codes_low.iter().zip(&streams.codes_high);
-        let most = codes
-            .map(|(&low, &high)| u16::from_le_bytes([low, high]))
-            .max();
-        if most.is_some_and(|most| usize::from(most) >= known) {
+        let codes = codes.map(|(&low, &high)| u16::from_le_bytes([low, high]));
+        if accesses > 0 && usize::from(codes.fold(0, u16::max)) >= known {
             return Err("a code has no shape");
         }
-        if streams.classes.iter().any(|&class| class >= CLASSES) {
+        if streams.classes.iter().copied().fold(0, u8::max) >= CLASSES {
             return Err("a class is not defined");
         }
-        let lengths = streams.classes.iter().map(|&class| residual_bytes(class));
-        if lengths.sum::<usize>() != streams.residuals.len() {
+        if residual_total(&streams.classes) != streams.residuals.len() {
             return Err("the residuals are not as long as their classes say");
         }
         streams.residuals.extend([0; PADDING]);
         self.history = History::default();
-        self.sites.fill(Site::default());
-        self.recent_addr.fill(0);
+        self.bases.fill(0);
+        self.moves.fill([0; 2]);
         self.recent_dep.fill(0);
+        self.previous = 0;
         self.index = 0;
         self.residual_at = 0;
         Ok(())
@@ -133,57 +142,61 @@ impl Decoder {
             let code = u16::from_le_bytes([low, high]);
             let shape = self.shapes[usize::from(code)];
             self.history.push(code);
-            *place = Place {
-                site: self.history.site(),
-                sibling: shape.sibling,
-                class,
-            };
+            let site = self.history.site();
+            let sibling = index.wrapping_sub(usize::from(shape.sibling)) % WINDOW;
             *op = Op(shape.op);
             *gap = shape.gap;
-            *dep = shape.dep;
-            if shape.sibling != 0 {
-                let sibling = index.wrapping_sub(usize::from(shape.sibling)) % WINDOW;
-                *dep = self.recent_dep[sibling].wrapping_add(u32::from(shape.sibling));
-            }
+            let base;
+            (base, *dep) = match shape.sibling {
+                0 => (site, shape.dep),
+                distance => (
+                    (SITES + sibling) as u16,
+                    self.recent_dep[sibling].wrapping_add(u32::from(distance)),
+                ),
+            };
+            *place = Place { site, base, class };
             self.recent_dep[index % WINDOW] = *dep;
         }
     }
 
     fn decode_addresses(&mut self, streams: &Streams, addrs: &mut [u64]) {
         let mut residuals = &streams.residuals[self.residual_at..];
-        let mut previous = self.recent_addr[self.index.wrapping_sub(1) % WINDOW];
+        let mut previous = self.previous;
         for ((addr, place), index) in addrs.iter_mut().zip(&self.places).zip(self.index..) {
             let (bytes, _) = residuals
                 .split_first_chunk()
                 .expect("the residuals are padded");
-            let residual = u64::from_le_bytes(*bytes) & MASKS[usize::from(place.class % 8)];
-            residuals = &residuals[residual_bytes(place.class)..];
+            let length = usize::from(place.class % 8);
+            let residual = u64::from_le_bytes(*bytes) & MASKS[length];
+            residuals = &residuals[usize::from(LENGTHS[length])..];
 
-            let site = &mut self.sites[usize::from(place.site) % SITES];
-            let sibling = index.wrapping_sub(usize::from(place.sibling)) % WINDOW;
-            let base = match place.sibling {
-                0 => site.addr,
-                _ => self.recent_addr[sibling],
-            };
+            let site = usize::from(place.site) % SITES;
+            let base = self.bases[usize::from(place.base)];
             let predictor = place.class / 8;
-            let origin = match predictor {
-                STEP_FROM_PREVIOUS => previous,
-                _ => base,
-            };
-            let found = origin
-                .wrapping_add(site.moves[usize::from(predictor % 4)] as u64)
-                .wrapping_add(unzigzag(residual) as u64);
-            site.addr = found;
-            site.moves = [
-                0,
-                found.wrapping_sub(base) as i32,
-                found.wrapping_sub(previous) as i32,
-                0,
-            ];
-            self.recent_addr[index % WINDOW] = found;
+            let moves = &mut self.moves[site];
+            let moved = moves[usize::from(predictor / 2 % 2)] as u64;
+            let moved = select_unpredictable(predictor == FROM_BASE, 0, moved);
+            // The sum that does not wait for the base first: it may come from the access before.
+            let moved = moved.wrapping_add(unzigzag(residual) as u64);
+            let origin = select_unpredictable(predictor == STEP_FROM_PREVIOUS, previous, base);
+            let found = origin.wrapping_add(moved);
+            *moves = [base, previous].map(|from| found.wrapping_sub(from) as i32);
+            self.bases[site] = found;
+            self.bases[SITES + index % WINDOW] = found;
             previous = found;
             *addr = found;
         }
+        self.previous = previous;
         self.residual_at = streams.residuals.len() - residuals.len();
     }
+}
+
+/// Bytes of the residuals of all these classes. Sums of 16 bits, which no 4096 classes exceed,
+/// are added four times as fast as wider ones.
+fn residual_total(classes: &[u8]) -> usize {
+    let parts = classes.chunks(4096).map(|part| {
+        let lengths = part.iter().map(|&class| residual_bytes(class) as u16);
+        usize::from(lengths.sum::<u16>())
+    });
+    parts.sum()
 }

@@ -1,11 +1,20 @@
 use super::shapes::{Numbering, Shape};
 use super::{
-    FROM_BASE, History, MAX_ACCESSES, SITES, STEP_FROM_BASE, STEP_FROM_PREVIOUS, Site, Streams,
-    WINDOW, boxed, residual_bytes,
+    FROM_BASE, History, MAX_ACCESSES, SITES, STEP_FROM_BASE, STEP_FROM_PREVIOUS, Streams, WINDOW,
+    boxed, residual_bytes,
 };
 use crate::trace::varint::zigzag;
 use crate::{Batch, Op};
 use std::ops::Range;
+
+/// What is remembered of a site.
+#[derive(Clone, Copy, Default)]
+struct Site {
+    /// Its last address.
+    addr: u64,
+    /// How far that was from its base, and from the access before: low 32 bits.
+    moves: [i32; 2],
+}
 
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
@@ -71,11 +80,11 @@ impl Encoder {
             0 => site.addr,
             _ => self.recent[index.wrapping_sub(usize::from(sibling)) % WINDOW],
         };
-        let [_, step, offset, _] = site.moves.map(|moved| moved as u64);
+        let [step, offset] = site.moves.map(|moved| moved as u64);
         let from_base = addr.wrapping_sub(base);
         let from_previous = addr.wrapping_sub(self.previous);
         site.addr = addr;
-        site.moves = [0, from_base as i32, from_previous as i32, 0];
+        site.moves = [from_base as i32, from_previous as i32];
         self.recent[index % WINDOW] = addr;
         self.previous = addr;
 

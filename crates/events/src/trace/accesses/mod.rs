@@ -36,16 +36,6 @@ pub struct Streams {
     pub residuals: Vec<u8>,
 }
 
-/// What is remembered of a site.
-#[derive(Clone, Copy, Default)]
-struct Site {
-    /// Its last address.
-    addr: u64,
-    /// By predictor, the move it predicts: none; the last one from the base address; the last
-    /// one from the access before. Low 32 bits, sign-extended when used.
-    moves: [i32; 4],
-}
-
 /// The address is the base plus the residual. The base is the sibling's address, or the site's
 /// last one when there is no sibling.
 const FROM_BASE: u8 = 0;
