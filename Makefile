@@ -16,7 +16,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/module ## build everything into .venv; then .venv/bin/pagelab runs
+setup: $(STAMPS)/module $(STAMPS)/probe ## build everything into .venv; then .venv/bin/pagelab runs
 	@echo "Ready: $(BIN)/pagelab"
 
 demo: $(STAMPS)/system-demo $(STAMPS)/module ## compare page tables on sqlite3 building an index
@@ -27,7 +27,7 @@ test: test-rust test-python ## run every test
 test-rust: $(STAMPS)/system-test
 	cargo test $(LOCKED) --workspace
 
-test-python: $(STAMPS)/system-test $(STAMPS)/module
+test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe
 	$(BIN)/python -m pytest
 
 bench: $(STAMPS)/system-demo $(STAMPS)/module ## accesses a second for fixed workloads
@@ -74,6 +74,14 @@ $(STAMPS)/module: $(STAMPS)/venv $(RUST_SOURCES)
 	cargo build --quiet --release $(LOCKED) -p pagelab-recorder-plugin
 	install -D -t python/pagelab/plugins $${CARGO_TARGET_DIR:-target}/release/libpagelab_plugin.so
 	$(BIN)/maturin develop --quiet --release $(LOCKED) >/dev/null
+	@mkdir -p $(@D) && touch $@
+
+# The probe is static, so that it can be copied into a guest.
+$(STAMPS)/probe: $(RUST_SOURCES) | $(STAMPS)/system-demo
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --release $(LOCKED) \
+	    -p pagelab-probe --target x86_64-unknown-linux-gnu
+	install -D -t python/pagelab/plugins \
+	    $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/release/pagelab-probe
 	@mkdir -p $(@D) && touch $@
 
 include linux/linux.mk

@@ -140,7 +140,8 @@ def _caveats(comparison: Comparison) -> list[str]:
     if recording is not None and recording.limited:
         caveats.append(
             f"Only part of the program was recorded ({units.count(recording.accesses)} "
-            f"accesses); what was left out may behave differently."
+            "accesses). What was left out may behave differently, and pages first touched there "
+            "count as faults here."
         )
     caveats.extend(
         f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
