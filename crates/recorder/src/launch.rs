@@ -71,7 +71,12 @@ pub(crate) fn run<S: Sink + 'static>(
     let (notes, output) = recording.finish();
     let (sink, written) = output.finish();
     let bytes = written.as_ref().copied().unwrap_or(0);
-    let incomplete = stopped.and(written).err();
+    let mut incomplete = stopped.and(written).err();
+    if counts.3 == 0 && incomplete.is_none() {
+        incomplete = Some(io::Error::other(
+            "QEMU did not run the program, and said why",
+        ));
+    }
     let outcome = Outcome {
         ended: ended(status),
         accesses: counts.0,
@@ -163,6 +168,10 @@ fn follow<S: Sink + 'static>(
         let ticked = tick.elapsed() > TICK;
         if ticked {
             tick = Instant::now();
+            if recording.is_abandoned() {
+                let what = format!("more than {} threads and processes at once", region::RINGS);
+                return Err(io::Error::other(what));
+            }
             let now = Progress {
                 accesses: recording.accesses(),
                 instructions: recording.instructions(),

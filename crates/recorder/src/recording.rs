@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use pagelab_events::Control;
 use pagelab_recorder_wire::block::{Block, Reporting};
-use pagelab_recorder_wire::region::State;
+use pagelab_recorder_wire::region::{RINGS, State};
 use pagelab_recorder_wire::syscall::{Call, call};
 use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
 
@@ -37,6 +37,8 @@ pub(crate) struct Recording<'a, S> {
     output: Output<S>,
     plans: Vec<Plan>,
     rings: Vec<Active<'a>>,
+    /// Which rings are among these, by index.
+    known: Vec<bool>,
     /// By the number that the plugin gave it.
     processes: HashMap<u32, Process>,
     windows: Windows,
@@ -88,6 +90,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             output,
             plans: Vec::new(),
             rings: Vec::new(),
+            known: vec![false; RINGS],
             processes: HashMap::from([(0, Process::new(0, pid))]),
             windows,
             notes: Vec::new(),
@@ -131,11 +134,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let used = self.shared.header().rings_used.0.load(Ordering::Acquire) as usize;
         for index in 0..used {
             let state = self.shared.state(index);
-            if matches!(state, State::Free | State::Claimed)
-                || self.rings.iter().any(|active| active.index == index)
-            {
+            if self.known[index] || matches!(state, State::Free | State::Claimed) {
                 continue;
             }
+            self.known[index] = true;
             let reader = self.shared.reader(index);
             let ring = reader.ring();
             let active = Active {
@@ -223,6 +225,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     fn drop_rings(&mut self, which: impl Fn(&Active<'_>) -> bool) {
         for active in self.rings.extract_if(.., |active| which(active)) {
             self.instructions += active.thread.instructions();
+            self.known[active.index] = false;
             self.shared.free(active.index);
         }
     }
@@ -493,6 +496,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             self.output.control(Control::Exit { status });
         }
         Ok(())
+    }
+
+    /// Whether the program has more threads than there are rings, and runs on unrecorded.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.shared.header().abandoned.0.load(Ordering::Acquire) != 0
     }
 
     /// Accesses so far.

@@ -231,6 +231,20 @@ fn a_missing_qemu_or_plugin_or_one_that_does_not_fit_is_explained() {
 }
 
 #[test]
+fn a_program_that_qemu_cannot_load_is_an_incomplete_recording() {
+    let mut file = fs::read(build("work.c", &["-O2"]).path).expect("a program");
+    let interpreter = b"/lib64/ld-linux-x86-64.so.2";
+    let at = (0..file.len()).find(|&at| file[at..].starts_with(interpreter));
+    file[at.expect("dynamically linked") + 1] = b'x';
+    let path = temporary("no-interpreter");
+    fs::write(&path, file).expect("it can be written");
+    assert!(Command::new("chmod").arg("+x").arg(&path).status().is_ok());
+    let recorded = run(&request(&path.to_string_lossy()));
+    assert_eq!(recorded.outcome.accesses, 0);
+    assert!(recorded.outcome.incomplete.is_some());
+}
+
+#[test]
 fn windows_keep_exactly_what_they_say() {
     let request = loops();
     let whole = run(&request).program_accesses();

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use pagelab_recorder_wire::region::{Ring, State};
+use pagelab_recorder_wire::region::{RINGS, Ring, State};
 
 use crate::exec::Again;
 use crate::ring::Use;
@@ -11,6 +11,8 @@ use crate::{events, maps, ring};
 
 /// No ring.
 const NONE: usize = usize::MAX;
+
+const CLAIM_TRIES: u32 = 2000;
 
 /// The ring that the process's first thread is to use, claimed by whoever started it.
 static RESERVED: AtomicUsize = AtomicUsize::new(NONE);
@@ -91,14 +93,18 @@ pub fn definitions() -> &'static Ring {
     ring::open(index, number(), Use::Definitions)
 }
 
-/// Takes a free ring, and waits for one if it must.
+/// Takes a free ring. When there is none for a while the recording ends: the recorder frees
+/// rings within milliseconds once their threads have ended.
 fn claim() -> usize {
-    loop {
+    for _ in 0..CLAIM_TRIES {
         if let Some(index) = ring::claim() {
             return index;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+    ring::header().abandoned.0.store(1, Ordering::Release);
+    // Nobody reads any more what its owner and we write there.
+    RINGS - 1
 }
 
 /// A process about to be forked, with a number and a ring for its first thread.

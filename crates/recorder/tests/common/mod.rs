@@ -98,9 +98,12 @@ pub enum What {
     Control(Control),
 }
 
+/// Records; with the QEMU that the environment variable PAGELAB_TEST_QEMU names, if it is set.
 pub fn run(request: &Request) -> Recorded {
+    let mut request = request.clone();
+    request.qemu = std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from);
     let (outcome, batches) =
-        record_into(request, Vec::new(), &mut |_| ControlFlow::Continue(())).expect("it records");
+        record_into(&request, Vec::new(), &mut |_| ControlFlow::Continue(())).expect("it records");
     let batches = batches.expect("the sink comes back");
     let mut events = Vec::new();
     for batch in &batches {
