@@ -50,7 +50,8 @@ def record(
 ) -> str:
     """Runs a program under the recorder and returns the JSON of the outcome.
 
-    `window` is JSON: skip, limit, sample as [taken, period], in_instructions. `progress` is as for `simulate`. Raises Error, ProgramError for what is wrong with the program.
+    `window` is JSON: skip, limit, sample as [taken, period], in_instructions. `progress` is as
+    for `simulate`. Raises Error, and ProgramError for what is wrong with the program.
     """
 
 def trace_info(path: str) -> str:

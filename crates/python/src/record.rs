@@ -36,7 +36,7 @@ pub(crate) fn record(
         program: command.next().ok_or_else(|| error("no program is named"))?,
         arguments: command.collect(),
         window: Window {
-            in_instructions: in_instructions.into(),
+            in_instructions,
             skip,
             limit: stretch,
             period,

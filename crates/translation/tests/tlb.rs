@@ -3,9 +3,7 @@
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_translation::{
-    ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, Translation,
-};
+use pagelab_translation::{ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, Translation};
 use proptest::prelude::*;
 
 /// Which level had the page, and its frame.

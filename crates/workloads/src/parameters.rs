@@ -111,7 +111,15 @@ mod tests {
         assert_eq!(parse_number("10GiB"), Some(10 << 30));
         assert_eq!(parse_number("3 M"), Some(3_000_000));
         assert_eq!(parse_number("42"), Some(42));
-        for bad in ["", "GiB", "-1", "1.5G", "1Q", "99999999999999999999", "20000000TiB"] {
+        for bad in [
+            "",
+            "GiB",
+            "-1",
+            "1.5G",
+            "1Q",
+            "99999999999999999999",
+            "20000000TiB",
+        ] {
             assert_eq!(parse_number(bad), None, "{bad}");
         }
     }

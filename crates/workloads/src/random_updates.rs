@@ -54,7 +54,11 @@ impl RandomUpdates {
     /// The generator of HPC Challenge: x^63 + x^2 + x + 1 over GF(2), one step per update.
     fn random(&mut self) -> u64 {
         const POLYNOMIAL: u64 = 7;
-        let carry = if self.random >> 63 != 0 { POLYNOMIAL } else { 0 };
+        let carry = if self.random >> 63 != 0 {
+            POLYNOMIAL
+        } else {
+            0
+        };
         self.random = (self.random << 1) ^ carry;
         self.random
     }
