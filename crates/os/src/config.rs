@@ -19,8 +19,7 @@ pub struct OsConfig {
     /// Gorman's unusable free space index for order 9.
     pub fragmentation: f64,
     /// Share of the memory in use before the programs start that cannot be moved, 0 to 1.
-    /// Default: a tenth. Fleet-wide at Meta it was a little under that (Zhao et al.,
-    /// "Contiguitas", ISCA 2023, section 2).
+    /// The default, a tenth, is a choice of ours: the DPT paper does not say.
     pub unmovable_share: f64,
     /// Which page sizes a fault may use.
     pub page_policy: PagePolicy,

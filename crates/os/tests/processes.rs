@@ -374,6 +374,31 @@ fn shared_memory_that_nothing_maps_can_be_displaced() {
 }
 
 #[test]
+fn a_page_table_never_takes_the_frame_that_it_maps() {
+    let mut machine = Machine::new(
+        config(PagePolicy::Thp, 0.0),
+        MapTable::new(Placement::Hostile),
+    );
+    map(&mut machine, 0, 512..1024);
+    map(&mut machine, 0, 2048..2049);
+    machine.store(0, 512, 1).unwrap();
+    machine.store(0, 2048, 2).unwrap();
+    let remap = Control::Remap {
+        old_addr: 2048 * PAGE_BYTES,
+        old_len: PAGE_BYTES,
+        new_addr: 4096 * PAGE_BYTES,
+        new_len: PAGE_BYTES,
+    };
+    machine.control(0, remap).unwrap();
+    machine.check();
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    machine.check();
+    machine.store(1, 600, 3).unwrap();
+    machine.check();
+    machine.check_contents();
+}
+
+#[test]
 fn parts_of_shared_memory_stay_what_they_were() {
     let mut machine = Machine::new(
         config(PagePolicy::Base, 0.0),
