@@ -71,6 +71,16 @@ def test_every_figure_has_an_answer_with_a_reason(measurement: Measurement) -> N
     assert all(len(a.reason) > 20 for a in given)
 
 
+def test_the_reproduction_shows_bars_as_rows(measurement: Measurement) -> None:
+    whats = [row.what for row in reproduce.figures(measurement)]
+    assert "first touch (write), a page" in whats
+    assert "first random walk, small pages, stride 64 B" in whats
+    html = page.render_charts(
+        "figures", [], [("Figure 4", "it holds")], reproduce.figures(measurement)
+    )
+    assert html.count("<tr>") == len(whats) + 1
+
+
 def test_figures_of_parts_that_were_not_run_are_left_open(measurement: Measurement) -> None:
     without = measurement.model_copy(update={"parts": {}})
     given = reproduce.answers(reproduce.load(EXPERIMENT), without)

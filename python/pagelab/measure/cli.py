@@ -166,7 +166,8 @@ def reproduce_measuring(
         console.print(f"  here: {text}", highlight=False)
         sentences.append((answer.figure.title, f"Paper: {answer.figure.paper} Here: {text}"))
     charts = [answer.chart for answer in given if answer.chart]
-    page.write(page.render_charts(figures.title, charts, sentences), out)
+    html = page.render_charts(figures.title, charts, sentences, reproduce.figures(measurement))
+    page.write(html, out)
     typer.echo(str(out))
 
 

@@ -7,7 +7,7 @@ import jinja2
 
 from pagelab.errors import PagelabError
 from pagelab.measure.charts import Chart, charts
-from pagelab.measure.findings import findings
+from pagelab.measure.findings import Finding, findings
 from pagelab.measure.result import Measurement
 from pagelab.measure.table import ratio
 from pagelab.units import size
@@ -46,14 +46,29 @@ def render(measurement: Measurement, other: Measurement | None = None) -> str:
         charts=charts(measurement),
         rows=rows,
         facts=facts,
+        facts_title="Where it was measured",
         not_done=measurement.not_done,
         against=other.environment.cpu if other else None,
     )
 
 
-def render_charts(title: str, drawn: list[Chart], sentences: list[tuple[str, str]]) -> str:
-    """A page of charts with a sentence on each."""
-    return _render(title, charts=drawn, rows=[], facts=sentences, not_done=[], against=None)
+def render_charts(
+    title: str,
+    drawn: list[Chart],
+    sentences: list[tuple[str, str]],
+    figures: list[Finding] | None = None,
+) -> str:
+    """A page of charts and figures, with a sentence on each."""
+    rows = [(figure, None, "") for figure in figures or []]
+    return _render(
+        title,
+        charts=drawn,
+        rows=rows,
+        facts=sentences,
+        facts_title="What it says",
+        not_done=[],
+        against=None,
+    )
 
 
 def _render(title: str, **content: Any) -> str:

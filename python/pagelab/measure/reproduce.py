@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pagelab import units
 from pagelab.errors import PagelabError
 from pagelab.measure.charts import Chart, Series, log_chart, stepped_chart
-from pagelab.measure.findings import nanoseconds
+from pagelab.measure.findings import Finding, findings, nanoseconds
 from pagelab.measure.result import Estimate, Measurement
 
 
@@ -76,6 +76,20 @@ def answers(experiment: Experiment, measurement: Measurement) -> list[Answer]:
 
 
 _Answer = tuple[str, str, Chart | None]
+
+
+def figures(measurement: Measurement) -> list[Finding]:
+    """What Figures 4 and 5 and Table 1 show as bars or rows."""
+    rows = [row for row in findings(measurement) if row.part in ("faults", "shared-code")]
+    for pages in ("small", "transparent", "hugetlb"):
+        for random in (False, True):
+            for stride in (4, 64):
+                walk = _walk(measurement, pages, stride=stride, iterations=1, random=random)
+                if walk is not None:
+                    order = "random" if random else "sequential"
+                    what = f"first {order} walk, {pages} pages, stride {stride} B"
+                    rows.append(Finding("huge", what, nanoseconds(walk.median), walk.median))
+    return rows
 
 
 def _estimate(raw: Any) -> Estimate:
