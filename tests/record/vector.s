@@ -24,8 +24,6 @@ _start:
     maskmovdqu %xmm5, %xmm4         #= S 2 data+256 gap=3 dep=0
     fldl    8(%rdi)                 #= L 8 data+264 gap=0 dep=0
     fstps   16(%rdi)                #= S 4 data+272 gap=0 dep=0
-    fldt    32(%rdi)                #= L 10 data+288 gap=0 dep=0
-    fstpt   48(%rdi)                #= S 10 data+304 gap=0 dep=0
     fildl   4(%rdi)                 #= L 4 data+260 gap=0 dep=0
     fistpl  4(%rdi)                 #= S 4 data+260 gap=0 dep=0
     fnstcw  2(%rdi)                 #= S 2 data+258 gap=0 dep=0

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagelab_recorder_wire::elf::Program;
+use pagelab_recorder_wire::option;
 use pagelab_recorder_wire::region::{self, Header, Line, State};
 
 use crate::output::{Output, Sink};
-use crate::qemu::{Qemu, plugin_option};
+use crate::qemu::Qemu;
 use crate::recording::Recording;
 use crate::shared::Shared;
 use crate::signals::Forwarding;
@@ -113,15 +114,7 @@ fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows)
 
 /// QEMU with the plugin and the program. Its standard streams are ours.
 fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -> Command {
-    let memory = shared.path();
-    let option = plugin_option(
-        &qemu.plugin,
-        &[
-            ("memory", &memory.to_string_lossy()),
-            ("ring", "0"),
-            ("plugin", &qemu.plugin.to_string_lossy()),
-        ],
-    );
+    let option = option::recording(&qemu.plugin, &shared.path(), 0, &program.path);
     let mut command = Command::new(&qemu.path);
     command.arg("-plugin").arg(option);
     command.arg("-0").arg(&program.arguments[0]);
@@ -134,11 +127,14 @@ fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -
             .iter()
             .map(|(name, value)| (name, value)),
     );
-    // SAFETY: signal() is async-signal-safe.
+    // SAFETY: signal() and personality() are async-signal-safe.
     unsafe {
         command.pre_exec(|| {
             // Rust and Python programs ignore it; what they start should not.
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            // The same addresses each time, as far as the kernel allows it (not in some sandboxes).
+            let personality = libc::personality(0xffff_ffff);
+            libc::personality((personality | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
             Ok(())
         });
     }

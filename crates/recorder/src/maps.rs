@@ -18,33 +18,64 @@ struct Mapping {
 pub(crate) fn loaded(before: &str, after: &str) -> Vec<Control> {
     let before = parse(before);
     let mappings = parse(after);
-    let new = mappings
-        .iter()
-        .enumerate()
-        .filter(|(_, mapping)| is_the_programs(mapping, &before));
-    new.map(|(index, mapping)| Control::Map {
-        addr: mapping.start,
-        len: mapping.end - mapping.start,
-        prot: mapping.prot,
-        backing: if is_stack(&mappings, index) {
-            Backing::Stack
-        } else if mapping.path.is_empty() {
-            Backing::Anonymous
-        } else if mapping.shared {
-            Backing::SharedFile
-        } else {
-            Backing::PrivateFile
-        },
-        populate: false,
-    })
-    .collect()
+    let mut controls = Vec::new();
+    for (index, mapping) in mappings.iter().enumerate() {
+        if is_qemus(mapping) {
+            continue;
+        }
+        let backing = backing(&mappings, index);
+        for (start, end) in new_parts(mapping, &before) {
+            controls.push(Control::Map {
+                addr: start,
+                len: end - start,
+                prot: mapping.prot,
+                backing,
+                populate: false,
+            });
+        }
+    }
+    controls
 }
 
-/// Whether a mapping is the program's and not QEMU's own: QEMU's were there before, or have
-/// grown or been split from those.
-fn is_the_programs(mapping: &Mapping, before: &[Mapping]) -> bool {
-    let touches = |old: &Mapping| mapping.start <= old.end && old.start <= mapping.end;
-    !mapping.path.starts_with('[') && !before.iter().any(touches)
+fn backing(mappings: &[Mapping], index: usize) -> Backing {
+    let mapping = &mappings[index];
+    if is_stack(mappings, index) {
+        Backing::Stack
+    } else if mapping.path.is_empty() {
+        Backing::Anonymous
+    } else if mapping.shared {
+        Backing::SharedFile
+    } else {
+        Backing::PrivateFile
+    }
+}
+
+/// QEMU's buffer for translated code is 32 MB at least, and nothing else is written and executed.
+const CODE_BUFFER: u64 = 32 << 20;
+
+/// Whether a mapping is QEMU's own, though it may be new: its heap and the like, by name, and
+/// its buffer for translated code.
+fn is_qemus(mapping: &Mapping) -> bool {
+    let all = Protection::READ | Protection::WRITE | Protection::EXEC;
+    mapping.path.starts_with('[')
+        || mapping.path.starts_with("/memfd:")
+        || mapping.path.is_empty()
+            && mapping.prot.0 == all
+            && mapping.end - mapping.start >= CODE_BUFFER
+}
+
+/// The parts of a mapping that were not mapped before: start and end. (The kernel joins
+/// anonymous mappings that touch.)
+fn new_parts(mapping: &Mapping, before: &[Mapping]) -> Vec<(u64, u64)> {
+    let mut parts = vec![(mapping.start, mapping.end)];
+    for old in before {
+        parts = parts
+            .into_iter()
+            .flat_map(|(start, end)| [(start, end.min(old.start)), (start.max(old.end), end)])
+            .filter(|(start, end)| start < end)
+            .collect();
+    }
+    parts
 }
 
 /// Whether a mapping is the stack: writable, anonymous, above a guard page that QEMU puts there.
@@ -88,4 +119,61 @@ fn parse_line(line: &str) -> Option<Mapping> {
         shared: permissions.get(3) == Some(&b's'),
         path: fields.nth(3).unwrap_or_default().trim_start().to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "\
+5000-9000 r-xp 00000000 fe:00 1 /usr/bin/qemu-x86_64
+7000000-7003000 rw-p 00000000 00:00 0
+8000000-8001000 rw-p 00000000 00:00 0 [heap]
+";
+
+    fn spans(after: &str) -> Vec<(u64, u64, Backing)> {
+        loaded(BEFORE, after)
+            .into_iter()
+            .map(|control| match control {
+                Control::Map {
+                    addr, len, backing, ..
+                } => (addr, addr + len, backing),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn only_what_is_new_is_the_programs() {
+        let after = format!("{BEFORE}400000-401000 r-xp 00000000 fe:00 2 /bin/a b\n");
+        assert_eq!(
+            spans(&after),
+            [(0x40_0000, 0x40_1000, Backing::PrivateFile)]
+        );
+    }
+
+    #[test]
+    fn a_mapping_joined_to_one_of_qemus_is_cut_off_again() {
+        let after = BEFORE.replace("7000000-7003000", "6fff000-7005000");
+        assert_eq!(
+            spans(&after),
+            [
+                (0x6ff_f000, 0x700_0000, Backing::Anonymous),
+                (0x700_3000, 0x700_5000, Backing::Anonymous)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_heap_of_qemu_may_grow_and_a_stack_has_a_guard_page() {
+        let after = BEFORE.replace("8000000-8001000", "8000000-8009000")
+            + "9000000-9001000 ---p 00000000 00:00 0\n9001000-9801000 rw-p 00000000 00:00 0\n";
+        assert_eq!(
+            spans(&after),
+            [
+                (0x900_0000, 0x900_1000, Backing::Anonymous),
+                (0x900_1000, 0x980_1000, Backing::Stack)
+            ]
+        );
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pagelab_recorder_wire::elf::is_executable;
+use pagelab_recorder_wire::option::plugin_option;
 
 use crate::RecordError;
 
@@ -111,15 +112,6 @@ fn answer(said: &str) -> Option<(u32, u32)> {
     let (_, current) = (numbers.next()?, numbers.next()?);
     let (_, newest) = (numbers.next()?, numbers.next()?);
     Some((current, newest))
-}
-
-/// The value of `-plugin`: QEMU separates options by commas, and doubles those inside one.
-pub(crate) fn plugin_option(plugin: &Path, arguments: &[(&str, &str)]) -> String {
-    let mut option = plugin.to_string_lossy().replace(',', ",,");
-    for (name, value) in arguments {
-        option += &format!(",{name}={}", value.replace(',', ",,"));
-    }
-    option
 }
 
 #[cfg(test)]

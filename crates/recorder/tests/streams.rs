@@ -102,4 +102,5 @@ stream! {
     string: "string.s";
     vector: "vector.s";
     dependence: "dependence.s";
+    extended: "extended.s";
 }

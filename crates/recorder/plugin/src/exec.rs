@@ -11,16 +11,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pagelab_recorder_wire::elf;
+use pagelab_recorder_wire::option;
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::Kind;
 
-use crate::{guest, process, qemu, ring, window};
+use crate::{guest, process, ring, window};
 
 /// How to start QEMU with this plugin again.
 #[derive(Debug)]
 pub struct Again {
-    plugin: String,
-    memory: String,
+    plugin: PathBuf,
+    memory: PathBuf,
+    /// The program that runs now.
+    program: PathBuf,
 }
 
 const EXECVEAT: i64 = 322;
@@ -29,10 +32,11 @@ const EXECVEAT: i64 = 322;
 const MOST_ARGUMENTS: usize = 1 << 20;
 
 impl Again {
-    pub fn new(plugin: &str, memory: &str) -> Again {
+    pub fn new(plugin: &str, memory: &str, program: &str) -> Again {
         Again {
-            plugin: plugin.to_owned(),
-            memory: memory.to_owned(),
+            plugin: plugin.into(),
+            memory: memory.into(),
+            program: program.into(),
         }
     }
 }
@@ -47,7 +51,7 @@ pub fn follow(ring: &Ring, number: i64, arguments: &[u64; 6]) {
         return;
     };
     // A program that is not there or may not be executed is QEMU's to refuse.
-    let Some(start) = Start::read(number, arguments) else {
+    let Some(start) = Start::read(number, arguments, &again.program) else {
         return;
     };
     match start.prepare() {
@@ -78,7 +82,7 @@ struct Start {
 }
 
 impl Start {
-    fn read(number: i64, arguments: &[u64; 6]) -> Option<Start> {
+    fn read(number: i64, arguments: &[u64; 6], current: &Path) -> Option<Start> {
         let at = usize::from(number == EXECVEAT);
         let path = guest::text(arguments[at])?;
         let path = if number == EXECVEAT {
@@ -87,7 +91,7 @@ impl Start {
             PathBuf::from(path)
         };
         Some(Start {
-            path: own_program(path)?,
+            path: own_program(path, current),
             arguments: texts(arguments[at + 1])?,
             environment: texts(arguments[at + 2])?,
         })
@@ -114,12 +118,7 @@ impl Start {
             return "the recorder cannot be reached from there (chroot?)".to_owned();
         }
         let index = process::prepare_replacement();
-        let option = format!(
-            "{},memory={},ring={index},plugin={}",
-            again.plugin.replace(',', ",,"),
-            again.memory,
-            again.plugin.replace(',', ",,")
-        );
+        let option = option::recording(&again.plugin, &again.memory, index, &program.path);
         let mut words: Vec<OsString> = vec![
             qemu_path.clone().into(),
             "-plugin".into(),
@@ -167,12 +166,12 @@ fn from_directory(descriptor: i32, path: OsString) -> PathBuf {
 }
 
 /// /proc/self/exe is QEMU to us, and the program to the program.
-fn own_program(path: PathBuf) -> Option<PathBuf> {
+fn own_program(path: PathBuf, current: &Path) -> PathBuf {
     let this = format!("/proc/{}/exe", std::process::id());
     if path == Path::new("/proc/self/exe") || path == Path::new(&this) {
-        return qemu::program().map(PathBuf::from);
+        return current.to_owned();
     }
-    Some(path)
+    path
 }
 
 /// An array of texts that ends with a null pointer.

@@ -49,8 +49,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-/// The arguments `memory=PATH` (the shared memory), `ring=INDEX` (the first thread's ring) and
-/// `plugin=PATH` (this library, for programs started by recorded ones); or `ask=1`, to be told
+/// The arguments are those of [`pagelab_recorder_wire::option::recording`]; or `ask=1`, to be told
 /// which interface QEMU speaks.
 fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), String> {
     let argument = |name: &str| {
@@ -83,8 +82,10 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .ok_or("ring= is not a ring's number")?;
     let memory = argument("memory")?;
     map(memory).map_err(|error| format!("cannot map {memory}: {error}"))?;
-    process::set_up(id, index, exec::Again::new(argument("plugin")?, memory));
+    let again = exec::Again::new(argument("plugin")?, memory, argument("program")?);
+    process::set_up(id, index, again);
     window::set_up();
+    maps::on_install();
     register(id);
     Ok(())
 }
@@ -133,5 +134,5 @@ fn map(path: &str) -> std::io::Result<()> {
 }
 
 extern "C" fn on_vcpu_init(_id: u64, _vcpu: c_uint) {
-    maps::before_loading();
+    maps::on_vcpu();
 }

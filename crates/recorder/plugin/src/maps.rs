@@ -4,21 +4,31 @@
 //! /proc/self/maps from before and after, and takes the difference.
 
 use std::fs;
-use std::sync::Mutex;
+use std::sync::{Mutex, Once};
 
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::Kind;
 
-use crate::ring;
+use crate::{qemu, ring};
 
 static BEFORE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static FIRST_VCPU: Once = Once::new();
 
-/// QEMU has set itself up and has not yet loaded the program.
-pub fn before_loading() {
-    let mut before = BEFORE.lock().unwrap_or_else(|broken| broken.into_inner());
-    if before.is_empty() {
-        *before = read();
+/// The plugin is being installed: the program is not loaded yet.
+pub fn on_install() {
+    before_loading();
+}
+
+/// A virtual CPU has been made. QEMU up to 8 says so when it has set itself up and has not loaded
+/// the program, which leaves less to tell apart; later ones say it when the program starts.
+pub fn on_vcpu() {
+    if qemu::says_vcpu_early() {
+        FIRST_VCPU.call_once(before_loading);
     }
+}
+
+fn before_loading() {
+    *BEFORE.lock().unwrap_or_else(|broken| broken.into_inner()) = read();
 }
 
 /// The program is loaded: reports what is mapped.

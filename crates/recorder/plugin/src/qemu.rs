@@ -39,6 +39,11 @@ fn spoken() -> i32 {
     }
 }
 
+/// Whether QEMU announces the first virtual CPU before it loads the program: up to 8.
+pub fn says_vcpu_early() -> bool {
+    qemu_plugin_version.load(Ordering::Relaxed) == 1
+}
+
 /// What QEMU says of itself when it installs a plugin (`qemu_info_t`).
 #[repr(C)]
 pub struct Info {
@@ -125,7 +130,6 @@ interface! {
     size_shift: c"qemu_plugin_mem_size_shift" fn(u32) -> c_uint;
     is_store: c"qemu_plugin_mem_is_store" fn(u32) -> bool;
     reset: c"qemu_plugin_reset" fn(u64, OnReset);
-    path_to_binary: c"qemu_plugin_path_to_binary" fn() -> *const c_char;
 }
 
 static INTERFACE: OnceLock<Interface> = OnceLock::new();
@@ -175,16 +179,6 @@ pub fn register(id: u64, callbacks: &Callbacks) {
 pub fn reset(id: u64, then: OnReset) {
     // SAFETY: `id` is the plugin's; called from a callback, as QEMU demands.
     unsafe { (interface().reset)(id, then) }
-}
-
-/// The program that QEMU runs.
-pub fn program() -> Option<String> {
-    // SAFETY: QEMU returns null or a text allocated for the caller; it is asked for once a
-    // program start, so it is not freed.
-    unsafe {
-        let path = (interface().path_to_binary)();
-        (!path.is_null()).then(|| CStr::from_ptr(path).to_string_lossy().into_owned())
-    }
 }
 
 /// Where an access's size (log2) and whether it is a load stand in the `info` of its callback: the

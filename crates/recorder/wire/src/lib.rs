@@ -5,10 +5,12 @@
 //! - [`block`]: which accesses a translated block makes, computed on both sides from its bytes,
 //!   so that the plugin reports only the addresses that the recorder cannot work out;
 //! - [`elf`]: which programs can be recorded, on both sides for those that are started later;
+//! - [`option`]: how QEMU is told of the plugin;
 //! - [`syscall`]: which system calls are of interest, and what they do to memory.
 
 pub mod block;
 pub mod elf;
+pub mod option;
 pub mod region;
 pub mod syscall;
 pub mod word;

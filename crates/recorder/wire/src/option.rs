@@ -1,0 +1,27 @@
+//! How QEMU is told of the plugin, by the recorder and by the plugin itself.
+
+use std::path::Path;
+
+/// The value of `-plugin`: QEMU separates options by commas, and doubles those inside one.
+pub fn plugin_option(plugin: &Path, arguments: &[(&str, &str)]) -> String {
+    let mut option = plugin.to_string_lossy().replace(',', ",,");
+    for (name, value) in arguments {
+        option += &format!(",{name}={}", value.replace(',', ",,"));
+    }
+    option
+}
+
+/// The arguments with which the plugin records: shared memory, the first thread's ring, its own
+/// path and the program's, for what the program starts.
+pub fn recording(plugin: &Path, memory: &Path, ring: usize, program: &Path) -> String {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    plugin_option(
+        plugin,
+        &[
+            ("memory", &text(memory)),
+            ("ring", &ring.to_string()),
+            ("plugin", &text(plugin)),
+            ("program", &text(program)),
+        ],
+    )
+}
