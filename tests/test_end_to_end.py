@@ -77,6 +77,24 @@ def test_large_pages_shrink_the_tables_and_the_misses(tmp_path: Path) -> None:
     assert large["tlb"]["l2_misses"] < small["tlb"]["l2_misses"] / 100
 
 
+def test_a_stream_written_by_hand_is_simulated(tmp_path: Path) -> None:
+    csv = tmp_path / "three-pages.csv"
+    csv.write_text(
+        "kind,addr,size,gap,dep\n"
+        "S,7f0000001000,8,3,0\n"
+        "S,7f0000002000,8,3,0\n"
+        "L,7f0000001008,8,0,0\n"
+        "L,7f0000003ff8,8,9,1\n"
+    )
+    run = simulated(tmp_path, "-d", "radix", "-t", str(csv))
+    assert (run["accesses"], run["loads"], run["stores"]) == (4, 2, 2)
+    assert run["instructions"] == 4 + 3 + 3 + 0 + 9
+    assert run["os"]["faults"] == 3
+    assert run["os"]["peak_resident_bytes"] == 3 * 4096
+    # One table a level.
+    assert run["os"]["peak_table_bytes"] == 4 * 4096
+
+
 def test_the_same_run_gives_the_same_numbers_on_any_number_of_threads(tmp_path: Path) -> None:
     arguments = ["compare", "-q", "-w", "random-updates:bytes=8MiB,updates=20000", "--out"]
     for directory, jobs in (("one", "1"), ("two", "2"), ("again", "2")):

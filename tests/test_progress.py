@@ -1,0 +1,57 @@
+"""Progress is said the way its reader can use."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import termios
+
+import pytest
+from rich.console import Console
+
+from pagelab import progress
+
+
+def test_the_time_left_follows_from_the_rate() -> None:
+    assert progress.status(25_000_000, 100_000_000, 5.0) == "25 %, 5.00 M acc/s, 15 s left"
+    assert progress.status(25_000_000, None, 5.0) == "25.0 M accesses, 5.00 M acc/s"
+    assert progress.status(0, 100, 0.0) == "0 %, 0 acc/s"
+
+
+def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.display(Console(stderr=True), quiet=False) as display:
+        meter = display.meter("radix", "simulating")
+        meter.update(5, 10)
+        meter.finish()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(
+        r"pagelab: simulating radix: 5 accesses in 0\.0 s \(.* acc/s\)\n", captured.err
+    )
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.display(Console(stderr=True), quiet=True) as display:
+        meter = display.meter("radix", "simulating")
+        meter.update(5, 10)
+        meter.finish()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_shared_terminal_gets_its_last_line_back() -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
+    with os.fdopen(theirs, "w") as terminal:
+        console = Console(file=terminal, force_terminal=True)
+        with progress.display(console, quiet=False, shared=True) as display:
+            meter = display.meter("sqlite3", "recording")
+            meter.update(5_000_000, None)
+            meter.finish()
+        terminal.flush()
+        written = os.read(ours, 10_000).decode()
+    os.close(ours)
+    # Scrolling is confined to all lines but the last, the text goes there, and all is undone.
+    assert written.index("\033[1;9r") < written.index("\033[10;1H")
+    assert "recording sqlite3: 5.00 M accesses" in written
+    assert written.endswith("\0337\033[r\033[10;1H\033[2K\0338")
