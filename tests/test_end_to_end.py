@@ -195,6 +195,24 @@ def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
 
 
 @needs_recorder
+def test_arguments_need_not_be_text(tmp_path: Path) -> None:
+    arguments: list[str | bytes] = [*command("compare", "-q", "--out", "o", "--", "printf")]
+    arguments.append(b"a\xffb")
+    done = subprocess.run(arguments, capture_output=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"a\xffb")
+    assert result(tmp_path / "o")["command"] == ["printf", "a\N{REPLACEMENT CHARACTER}b"]
+
+
+@needs_recorder
+def test_a_full_disk_is_an_error_with_a_partial_result(tmp_path: Path) -> None:
+    # /dev/full takes the file to be opened and nothing to be written.
+    done = pagelab("record", "-o", "/dev/full", "--", "true", cwd=tmp_path)
+    assert done.returncode == 125
+    assert "No space left" in done.stderr
+
+
+@needs_recorder
 def test_recording_and_simulating_apart_is_comparing(tmp_path: Path) -> None:
     assert pagelab("record", "-o", "t", "--", "true", cwd=tmp_path).returncode == 0
     assert pagelab("compare", "-q", "-t", "t", "--out", "o", cwd=tmp_path).returncode == 0

@@ -103,6 +103,12 @@ def record(
     return Recording.model_validate(outcome | {"limited": limited})
 
 
+def check(outcome: Recording) -> None:
+    """Raises RecordingError when the recorder could not follow the program to its end."""
+    if outcome.incomplete:
+        raise RecordingError(f"the recording ends early: {outcome.incomplete}")
+
+
 def summary(outcome: Recording) -> str:
     """What was recorded, in a line or a few."""
     rate = outcome.accesses / outcome.seconds if outcome.seconds else 0.0

@@ -80,16 +80,10 @@ def compare(
     work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
     name = Path(program[0]).name if program else Path(str(source["name"])).stem
     directory = store.directory(out, name)
+    file = directory / f"{name}.trace"
     with jobs.stoppable() as stop:
         if program:
-            file = directory / f"{name}.trace"
-            with (
-                display(console, quiet=quiet, shared=True) as meters,
-                recording.stdout_to_stderr(when=as_json),
-            ):
-                recorded = recording.record(program, file, window, meters, stop)
-            if not quiet:
-                console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
+            recorded = _record(program, file, window, stop, console, as_json=as_json, quiet=quiet)
             source |= options.source(file, None, Window())
     interrupted = stop.wanted
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
@@ -106,7 +100,28 @@ def compare(
         if run.stopped:
             raise PagelabError(f"{run.design} ended after {run.accesses:,} accesses: {run.stopped}")
     if recorded is not None:
+        recording.check(recorded)
         raise typer.Exit(recorded.exit_status)
+
+
+def _record(
+    program: list[str],
+    file: Path,
+    window: Window,
+    stop: jobs.Stop,
+    console: Console,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> Recording:
+    with (
+        display(console, quiet=quiet, shared=True) as meters,
+        recording.stdout_to_stderr(when=as_json),
+    ):
+        recorded = recording.record(program, file, window, meters, stop)
+    if not quiet:
+        console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
+    return recorded
 
 
 def _comparison(
@@ -125,7 +140,8 @@ def _comparison(
         pagelab=pagelab.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         name=name,
-        command=program,
+        # Arguments need not be text; JSON must be.
+        command=[os.fsencode(word).decode(errors="replace") for word in program or []] or None,
         recording=recorded,
         window=asdict(window),
         host=_host(),

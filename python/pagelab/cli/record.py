@@ -37,6 +37,6 @@ def record(
         typer.echo(outcome.model_dump_json(indent=1))
     elif not quiet:
         console.print(f"pagelab: {recording.summary(outcome)}", highlight=False)
-    if outcome.incomplete and not stop.wanted:
-        raise recording.RecordingError(f"the recording ends early: {outcome.incomplete}")
+    if not stop.wanted:
+        recording.check(outcome)
     raise typer.Exit(outcome.exit_status)
