@@ -5,31 +5,28 @@ use super::{
 };
 use crate::trace::varint::zigzag;
 use crate::{Batch, Op};
+use std::hint::select_unpredictable;
 use std::ops::Range;
-
-/// What is remembered of a site.
-#[derive(Clone, Copy, Default)]
-struct Site {
-    /// Its last address.
-    addr: u64,
-    /// How far that was from its base, and from the access before: low 32 bits.
-    moves: [i32; 2],
-}
 
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
     numbering: Numbering,
     codes: Vec<u16>,
     classes: Vec<u8>,
-    residuals: Vec<u8>,
+    residuals: Box<[u8; MAX_ACCESSES * 8 + 8]>,
+    residual_bytes: usize,
     history: History,
-    sites: Box<[Site; SITES]>,
+    /// The last address of each site, then the last addresses by place in the chunk: whichever
+    /// of them is an access's base is found by one index.
+    bases: Box<[u64; SITES + WINDOW]>,
+    /// By site: the last move from its base, and from the access before. Low 32 bits.
+    moves: Box<[[i32; 2]; SITES]>,
     previous: u64,
-    /// The last addresses, by place in the chunk.
-    recent: [u64; WINDOW],
     /// By the producing load's place in the chunk: that place, and the last access that depends
     /// on it.
     dependants: [(u32, u32); WINDOW],
+    /// Of the accesses being encoded: the site, and the index of the base.
+    places: Vec<(u16, u16)>,
 }
 
 impl Encoder {
@@ -38,12 +35,14 @@ impl Encoder {
             numbering: Numbering::new(),
             codes: Vec::with_capacity(MAX_ACCESSES),
             classes: Vec::with_capacity(MAX_ACCESSES),
-            residuals: Vec::with_capacity(MAX_ACCESSES * 8),
+            residuals: boxed(),
+            residual_bytes: 0,
             history: History::default(),
-            sites: boxed(),
+            bases: boxed(),
+            moves: boxed(),
             previous: 0,
-            recent: [0; WINDOW],
             dependants: [(0, 0); WINDOW],
+            places: Vec::new(),
         }
     }
 
@@ -54,58 +53,70 @@ impl Encoder {
 
     /// Appends some accesses of the batch; no more than [`MAX_ACCESSES`] in all.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
-        let addrs = &batch.addr[range.clone()];
-        let ops = &batch.op[range.clone()];
-        let gaps = &batch.gap[range.clone()];
-        let deps = &batch.dep[range];
-        for (((&addr, &op), &gap), &dep) in addrs.iter().zip(ops).zip(gaps).zip(deps) {
-            self.push_one(addr, op, gap, dep);
+        let first = self.codes.len();
+        self.encode_shapes(
+            &batch.op[range.clone()],
+            &batch.gap[range.clone()],
+            &batch.dep[range.clone()],
+        );
+        self.encode_addresses(&batch.addr[range], first);
+    }
+
+    /// All but the addresses.
+    fn encode_shapes(&mut self, ops: &[Op], gaps: &[u32], deps: &[u32]) {
+        self.places.clear();
+        let first = self.codes.len();
+        for (((&op, &gap), &dep), index) in ops.iter().zip(gaps).zip(deps).zip(first..) {
+            let sibling = self.sibling(index as u32, dep);
+            let code = self.numbering.code(Shape {
+                op: op.0,
+                sibling,
+                gap,
+                dep: if sibling == 0 { dep } else { 0 },
+            });
+            self.history.push(code);
+            let site = self.history.site();
+            let base = match sibling {
+                0 => site,
+                _ => (SITES + index.wrapping_sub(usize::from(sibling)) % WINDOW) as u16,
+            };
+            self.codes.push(code);
+            self.places.push((site, base));
         }
     }
 
-    #[inline]
-    fn push_one(&mut self, addr: u64, op: Op, gap: u32, dep: u32) {
-        let index = self.codes.len();
-        let sibling = self.sibling(index as u32, dep);
-        let code = self.numbering.code(Shape {
-            op: op.0,
-            sibling,
-            gap,
-            dep: if sibling == 0 { dep } else { 0 },
-        });
-        self.codes.push(code);
-        self.history.push(code);
-        let site = &mut self.sites[usize::from(self.history.site())];
-        let base = match sibling {
-            0 => site.addr,
-            _ => self.recent[index.wrapping_sub(usize::from(sibling)) % WINDOW],
-        };
-        let [step, offset] = site.moves.map(|moved| moved as u64);
-        let from_base = addr.wrapping_sub(base);
-        let from_previous = addr.wrapping_sub(self.previous);
-        site.addr = addr;
-        site.moves = [from_base as i32, from_previous as i32];
-        self.recent[index % WINDOW] = addr;
-        self.previous = addr;
+    fn encode_addresses(&mut self, addrs: &[u64], first: usize) {
+        let mut at = self.residual_bytes;
+        let mut previous = self.previous;
+        for ((&addr, &(site, base)), index) in addrs.iter().zip(&self.places).zip(first..) {
+            let site = usize::from(site) % SITES;
+            let from_base = addr.wrapping_sub(self.bases[usize::from(base)]);
+            let from_previous = addr.wrapping_sub(previous);
+            let [step, offset] = self.moves[site].map(|moved| moved as u64);
+            self.moves[site] = [from_base as i32, from_previous as i32];
+            self.bases[site] = addr;
+            self.bases[SITES + index % WINDOW] = addr;
+            previous = addr;
 
-        let mut residual = zigzag(from_base as i64);
-        let mut predictor = FROM_BASE;
-        for (other, number) in [
-            (from_base.wrapping_sub(step), STEP_FROM_BASE),
-            (from_previous.wrapping_sub(offset), STEP_FROM_PREVIOUS),
-        ] {
-            let other = zigzag(other as i64);
-            if other < residual {
-                residual = other;
-                predictor = number;
+            let mut residual = zigzag(from_base as i64);
+            let mut predictor = FROM_BASE;
+            for (other, number) in [
+                (from_base.wrapping_sub(step), STEP_FROM_BASE),
+                (from_previous.wrapping_sub(offset), STEP_FROM_PREVIOUS),
+            ] {
+                let other = zigzag(other as i64);
+                predictor = select_unpredictable(other < residual, number, predictor);
+                residual = other.min(residual);
             }
+            let length = (64 - residual.leading_zeros()).div_ceil(8).min(7) as u8;
+            let class = predictor * 8 + length;
+            self.classes.push(class);
+            // Eight bytes whatever the length: the next residual overwrites what is too much.
+            self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
+            at += residual_bytes(class);
         }
-        let length = (64 - residual.leading_zeros()).div_ceil(8).min(7) as u8;
-        let class = predictor * 8 + length;
-        self.classes.push(class);
-        self.residuals.extend_from_slice(&residual.to_le_bytes());
-        let excess = 8 - residual_bytes(class);
-        self.residuals.truncate(self.residuals.len() - excess);
+        self.residual_bytes = at;
+        self.previous = previous;
     }
 
     /// The distance to the last access that depends on the same load; 0 when there is none near.
@@ -139,16 +150,19 @@ impl Encoder {
         streams.codes_high.clear();
         streams.codes_high.extend(halves.map(|half| half[1]));
         std::mem::swap(&mut streams.classes, &mut self.classes);
-        std::mem::swap(&mut streams.residuals, &mut self.residuals);
+        streams.residuals.clear();
+        streams
+            .residuals
+            .extend_from_slice(&self.residuals[..self.residual_bytes]);
 
         self.numbering.clear();
         self.codes.clear();
         self.classes.clear();
-        self.residuals.clear();
+        self.residual_bytes = 0;
         self.history = History::default();
-        self.sites.fill(Site::default());
+        self.bases.fill(0);
+        self.moves.fill([0; 2]);
         self.previous = 0;
-        self.recent.fill(0);
         self.dependants.fill((0, 0));
     }
 }
