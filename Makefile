@@ -31,7 +31,7 @@ test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe
 	$(BIN)/python -m pytest
 
 bench: $(STAMPS)/system-demo $(STAMPS)/module ## accesses a second for fixed workloads
-	cargo bench $(LOCKED) --workspace
+	cargo bench $(LOCKED) --workspace --bench '*'
 
 lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
 	cargo fmt --all --check

@@ -30,6 +30,9 @@ def list_(
     if as_json:
         typer.echo(json.dumps([{"name": n, "description": d} for n, d in entries], indent=1))
         return
+    if not entries:
+        typer.echo(f"There are no {kind} in this version.")
+        return
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
