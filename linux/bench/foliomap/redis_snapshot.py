@@ -2,10 +2,11 @@
 """Redis after a snapshot (the FolioMap paper's Fig. 4), scaled down.
 
 Redis is filled and told to save in the background, which forks. When the child is gone, a client
-overwrites keys: large folios that the child shared are reused or copied. Fork time is what Redis
-reports itself; copies are the server's minor faults that were not answered by reuse.
+overwrites keys: large folios that the child shared are reused or copied. Time is the server's own,
+in user and kernel mode, not that of the clients or the child; copies are its minor faults that
+were not answered by reuse.
 
-Usage: redis_snapshot.py KEYS OPERATIONS [FOLIO_KB...]
+Usage: redis_snapshot.py KEYS OPERATIONS ROUNDS [FOLIO_KB...]
 """
 
 import re
@@ -28,12 +29,17 @@ def cli(*words: str) -> str:
     return done.stdout.strip()
 
 
-def info(key: str) -> int:
+def info(key: str) -> float:
     """One figure of the server's own statistics."""
-    match = re.search(rf"^{key}:(\d+)", cli("info"), re.MULTILINE)
+    match = re.search(rf"^{key}:([\d.]+)", cli("info"), re.MULTILINE)
     if match is None:
         raise SystemExit(f"redis says nothing of {key}")
-    return int(match.group(1))
+    return float(match.group(1))
+
+
+def cpu_ns() -> int:
+    """The CPU time the server has used."""
+    return int((info("used_cpu_user") + info("used_cpu_sys")) * 1e9)
 
 
 def minor_faults(pid: int) -> int:
@@ -52,6 +58,27 @@ def overwrites(keys: int, operations: int) -> bytes:
     return b"".join(b"SETRANGE key:%d 0 x\r\n" % (number % keys) for number in range(operations))
 
 
+def snapshot(folio_kb: int) -> None:
+    """One snapshot, from the fork to the child's end."""
+    pages = int(info("used_memory_rss")) // PAGE
+    start = cpu_ns()
+    cli("bgsave")
+    report("redis_fork", folio_kb, pages, cpu_ns() - start, 0)
+    while info("rdb_bgsave_in_progress"):
+        time.sleep(0.1)
+
+
+def overwrite(folio_kb: int, pid: int, commands: bytes, operations: int) -> None:
+    """Send the commands and see what they cost the server."""
+    faults, reuse, start = minor_faults(pid), reused(), cpu_ns()
+    subprocess.run(
+        ["redis-cli", "-s", SOCKET, "--pipe"], input=commands, stdout=subprocess.DEVNULL, check=True
+    )
+    elapsed = cpu_ns() - start
+    copies = minor_faults(pid) - faults - (reused() - reuse)
+    report("redis_set", folio_kb, operations, elapsed, max(copies, 0))
+
+
 def measure(folio_kb: int, keys: int, operations: int) -> None:
     """One server's life with one folio size."""
     allow(folio_kb)
@@ -66,24 +93,9 @@ def measure(folio_kb: int, keys: int, operations: int) -> None:
             while not Path(SOCKET).exists() and server.poll() is None:
                 time.sleep(0.1)
             cli("debug", "populate", str(keys), "key", "100")
-            memory = info("used_memory_rss")
-            cli("bgsave")
-            while info("rdb_bgsave_in_progress"):
-                time.sleep(0.1)
-            pages = memory // PAGE
-            report("redis_fork", folio_kb, pages, info("latest_fork_usec") * 1000, 0)
-
-            faults, reuse = minor_faults(server.pid), reused()
-            start = time.monotonic_ns()
-            subprocess.run(
-                ["redis-cli", "-s", SOCKET, "--pipe"],
-                input=overwrites(keys, operations),
-                stdout=subprocess.DEVNULL,
-                check=True,
-            )
-            elapsed = time.monotonic_ns() - start
-            copies = minor_faults(server.pid) - faults - (reused() - reuse)
-            report("redis_set", folio_kb, operations, elapsed, max(copies, 0))
+            commands = overwrites(keys, operations)
+            snapshot(folio_kb)
+            overwrite(folio_kb, server.pid, commands, operations)
         finally:
             server.kill()
             server.wait()
@@ -92,8 +104,10 @@ def measure(folio_kb: int, keys: int, operations: int) -> None:
 
 def main() -> None:
     """Measure the folio sizes asked for."""
-    for folio_kb in [int(size) for size in sys.argv[3:]] or [4, 64]:
-        measure(folio_kb, int(sys.argv[1]), int(sys.argv[2]))
+    keys, operations, rounds, *sizes = map(int, sys.argv[1:])
+    for folio_kb in sizes or [4, 64]:
+        for _ in range(rounds):
+            measure(folio_kb, keys, operations)
 
 
 if __name__ == "__main__":
