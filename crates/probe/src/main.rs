@@ -148,6 +148,9 @@ fn measure(
             }
             Err(error) => context.skip("everything", error),
         }
+        if let Err(error) = context.tuning.undo() {
+            context.skip("restoring a setting", error);
+        }
         seconds.insert(part.name.into(), json!(begin.elapsed().as_secs_f64()));
     }
     json!({

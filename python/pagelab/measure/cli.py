@@ -128,8 +128,12 @@ def validate(
             f"{point.error:>+10.1%}",
             highlight=False,
         )
-    error = validation.median_error(points)
-    console.print(f"median difference over the sweep: {error:.1%}", highlight=False)
+    longest = points[len(points) // 2 :]
+    console.print(
+        f"median difference over the sweep: {validation.median_error(points):.1%}, over its half "
+        f"from {longest[0].pages:,} pages: {validation.median_error(longest):.1%}",
+        highlight=False,
+    )
     page.write(page.render_charts("Machine and preset", [validation.chart(points)], []), out)
     typer.echo(str(out))
 

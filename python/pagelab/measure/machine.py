@@ -102,16 +102,23 @@ def _caches(measurement: Measurement, found: Stepped, ghz: float) -> list[_Entry
         else:
             ways, how = (claim["ways"], "as sysfs claims") if claim else (16, "assumed")
         ways = _split(kib * 1024 // LINE, ways)
-        latency = _level_latency(found, index)
+        latency, when = _level_latency(found, index, kib * 1024 // LINE)
         cycles = _cycles(latency, ghz)
         value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles} }}"
-        entries.append(_Entry(key, value, f"{source}; ways {how}; latency measured"))
+        entries.append(_Entry(key, value, f"{source}; ways {how}; latency {when}"))
     return entries
 
 
-def _level_latency(found: Stepped, index: int) -> float:
-    """Latency of a level: its plateau, or the last one for a level beyond all steps."""
-    return found.plateaus[min(index, len(found.plateaus) - 1)].level
+def _level_latency(found: Stepped, index: int, lines: int) -> tuple[float, str]:
+    """Latency of a level: its plateau, or a working set of half its size where it has none."""
+    if index < len(found.plateaus):
+        return found.plateaus[index].level, "measured"
+    inside = [
+        ns
+        for x, ns in zip(found.curve.x, found.curve.ns, strict=True)
+        if ns is not None and x <= lines / 2
+    ]
+    return inside[-1], "no plateau; that of half its size"
 
 
 def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> list[_Entry]:
@@ -159,7 +166,9 @@ def _second_level(small: Stepped) -> tuple[int, str]:
 def _dram(measurement: Measurement, lines: Stepped) -> _Entry:
     """What memory adds to the last level: beyond every cache, less the latency of the last."""
     beyond = [v for v in lines.curve.ns if v is not None][-1]
-    latency = max(1.0, beyond - _level_latency(lines, 2))
+    claims = measurement.parts["caches"]["claimed"]
+    last = claims[-1]["size"] // LINE if claims else lines.curve.x[-1] // 4
+    latency = max(1.0, beyond - _level_latency(lines, 2, last)[0])
     return _Entry("latency_ns", f"{latency:.1f}", "measured")
 
 

@@ -19,6 +19,12 @@ pub const PART: Part = Part {
 
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 
+/// Huge pages of the pool that are neither in use nor promised to somebody.
+fn free_pages() -> u64 {
+    let count = |name| files::field("/proc/meminfo", name).unwrap_or(0);
+    count("HugePages_Free").saturating_sub(count("HugePages_Rsvd"))
+}
+
 fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let preparing = context.attempt("reserving hugetlb pages", prepare);
     context.say("asking for huge pages without privileges");
@@ -100,14 +106,13 @@ fn walks(context: &mut Context) -> Result<Value, Failure> {
         (&[4, 64, PAGE, 32 << 10, 256 << 10, HUGE], &[1, 4, 16])
     };
     let mut kinds = vec!["small", "transparent"];
-    let pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
     let needed = (len / HUGE) as u64;
-    if files::number(pool).unwrap_or(0) < needed && context.tuning.is_allowed() {
+    if free_pages() < needed && context.tuning.is_allowed() {
         // Fewer may come than asked for: what counts is looked at next.
         let old = files::number(POOL).unwrap_or(0);
         context.tuning.set(POOL, &(old + needed).to_string())?;
     }
-    if files::number(pool).unwrap_or(0) >= needed {
+    if free_pages() >= needed {
         kinds.push("hugetlb");
     } else {
         context.skip(
@@ -240,7 +245,7 @@ fn unprivileged(context: &mut Context) -> Value {
             Value::Null
         }
         Ok((_, mapped, shared, file)) => json!({
-            "free_pages": files::number("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
+            "free_pages": free_pages(),
             "hugetlb_shm_group": files::number("/proc/sys/vm/hugetlb_shm_group"),
             "mmap": mapped,
             "shmget": shared,

@@ -31,6 +31,8 @@ pub struct Tuning {
 #[derive(Debug)]
 struct Guard {
     journal: File,
+    /// What the journal holds.
+    done: Vec<Undo>,
     /// Closing it wakes the guard.
     alive: Option<io::PipeWriter>,
     pid: libc::pid_t,
@@ -73,10 +75,28 @@ impl Tuning {
         Ok(Tuning {
             guard: Some(Guard {
                 journal,
+                done: Vec::new(),
                 alive,
                 pid,
             }),
         })
+    }
+
+    /// Undoes every change so far: what one part has set must not be measured by the next.
+    ///
+    /// # Errors
+    /// The first change that cannot be undone; the guard will try it again at the end.
+    pub fn undo(&mut self) -> Result<(), Refused> {
+        let Some(guard) = &mut self.guard else {
+            return Ok(());
+        };
+        while let Some(undo) = guard.done.last() {
+            let what = || format!("undoing {undo:?}");
+            undo.apply().map_err(|e| Refused::because(what(), e))?;
+            guard.done.pop();
+        }
+        let emptied = guard.journal.set_len(0);
+        emptied.map_err(|e| Refused::because("emptying the journal", e))
     }
 
     /// Whether changes are allowed.
@@ -128,7 +148,18 @@ impl Guard {
         let mut line = serde_json::to_string(undo).map_err(|e| refused(e.into()))?;
         line.push('\n');
         self.journal.write_all(line.as_bytes()).map_err(refused)?;
-        self.journal.sync_data().map_err(refused)
+        self.journal.sync_data().map_err(refused)?;
+        self.done.push(undo.clone());
+        Ok(())
+    }
+}
+
+impl Undo {
+    fn apply(&self) -> io::Result<()> {
+        match self {
+            Undo::Write { path, text } => fs::write(path, text),
+            Undo::RemoveDirectory { path } => remove_group(path),
+        }
     }
 }
 
@@ -192,10 +223,7 @@ fn undo(journal: &Path) -> bool {
         .rev()
         .filter_map(|line| serde_json::from_str(line).ok())
     {
-        let result = match &undo {
-            Undo::Write { path, text } => fs::write(path, text),
-            Undo::RemoveDirectory { path } => remove_group(path),
-        };
+        let result: io::Result<()> = Undo::apply(&undo);
         if let Err(error) = result {
             complete = false;
             eprintln!("pagelab-probe: could not undo {undo:?}: {error}");
