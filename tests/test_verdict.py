@@ -74,6 +74,14 @@ def test_stopped_runs_are_compared_over_what_both_have_run() -> None:
     assert "was stopped early; this speaks of the first 100 M accesses" in str(verdict(stopped))
 
 
+def test_a_design_that_failed_is_not_recommended() -> None:
+    raw = canned.comparison("radix", "radix5", "dpt")
+    raw["runs"][2] |= {"complete": False, "stopped": "the page table has no place"}
+    result = verdict(Comparison.model_validate(raw))
+    assert "dpt" not in result.headline
+    assert "dpt ended after 200 M accesses: the page table has no place." in result.caveats
+
+
 def test_a_partial_recording_and_a_failed_design_are_mentioned() -> None:
     raw = canned.comparison("radix", "dpt")
     raw["recording"]["limited"] = True

@@ -33,7 +33,11 @@ class Verdict:
 def verdict(comparison: Comparison) -> Verdict:
     """What the numbers say about changing the page table."""
     base = comparison.baseline
-    rivals = [run for run in comparison.runs if run is not base and run.design != "ideal"]
+    rivals = [
+        run
+        for run in comparison.runs
+        if run is not base and run.design != "ideal" and run.stopped in (None, INTERRUPTED)
+    ]
     if not rivals:
         headline, reason = _alone(base), _bound(comparison)
     else:
