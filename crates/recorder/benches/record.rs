@@ -1,7 +1,8 @@
 //! How fast programs are recorded into a file, against the same under QEMU alone.
 //!
 //! Prints, for each program, medians of the wall times and of QEMU's processor times, their
-//! ratios, accesses a second and bytes an access. On a busy machine trust the processor times.
+//! ratios, the recorder's own processor time for each access, accesses a second and bytes an
+//! access. On a busy machine trust the processor times.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -39,7 +40,7 @@ fn main() {
         ),
     ];
     println!(
-        "{:16} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>10} {:>8}",
+        "{:16} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>10} {:>8}",
         "program",
         "bare s",
         "record s",
@@ -77,24 +78,27 @@ fn measure(name: &str, words: &[String], trace: &Path) {
             arguments: words[1..].iter().map(Into::into).collect(),
             ..Request::default()
         };
+        let own = cpu_time(libc::RUSAGE_SELF);
         let (recorded, qemu_cpu) = timed(|| {
             let outcome = record(&request, trace, &mut |_| ControlFlow::Continue(()));
             last = Some(outcome.expect("it records"));
         });
-        rows.push([bare, recorded, bare_cpu, qemu_cpu]);
+        let own = cpu_time(libc::RUSAGE_SELF) - own;
+        rows.push([bare, recorded, bare_cpu, qemu_cpu, own]);
     }
     let median = |column: usize| {
         let mut values: Vec<f64> = rows.iter().map(|row| row[column]).collect();
         values.sort_by(f64::total_cmp);
         values[RUNS / 2]
     };
-    let [bare, recorded, bare_cpu, qemu_cpu] = [0, 1, 2, 3].map(median);
+    let [bare, recorded, bare_cpu, qemu_cpu, own] = [0, 1, 2, 3, 4].map(median);
     let outcome = last.expect("there was a run");
     let accesses = outcome.accesses as f64;
     println!(
-        "{name:16} {bare:9.2} {recorded:9.2} {:6.2} {bare_cpu:9.2} {qemu_cpu:9.2} {:6.2} {:8.0}M {:10.1} {:8.3}",
+        "{name:16} {bare:9.2} {recorded:9.2} {:6.2} {bare_cpu:9.2} {qemu_cpu:9.2} {:6.2} {:9.1} {:8.0}M {:10.1} {:8.3}",
         recorded / bare,
         qemu_cpu / bare_cpu,
+        own / accesses * 1e9,
         accesses / 1e6,
         accesses / recorded / 1e6,
         outcome.bytes as f64 / accesses
@@ -103,17 +107,21 @@ fn measure(name: &str, words: &[String], trace: &Path) {
 
 /// Wall time of `work`, and the processor time of the child processes that end in it.
 fn timed(work: impl FnOnce()) -> (f64, f64) {
-    let before = children_time();
+    let before = cpu_time(libc::RUSAGE_CHILDREN);
     let start = Instant::now();
     work();
-    (start.elapsed().as_secs_f64(), children_time() - before)
+    (
+        start.elapsed().as_secs_f64(),
+        cpu_time(libc::RUSAGE_CHILDREN) - before,
+    )
 }
 
-fn children_time() -> f64 {
+/// Processor time so far, of this process or of its children.
+fn cpu_time(who: libc::c_int) -> f64 {
     // SAFETY: the kernel fills the structure; zeroes are valid for it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        libc::getrusage(who, &raw mut usage);
         usage
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
