@@ -48,6 +48,7 @@ fn main() {
         "bare cpu",
         "qemu cpu",
         "ratio",
+        "ns/access",
         "accesses",
         "million/s",
         "B/access"
