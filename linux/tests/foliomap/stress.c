@@ -141,7 +141,7 @@ static void split_folios(struct region *r, unsigned int first, unsigned int coun
 
 	snprintf(line, sizeof(line), "%d,0x%lx,0x%lx,%u", getpid(),
 		 (unsigned long)word(r, first), (unsigned long)word(r, first + count),
-		 rnd(3) ? 0 : 2);
+		 r->private && !rnd(3) ? 2 : 0);
 	write_file("/sys/kernel/debug/split_huge_pages", line);
 }
 

@@ -165,7 +165,7 @@ def _failures(result: guest.Result) -> list[str]:
 
 
 def _is_alarm(line: str) -> bool:
-    alarms = ("WARNING: ", "BUG: ", "INFO: task ", "possible recursive locking")
+    alarms = ("WARNING: ", "BUG: ", "kernel BUG at", "INFO: task ", "possible recursive locking")
     return any(alarm in line for alarm in alarms)
 
 

@@ -65,9 +65,18 @@ static int record(struct check *check, struct mm_struct *mm, struct page *page,
 
 	seen = xa_load(&check->folios, folio_pfn(folio));
 	if (!seen) {
+		/* A reference keeps reclaim and khugepaged from splitting it. */
+		if (!folio_try_get(folio))
+			return 0;
+		if (page_folio(page) != folio || !folio_test_large(folio)) {
+			folio_put(folio);
+			return 0;
+		}
 		seen = kzalloc(sizeof(*seen), GFP_ATOMIC);
-		if (!seen)
+		if (!seen) {
+			folio_put(folio);
 			return -ENOMEM;
+		}
 		seen->pages = kcalloc(folio_nr_pages(folio), sizeof(*seen->pages),
 				      GFP_ATOMIC);
 		seen->folio = folio;
@@ -75,6 +84,7 @@ static int record(struct check *check, struct mm_struct *mm, struct page *page,
 						    seen, GFP_ATOMIC))) {
 			kfree(seen->pages);
 			kfree(seen);
+			folio_put(folio);
 			return -ENOMEM;
 		}
 	}
@@ -267,6 +277,7 @@ static int walk_all(struct check *check, unsigned long *nr_folios)
 		if (!err)
 			compare(check, seen);
 		(*nr_folios)++;
+		folio_put(seen->folio);
 		kfree(seen->pages);
 		kfree(seen);
 		cond_resched();
