@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +132,8 @@ def test_memory_that_runs_out_is_an_error_with_a_partial_result(tmp_path: Path) 
     assert 0 < run["os"]["peak_resident_bytes"] <= 64 << 20
 
 
-def interrupted(cwd: Path, *arguments: str) -> tuple[int, str, str]:
-    """Status and output of a command that gets a SIGINT after some seconds."""
+def interrupted(cwd: Path, word: str, *arguments: str) -> tuple[int, str, str]:
+    """Status and output of a command that gets a SIGINT once it says that it is at `word`."""
     process = subprocess.Popen(
         command(*arguments),
         cwd=cwd,
@@ -142,19 +142,25 @@ def interrupted(cwd: Path, *arguments: str) -> tuple[int, str, str]:
         text=True,
         start_new_session=True,
     )
+    assert process.stderr is not None
+    watchdog = threading.Timer(200, os.killpg, [process.pid, signal.SIGKILL])
+    watchdog.start()
     try:
-        time.sleep(4)
+        said = next((line for line in process.stderr if word in line), "nothing")
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=100)
+        stdout, stderr = process.communicate()
     finally:
+        watchdog.cancel()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, stdout, stderr
+    return process.returncode, stdout, said + stderr
 
 
 def test_ctrl_c_while_simulating_leaves_a_partial_result(tmp_path: Path) -> None:
     status, stdout, stderr = interrupted(
-        tmp_path, "compare", "-w", "random-updates:bytes=16MiB,updates=100G", "--out", "out"
+        tmp_path,
+        "simulating",
+        *("compare", "-w", "random-updates:bytes=16MiB,updates=100G", "--out", "out"),
     )
     assert status == 130, stderr
     assert "stopped early" in stdout
@@ -262,7 +268,9 @@ def test_a_trace_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 @needs_recorder
 def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
     status, stdout, stderr = interrupted(
-        tmp_path, "compare", "--out", "out", "--", "sh", "-c", "while :; do :; done"
+        tmp_path,
+        "recording",
+        *("compare", "-d", "ideal", "--out", "out", "--", "sh", "-c", "while :; do :; done"),
     )
     assert status == 128 + signal.SIGINT, stderr
     assert "ended by SIGINT" in stdout
