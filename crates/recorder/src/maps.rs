@@ -50,14 +50,19 @@ fn backing(mappings: &[Mapping], index: usize) -> Backing {
     }
 }
 
+/// Where the kernel puts QEMU's own mappings, from the top of the address space down. QEMU maps a
+/// program far below, upwards from 2^38 (TASK_UNMAPPED_BASE in its linux-user/mmap.c).
+const QEMUS_AREA: u64 = 0x7000_0000_0000;
+
 /// QEMU's buffer for translated code is 32 MB at least, and nothing else is written and executed.
 const CODE_BUFFER: u64 = 32 << 20;
 
-/// Whether a mapping is QEMU's own, though it may be new: its heap and the like, by name, and
-/// its buffer for translated code.
+/// Whether a mapping is QEMU's own, though it may be new: its large allocations and libraries, by
+/// place, its heap and the like, by name, and its buffer for translated code.
 fn is_qemus(mapping: &Mapping) -> bool {
     let all = Protection::READ | Protection::WRITE | Protection::EXEC;
-    mapping.path.starts_with('[')
+    mapping.start >= QEMUS_AREA
+        || mapping.path.starts_with('[')
         || mapping.path.starts_with("/memfd:")
         || mapping.path.is_empty()
             && mapping.prot.0 == all
@@ -150,6 +155,12 @@ mod tests {
             spans(&after),
             [(0x40_0000, 0x40_1000, Backing::PrivateFile)]
         );
+    }
+
+    #[test]
+    fn what_qemu_allocates_meanwhile_is_not_the_programs() {
+        let after = format!("{BEFORE}7fff7d1de000-7fff7d1ff000 rw-p 00000000 00:00 0\n");
+        assert_eq!(spans(&after), []);
     }
 
     #[test]
