@@ -77,7 +77,7 @@ def _because(comparison: Comparison, run: Run) -> str:
     before = {part: base.share(part) for part in CYCLE_PARTS}
     after = {part: run.share(part) * comparison.relative_time(run) for part in CYCLE_PARTS}
     part = max(CYCLE_PARTS, key=lambda name: abs(before[name] - after[name]))
-    if abs(before[part] - after[part]) < NOTICEABLE / 2:
+    if abs(before[part] - after[part]) < NOTICEABLE:
         return ""
     verb = "falls" if after[part] < before[part] else "rises"
     text = (
