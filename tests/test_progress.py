@@ -1,5 +1,6 @@
 """Progress is said the way its reader can use."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -39,6 +40,16 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
+def _read_all(terminal: int) -> str:
+    """Everything that was written to a pseudo-terminal whose other end is closed; closes it."""
+    read = b""
+    # A read returns what has arrived; the end is an error (pty(7), EIO).
+    with os.fdopen(terminal, "rb", buffering=0) as stream, contextlib.suppress(OSError):
+        while piece := stream.read(10_000):
+            read += piece
+    return read.decode()
+
+
 def test_a_shared_terminal_gets_its_last_line_back() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
@@ -48,9 +59,7 @@ def test_a_shared_terminal_gets_its_last_line_back() -> None:
             meter = display.meter("sqlite3", "recording")
             meter.update(5_000_000, None)
             meter.finish()
-        terminal.flush()
-        written = os.read(ours, 10_000).decode()
-    os.close(ours)
+    written = _read_all(ours)
     # Scrolling is confined to all lines but the last, the text goes there, and all is undone.
     assert written.index("\033[1;9r") < written.index("\033[10;1H")
     assert "recording sqlite3: 5.00 M accesses" in written
