@@ -17,12 +17,13 @@ pub(crate) struct Process {
     /// The status it left with, as far as known; whether it said so itself.
     status: Option<i32>,
     leaving: bool,
-    zombie_since: Option<Instant>,
+    gone_since: Option<Instant>,
     ended: bool,
 }
 
-/// A zombie's parent may yet say which signal killed it, but need not.
-const ZOMBIE_PATIENCE: Duration = Duration::from_millis(200);
+/// How long a process that is gone without a word may stay unburied. Its parent may yet say which
+/// signal killed it: what wait4 returned is written a moment after the process has vanished.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The status of a process of which only that it is gone is known: as if killed by SIGKILL.
 const KILLED: i32 = 128 + libc::SIGKILL;
@@ -37,7 +38,7 @@ impl Process {
             threads: HashMap::new(),
             status: None,
             leaving: false,
-            zombie_since: None,
+            gone_since: None,
             ended: false,
         }
     }
@@ -109,15 +110,11 @@ impl Process {
 
     /// Its status, if it is gone.
     pub(crate) fn status_if_gone(&mut self) -> Option<i32> {
-        match state(self.pid) {
-            None => Some(self.status.unwrap_or(KILLED)),
-            Some('Z' | 'X') => {
-                let since = *self.zombie_since.get_or_insert_with(Instant::now);
-                (self.leaving || since.elapsed() > ZOMBIE_PATIENCE)
-                    .then(|| self.status.unwrap_or(KILLED))
-            }
-            Some(_) => None,
+        if !matches!(state(self.pid), None | Some('Z' | 'X')) {
+            return None;
         }
+        let since = *self.gone_since.get_or_insert_with(Instant::now);
+        (self.leaving || since.elapsed() > PATIENCE).then(|| self.status.unwrap_or(KILLED))
     }
 
     /// Marks it as gone for good.
