@@ -84,6 +84,8 @@ class Walks(_Model):
     walker_wait: Natural
     reads: Natural
     served_by: ServedBy
+    # Absent from results of before it was counted.
+    metadata_served_by: ServedBy | None = None
     cache_lookups: Natural
     cache_hits: Natural
 

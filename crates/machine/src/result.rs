@@ -98,6 +98,8 @@ pub struct WalkResult {
     pub reads: u64,
     /// Those references by where they were served.
     pub served_by: ServedBy,
+    /// Those of them that read metadata (DMT, cuckoo walk tables) by where they were served.
+    pub metadata_served_by: ServedBy,
     /// Walk-cache look-ups.
     pub cache_lookups: u64,
     /// Walk-cache hits.

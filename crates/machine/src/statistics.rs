@@ -123,6 +123,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             walker_wait: self.timing.walker_wait / self.slots_per_cycle,
             reads: served_by.total(),
             served_by,
+            metadata_served_by: ServedBy::from_counts(self.timing.metadata_served),
             cache_lookups: self.counts.walk_cache_lookups,
             cache_hits: self.counts.walk_cache_hits,
         }

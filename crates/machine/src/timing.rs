@@ -20,6 +20,8 @@ pub(crate) struct Counts {
     pub(crate) data_served: [u64; 4],
     /// Walk references by where they were served.
     pub(crate) walk_served: [u64; 4],
+    /// Those of them that read metadata.
+    pub(crate) metadata_served: [u64; 4],
     /// Latency of each walk in cycles, from a walker's start to its end.
     pub(crate) walk_latency: Histogram,
     /// Cycles that walks waited for a free walker.
@@ -118,6 +120,9 @@ fn walk(
             ended += dram.transfer(step_begun);
         }
         step_ended = step_ended.max(ended);
+    }
+    for &served in &served[..usize::from(episode.metadata)] {
+        counts.metadata_served[served as usize] += 1;
     }
     core.walked(walker, step_ended);
     counts.walker_wait += begun - asked;

@@ -241,6 +241,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             let mut episode = Episode {
                 walk: u64::from(self.walk.cycles()) * self.slots_per_cycle,
                 reads: reads.len() as u16,
+                metadata: self.walk.metadata(),
                 walked: !T::FREE,
                 faulted: false,
                 fault: 0,

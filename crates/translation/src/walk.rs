@@ -16,6 +16,7 @@ pub struct WalkRead {
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     reads: Vec<WalkRead>,
+    metadata: u16,
     cycles: u32,
     step: u8,
     cache_hits: u16,
@@ -35,6 +36,7 @@ impl Walk {
     #[inline]
     pub fn clear(&mut self) {
         self.reads.clear();
+        self.metadata = 0;
         self.cycles = 0;
         self.step = 0;
         self.cache_hits = 0;
@@ -48,6 +50,13 @@ impl Walk {
             addr,
             step: self.step,
         });
+    }
+
+    /// Says that all reads so far were of metadata, which tells where an entry lies (DPT's DMT,
+    /// the cuckoo walk tables), and that what follows reads entries.
+    #[inline]
+    pub fn metadata_ends(&mut self) {
+        self.metadata = self.reads.len() as u16;
     }
 
     /// What follows depends on what was read so far.
@@ -73,6 +82,12 @@ impl Walk {
     #[inline]
     pub fn reads(&self) -> &[WalkRead] {
         &self.reads
+    }
+
+    /// How many of the reads, from the first on, were of metadata.
+    #[inline]
+    pub fn metadata(&self) -> u16 {
+        self.metadata
     }
 
     /// The fixed time, in cycles.

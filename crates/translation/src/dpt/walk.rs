@@ -105,6 +105,7 @@ impl Dpt {
             }
             walk.next_step();
         }
+        walk.metadata_ends();
         for probes in tables {
             self.counters.dmt_searches += 1;
             self.counters.dmt_probes += probes.count as u64;
