@@ -158,6 +158,8 @@ class Run(_Model):
     os: Os
     design_counters: dict[str, Any] | None
     timeline: list[TimelinePoint]
+    # Absent from results of before it was kept.
+    free_2m_blocks: Natural | None = None
     memory_map: list[MemoryCell]
     host: dict[str, Any]
 

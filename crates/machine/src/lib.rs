@@ -10,6 +10,7 @@ mod costs;
 mod hierarchy;
 mod histogram;
 mod machine;
+mod memory;
 mod result;
 mod simulate;
 mod statistics;

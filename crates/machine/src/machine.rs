@@ -2,6 +2,7 @@ use crate::chunk::{CHUNK, Chunk};
 use crate::config::{CachesConfig, MachineConfig};
 use crate::costs::Costs;
 use crate::hierarchy::{self, PrivateCaches, SharedCache};
+use crate::memory::Memory;
 use crate::timeline::Timeline;
 use crate::timing::{self, Counts, Latencies};
 use crate::translate::StretchCache;
@@ -10,7 +11,7 @@ use pagelab_cpu::{Core, CoreError};
 use pagelab_events::{Batch, Control, Op, SourceError};
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_memory::{Dram, GeometryError, dispatch};
-use pagelab_os::{Effects, Invalidation, MemoryCell, Os, OsConfigError, OsError};
+use pagelab_os::{Effects, Invalidation, Os, OsConfigError, OsError};
 use pagelab_translation::{Page, PageTable, Tlb, Walk};
 use std::collections::HashMap;
 
@@ -95,7 +96,7 @@ pub struct Machine<P, T> {
     level: SimdLevel,
     pub(crate) timeline: Timeline,
     /// Physical memory just before the first process ended, which gives most of it back.
-    pub(crate) memory_map: Option<Vec<MemoryCell>>,
+    pub(crate) memory: Option<Memory>,
     /// The core of each thread, in order of appearance.
     threads: HashMap<(u32, u32), usize>,
     current: Option<(u32, usize)>,
@@ -127,9 +128,6 @@ impl Latencies {
         }
     }
 }
-
-/// Cells of the picture of physical memory.
-pub(crate) const MAP_CELLS: u32 = 4096;
 
 /// References carry line numbers of 31 bits.
 const MAX_MEMORY_BYTES: u64 = 128 << 30;
@@ -211,7 +209,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             prefetch_walks: false,
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
-            memory_map: None,
+            memory: None,
             threads: HashMap::new(),
             current: None,
         })
@@ -337,8 +335,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 return Ok(());
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
-            Control::Exit { .. } if self.memory_map.is_none() => {
-                self.memory_map = Some(self.os.memory_map(MAP_CELLS));
+            Control::Exit { .. } if self.memory.is_none() => {
+                self.memory = Some(Memory::of(&self.os));
             }
             _ => {}
         }

@@ -45,6 +45,8 @@ pub struct RunResult {
     pub design_counters: serde_json::Value,
     /// The run over time.
     pub timeline: Vec<Sample>,
+    /// Free aligned 2 MiB blocks just before the first process ended, or at the end.
+    pub free_2m_blocks: u32,
     /// Physical memory just before the first process ended, or at the end, in equal cells.
     pub memory_map: Vec<MemoryCell>,
 }

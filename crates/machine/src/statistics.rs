@@ -1,5 +1,6 @@
 use crate::config::MachineConfig;
-use crate::machine::{MAP_CELLS, Machine};
+use crate::machine::Machine;
+use crate::memory::Memory;
 use crate::result::{
     CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
 };
@@ -47,6 +48,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     ) -> RunResult {
         let instructions = self.instructions();
         let last = self.sample();
+        let memory = self.memory.take().unwrap_or_else(|| Memory::of(&self.os));
         let timeline = std::mem::take(&mut self.timeline).finish(last);
         RunResult {
             schema: SCHEMA,
@@ -68,9 +70,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             // Counters are plain numbers, which always have a JSON form.
             design_counters: counters(&self.table).unwrap_or_default(),
             timeline,
-            memory_map: self
-                .memory_map
-                .unwrap_or_else(|| self.os.memory_map(MAP_CELLS)),
+            free_2m_blocks: memory.free_2m_blocks,
+            memory_map: memory.map,
         }
     }
 

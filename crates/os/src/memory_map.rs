@@ -24,6 +24,11 @@ impl MemoryCell {
 }
 
 impl Os {
+    /// Free aligned 2 MiB blocks.
+    pub fn free_2m_blocks(&self) -> u32 {
+        self.frames.buddy().free_pageblocks()
+    }
+
     /// A picture of the physical memory: it is cut into `cells` pieces, equal but for rounding, and
     /// of each the frames are counted. Fewer cells come out when there are fewer frames.
     pub fn memory_map(&self, cells: u32) -> Vec<MemoryCell> {

@@ -1,0 +1,20 @@
+use pagelab_os::{MemoryCell, Os};
+
+/// Cells of the memory map: enough for a picture, few enough for a page.
+const CELLS: u32 = 4096;
+
+/// How physical memory stood at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) map: Vec<MemoryCell>,
+    pub(crate) free_2m_blocks: u32,
+}
+
+impl Memory {
+    pub(crate) fn of(os: &Os) -> Self {
+        Memory {
+            map: os.memory_map(CELLS),
+            free_2m_blocks: os.free_2m_blocks(),
+        }
+    }
+}
