@@ -18,6 +18,9 @@ def machines() -> list[tuple[str, str]]:
 def workloads() -> list[tuple[str, str]]:
     """Names of the built-in workloads, each with a line that describes it."""
 
+def hash_collisions(entries: int, pages: int, seed: int) -> int:
+    """How many of so many random pages find their entry of a hashed table taken."""
+
 def managers() -> list[tuple[str, str]]:
     """Names of the memory managers, each with a line that describes it."""
 

@@ -78,13 +78,27 @@ def in_thread(work: Callable[[], T]) -> T:
 
 
 def simulate_all(
-    simulations: list[Simulation], display: Display, stop: Stop, jobs: int | None = None
+    simulations: list[Simulation],
+    display: Display,
+    stop: Stop,
+    jobs: int | None = None,
+    ended: Callable[[Simulation, Run | Failure], None] | None = None,
 ) -> list[Run | Failure]:
-    """Runs all simulations, `jobs` at a time (all processors by default), in the given order."""
+    """Runs all simulations, `jobs` at a time (all processors by default), in the given order.
+
+    `ended` is called from a worker as soon as a simulation has ended.
+    """
+
+    def work(job: Simulation) -> Run | Failure:
+        outcome = _simulate(job, display, stop)
+        if ended:
+            ended(job, outcome)
+        return outcome
+
     workers = min(jobs or os.cpu_count() or 1, len(simulations)) or 1
     pool = ThreadPoolExecutor(max_workers=workers)
     try:
-        futures = [pool.submit(_simulate, job, display, stop) for job in simulations]
+        futures = [pool.submit(work, job) for job in simulations]
         pending: set[Future[Run | Failure]] = set(futures)
         while pending:
             _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import pagelab
-from pagelab.cli import compare, doctor, listing, record, report, simulate, trace
+from pagelab.cli import compare, doctor, listing, record, report, reproduce, simulate, trace
 from pagelab.linux import cli as linux
 from pagelab.measure import cli as measuring
 
@@ -40,7 +40,7 @@ app.command(epilog="Example:  pagelab report pagelab-results/sort-20260102-03040
 app.command(epilog="Example:  pagelab doctor")(doctor.doctor)
 app.command(epilog="Example:  pagelab measure --quick")(measuring.measure)
 app.command(epilog="Example:  pagelab validate")(measuring.validate)
-app.add_typer(measuring.reproductions, name="reproduce")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 @app.command(epilog="Example:  pagelab version")

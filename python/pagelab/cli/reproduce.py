@@ -1,0 +1,122 @@
+"""`pagelab reproduce`: published figures, a command a paper."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+import pagelab
+from pagelab import units
+from pagelab.cli.options import IsQuiet, Json
+from pagelab.linux import cli as linux
+from pagelab.measure import cli as measuring
+from pagelab.reproduce import figure, page, show
+from pagelab.reproduce.compute import compute
+from pagelab.reproduce.figure import experiments
+from pagelab.reproduce.outcome import Outcome
+
+
+class _PaperAndFigure(TyperGroup):
+    """Takes `dpt:fig13` for `dpt fig13`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        paper, _, name = args[0].partition(":")
+        return super().resolve_command(ctx, [paper, *filter(None, [name]), *args[1:]])
+
+
+app = typer.Typer(
+    cls=_PaperAndFigure,
+    help="Compute a paper's figures again, with its numbers beside ours.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def dpt(
+    figures: Annotated[
+        list[str] | None, typer.Argument(help="fig13, ...; all of them if none is named.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Whole programs rather than samples; takes hours.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of every machine: ablation."),
+    ] = None,
+    parallel: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Simulations at once.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
+    ] = Path("pagelab-results/reproduce-dpt"),
+    as_json: Json = False,
+    quiet: IsQuiet = False,
+) -> None:
+    """The distributed page table (MICRO 2024): Figures 3, 4, 13 to 18 and 20 to 23.
+
+    What was computed is kept in --out, so that a run that was broken off goes on where it was.
+    """
+    paper = figure.load(experiments() / "dpt", figures or [])
+    started = time.monotonic()
+    outcomes = compute(paper, full, changes or [], parallel, out, quiet=quiet)
+    facts = [
+        ("machine", f"{paper.system.machine} (pagelab list machines)"),
+        ("programs", "whole" if full else "sampled"),
+        *([("changed", ", ".join(changes))] if changes else []),
+        ("took", units.duration(time.monotonic() - started)),
+        ("pagelab", pagelab.__version__),
+    ]
+    report = out / "report.html"
+    page.write(paper.system.title, facts, outcomes, report)
+    if as_json:
+        typer.echo(json.dumps([_json(one) for one in outcomes], indent=1))
+        return
+    console = Console()
+    for one in outcomes:
+        show.show(one, console)
+    typer.echo(f"Report: {report}")
+
+
+@app.command()
+def foliomap() -> None:
+    """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`."""
+    _guests("foliomap")
+
+
+@app.command()
+def fbmm() -> None:
+    """FBMM (ATC 2024): memory file systems, measured in guests; needs `pagelab linux build`."""
+    _guests("fbmm")
+
+
+app.command("measuring")(measuring.reproduce_measuring)
+
+
+def _guests(paper: str) -> None:
+    """Every experiment of a paper whose figures are measured in a kernel."""
+    for path in sorted(experiments().glob(f"{paper}*.toml")):
+        linux.reproduce(path.stem)
+
+
+def _json(one: Outcome) -> dict[str, Any]:
+    return {
+        "figure": one.name,
+        "title": one.title,
+        "columns": one.columns,
+        "rows": one.rows,
+        "claims": [
+            {
+                "says": answer.claim.says,
+                "paper": answer.claim.value,
+                "here": answer.ours,
+                "off": answer.off,
+                "verdict": answer.verdict,
+            }
+            for answer in one.answers
+        ],
+        "failures": one.failures,
+    }

@@ -1,0 +1,48 @@
+"""Computes a paper's figures."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from pagelab import _core, jobs
+from pagelab.errors import PagelabError
+from pagelab.progress import display
+from pagelab.reproduce import outcome, plan, runs
+from pagelab.reproduce.figure import Collisions, Paper
+from pagelab.reproduce.outcome import Outcome
+
+
+def compute(
+    paper: Paper,
+    full: bool,
+    changes: list[str],
+    parallel: int | None,
+    out: Path,
+    *,
+    quiet: bool,
+) -> list[Outcome]:
+    """The numbers of all figures of a paper, in the order of their names.
+
+    What was computed is kept under `out`. Raises PagelabError when it was interrupted.
+    """
+    console = Console(stderr=True)
+
+    def say(text: str) -> None:
+        if not quiet:
+            console.print(f"pagelab: {text}", highlight=False)
+
+    work = plan.plan(paper, full=full, changes=changes)
+    kept = runs.Kept(out / "runs")
+    with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
+        ended = runs.run_all(work.values(), kept, meters, stop, parallel, say)
+    if stop.wanted:
+        raise PagelabError(f"interrupted; what was computed is kept in {kept.directory}")
+    results = {cell: ended[kept.key(simulation)] for cell, simulation in work.items()}
+    outcomes = []
+    for name, one in paper.figures.items():
+        if isinstance(one, Collisions):
+            counts = [_core.hash_collisions(kib << 7, one.addresses, 1) for kib in one.table_kib]
+            outcomes.append(outcome.of_collisions(name, one, counts))
+        else:
+            outcomes.append(outcome.of_runs(paper, name, one, results))
+    return outcomes

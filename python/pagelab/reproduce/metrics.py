@@ -1,0 +1,94 @@
+"""What figures show, computed from a run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pagelab.results import Run
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a run, and what it is."""
+
+    of: Callable[[Run], float]
+    what: str
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _translation(run: Run) -> float:
+    return _ratio(run.walks.latency.mean * run.walks.count, run.instructions)
+
+
+def _metadata_cache_share(run: Run) -> float:
+    """Figure 17 of the DPT paper: of the time spent on metadata, what the DMC answered.
+
+    A look-up takes the cache's cycles; what it misses takes the latency of where it was found.
+    """
+    found = run.walks.metadata_served_by
+    if found is None:
+        return float("nan")
+    caches, dram = run.machine["caches"], run.machine["dram"]
+    memory = dram["latency_ns"] * run.machine["core"]["ghz"] + caches["llc"]["cycles"]
+    latencies = {
+        "l1": caches["l1"]["cycles"],
+        "l2": caches["l2"]["cycles"],
+        "llc": caches["llc"]["cycles"],
+        "dram": memory,
+    }
+    missed = sum(getattr(found, level) * cycles for level, cycles in latencies.items())
+    hits = run.walks.cache_hits * run.machine["dpt"]["dmc"]["4K"]["cycles"]
+    return _ratio(hits, hits + missed)
+
+
+def _pages(run: Run) -> int:
+    """Pages that were given a frame, of any size."""
+    os: dict[str, Any] = run.os.model_dump()
+    return sum(int(pages) for kind in ("anonymous", "file") for pages in os[kind].values())
+
+
+def _counter(name: str) -> Callable[[Run], float]:
+    def of(run: Run) -> float:
+        value = (run.design_counters or {}).get(name)
+        return float("nan") if value is None else float(value)
+
+    return of
+
+
+METRICS: dict[str, Metric] = {
+    "speed": Metric(
+        lambda run: _ratio(run.instructions, run.cycles.elapsed), "instructions a cycle"
+    ),
+    "translation_latency": Metric(_translation, "cycles of page walks an instruction"),
+    "l2_mpki": Metric(lambda run: run.caches.l2_mpki, "L2 misses per thousand instructions"),
+    "llc_mpki": Metric(
+        lambda run: run.caches.llc_mpki, "last-level cache misses per thousand instructions"
+    ),
+    "walk_references": Metric(
+        lambda run: _ratio(run.walks.reads, run.instructions),
+        "memory references of walks an instruction",
+    ),
+    "walk_references_from_dram": Metric(
+        lambda run: _ratio(run.walks.served_by.dram, run.walks.reads),
+        "share of the walks' references that DRAM served",
+    ),
+    "metadata_cache_share": Metric(
+        _metadata_cache_share, "share of the time for metadata that the DMC answered"
+    ),
+    "pages_migrated": Metric(lambda run: run.os.pages_migrated, "pages of data moved"),
+    "pages_migrated_per_page": Metric(
+        lambda run: _ratio(run.os.pages_migrated, _pages(run)),
+        "pages of data moved per page allocated",
+    ),
+    "entries_migrated_per_page": Metric(
+        lambda run: _ratio(_counter("entries_migrated")(run), _pages(run)),
+        "entries moved within the table per page allocated",
+    ),
+    "free_2m_blocks": Metric(
+        lambda run: float("nan") if run.free_2m_blocks is None else run.free_2m_blocks,
+        "free aligned 2 MiB blocks before the program gives its memory back",
+    ),
+}

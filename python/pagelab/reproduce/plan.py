@@ -1,0 +1,94 @@
+"""From figures to simulations: which machine, how much memory, over which workload."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from pagelab import _core
+from pagelab.errors import PagelabError
+from pagelab.jobs import Simulation
+from pagelab.recording import Window
+from pagelab.reproduce.figure import Collisions, Figure, Paper, Series, Workload
+
+# What is free must hold the program, its page tables, and what fragmentation costs.
+SLACK = 1.15
+# Physical lines are numbered in 31 bits.
+LARGEST_GIB = 128
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One series over one workload."""
+
+    figure: str
+    series: str
+    workload: str
+
+
+def plan(paper: Paper, *, full: bool, changes: list[str]) -> dict[Cell, Simulation]:
+    """Every simulation the figures need; cells that need the same one have equal values.
+
+    `changes` are keys of the machine, changed for all but the series that set them.
+
+    Raises PagelabError when a footprint does not fit the largest memory.
+    """
+    work = {}
+    for name, figure in paper.figures.items():
+        if isinstance(figure, Collisions):
+            continue
+        for workload in workloads(paper, figure):
+            for series in figure.series:
+                cell = Cell(name, series.name, workload.label)
+                work[cell] = _simulation(paper, figure, series, workload, full, changes)
+    return work
+
+
+def workloads(paper: Paper, figure: Figure) -> list[Workload]:
+    """The workloads of a figure, in the paper's order."""
+    wanted = figure.workloads
+    return [w for w in paper.system.workload if wanted is None or w.label in wanted]
+
+
+def _simulation(
+    paper: Paper,
+    figure: Figure,
+    series: Series,
+    workload: Workload,
+    full: bool,
+    changes: list[str],
+) -> Simulation:
+    footprint = figure.footprint_gib or workload.footprint_gib
+    keys = [*changes, *series.set]
+    machine = json.loads(_core.machine(paper.system.machine, keys))
+    utilisation = float(machine["memory"]["utilisation"])
+    memory = figure.memory_gib or memory_gib(footprint, utilisation, machine["memory"])
+    if memory * (1 - utilisation) < footprint:
+        raise PagelabError(
+            f"{workload.label} takes {footprint:g} GiB, but {memory} GiB of memory of which "
+            f"{utilisation:.0%} are in use leave less"
+        )
+    sample = {"windows": 0} if full else figure.sample or paper.system.sample
+    parameters = {"footprint": f"{footprint:g}G"} | {k: str(v) for k, v in sample.items()}
+    return Simulation(
+        label=f"{series.name} {workload.label}",
+        design=series.design,
+        machine=paper.system.machine,
+        overrides=[f"memory.memory_bytes={memory << 30}", *keys],
+        source={
+            "kind": "workload",
+            "name": workload.name,
+            "parameters": parameters,
+            "window": asdict(Window()),
+        },
+    )
+
+
+def memory_gib(footprint: float, utilisation: float, least: dict[str, int]) -> int:
+    """The least power of two, from the machine's own size on, of which enough is free.
+
+    A paper that simulates a stretch of each program can do with less memory than its footprint.
+    Here the whole footprint is in memory, so that page tables have their real size.
+    """
+    gib = least["memory_bytes"] >> 30
+    while gib < LARGEST_GIB and gib * (1 - utilisation) < footprint * SLACK:
+        gib *= 2
+    return gib

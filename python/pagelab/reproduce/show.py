@@ -1,0 +1,61 @@
+"""A figure on the terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+from pagelab.reproduce.outcome import Answer, Outcome
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """Prints the figure's numbers, the paper's claims beside ours, and what failed."""
+    console.print(f"[bold]{outcome.title}[/bold]")
+    console.print(outcome.shows, style="dim", highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("")
+    for column in outcome.columns:
+        table.add_column(column, justify="right", overflow="fold")
+    for label, values in outcome.rows.items():
+        style = "bold" if label in outcome.averages else None
+        table.add_row(label, *(number(value) for value in values), style=style)
+    console.print(table)
+    if outcome.answers:
+        console.print(_claims(outcome.answers))
+    for note in outcome.notes:
+        console.print(f"Note: {note}", style="dim", highlight=False)
+    for failure in outcome.failures:
+        console.print(f"Not computed: {failure}", style="red", highlight=False, markup=False)
+    console.print()
+
+
+def _claims(answers: list[Answer]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("what the paper says", ratio=1)
+    for heading in ("paper", "here", "off", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for answer in answers:
+        table.add_row(*cells(answer))
+    return table
+
+
+def cells(answer: Answer) -> tuple[str, str, str, str, str]:
+    """A claim's row: what it says, the paper's number, ours, the difference, the verdict."""
+    limit = "\N{LESS-THAN OR EQUAL TO} " if answer.claim.relation == "below" else ""
+    off = "" if answer.off is None else f"{answer.off * 100:+.0f} %".replace("-", "\N{MINUS SIGN}")
+    return (
+        answer.claim.says,
+        limit + number(answer.claim.value),
+        number(answer.ours),
+        off,
+        answer.verdict,
+    )
+
+
+def number(value: float | None) -> str:
+    """Three or four significant digits; a dash for none."""
+    if value is None:
+        return "\N{EN DASH}"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"

@@ -1,0 +1,129 @@
+"""Values, averages and verdicts, worked out by hand from made-up runs."""
+
+from pathlib import Path
+
+import pytest
+
+import canned
+from pagelab.reproduce import page
+from pagelab.reproduce.figure import Claim, Figure, Paper, Series, System, Workload
+from pagelab.reproduce.outcome import Answer, Outcome, of_runs
+from pagelab.reproduce.plan import Cell, memory_gib
+from pagelab.results import Failure, Run
+
+
+def run(cycles: int, *, complete: bool = True) -> Run:
+    made = canned.run("radix", complete=complete, accesses=1000)
+    made["cycles"] |= {"elapsed": cycles}
+    return Run.model_validate(made)
+
+
+def workload(label: str, group: str | None = None) -> Workload:
+    return Workload(name="random-updates", label=label, group=group, footprint_gib=1)
+
+
+WORKLOADS = [workload("A", "G"), workload("B", "G"), workload("C")]
+SPEEDS = Figure(
+    title="Figure",
+    shows="Speed.",
+    metric="speed",
+    mean="geometric",
+    series=[
+        Series(name="radix", design="radix", hidden=True),
+        Series(name="one", design="one", against="radix"),
+        Series(name="two", design="two", against="radix"),
+    ],
+    claim=[
+        Claim(says="one over radix", series="one", value=2.0),
+        Claim(says="one over two", series="one", against="two", value=4.0),
+        Claim(says="two in G", series="two", row="G", value=0.5),
+    ],
+)
+CYCLES = {
+    "radix": {"A": 800, "B": 800, "C": 800},
+    "one": {"A": 400, "B": 200, "C": 800},  # 2, 4 and 1 times as fast: 2 on average
+    "two": {"A": 800, "B": 1600, "C": 1600},  # 1, 1/2, 1/2
+}
+
+
+def outcome(changed: dict[Cell, Run | Failure] | None = None) -> Outcome:
+    system = System(title="", machine="dpt-paper", sample={}, workload=WORKLOADS)
+    paper = Paper(name="p", system=system, figures={"f": SPEEDS})
+    runs: dict[Cell, Run | Failure] = {
+        Cell("f", series, label): run(cycles)
+        for series, row in CYCLES.items()
+        for label, cycles in row.items()
+    }
+    return of_runs(paper, "f", SPEEDS, runs | (changed or {}))
+
+
+def test_values_and_averages() -> None:
+    found = outcome()
+    assert found.columns == ["one", "two"]
+    assert found.rows["A"] == pytest.approx([2.0, 1.0])
+    assert found.rows["G"] == pytest.approx([8**0.5, 0.5**0.5])
+    assert found.rows["mean"] == pytest.approx([2.0, 0.25 ** (1 / 3)])
+    assert found.failures == []
+
+
+def test_claims() -> None:
+    over_radix, over_two, in_group = outcome().answers
+    assert over_radix.ours == pytest.approx(2.0)
+    assert over_radix.off == pytest.approx(0.0)
+    assert over_radix.verdict == "near"
+    # 2/1, 4/0.5 and 1/0.5 have the geometric mean 32 ** (1 / 3); 3 are gained in the paper.
+    assert over_two.ours == pytest.approx(32 ** (1 / 3))
+    assert over_two.off == pytest.approx((32 ** (1 / 3) - 4) / 3)
+    assert in_group.off == pytest.approx((0.5**0.5 - 0.5) / 0.5)
+    assert in_group.verdict == "far"
+
+
+@pytest.mark.parametrize("bad", [Failure(design="one", error="no room"), run(1, complete=False)])
+def test_an_average_with_a_part_missing_is_not_made_up(bad: Run | Failure) -> None:
+    found = outcome({Cell("f", "one", "B"): bad})
+    assert found.rows["B"] == [None, pytest.approx(0.5)]
+    assert found.rows["mean"][0] is None
+    assert found.answers[0].verdict == "not computed"
+    [failure] = found.failures
+    assert failure.startswith("one over B: ")
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "relative", "verdict"),
+    [
+        (1.126, 1.10, True, "near"),  # gains 0.10 of 0.126
+        (1.126, 1.08, True, "far"),
+        (7.5, 5.1, False, "near"),
+        (7.5, 4.9, False, "far"),
+        (1.0, 1.009, True, "near"),
+        (1.0, 1.02, True, "far"),
+    ],
+)
+def test_a_third_off_is_far(paper: float, ours: float, relative: bool, verdict: str) -> None:
+    answer = Answer(Claim(says="", series="s", value=paper), ours, relative)
+    assert answer.verdict == verdict
+
+
+def test_a_bound_holds_or_does_not() -> None:
+    bound = Claim(says="", series="s", value=0.0007, relation="below")
+    assert Answer(bound, 0.0006, relative=False).verdict == "holds"
+    assert Answer(bound, 0.0008, relative=False).verdict == "does not hold"
+
+
+def test_the_page_has_every_number_and_what_is_missing(tmp_path: Path) -> None:
+    found = outcome({Cell("f", "one", "B"): Failure(design="one", error="<no room>")})
+    file = tmp_path / "report.html"
+    page.write("A paper", [("machine", "dpt-paper")], [found], file)
+    html = file.read_text()
+    assert "2.000" in html
+    assert "one over B: &lt;no room&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("footprint", "utilisation", "gib"),
+    [(8, 0.0, 16), (8, 0.7, 32), (10, 0.7, 64), (33, 0.7, 128), (100, 0.7, 128)],
+)
+def test_memory_is_the_least_power_of_two_that_holds_the_footprint(
+    footprint: float, utilisation: float, gib: int
+) -> None:
+    assert memory_gib(footprint, utilisation, {"memory_bytes": 16 << 30}) == gib
