@@ -4,7 +4,7 @@
 //! The initialisation of a workload (its page faults) is not in the figure.
 
 use pagelab_events::{Batch, Source, SourceError};
-use pagelab_machine::{DESIGNS, MachineConfig, simulate};
+use pagelab_machine::{Design, MachineConfig, simulate};
 use pagelab_workloads::Workload;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -69,8 +69,11 @@ fn main() {
         "workload", "design", "M access/s", "source", "host MiB"
     );
     for (case, workload, parameters) in CASES {
-        for design in DESIGNS {
-            if !wanted.iter().all(|w| case.contains(w) || design.name == w) {
+        for design in Design::all() {
+            if !wanted
+                .iter()
+                .all(|w| case.contains(w) || design.name() == **w)
+            {
                 continue;
             }
             let overrides = [
@@ -90,7 +93,7 @@ fn main() {
             };
             let pages = timed.source.remaining().unwrap_or(0);
             let mut start = None;
-            let result = simulate(&config, design.name, &mut timed, &mut |progress| {
+            let result = simulate(&config, &design.name(), &mut timed, &mut |progress| {
                 // After initialisation: one access a page, so that many are left.
                 let initialised = progress.accesses * 2 > pages.saturating_sub(40_000_000);
                 if start.is_none() && initialised {
@@ -104,7 +107,7 @@ fn main() {
             let seconds = (cpu_time() - start).as_secs_f64();
             println!(
                 "{case:24} {:8} {:12.1} {:11.0}% {:10}",
-                design.name,
+                design.name(),
                 (result.accesses - before) as f64 / seconds / 1e6,
                 100.0 * timed.inside.as_secs_f64() / seconds,
                 peak_mib(),

@@ -7,6 +7,7 @@ mod buffer;
 mod chunk;
 mod config;
 mod costs;
+mod designs;
 mod hierarchy;
 mod histogram;
 mod machine;
@@ -19,10 +20,11 @@ mod timing;
 mod translate;
 
 pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS};
+pub use designs::Design;
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::{BuildError, Machine, RunError};
 pub use result::{
     CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
 };
-pub use simulate::{DESIGNS, Design, Progress, SimulateError, simulate};
+pub use simulate::{Progress, SimulateError, simulate};

@@ -39,10 +39,10 @@ mod _core {
     }
 
     #[pyfunction]
-    fn designs() -> Names {
-        let designs = pagelab_machine::DESIGNS.iter();
+    fn designs() -> Vec<(String, String)> {
+        let designs = pagelab_machine::Design::all();
         designs
-            .map(|design| (design.name, design.description))
+            .map(|design| (design.name(), design.description()))
             .collect()
     }
 

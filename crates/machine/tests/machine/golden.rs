@@ -5,7 +5,7 @@
 //! the files.
 
 use crate::common::{run, small_machine};
-use pagelab_machine::DESIGNS;
+use pagelab_machine::Design;
 use pagelab_workloads::Workload;
 use std::path::Path;
 
@@ -21,18 +21,18 @@ fn tiny_runs_give_the_recorded_statistics() {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        for design in DESIGNS {
+        for design in Design::all() {
             let mut source = Workload::find(workload)
                 .unwrap()
                 .start(&parameters)
                 .unwrap();
-            let result = run(&small_machine(), design.name, &mut source);
+            let result = run(&small_machine(), &design.name(), &mut source);
             let mut json = serde_json::to_value(&result).unwrap();
             // The map is large and says what the counters say.
             json["memory_map"] = result.memory_map.len().into();
             json["timeline"] = result.timeline.len().into();
             let text = serde_json::to_string_pretty(&json).unwrap() + "\n";
-            let path = folder.join(format!("{workload}.{}.json", design.name));
+            let path = folder.join(format!("{workload}.{}.json", design.name()));
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 std::fs::write(&path, &text).unwrap();
             }

@@ -5,7 +5,7 @@
 
 use crate::common::{BASE, Cut, Event, map, run, small_machine};
 use pagelab_events::{Access, Advice, Control, Op};
-use pagelab_machine::DESIGNS;
+use pagelab_machine::Design;
 use proptest::prelude::*;
 
 /// A mapping of 40 MiB, accesses all over it (some straddling lines and pages), and calls that
@@ -69,9 +69,9 @@ proptest! {
         let mut config = small_machine();
         config.cores = cores;
         config.memory.page_policy = policy;
-        for design in DESIGNS {
-            let whole = run(&config, design.name, &mut Cut::new(&events, length));
-            let single = run(&config, design.name, &mut Cut::new(&events, 1));
+        for design in Design::all() {
+            let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
+            let single = run(&config, &design.name(), &mut Cut::new(&events, 1));
             prop_assert_eq!(
                 serde_json::to_string(&whole).unwrap(),
                 serde_json::to_string(&single).unwrap()
