@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from pagelab import units
 from pagelab.reproduce.outcome import Answer, Outcome
 
 
@@ -40,7 +41,7 @@ def _claims(answers: list[Answer]) -> Table:
 def cells(answer: Answer) -> tuple[str, str, str, str, str]:
     """A claim's row: what it says, the paper's number, ours, the difference, the verdict."""
     limit = "\N{LESS-THAN OR EQUAL TO} " if answer.claim.relation == "below" else ""
-    off = "" if answer.off is None else f"{answer.off * 100:+.0f} %".replace("-", "\N{MINUS SIGN}")
+    off = "" if answer.off is None else units.signed_percent(answer.off, 0)
     return (
         answer.claim.says,
         limit + number(answer.claim.value),
