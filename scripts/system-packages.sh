@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that a goal needs, or says which are missing and how to get them.
 #
-#   scripts/system-packages.sh demo|test
+#   scripts/system-packages.sh demo|test|linux
 #
 # Prints nothing and asks nothing of the package manager when everything is there.
 set -eu
 
-goal=${1:?usage: system-packages.sh demo|test}
+goal=${1:?usage: system-packages.sh demo|test|linux}
 
 missing=
 # need PACKAGE COMMAND...: PACKAGE is missing when one of the commands is.
@@ -35,6 +35,29 @@ if [ "$goal" = test ]; then
     if [ -z "$(find /usr/share/fonts -name '*.[ot]tf' 2>/dev/null | head -n 1)" ]; then
         missing="$missing fonts-dejavu-core"
     fi
+fi
+
+if [ "$goal" = linux ]; then
+    # The patched kernel: its source, what compiles it and what boots it.
+    [ -f /usr/src/linux-source-6.12.tar.xz ] || missing="$missing linux-source-6.12"
+    need make make
+    need flex flex
+    need bison bison
+    need bc bc
+    need ccache ccache
+    need git git
+    need xz-utils xz
+    need perl perl
+    [ -f /usr/include/gelf.h ] || missing="$missing libelf-dev"
+    [ -f /usr/include/openssl/ssl.h ] || missing="$missing libssl-dev"
+    need qemu-system-x86 qemu-system-x86_64
+    need util-linux setpriv
+    # What runs in guests, from the host's file system.
+    need iproute2 ip
+    need xfsprogs mkfs.xfs
+    need redis-server redis-server
+    need redis-tools redis-cli
+    /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing="$missing python3-numpy"
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -51,8 +51,35 @@ def test_a_misspelt_key_is_named(tmp_path: Path) -> None:
         experiment.read(path)
 
 
-def test_the_experiments_of_the_project_name_suites_that_exist() -> None:
+def test_counted_instructions_stand_for_time() -> None:
+    off = [_sample(999)]
+    counted = experiment.add_counts([_sample(999)], b"50 3\n")
+    (row,) = experiment.rows(TABLE, {False: off, True: counted})
+    assert (row.off.time, row.on.time, row.on.atomics) == (99.9, 5.0, 0.3)
+
+
+def test_a_table_says_what_it_counts() -> None:
+    ns = experiment.rows(TABLE, {False: [_sample(1)], True: [_sample(2)]})
+    assert "| ns off | on |" in experiment.render(TABLE, ns)
+    counted = [_sample(10).model_copy(update={"icount": True})]
+    text = experiment.render(TABLE, experiment.rows(TABLE, {False: counted, True: counted}))
+    assert "| instructions off | on |" in text
+    assert "| 64 KB | 1.0 | 1.0 | 1.000 | 1.50 | 0.00 | 0.00 |" in text
+
+
+def test_hooks_are_shown_for_folios_of_one_page() -> None:
+    without = [_sample(10, folio_kb=4), _sample(10, folio_kb=4, bench="munmap")]
+    both = {False: [_sample(20, folio_kb=4)], True: [_sample(30, folio_kb=4), _sample(7)]}
+    lines = experiment.render_hooks(without, both).splitlines()
+    assert "| fork | 1.0 | 2.0 | 3.0 | 0.00 | 0.00 | 0.00 |" in lines
+    assert "| munmap | 1.0 |  |  | 0.00 |  |  |" in lines
+
+
+def test_the_experiments_of_the_project_name_benchmarks_that_exist() -> None:
     where = layout.find()
     for path in (where.root / "experiments").glob("foliomap*.toml"):
         plan = experiment.read(path)
-        assert list(suite.load(where.linux / "bench", [plan.suite]))
+        jobs = list(suite.load(where.linux / "bench", [*plan.suites, plan.without or plan.suite]))
+        sources = "".join((job.folder / job.entry.program).read_text() for job in jobs)
+        for table in plan.table:
+            assert f'"{table.bench}"' in sources

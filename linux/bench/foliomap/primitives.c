@@ -42,7 +42,6 @@ static void report(const char *what, unsigned int order, size_t pages,
 {
 	printf("{\"bench\": \"%s\", \"folio_kb\": %zu, \"pages\": %zu, \"ns\": %lu, \"copies\": %ld}\n",
 	       what, page_size << order >> 10, pages, (unsigned long)ns, copies);
-	fflush(stdout);
 }
 
 /* A child that does nothing but share the memory until it is told to go. */
@@ -94,13 +93,14 @@ static void fork_and_munmap(size_t size, unsigned int order)
 	report("munmap", order, size / page_size, ns, 0);
 }
 
+/* Each fault is a sample: now and then one refills the allocator's lists as well. */
 static void write_faults(size_t size, unsigned int order, bool alive)
 {
 	const size_t pages = size / page_size;
 	uint64_t *frames = calloc(pages, sizeof(*frames));
+	uint64_t *ns = calloc(pages, sizeof(*ns));
 	char *memory = need(size, order);
-	uint64_t start, ns;
-	long copies = 0;
+	uint64_t start;
 	size_t page;
 	pid_t child;
 
@@ -110,18 +110,20 @@ static void write_faults(size_t size, unsigned int order, bool alive)
 	if (!alive)
 		end_sharer(child);
 
-	start = begin();
-	for (page = 0; page < pages; page++)
+	for (page = 0; page < pages; page++) {
+		start = begin();
 		((volatile char *)memory)[page * page_size] = 2;
-	ns = end(start);
+		ns[page] = end(start);
+	}
 
 	for (page = 0; page < pages; page++)
-		copies += page_frame(memory + page * page_size) != frames[page];
-	report(alive ? "write_child_alive" : "write_child_gone", order, pages, ns, copies);
+		report(alive ? "write_child_alive" : "write_child_gone", order, 1, ns[page],
+		       page_frame(memory + page * page_size) != frames[page]);
 	if (alive)
 		end_sharer(child);
 	munmap(memory, size);
 	free(frames);
+	free(ns);
 }
 
 int main(int argc, char **argv)

@@ -7,12 +7,17 @@
  * Every process knows what each of its private pages must contain: a page that
  * was reused although another process still maps it shows up as wrong content.
  *
+ * Memory is anonymous, shared, or a file's on XFS, which keeps files in large
+ * folios: shared and written back, or private and copied when written.
+ *
  * Usage: stress SECONDS [SEED]
  */
 #include "lab.h"
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -38,8 +43,11 @@ struct control {
 	uint32_t next_tag;
 };
 
+enum backing { ANON, SHMEM, FILE_SHARED, FILE_PRIVATE };
+
 struct region {
 	char *start;
+	enum backing backing;
 	bool private;
 	uint32_t tag[REGION_PAGES];	/* what the page's first word must be */
 };
@@ -48,6 +56,9 @@ static struct control *control;
 static struct region regions[REGIONS];
 static uint64_t random_state;
 static int depth;
+/* -1 without XFS. The second is never written to and holds zeros. */
+static int shared_file = -1, private_file = -1;
+static unsigned long disk_folios;	/* of files, seen by the oracle */
 
 static uint32_t rnd(uint32_t below)
 {
@@ -95,24 +106,54 @@ static void set_tags(struct region *r, unsigned int first, unsigned int count,
 		r->tag[first++] = tag;
 }
 
+static enum backing pick_backing(void)
+{
+	static const enum backing often[] = {
+		ANON, ANON, ANON, ANON, ANON, SHMEM, FILE_SHARED, FILE_PRIVATE,
+	};
+	const enum backing backing = often[rnd(8)];
+
+	return backing >= FILE_SHARED && shared_file < 0 ? ANON : backing;
+}
+
 static void map_region(struct region *r)
 {
 	const size_t size = REGION_PAGES * page_size;
+	static const int flags[] = {
+		[SHMEM] = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+		[FILE_SHARED] = MAP_SHARED,
+		[FILE_PRIVATE] = MAP_PRIVATE | MAP_NORESERVE,
+	};
 
 	if (r->start)
 		munmap(r->start, size);
-	r->private = rnd(4) != 0;
-	if (r->private) {
+	r->backing = pick_backing();
+	r->private = r->backing == ANON || r->backing == FILE_PRIVATE;
+	if (r->backing == ANON) {
 		r->start = reserve(size);
 	} else {
-		r->start = mmap(NULL, size, PROT_READ | PROT_WRITE,
-				MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		r->start = mmap(NULL, size, PROT_READ | PROT_WRITE, flags[r->backing],
+				r->backing == FILE_SHARED ? shared_file :
+				r->backing == FILE_PRIVATE ? private_file : -1, 0);
 		if (r->start == MAP_FAILED)
-			fail("mmap of shared memory");
+			fail("mmap of shared memory or of a file");
 	}
 	memset(r->tag, 0, sizeof(r->tag));
 	if (rnd(8))
 		madvise(r->start, size, MADV_HUGEPAGE);
+}
+
+/* Write the file back, or throw a part of it away under all who map it. */
+static void disturb_file(unsigned int first, unsigned int count)
+{
+	if (shared_file < 0)
+		return;
+	if (rnd(3))
+		sync_file_range(shared_file, first * page_size, count * page_size,
+				SYNC_FILE_RANGE_WRITE);
+	else
+		fallocate(shared_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  first * page_size, count * page_size);
 }
 
 /* Move a part elsewhere and back to where it was: other VMAs, same contents. */
@@ -232,7 +273,7 @@ static void one_op(void)
 		count = REGION_PAGES - first;
 	at = r->start + first * page_size;
 
-	switch (rnd(24)) {
+	switch (rnd(25)) {
 	case 0:
 		if (!rnd(4))
 			map_region(r);
@@ -298,6 +339,9 @@ static void one_op(void)
 		else
 			set_tags(r, first, count, 0);
 		break;
+	case 24:
+		disturb_file(first, count);
+		break;
 	}
 	__atomic_fetch_add(&control->ops, 1, __ATOMIC_RELAXED);
 }
@@ -344,10 +388,34 @@ static void set_up_swap(void)
 		fail("swapon");
 }
 
+static int make_file(const char *path)
+{
+	const size_t size = REGION_PAGES * page_size;
+	char *zeros = calloc(1, size);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	/* In one piece: XFS then takes the largest folios it can. */
+	if (!zeros || fd < 0 || write(fd, zeros, size) != (ssize_t)size)
+		fail(path);
+	free(zeros);
+	return fd;
+}
+
+static void set_up_files(void)
+{
+	if (system("mkfs.xfs -q -f /dev/ram0") || mkdir("/tmp/xfs", 0700) ||
+	    mount("/dev/ram0", "/tmp/xfs", "xfs", 0, NULL)) {
+		test_skip("files: no XFS (mkfs.xfs, CONFIG_XFS_FS, /dev/ram0)");
+		return;
+	}
+	shared_file = make_file("/tmp/xfs/shared");
+	private_file = make_file("/tmp/xfs/private");
+}
+
 static unsigned long oracle_wrong(bool show)
 {
 	char text[1 << 16];
-	unsigned long wrong = ~0ul;
+	unsigned long wrong = ~0ul, disk;
 	size_t length = 0;
 	ssize_t got;
 	char *last;
@@ -362,8 +430,9 @@ static unsigned long oracle_wrong(bool show)
 		fail("reading the oracle");
 	text[length] = 0;
 	last = strstr(text, "spaces ");
-	if (last)
-		sscanf(strstr(last, "wrong"), "wrong %lu", &wrong);
+	if (last && sscanf(last, "spaces %*u folios %*u disk %lu exclusive %*u wrong %lu",
+			   &disk, &wrong) == 2)
+		disk_folios += disk;
 	if (show || wrong)
 		printf("# %s", text);
 	fflush(stdout);
@@ -413,6 +482,7 @@ int main(int argc, char **argv)
 	load_module(getenv("MODULE_ORACLE"));
 	test_oracle();
 	set_up_swap();
+	set_up_files();
 	write_file("/sys/kernel/mm/ksm/run", "1");
 	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "50");
 	write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "50");
@@ -445,6 +515,8 @@ int main(int argc, char **argv)
 			usleep(1000);
 		wrong = oracle_wrong(rounds % 10 == 0);
 		set_sizes(++rounds);
+		if (rounds % 5 == 0)
+			write_file("/proc/sys/vm/drop_caches", "1");
 		__atomic_store_n(&control->pause, 0, __ATOMIC_RELEASE);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
@@ -457,6 +529,8 @@ int main(int argc, char **argv)
 	       (unsigned long)seed, rounds, control->ops, control->forks);
 	test_result(!wrong, "accounting agrees with the page tables");
 	test_result(!control->faults, "no page was written by another process");
+	if (shared_file >= 0)
+		test_result(disk_folios, "%lu large folios of files were compared", disk_folios);
 	test_result(control->forks && rounds > 1, "something happened");
 	return test_end();
 }

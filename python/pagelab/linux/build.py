@@ -166,10 +166,13 @@ def _environment(layout: Layout) -> dict[str, str]:
 def _not_taken(config: str, fragments: list[Path]) -> Iterator[str]:
     have = set(config.splitlines())
     names = {line.partition("=")[0] for line in have if not line.startswith("#")}
+    wanted: dict[str, tuple[str, str]] = {}  # a later fragment has the last word
     for fragment in fragments:
         for line in fragment.read_text().splitlines():
-            wanted, _, value = line.partition("=")
-            if not wanted.startswith("CONFIG_"):
-                continue
-            if (value == "n" and wanted in names) or (value != "n" and line not in have):
-                yield f"  {fragment.name}: {line}"
+            name, _, value = line.partition("=")
+            if name.startswith("CONFIG_"):
+                wanted[name] = (value, fragment.name)
+    for name, (value, fragment_name) in wanted.items():
+        line = f"{name}={value}"
+        if (value == "n" and name in names) or (value != "n" and line not in have):
+            yield f"  {fragment_name}: {line}"

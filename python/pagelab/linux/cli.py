@@ -141,7 +141,7 @@ def run_benchmarks(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="foliomap, foliomap-python or foliomap-redis.")],
+    name: Annotated[str, typer.Argument(help="foliomap: a file of experiments/ with a suite.")],
 ) -> None:
     """Measure a paper's figures again in guests; print them beside the paper's, in Markdown."""
     where = layout.find()
@@ -149,12 +149,27 @@ def reproduce(
     if not path.is_file():
         raise UsageError(f"no experiment {path}")
     plan = experiment.read(path)
-    jobs = list(suite.load(where.linux / "bench", [plan.suite]))
-    counted = all(job.entry.icount for job in jobs)
-    samples = experiment.measure(where, plan)
+    bench = where.linux / "bench"
+    hooks = [] if plan.without is None else list(suite.load(bench, [plan.without]))
+    # Before hours of measuring, not after.
+    for job in [*hooks, *suite.load(bench, plan.suites)]:
+        suite.need_kernel(where, job)
+
+    def say(text: str) -> None:
+        _console.print(f"running {text}", highlight=False, markup=False)
+
+    samples = experiment.measure(where, plan, say)
     print(f"## {plan.title}\n")
     for table in plan.table:
-        print(experiment.render(table, experiment.rows(table, samples), counted))
+        print(experiment.render(table, experiment.rows(table, samples)))
+    if plan.memory:
+        print(experiment.memory(where))
+    if hooks:
+        without: list[experiment.Sample] = []
+        for job in hooks:
+            say(job.name)
+            without += experiment.take(where, job)
+        print(experiment.render_hooks(without, samples))
 
 
 def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:

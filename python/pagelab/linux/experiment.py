@@ -1,8 +1,10 @@
 """Published figures about the kernel, measured again in guests: experiments/*.toml with a suite."""
 
 import json
+import re
 import tomllib
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -12,18 +14,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pagelab.errors import PagelabError
 from pagelab.linux import guest, suite
 from pagelab.linux.layout import Layout
+from pagelab.linux.process import capture
 
 
 class Table(BaseModel):
     """One table: a benchmark of the suite, a row a folio size.
 
     `paper` has the speedups the paper states, by folio size in KB; `unit` is what a benchmark's
-    time is divided by.
+    time is divided by. `suite` is where the benchmark is, if not in the experiment's own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str
+    suite: str | None = None
     bench: str
     unit: str
     paper: dict[int, float]
@@ -31,18 +35,33 @@ class Table(BaseModel):
 
 
 class Experiment(BaseModel):
-    """What to run, and what the paper says about it."""
+    """What to run, and what the paper says about it.
+
+    `without` is a suite on a kernel with the design compiled out: what the hooks cost when off.
+    `memory` asks for the table of what tracking takes.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     title: str
     suite: str
+    without: str | None = None
+    memory: bool = False
     table: list[Table]
+
+    @property
+    def suites(self) -> list[str]:
+        """The suites of its tables, each once."""
+        return list(dict.fromkeys(table.suite or self.suite for table in self.table))
 
 
 class Sample(BaseModel):
-    """One line a benchmark prints, and what was counted between its marks if anything was."""
+    """One line a benchmark prints, and what was counted between its marks if anything was.
+
+    `icount` says that the guest's clock counted instructions: `ns` is their number, with those
+    of interrupts and of reading the clock.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,8 +70,14 @@ class Sample(BaseModel):
     pages: int
     ns: int
     copies: int
+    icount: bool = False
     instructions: int | None = None
     atomics: int | None = None
+
+    @property
+    def time(self) -> int:
+        """Instructions if they were counted, else ns of the guest's clock."""
+        return self.ns if self.instructions is None else self.instructions
 
 
 @dataclass(frozen=True)
@@ -60,6 +85,7 @@ class Cost:
     """Medians a unit for one folio size on one kernel; no atomics if none were counted."""
 
     time: float
+    counted: bool
     copies: float
     atomics: float | None
 
@@ -92,18 +118,36 @@ def read(path: Path) -> Experiment:
         raise PagelabError(f"{path}: {error}") from error
 
 
-def measure(layout: Layout, experiment: Experiment) -> dict[bool, list[Sample]]:
-    """Run the suite's boots; the samples without (False) and with (True) the patch."""
+def measure(
+    layout: Layout, experiment: Experiment, say: Callable[[str], None] = lambda _: None
+) -> dict[bool, list[Sample]]:
+    """Run all boots of all suites; the samples without (False) and with (True) the patch.
+
+    `say` is told of every boot before it starts.
+    """
     samples: dict[bool, list[Sample]] = {False: [], True: []}
-    for job in suite.load(layout.linux / "bench", [experiment.suite]):
-        verdict, result = suite.run(layout, job)
-        if verdict is not suite.Verdict.PASS:
-            said = result.stderr.decode(errors="replace")
-            raise PagelabError(f"{job.name} failed: {result.describe()}\n{said}")
-        taken = parse(result.stdout)
-        if job.entry.count:
-            taken = add_counts(taken, result.files[guest.COUNTS])
-        samples["foliomap=on" in job.append.split()] += taken
+    for job in suite.load(layout.linux / "bench", experiment.suites):
+        say(job.name)
+        samples["foliomap=on" in job.append.split()] += take(layout, job)
+    return samples
+
+
+def take(layout: Layout, job: suite.Job) -> list[Sample]:
+    """The samples of one boot.
+
+    Raises:
+        PagelabError: the benchmark failed; says how.
+
+    """
+    verdict, result = suite.run(layout, job)
+    if verdict is not suite.Verdict.PASS:
+        said = result.stderr.decode(errors="replace")
+        raise PagelabError(f"{job.name} failed: {result.describe()}\n{said}")
+    samples = parse(result.stdout)
+    if job.entry.icount:
+        samples = [sample.model_copy(update={"icount": True}) for sample in samples]
+    if job.entry.count:
+        samples = add_counts(samples, result.files[guest.COUNTS])
     return samples
 
 
@@ -126,48 +170,95 @@ def parse(output: bytes) -> list[Sample]:
 
 def rows(table: Table, samples: dict[bool, list[Sample]]) -> list[Row]:
     """One row a folio size that was measured both ways."""
-    grouped: dict[tuple[int, bool], list[Sample]] = defaultdict(list)
-    for on, taken in samples.items():
-        for sample in taken:
-            if sample.bench == table.bench:
-                grouped[sample.folio_kb, on].append(sample)
-    sizes = sorted({size for size, on in grouped if on and (size, False) in grouped})
+    off, on = (costs(table.bench, samples[which]) for which in (False, True))
     return [
-        Row(size, _cost(grouped[size, False]), _cost(grouped[size, True]), table.paper.get(size))
-        for size in sizes
+        Row(size, off[size], on[size], table.paper.get(size)) for size in sorted(off) if size in on
     ]
+
+
+def costs(bench: str, samples: list[Sample]) -> dict[int, Cost]:
+    """What a benchmark's unit costs, by folio size in KB."""
+    grouped: dict[int, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        if sample.bench == bench:
+            grouped[sample.folio_kb].append(sample)
+    return {size: _cost(taken) for size, taken in grouped.items()}
 
 
 def _cost(samples: list[Sample]) -> Cost:
     atomics = [sample.atomics / sample.pages for sample in samples if sample.atomics is not None]
     return Cost(
-        time=median(sample.ns / sample.pages for sample in samples),
+        time=median(sample.time / sample.pages for sample in samples),
+        counted=all(sample.icount for sample in samples),
         copies=median(sample.copies / sample.pages for sample in samples),
         atomics=median(atomics) if atomics else None,
     )
 
 
-def render(table: Table, measured: list[Row], counted: bool) -> str:
-    """A table as Markdown; `counted` says that the guest's clock counted instructions."""
+def render(table: Table, measured: list[Row]) -> str:
+    """A table as Markdown."""
+    counted = all(row.off.counted and row.on.counted for row in measured)
+    counts_atomics = any(row.off.atomics is not None for row in measured)
     what = "instructions" if counted else "ns"
+    columns = ["folio", f"{what} off", "on", "off / on", "paper", "copies off", "on"]
+    if counts_atomics:
+        columns += ["atomics off", "on"]
     lines = [
         f"### {table.title}",
         "",
-        f"Paper: {table.paper_says}. Below: median {what}, atomic operations and copies "
-        f"a {table.unit}.",
+        f"Paper: {table.paper_says}. Below: medians a {table.unit}.",
         "",
-        f"| folio | {what} off | on | off / on | paper | atomics off | on | copies off | on |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(columns)} |",
+        f"|{' ---: |' * len(columns)}",
     ]
     for row in measured:
-        paper = f"{row.paper:.2f}" if row.paper is not None else ""
         cells = [
             f"{row.folio_kb} KB",
             *(f"{cost.time:.1f}" for cost in (row.off, row.on)),
-            f"{row.speedup:.2f}",
-            paper,
-            *("" if cost.atomics is None else f"{cost.atomics:.2f}" for cost in (row.off, row.on)),
+            f"{row.speedup:.3f}",
+            "" if row.paper is None else f"{row.paper:.2f}",
             *(f"{cost.copies:.2f}" for cost in (row.off, row.on)),
         ]
+        if counts_atomics:
+            cells += [f"{cost.atomics or 0:.2f}" for cost in (row.off, row.on)]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def render_hooks(without: list[Sample], samples: dict[bool, list[Sample]]) -> str:
+    """What the hooks cost where they do nothing: compiled out, off and on, for small folios."""
+    lines = [
+        "### Folios of one page: the design compiled out, off, and on",
+        "",
+        "Medians a page or fault.",
+        "",
+        "| | instructions, compiled out | off | on | atomics, compiled out | off | on |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    for bench in dict.fromkeys(sample.bench for sample in without):
+        found = [costs(bench, taken).get(4) for taken in (without, samples[False], samples[True])]
+        times = ["" if cost is None else f"{cost.time:.1f}" for cost in found]
+        atomics = ["" if cost is None else f"{cost.atomics or 0:.2f}" for cost in found]
+        lines.append(f"| {' | '.join([bench, *times, *atomics])} |")
+    return "\n".join([*lines, ""])
+
+
+def memory(layout: Layout) -> str:
+    """How many bytes track a large folio's mappings, as the kernel's arithmetic has it."""
+    folder = layout.tree / "tools" / "testing" / "foliomap"
+    capture(["make", "-s", "-C", folder, "bench"])
+    printed = capture([folder / "bench", "memory"])
+    found = re.findall(
+        r"^order (\d+): linux (\d+) foliomap (\d+) paper (\d+)$", printed, re.MULTILINE
+    )
+    lines = [
+        "### Bytes that track a folio's mappings",
+        "",
+        "Paper: 40 bytes for 2 MB; the others follow from its Eq. 2.",
+        "",
+        "| folio | Linux | FolioMap | paper |",
+        "| ---: | ---: | ---: | ---: |",
+    ]
+    for order, *sizes in found:
+        lines.append(f"| {4 << int(order)} KB | {' | '.join(sizes)} |")
     return "\n".join([*lines, ""])

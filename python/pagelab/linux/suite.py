@@ -104,10 +104,7 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
     """Compile what the job needs, run it in a guest of its own, and judge how it ended."""
     entry = job.entry
     debug = tuple(entry.debug)
-    image = layout.image(debug)
-    if not image.exists():
-        flags = "".join(f" --debug {name}" for name in debug)
-        raise PagelabError(f"{job.name} needs a kernel: run `pagelab linux build{flags}` first")
+    image = need_kernel(layout, job)
     env = {
         f"MODULE_{name.upper()}": str(
             build.build_module(layout, debug, job.folder / name) / f"{name}.ko"
@@ -137,6 +134,20 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         stderr=sys.stderr.buffer if show else None,
     )
     return judge(result), result
+
+
+def need_kernel(layout: Layout, job: Job) -> Path:
+    """The image the job runs on.
+
+    Raises:
+        PagelabError: it is not built; says how to.
+
+    """
+    image = layout.image(tuple(job.entry.debug))
+    if not image.exists():
+        flags = "".join(f" --debug {name}" for name in job.entry.debug)
+        raise PagelabError(f"{job.name} needs a kernel: run `pagelab linux build{flags}` first")
+    return image
 
 
 def judge(result: guest.Result) -> Verdict:

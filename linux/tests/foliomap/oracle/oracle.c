@@ -47,6 +47,7 @@ struct check {
 	unsigned int nr_mms;
 	unsigned long wrong;
 	unsigned long exclusive;
+	unsigned long disk;		/* folios of files on disk */
 	struct seq_file *report;	/* on the last walk only */
 };
 
@@ -268,6 +269,7 @@ static int walk_all(struct check *check, unsigned long *nr_folios)
 	check->nr_mms = 0;
 	check->wrong = 0;
 	check->exclusive = 0;
+	check->disk = 0;
 	*nr_folios = 0;
 
 	err = collect_mms(check);
@@ -277,6 +279,8 @@ static int walk_all(struct check *check, unsigned long *nr_folios)
 		if (!err)
 			compare(check, seen);
 		(*nr_folios)++;
+		/* Anonymous memory and shmem are backed by swap. */
+		check->disk += !folio_test_swapbacked(seen->folio);
 		folio_put(seen->folio);
 		kfree(seen->pages);
 		kfree(seen);
@@ -304,8 +308,8 @@ static int oracle_show(struct seq_file *file, void *unused)
 			break;
 		msleep(50);
 	}
-	seq_printf(file, "spaces %u folios %lu exclusive %lu wrong %lu\n",
-		   check.nr_mms, folios, check.exclusive, check.wrong);
+	seq_printf(file, "spaces %u folios %lu disk %lu exclusive %lu wrong %lu\n",
+		   check.nr_mms, folios, check.disk, check.exclusive, check.wrong);
 	return 0;
 }
 
