@@ -69,7 +69,7 @@ def test_a_chain_that_fits_the_tlb_walks_only_to_fill_it(tmp_path: Path) -> None
 
 
 def test_large_pages_shrink_the_tables_and_the_misses(tmp_path: Path) -> None:
-    workload = "random-updates:bytes=64MiB,updates=50000"
+    workload = "random-updates:footprint=64MiB,updates=50000"
     small = simulated(tmp_path, "-d", "radix", "-w", workload)
     large = simulated(tmp_path, "-d", "radix", "-w", workload, "--thp")
     # 64 MiB are 32 tables of 512 entries, or 32 entries of one table.
@@ -96,7 +96,7 @@ def test_a_stream_written_by_hand_is_simulated(tmp_path: Path) -> None:
 
 
 def test_the_same_run_gives_the_same_numbers_on_any_number_of_threads(tmp_path: Path) -> None:
-    arguments = ["compare", "-q", "-w", "random-updates:bytes=8MiB,updates=20000", "--out"]
+    arguments = ["compare", "-q", "-w", "random-updates:footprint=8MiB,updates=20000", "--out"]
     for directory, jobs in (("one", "1"), ("two", "2"), ("again", "2")):
         assert pagelab(*arguments, directory, "--jobs", jobs, cwd=tmp_path).returncode == 0
     runs = [
@@ -121,7 +121,7 @@ def test_a_design_can_stand_beside_a_variant_of_itself(tmp_path: Path) -> None:
 
 def test_memory_that_runs_out_is_an_error_with_a_partial_result(tmp_path: Path) -> None:
     done = pagelab(
-        *("simulate", "-d", "radix", "-w", "random-updates:bytes=256MiB,updates=1"),
+        *("simulate", "-d", "radix", "-w", "random-updates:footprint=256MiB,updates=1"),
         *("--set", f"memory.memory_bytes={64 << 20}", "--out", "out"),
         cwd=tmp_path,
     )
@@ -160,7 +160,7 @@ def test_ctrl_c_while_simulating_leaves_a_partial_result(tmp_path: Path) -> None
     status, stdout, stderr = interrupted(
         tmp_path,
         "simulating",
-        *("compare", "-w", "random-updates:bytes=16MiB,updates=100G", "--out", "out"),
+        *("compare", "-w", "random-updates:footprint=16MiB,updates=100G", "--out", "out"),
     )
     assert status == 130, stderr
     assert "stopped early" in stdout

@@ -14,6 +14,12 @@ pub trait Source {
     fn remaining(&self) -> Option<u64> {
         None
     }
+
+    /// Accesses after each [`Control::Skipped`](crate::Control::Skipped) that only warm the
+    /// machine up for those that follow, and are not to be measured.
+    fn warm_up(&self) -> u64 {
+        0
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -23,6 +29,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn remaining(&self) -> Option<u64> {
         (**self).remaining()
+    }
+
+    fn warm_up(&self) -> u64 {
+        (**self).warm_up()
     }
 }
 

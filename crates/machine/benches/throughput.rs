@@ -20,22 +20,22 @@ const CASES: &[Case] = &[
     (
         "random-updates, 10 GiB",
         "random-updates",
-        &[("bytes", "10GiB"), ("updates", "20M")],
+        &[("footprint", "10GiB"), ("updates", "20M")],
     ),
     (
         "random-updates, 33 GiB",
         "random-updates",
-        &[("bytes", "33GiB"), ("updates", "20M")],
+        &[("footprint", "33GiB"), ("updates", "20M")],
     ),
     (
         "random-updates, 16 KiB",
         "random-updates",
-        &[("bytes", "16KiB"), ("updates", "60M")],
+        &[("footprint", "16KiB"), ("updates", "60M")],
     ),
     (
         "random-updates, 1 MiB",
         "random-updates",
-        &[("bytes", "1MiB"), ("updates", "60M")],
+        &[("footprint", "1MiB"), ("updates", "60M")],
     ),
     (
         "pointer-chase, 400 MB",

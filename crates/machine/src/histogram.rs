@@ -44,6 +44,11 @@ impl Histogram {
         self.count
     }
 
+    /// Their sum.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// Their mean, exact; 0 when there are none.
     pub fn mean(&self) -> f64 {
         if self.count == 0 {

@@ -17,7 +17,9 @@ mod simulate;
 mod statistics;
 mod timeline;
 mod timing;
+mod totals;
 mod translate;
+mod windows;
 
 pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS};
 pub use designs::Design;
@@ -26,5 +28,6 @@ pub use histogram::Histogram;
 pub use machine::{BuildError, Machine, RunError};
 pub use result::{
     CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
+    WindowResult,
 };
 pub use simulate::{Progress, SimulateError, simulate};

@@ -6,6 +6,7 @@ use crate::memory::Memory;
 use crate::timeline::Timeline;
 use crate::timing::{self, Counts, Latencies};
 use crate::translate::StretchCache;
+use crate::windows::Windows;
 use pagelab_addr::{Asid, DirectoryFull, PageDirectory, PageSize};
 use pagelab_cpu::{Core, CoreError};
 use pagelab_events::{Batch, Control, Op, SourceError};
@@ -95,6 +96,7 @@ pub struct Machine<P, T> {
     pub(crate) prefetch_walks: bool,
     level: SimdLevel,
     pub(crate) timeline: Timeline,
+    pub(crate) windows: Windows,
     /// Physical memory just before the first process ended, which gives most of it back.
     pub(crate) memory: Option<Memory>,
     /// The core of each thread, in order of appearance.
@@ -209,6 +211,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             prefetch_walks: false,
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
+            windows: Windows::default(),
             memory: None,
             threads: HashMap::new(),
             current: None,
@@ -246,7 +249,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             }
             while at < until {
                 let sample = self.timeline.next() - self.counts.accesses;
-                let end = until.min(at + CHUNK.min(sample as usize));
+                let most = sample.min(self.left_to_warm_up()) as usize;
+                let end = until.min(at + CHUNK.min(most));
                 self.chunk(
                     batch.process,
                     &batch.addr[at..end],
@@ -332,6 +336,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             }
             Control::Skipped { instructions, .. } => {
                 self.counts.skipped_instructions += instructions;
+                let core = self.current.map_or(0, |(_, core)| core);
+                self.left_out(process, core);
                 return Ok(());
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),

@@ -29,6 +29,12 @@ pub struct RunResult {
     pub stores: u64,
     /// Instructions of windows that were skipped: they took no simulated time.
     pub skipped_instructions: u64,
+    /// Accesses simulated to warm the machine up: nothing else here but the operating system's
+    /// and the design's own counters includes them.
+    pub warm_up_accesses: u64,
+    /// Cycles that the kernel spent before the first access, for the initialisation of a built-in
+    /// workload. They are not part of `cycles`.
+    pub initialisation_cycles: u64,
     /// Time.
     pub cycles: Cycles,
     /// Data TLBs of all cores.
@@ -43,6 +49,9 @@ pub struct RunResult {
     pub os: OsStatistics,
     /// The design's own counters.
     pub design_counters: serde_json::Value,
+    /// The measured windows of a stream that leaves accesses out; empty for a stream that was
+    /// measured whole.
+    pub windows: Vec<WindowResult>,
     /// The run over time.
     pub timeline: Vec<Sample>,
     /// Free aligned 2 MiB blocks just before the first process ended, or at the end.
@@ -168,4 +177,38 @@ pub struct Sample {
     pub resident_bytes: u64,
     /// Memory that page tables take, in bytes.
     pub table_bytes: u64,
+}
+
+/// One window of a sampled stream: what a mean and its confidence interval are made from. Times
+/// are in cycles; caches' misses include those of walks.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct WindowResult {
+    /// Instructions retired, all cores.
+    pub instructions: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Time of the core that took longest.
+    pub cycles: u64,
+    /// Of the sum over cores: waiting for data.
+    pub data: u64,
+    /// Waiting for translations.
+    pub translation: u64,
+    /// In the kernel.
+    pub faults: u64,
+    /// Moving pages.
+    pub migrations: u64,
+    /// First-level TLB misses.
+    pub l1_tlb_misses: u64,
+    /// Second-level TLB misses.
+    pub l2_tlb_misses: u64,
+    /// Page walks.
+    pub walks: u64,
+    /// Their latencies, added up.
+    pub walk_cycles: u64,
+    /// Their references.
+    pub walk_reads: u64,
+    /// Second-level cache misses.
+    pub l2_misses: u64,
+    /// Last-level cache misses.
+    pub llc_misses: u64,
 }

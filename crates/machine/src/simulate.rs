@@ -74,6 +74,7 @@ pub(crate) fn run<P: ConfiguredTable, T: ConfiguredTlb>(
             Ok(false) => break None,
             Err(error) => break Some(RunError::from(error).to_string()),
         }
+        machine.set_warm_up(drive.source.warm_up());
         if let Err(error) = machine.run(&batch) {
             break Some(error.to_string());
         }

@@ -1,9 +1,14 @@
 use crate::config::MachineConfig;
+use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::result::{
     CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
+    WindowResult,
 };
+use crate::totals::Totals;
+use crate::windows::Walks;
+use pagelab_cpu::Stalls;
 use pagelab_translation::{PageTable, Tlb};
 
 impl<P: PageTable, T: Tlb> Machine<P, T> {
@@ -12,27 +17,11 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         self.counts.accesses
     }
 
-    /// Instructions so far, all cores.
-    fn instructions(&self) -> u64 {
-        self.cores
-            .iter()
-            .map(|core| core.clock.instructions())
-            .sum()
-    }
-
-    /// The time of the core that is furthest, in slots.
-    fn elapsed(&self) -> u64 {
-        self.cores
-            .iter()
-            .map(|core| core.clock.now())
-            .max()
-            .unwrap_or(0)
-    }
-
     pub(crate) fn sample(&self) -> Sample {
+        let measured = self.measured_totals();
         Sample {
-            instructions: self.instructions(),
-            cycles: self.elapsed() / self.slots_per_cycle,
+            instructions: measured.instructions,
+            cycles: measured.elapsed / self.slots_per_cycle,
             resident_bytes: self.os.resident_bytes(),
             table_bytes: self.table.table_bytes(),
         }
@@ -46,8 +35,10 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         stopped: Option<String>,
         counters: impl Fn(&P) -> serde_json::Result<serde_json::Value>,
     ) -> RunResult {
-        let instructions = self.instructions();
         let last = self.sample();
+        let slots = self.slots_per_cycle;
+        let measured = self.measured();
+        let totals = measured.totals;
         let memory = self.memory.take().unwrap_or_else(|| Memory::of(&self.os));
         let timeline = std::mem::take(&mut self.timeline).finish(last);
         RunResult {
@@ -56,100 +47,124 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             stopped,
             design: design.to_owned(),
             machine: config.clone(),
-            instructions,
-            accesses: self.counts.accesses,
-            loads: self.counts.accesses - self.counts.stores,
-            stores: self.counts.stores,
+            instructions: totals.instructions,
+            accesses: totals.accesses,
+            loads: totals.accesses - totals.stores,
+            stores: totals.stores,
             skipped_instructions: self.counts.skipped_instructions,
-            cycles: self.cycles(config),
-            tlb: self.tlb_result(instructions),
-            walks: self.walk_result(),
-            caches: self.cache_result(instructions),
-            dram: self.dram_result(),
+            warm_up_accesses: self.counts.accesses - totals.accesses,
+            initialisation_cycles: measured.initialisation.elapsed / slots,
+            cycles: cycles(&totals, slots, config.core.ghz),
+            tlb: tlb(&totals),
+            walks: walks(&totals, slots, measured.walk_latency),
+            caches: caches(&totals),
+            dram: dram(&totals, slots),
             os: self.os.statistics(&self.table),
             // Counters are plain numbers, which always have a JSON form.
             design_counters: counters(&self.table).unwrap_or_default(),
+            windows: measured
+                .windows
+                .iter()
+                .map(|(totals, walks)| window(totals, *walks, slots))
+                .collect(),
             timeline,
             free_2m_blocks: memory.free_2m_blocks,
             memory_map: memory.map,
         }
     }
+}
 
-    fn cycles(&self, config: &MachineConfig) -> Cycles {
-        let slots = self.slots_per_cycle;
-        let mut cycles = Cycles {
-            elapsed: self.elapsed() / slots,
-            frequency_hz: config.core.ghz * 1e9,
-            ..Cycles::default()
-        };
-        for core in &self.cores {
-            let stalls = core.clock.stalls();
-            let total = core.clock.now() / slots;
-            let [data, translation, faults, migrations] = [
-                stalls.data,
-                stalls.translation,
-                stalls.faults,
-                stalls.migrations,
-            ]
-            .map(|time| time / slots);
-            cycles.total += total;
-            cycles.data += data;
-            cycles.translation += translation;
-            cycles.faults += faults;
-            cycles.migrations += migrations;
-            // Rounded down each, so the rest is never less than nothing.
-            cycles.compute += total - data - translation - faults - migrations;
-        }
-        cycles
+fn cycles(totals: &Totals, slots: u64, ghz: f64) -> Cycles {
+    let total = totals.time / slots;
+    let Stalls {
+        data,
+        translation,
+        faults,
+        migrations,
+    } = totals.stalls;
+    let [data, translation, faults, migrations] =
+        [data, translation, faults, migrations].map(|time| time / slots);
+    Cycles {
+        elapsed: totals.elapsed / slots,
+        total,
+        // Rounded down each, so the rest is never less than nothing.
+        compute: total - data - translation - faults - migrations,
+        data,
+        translation,
+        faults,
+        migrations,
+        frequency_hz: ghz * 1e9,
     }
+}
 
-    fn tlb_result(&self, instructions: u64) -> TlbResult {
-        let mut result = TlbResult::default();
-        for core in &self.cores {
-            let counters = core.tlb.counters();
-            result.lookups += counters.lookups;
-            result.l1_misses += counters.l1_misses;
-            result.l2_misses += counters.l2_misses;
-        }
-        result.l1_mpki = per_kilo(result.l1_misses, instructions);
-        result.l2_mpki = per_kilo(result.l2_misses, instructions);
-        result
+fn tlb(totals: &Totals) -> TlbResult {
+    TlbResult {
+        lookups: totals.tlb_lookups,
+        l1_misses: totals.tlb_l1_misses,
+        l2_misses: totals.tlb_l2_misses,
+        l1_mpki: per_kilo(totals.tlb_l1_misses, totals.instructions),
+        l2_mpki: per_kilo(totals.tlb_l2_misses, totals.instructions),
     }
+}
 
-    fn walk_result(&self) -> WalkResult {
-        let served_by = ServedBy::from_counts(self.timing.walk_served);
-        WalkResult {
-            count: self.timing.walk_latency.count(),
-            latency: self.timing.walk_latency.clone(),
-            walker_wait: self.timing.walker_wait / self.slots_per_cycle,
-            reads: served_by.total(),
-            served_by,
-            metadata_served_by: ServedBy::from_counts(self.timing.metadata_served),
-            cache_lookups: self.counts.walk_cache_lookups,
-            cache_hits: self.counts.walk_cache_hits,
-        }
+fn walks(totals: &Totals, slots: u64, latency: Histogram) -> WalkResult {
+    let served_by = ServedBy::from_counts(totals.walk_served);
+    WalkResult {
+        count: latency.count(),
+        latency,
+        walker_wait: totals.walker_wait / slots,
+        reads: served_by.total(),
+        served_by,
+        metadata_served_by: ServedBy::from_counts(totals.metadata_served),
+        cache_lookups: totals.walk_cache_lookups,
+        cache_hits: totals.walk_cache_hits,
     }
+}
 
-    fn cache_result(&self, instructions: u64) -> CacheResult {
-        let data = ServedBy::from_counts(self.timing.data_served);
-        let walks = ServedBy::from_counts(self.timing.walk_served);
-        let dram = data.dram + walks.dram;
-        let llc = dram + data.llc + walks.llc;
-        let l2 = llc + data.l2 + walks.l2;
-        CacheResult {
-            data,
-            l1_mpki: per_kilo(l2, instructions),
-            l2_mpki: per_kilo(llc, instructions),
-            llc_mpki: per_kilo(dram, instructions),
-        }
+/// References that each cache level passed on, data and walks: first, second, last level.
+fn misses(totals: &Totals) -> [u64; 3] {
+    let served = |level: usize| totals.data_served[level] + totals.walk_served[level];
+    let llc = served(3);
+    let l2 = llc + served(2);
+    [l2 + served(1), l2, llc]
+}
+
+fn caches(totals: &Totals) -> CacheResult {
+    let [l1, l2, llc] = misses(totals).map(|misses| per_kilo(misses, totals.instructions));
+    CacheResult {
+        data: ServedBy::from_counts(totals.data_served),
+        l1_mpki: l1,
+        l2_mpki: l2,
+        llc_mpki: llc,
     }
+}
 
-    fn dram_result(&self) -> DramResult {
-        DramResult {
-            reads: self.timing.data_served[3] + self.timing.walk_served[3],
-            writes: self.shared.writebacks,
-            queue_cycles: self.dram.queued_ticks() / self.slots_per_cycle,
-        }
+fn dram(totals: &Totals, slots: u64) -> DramResult {
+    let [_, _, reads] = misses(totals);
+    DramResult {
+        reads,
+        writes: totals.writebacks,
+        queue_cycles: totals.queued / slots,
+    }
+}
+
+fn window(totals: &Totals, walks: Walks, slots: u64) -> WindowResult {
+    let [_, l2_misses, llc_misses] = misses(totals);
+    WindowResult {
+        instructions: totals.instructions,
+        accesses: totals.accesses,
+        cycles: totals.elapsed / slots,
+        data: totals.stalls.data / slots,
+        translation: totals.stalls.translation / slots,
+        faults: totals.stalls.faults / slots,
+        migrations: totals.stalls.migrations / slots,
+        l1_tlb_misses: totals.tlb_l1_misses,
+        l2_tlb_misses: totals.tlb_l2_misses,
+        walks: walks.count,
+        walk_cycles: walks.cycles,
+        walk_reads: totals.walk_served.iter().sum(),
+        l2_misses,
+        llc_misses,
     }
 }
 

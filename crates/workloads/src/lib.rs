@@ -1,14 +1,31 @@
 //! Built-in programs that issue the addresses and dependences of a real algorithm.
 //!
-//! A workload is one file with a [`Workload`] and a line in [`ALL`].
+//! A workload is one file with a [`Workload`] and a line in [`ALL`]. docs/workloads.md says which
+//! published program each follows, and what of its data is implicit.
 
+mod emitter;
+mod graph;
+mod hash;
+mod memory;
 mod parameters;
-mod pointer_chase;
-mod random_updates;
+mod program;
+mod schedule;
+#[cfg(test)]
+mod testing;
 
-pub use parameters::{Parameter, ParameterError, Parameters};
+mod bfs;
+mod cc;
+mod gc;
+mod pointer_chase;
+mod pr;
+mod random_updates;
+mod sssp;
+
+pub use parameters::{COMMON, Parameter, ParameterError, Parameters};
 
 use pagelab_events::Source;
+use program::{Program, Running};
+use schedule::Sampling;
 
 /// A built-in program.
 #[derive(Clone, Copy)]
@@ -17,14 +34,22 @@ pub struct Workload {
     pub name: &'static str,
     /// One line about it.
     pub description: &'static str,
-    /// What can be set, with defaults.
+    /// What can be set besides [`COMMON`], with defaults.
     pub parameters: &'static [Parameter],
-    /// Makes its events.
-    build: fn(&Parameters) -> Box<dyn Source + Send>,
+    /// Makes its data.
+    build: fn(&Parameters) -> Program,
 }
 
 /// Every workload.
-pub const ALL: &[Workload] = &[random_updates::WORKLOAD, pointer_chase::WORKLOAD];
+pub const ALL: &[Workload] = &[
+    random_updates::WORKLOAD,
+    pointer_chase::WORKLOAD,
+    bfs::WORKLOAD,
+    cc::WORKLOAD,
+    gc::WORKLOAD,
+    pr::WORKLOAD,
+    sssp::WORKLOAD,
+];
 
 impl Workload {
     /// The workload of this name.
@@ -33,7 +58,7 @@ impl Workload {
     }
 
     /// Starts it. `given` are `(key, value)` pairs over the defaults; a value is a number, or a
-    /// size such as `10GiB`.
+    /// size such as `10GiB`. The same parameters give the same events.
     ///
     /// # Errors
     /// [`ParameterError`] for a key it does not have or a value out of range.
@@ -42,11 +67,18 @@ impl Workload {
         given: &[(String, String)],
     ) -> Result<Box<dyn Source + Send>, ParameterError> {
         let parameters = Parameters::new(self.parameters, given)?;
-        Ok((self.build)(&parameters))
+        let sampling = Sampling::new(&parameters);
+        Ok(Box::new(Running::new((self.build)(&parameters), sampling)))
     }
 }
 
-/// Where workloads put their memory: the bottom of the usual mmap area of x86-64 Linux.
-const BASE: u64 = 0x7000_0000_0000;
-/// Accesses of one batch.
-const BATCH: usize = 4096;
+/// The parameter that says how much memory a workload's data take.
+const fn footprint(default: u64, min: u64) -> Parameter {
+    Parameter {
+        name: "footprint",
+        description: "memory that its data take, to within a percent",
+        default,
+        min,
+        max: 1 << 36,
+    }
+}

@@ -13,10 +13,51 @@ pub struct Parameter {
     pub max: u64,
 }
 
+/// What can be set for every workload.
+pub const COMMON: &[Parameter] = &[
+    Parameter {
+        name: "seed",
+        description: "where everything random starts from",
+        default: 1,
+        min: 0,
+        max: u64::MAX,
+    },
+    Parameter {
+        name: "windows",
+        description: "windows to sample, 0 for the whole program; unless set, 30 if they are less \
+                      than a quarter of it, else 0",
+        default: 30,
+        min: 0,
+        max: 1_000_000,
+    },
+    Parameter {
+        name: "warm_up",
+        description: "accesses at the start of each window that are not measured",
+        default: 1_000_000,
+        min: 0,
+        max: 1 << 40,
+    },
+    Parameter {
+        name: "measured",
+        description: "accesses of each window that are measured",
+        default: 1_000_000,
+        min: 1,
+        max: 1 << 40,
+    },
+    Parameter {
+        name: "region",
+        description: "accesses, from the program's first, over which windows are spread",
+        default: 2_000_000_000,
+        min: 1,
+        max: 1 << 60,
+    },
+];
+
 /// The values of a workload's parameters.
 #[derive(Clone, Debug)]
 pub struct Parameters {
-    values: Vec<(&'static str, u64)>,
+    /// Name, value, and whether it was given.
+    values: Vec<(&'static str, u64, bool)>,
 }
 
 /// A parameter that cannot be set so.
@@ -49,7 +90,8 @@ impl Parameters {
         known: &'static [Parameter],
         given: &[(String, String)],
     ) -> Result<Self, ParameterError> {
-        let mut values: Vec<_> = known.iter().map(|p| (p.name, p.default)).collect();
+        let known: Vec<&Parameter> = known.iter().chain(COMMON).collect();
+        let mut values: Vec<_> = known.iter().map(|p| (p.name, p.default, false)).collect();
         for (name, text) in given {
             let Some(at) = known.iter().position(|p| p.name == name) else {
                 return Err(ParameterError::Unknown {
@@ -57,9 +99,9 @@ impl Parameters {
                     valid: known.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
                 });
             };
-            let Parameter { name, min, max, .. } = known[at];
+            let Parameter { name, min, max, .. } = *known[at];
             match parse_number(text) {
-                Some(value) if (min..=max).contains(&value) => values[at].1 = value,
+                Some(value) if (min..=max).contains(&value) => values[at] = (name, value, true),
                 _ => {
                     return Err(ParameterError::Value {
                         name,
@@ -73,14 +115,19 @@ impl Parameters {
         Ok(Parameters { values })
     }
 
+    /// The value of a parameter.
+    ///
     /// # Panics
     /// When the workload has no such parameter.
     pub(crate) fn get(&self, name: &str) -> u64 {
-        self.values
-            .iter()
-            .find(|v| v.0 == name)
-            .map(|v| v.1)
-            .expect("a workload asks for its own parameters")
+        let value = self.values.iter().find(|v| v.0 == name);
+        value.expect("a workload asks for its own parameters").1
+    }
+
+    /// The value of a parameter that was set.
+    pub(crate) fn given(&self, name: &str) -> Option<u64> {
+        let value = self.values.iter().find(|v| v.0 == name);
+        value.filter(|v| v.2).map(|v| v.1)
     }
 }
 

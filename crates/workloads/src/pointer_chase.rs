@@ -1,6 +1,8 @@
-use crate::{BASE, BATCH, Parameter, Parameters, Workload};
+use crate::emitter::{Emitter, Loaded};
+use crate::memory::Memory;
+use crate::program::Program;
+use crate::{Parameter, Parameters, Workload};
 use pagelab_addr::{LINE_BYTES, PAGE_BYTES};
-use pagelab_events::{Access, Backing, Batch, Control, Op, Protection, Source, SourceError};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,42 +20,33 @@ pub(crate) const WORKLOAD: Workload = Workload {
         },
         Parameter {
             name: "loads",
-            description: "loads, after one store to each page has stood for its initialisation",
+            description: "loads",
             default: 10_000_000,
             min: 0,
             max: 1 << 60,
         },
-        Parameter {
-            name: "seed",
-            description: "of the order of the pages",
-            default: 1,
-            min: 0,
-            max: u64::MAX,
-        },
     ],
-    build: |parameters| Box::new(PointerChase::new(parameters)),
+    build,
 };
 
-struct PointerChase {
-    /// The page that follows each page; one cycle through all of them.
-    next: Vec<u32>,
-    initialised: u64,
-    at: u32,
-    loads: u64,
-    started: bool,
-    chasing: bool,
-}
-
-impl PointerChase {
-    fn new(parameters: &Parameters) -> Self {
-        PointerChase {
-            next: cycle(parameters.get("pages") as u32, parameters.get("seed")),
-            initialised: 0,
-            at: 0,
-            loads: parameters.get("loads"),
-            started: false,
-            chasing: false,
+fn build(parameters: &Parameters) -> Program {
+    let pages = parameters.get("pages");
+    let loads = parameters.get("loads");
+    // The page that follows each page; one cycle through all of them.
+    let next = cycle(pages as u32, parameters.get("seed"));
+    let mut memory = Memory::default();
+    let base = memory.allocate(pages * PAGE_BYTES);
+    let kernel = move |out: &mut Emitter| {
+        let (mut page, mut pointer) = (0, Loaded::NONE);
+        for _ in 0..loads {
+            pointer = out.load(base + line(page), 8, 0, pointer);
+            page = u64::from(next[page as usize]);
         }
+    };
+    Program {
+        memory,
+        accesses: Some(loads),
+        kernel: Box::new(kernel),
     }
 }
 
@@ -67,58 +60,10 @@ fn cycle(pages: u32, seed: u64) -> Vec<u32> {
     next
 }
 
-/// The line of a page that the chain uses: another one in each page, so that the chain spreads
-/// over the sets of a cache.
-fn address(page: u64) -> u64 {
-    BASE + page * PAGE_BYTES + page * LINE_BYTES % PAGE_BYTES
-}
-
-impl Source for PointerChase {
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.clear();
-        let pages = self.next.len() as u64;
-        if !self.started {
-            self.started = true;
-            batch.push_control(Control::Map {
-                addr: BASE,
-                len: pages * PAGE_BYTES,
-                prot: Protection(Protection::READ | Protection::WRITE),
-                backing: Backing::Anonymous,
-                populate: false,
-            });
-        } else if self.initialised == pages && self.loads == 0 {
-            return Ok(false);
-        }
-        batch.push_control(Control::Thread { thread: 0 });
-        while self.initialised < pages && batch.len() < BATCH {
-            batch.push(Access {
-                addr: address(self.initialised),
-                op: Op::store(8),
-                gap: 2,
-                dep: 0,
-            });
-            self.initialised += 1;
-        }
-        while self.initialised == pages && self.loads > 0 && batch.len() < BATCH {
-            batch.push(Access {
-                addr: address(u64::from(self.at)),
-                op: Op::load(8),
-                gap: 0,
-                dep: u32::from(self.chasing),
-            });
-            self.chasing = true;
-            self.at = self.next[self.at as usize];
-            self.loads -= 1;
-        }
-        if self.initialised == pages && self.loads == 0 {
-            batch.push_control(Control::Exit { status: 0 });
-        }
-        Ok(true)
-    }
-
-    fn remaining(&self) -> Option<u64> {
-        Some(self.next.len() as u64 - self.initialised + self.loads)
-    }
+/// The offset of the line of a page that the chain uses: another one in each page, so that the
+/// chain spreads over the sets of a cache.
+fn line(page: u64) -> u64 {
+    page * PAGE_BYTES + page * LINE_BYTES % PAGE_BYTES
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use std::path::Path;
 #[test]
 fn tiny_runs_give_the_recorded_statistics() {
     let parameters: &[(&str, &[(&str, &str)])] = &[
-        ("random-updates", &[("bytes", "8MiB"), ("updates", "3000")]),
+        (
+            "random-updates",
+            &[("footprint", "8MiB"), ("updates", "3000")],
+        ),
         ("pointer-chase", &[("pages", "300"), ("loads", "3000")]),
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");

@@ -1,0 +1,101 @@
+use crate::machine::Machine;
+use pagelab_cpu::Stalls;
+use pagelab_translation::{PageTable, Tlb};
+
+/// Everything that adds up over a run. Times are in slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) instructions: u64,
+    pub(crate) accesses: u64,
+    pub(crate) stores: u64,
+    /// Time of the core that is furthest.
+    pub(crate) elapsed: u64,
+    /// Time of all cores.
+    pub(crate) time: u64,
+    pub(crate) stalls: Stalls,
+    pub(crate) tlb_lookups: u64,
+    pub(crate) tlb_l1_misses: u64,
+    pub(crate) tlb_l2_misses: u64,
+    pub(crate) data_served: [u64; 4],
+    pub(crate) walk_served: [u64; 4],
+    pub(crate) metadata_served: [u64; 4],
+    pub(crate) walker_wait: u64,
+    pub(crate) walk_cache_lookups: u64,
+    pub(crate) walk_cache_hits: u64,
+    pub(crate) writebacks: u64,
+    pub(crate) queued: u64,
+}
+
+impl Totals {
+    /// What was added since an earlier moment.
+    pub(crate) fn since(&self, earlier: &Totals) -> Totals {
+        self.zip(earlier, |now, then| now - then)
+    }
+
+    /// Both together.
+    pub(crate) fn and(&self, other: &Totals) -> Totals {
+        self.zip(other, |a, b| a + b)
+    }
+
+    fn zip(&self, other: &Totals, f: impl Fn(u64, u64) -> u64) -> Totals {
+        let four = |a: [u64; 4], b: [u64; 4]| std::array::from_fn(|i| f(a[i], b[i]));
+        Totals {
+            instructions: f(self.instructions, other.instructions),
+            accesses: f(self.accesses, other.accesses),
+            stores: f(self.stores, other.stores),
+            elapsed: f(self.elapsed, other.elapsed),
+            time: f(self.time, other.time),
+            stalls: Stalls {
+                data: f(self.stalls.data, other.stalls.data),
+                translation: f(self.stalls.translation, other.stalls.translation),
+                faults: f(self.stalls.faults, other.stalls.faults),
+                migrations: f(self.stalls.migrations, other.stalls.migrations),
+            },
+            tlb_lookups: f(self.tlb_lookups, other.tlb_lookups),
+            tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
+            tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
+            data_served: four(self.data_served, other.data_served),
+            walk_served: four(self.walk_served, other.walk_served),
+            metadata_served: four(self.metadata_served, other.metadata_served),
+            walker_wait: f(self.walker_wait, other.walker_wait),
+            walk_cache_lookups: f(self.walk_cache_lookups, other.walk_cache_lookups),
+            walk_cache_hits: f(self.walk_cache_hits, other.walk_cache_hits),
+            writebacks: f(self.writebacks, other.writebacks),
+            queued: f(self.queued, other.queued),
+        }
+    }
+}
+
+impl<P: PageTable, T: Tlb> Machine<P, T> {
+    /// Everything so far, measured or not.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            accesses: self.counts.accesses,
+            stores: self.counts.stores,
+            data_served: self.timing.data_served,
+            walk_served: self.timing.walk_served,
+            metadata_served: self.timing.metadata_served,
+            walker_wait: self.timing.walker_wait,
+            walk_cache_lookups: self.counts.walk_cache_lookups,
+            walk_cache_hits: self.counts.walk_cache_hits,
+            writebacks: self.shared.writebacks,
+            queued: self.dram.queued_ticks(),
+            ..Totals::default()
+        };
+        for core in &self.cores {
+            let stalls = core.clock.stalls();
+            let tlb = core.tlb.counters();
+            totals.instructions += core.clock.instructions();
+            totals.elapsed = totals.elapsed.max(core.clock.now());
+            totals.time += core.clock.now();
+            totals.stalls.data += stalls.data;
+            totals.stalls.translation += stalls.translation;
+            totals.stalls.faults += stalls.faults;
+            totals.stalls.migrations += stalls.migrations;
+            totals.tlb_lookups += tlb.lookups;
+            totals.tlb_l1_misses += tlb.l1_misses;
+            totals.tlb_l2_misses += tlb.l2_misses;
+        }
+        totals
+    }
+}

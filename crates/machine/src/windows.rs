@@ -1,0 +1,145 @@
+use crate::histogram::Histogram;
+use crate::machine::Machine;
+use crate::totals::Totals;
+use pagelab_translation::{PageTable, Tlb};
+
+/// Which parts of a stream are measured.
+///
+/// A window is what lies between two places at which accesses were left out. Its first accesses
+/// may be there to warm the machine up; it is measured from then on. What the kernel does where
+/// accesses are left out (system calls, the initialisation of a built-in workload) takes place but
+/// is not measured. A stream that leaves nothing out is measured whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    /// Accesses of each window that are not measured.
+    warm_up: u64,
+    state: State,
+    /// The process and the core on which accesses were first left out. Where others leave some out
+    /// no window ends: each thread of a program leaves its own out.
+    leader: Option<(u32, usize)>,
+    /// The windows that have ended.
+    ended: Vec<(Totals, Walks)>,
+    /// Their sum.
+    measured: Totals,
+    walk_latency: Histogram,
+    /// All of what comes before the first access, if nothing of it is measured.
+    initialisation: Totals,
+}
+
+/// Page walks of a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Walks {
+    pub(crate) count: u64,
+    pub(crate) cycles: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Measuring since then.
+    Measuring(Totals),
+    /// Until there were so many accesses.
+    WarmingUp(u64),
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Windows {
+            warm_up: 0,
+            state: State::Measuring(Totals::default()),
+            leader: None,
+            ended: Vec::new(),
+            measured: Totals::default(),
+            walk_latency: Histogram::default(),
+            initialisation: Totals::default(),
+        }
+    }
+}
+
+/// What was measured.
+pub(crate) struct Measured {
+    pub(crate) totals: Totals,
+    pub(crate) walk_latency: Histogram,
+    /// Each window by itself, unless the stream was measured whole.
+    pub(crate) windows: Vec<(Totals, Walks)>,
+    /// What came before the first access.
+    pub(crate) initialisation: Totals,
+}
+
+impl<P: PageTable, T: Tlb> Machine<P, T> {
+    /// From the next window on, so many accesses at its beginning are not measured.
+    pub fn set_warm_up(&mut self, accesses: u64) {
+        self.windows.warm_up = accesses;
+    }
+
+    /// Accesses were left out here by what runs on a core.
+    pub(crate) fn left_out(&mut self, process: u32, core: usize) {
+        let leader = *self.windows.leader.get_or_insert((process, core));
+        if leader != (process, core) {
+            return;
+        }
+        self.end_window();
+        self.windows.state = State::WarmingUp(self.counts.accesses + self.windows.warm_up);
+    }
+
+    /// How many accesses may follow before [`Machine::left_to_warm_up`] is to be asked again.
+    /// Begins to measure when the time has come.
+    #[inline]
+    pub(crate) fn left_to_warm_up(&mut self) -> u64 {
+        match self.windows.state {
+            State::Measuring(_) => u64::MAX,
+            State::WarmingUp(until) if until > self.counts.accesses => until - self.counts.accesses,
+            State::WarmingUp(_) => {
+                self.timing.walk_latency = Histogram::default();
+                self.windows.state = State::Measuring(self.totals());
+                u64::MAX
+            }
+        }
+    }
+
+    fn end_window(&mut self) {
+        let State::Measuring(begun) = self.windows.state else {
+            return;
+        };
+        let totals = self.totals().since(&begun);
+        if totals.accesses == 0 {
+            self.windows.initialisation = self.windows.initialisation.and(&totals);
+            return;
+        }
+        let latency = std::mem::take(&mut self.timing.walk_latency);
+        let walks = Walks {
+            count: latency.count(),
+            cycles: latency.sum(),
+        };
+        self.windows.walk_latency.merge(&latency);
+        self.windows.measured = self.windows.measured.and(&totals);
+        self.windows.ended.push((totals, walks));
+    }
+
+    /// What was measured so far.
+    pub(crate) fn measured_totals(&self) -> Totals {
+        match &self.windows.state {
+            State::Measuring(begun) => self.windows.measured.and(&self.totals().since(begun)),
+            State::WarmingUp(_) => self.windows.measured,
+        }
+    }
+
+    /// What was measured in all.
+    pub(crate) fn measured(&mut self) -> Measured {
+        if self.windows.leader.is_none() {
+            return Measured {
+                totals: self.totals(),
+                walk_latency: std::mem::take(&mut self.timing.walk_latency),
+                windows: Vec::new(),
+                initialisation: Totals::default(),
+            };
+        }
+        self.end_window();
+        let windows = std::mem::take(&mut self.windows);
+        Measured {
+            totals: windows.measured,
+            walk_latency: windows.walk_latency,
+            windows: windows.ended,
+            initialisation: windows.initialisation,
+        }
+    }
+}
