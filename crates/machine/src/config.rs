@@ -1,7 +1,9 @@
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig};
 use pagelab_os::OsConfig;
-use pagelab_translation::{DptConfig, RadixConfig, TlbConfig};
+use pagelab_translation::{
+    ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, RadixConfig, TlbConfig,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Table, Value};
@@ -36,6 +38,18 @@ pub struct MachineConfig {
     /// The `radix` design.
     #[serde(default)]
     pub radix: RadixConfig,
+    /// The `flattened` design.
+    #[serde(default)]
+    pub flattened: FlattenedConfig,
+    /// The `clustered` design.
+    #[serde(default)]
+    pub clustered: ClusteredConfig,
+    /// The `ecpt` design.
+    #[serde(default)]
+    pub ecpt: EcptConfig,
+    /// The `me_hpt` design.
+    #[serde(default)]
+    pub me_hpt: MeHptConfig,
     /// The `dpt` design.
     #[serde(default)]
     pub dpt: DptConfig,

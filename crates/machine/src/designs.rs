@@ -5,7 +5,10 @@ use crate::config::{MachineConfig, suggestion};
 use crate::machine::BuildError;
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
-use pagelab_translation::{ConventionalTlb, Dpt, Ideal, PageTable, PerfectTlb, Radix, Tlb};
+use pagelab_translation::{
+    Clustered, ConventionalTlb, Dpt, Ecpt, Flattened, Ideal, MeHpt, PageTable, PerfectTlb, Radix,
+    Tlb,
+};
 use serde_json::Value;
 
 /// A page table that a configuration describes.
@@ -77,6 +80,10 @@ macro_rules! tlbs {
 
 page_tables! {
     radix: Radix = "the radix tree of x86-64 with a split page-walk cache (4 or 5 levels)";
+    flattened: Flattened = "the radix tree with two levels a node of 2 MiB";
+    clustered: Clustered = "a hashed table, eight entries a line, open addressing";
+    ecpt: Ecpt = "elastic cuckoo page tables: hashed tables of several ways, read at once";
+    me_hpt: MeHpt = "memory-efficient hashed page tables: the same in small chunks";
     dpt: Dpt = "the distributed page table: physical memory as one hashed table";
 }
 

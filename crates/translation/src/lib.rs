@@ -4,23 +4,38 @@
 //! conformance suite on it, and one line in the machine's list of designs registers it. What it
 //! needs of the operating system's frames it asks of [`Frames`].
 
+mod city;
+mod clustered;
+mod collisions;
 mod config;
 #[cfg(test)]
 mod conformance;
+mod cuckoo;
 mod dpt;
+mod ecpt;
+mod flattened;
 mod frames;
+mod hashed;
 mod ideal;
 mod leaf;
+mod me_hpt;
 mod page_table;
 mod radix;
 mod tlb;
 mod walk;
 mod walk_cache;
 
+pub use clustered::{Clustered, ClusteredConfig, ClusteredCounters};
+pub use collisions::hash_collisions;
 pub use config::ConfigError;
+pub use cuckoo::{CacheCounters, CuckooCounters, CuckooPageTable, Moves, WalkKinds};
 pub use dpt::{DmcConfig, DmtConfig, Dpt, DptConfig, DptCounters, Prefer};
+pub use ecpt::{Ecpt, EcptConfig, EcptCwcConfig, EcptCwtConfig};
+pub use flattened::{Flattened, FlattenedConfig, FlattenedCounters, FlattenedPwcConfig};
 pub use frames::{Displaced, FrameUse, Frames};
+pub use hashed::ContiguityCounters;
 pub use ideal::Ideal;
+pub use me_hpt::{MeHpt, MeHptConfig, MeHptCwcConfig, MeHptCwtConfig};
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use tlb::{ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError};

@@ -14,6 +14,25 @@ pub struct WalkCacheConfig {
     pub cycles: u32,
 }
 
+impl WalkCacheConfig {
+    /// Number of sets, 0 for no such cache.
+    ///
+    /// # Errors
+    /// When the entries are not a power of two of whole sets.
+    pub(crate) fn sets(&self, key: &'static str) -> Result<usize, ConfigError> {
+        let WalkCacheConfig { entries, ways, .. } = *self;
+        if entries == 0 {
+            return Ok(0);
+        }
+        if ways == 0 || !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
+            let reason =
+                format!("{entries} entries in {ways} ways are not a power of two of whole sets");
+            return Err(ConfigError { key, reason });
+        }
+        Ok((entries / ways) as usize)
+    }
+}
+
 /// One walk cache of one core. It keeps keys only: what an entry would hold is looked up in the
 /// page table itself, so an entry must be removed when that changes.
 #[derive(Clone, Debug)]
@@ -26,20 +45,10 @@ impl WalkCache {
     /// # Errors
     /// When the entries are not a power of two of whole sets.
     pub(crate) fn new(config: &WalkCacheConfig, key: &'static str) -> Result<Self, ConfigError> {
-        let WalkCacheConfig { entries, ways, .. } = *config;
-        if entries == 0 {
-            let (sets, mask) = (None, 0);
-            return Ok(WalkCache { sets, mask });
-        }
-        if ways == 0 || !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
-            let reason =
-                format!("{entries} entries in {ways} ways are not a power of two of whole sets");
-            return Err(ConfigError { key, reason });
-        }
-        let sets = (entries / ways) as usize;
+        let sets = config.sets(key)?;
         Ok(WalkCache {
-            sets: Some(LruSets::new(sets, ways as usize)),
-            mask: sets as u64 - 1,
+            sets: (sets > 0).then(|| LruSets::new(sets, config.ways as usize)),
+            mask: sets.saturating_sub(1) as u64,
         })
     }
 

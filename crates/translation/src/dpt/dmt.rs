@@ -1,7 +1,7 @@
 //! The metadata table of one process and page size (DPT paper, section VII-A).
 
-use super::city::city_hash64;
 use super::metadata::Metadata;
+use crate::city::city_hash64;
 use crate::{Frames, MapError, Work};
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, Pfn, PhysAddr};
 

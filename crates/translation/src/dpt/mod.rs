@@ -1,7 +1,6 @@
 //! The distributed page table: all of physical memory as one hashed page table (Kwon et al.,
 //! MICRO 2024). See docs/designs/dpt.md.
 
-mod city;
 mod config;
 mod counters;
 mod dmt;

@@ -1,10 +1,10 @@
 //! Where a page of PTEs goes: the hash, strided open addressing, fragmentation-aware allocation
 //! and, where those fail, the victim frames they met (DPT paper, sections V and VI, figure 12).
 
-use super::city::city_hash64;
 use super::config::{DptConfig, Prefer};
 use super::counters::DptCounters;
 use super::metadata::Metadata;
+use crate::city::city_hash64;
 use crate::{FrameUse, Frames, MapError, Work};
 use pagelab_addr::{PageSize, Pfn};
 

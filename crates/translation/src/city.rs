@@ -8,14 +8,32 @@ const K2: u64 = 0x9ae1_6a3b_2f90_404f;
 const K_MUL: u64 = 0x9ddf_ea08_eb38_2d69;
 
 /// `CityHash64WithSeed` of the little-endian bytes of `key`.
-pub(super) fn city_hash64(key: u64, seed: u64) -> u64 {
-    let mul = K2.wrapping_add(16);
-    let a = key.wrapping_add(K2);
-    let c = key.rotate_right(37).wrapping_mul(mul).wrapping_add(a);
-    let d = a.rotate_right(25).wrapping_add(key).wrapping_mul(mul);
-    hash_len_16(hash_len_16(c, d, mul).wrapping_sub(K2), seed, K_MUL)
+#[inline]
+pub(crate) fn city_hash64(key: u64, seed: u64) -> u64 {
+    Unseeded::new(key).with_seed(seed)
 }
 
+/// The part of the function that comes before the seed: what several hashes of one key share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unseeded(u64);
+
+impl Unseeded {
+    #[inline]
+    pub(crate) fn new(key: u64) -> Unseeded {
+        let mul = K2.wrapping_add(16);
+        let a = key.wrapping_add(K2);
+        let c = key.rotate_right(37).wrapping_mul(mul).wrapping_add(a);
+        let d = a.rotate_right(25).wrapping_add(key).wrapping_mul(mul);
+        Unseeded(hash_len_16(c, d, mul))
+    }
+
+    #[inline]
+    pub(crate) fn with_seed(self, seed: u64) -> u64 {
+        hash_len_16(self.0.wrapping_sub(K2), seed, K_MUL)
+    }
+}
+
+#[inline]
 fn hash_len_16(u: u64, v: u64, mul: u64) -> u64 {
     let mut a = (u ^ v).wrapping_mul(mul);
     a ^= a >> 47;

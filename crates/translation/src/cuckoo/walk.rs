@@ -1,0 +1,210 @@
+//! The walk: what the cuckoo walk caches say, then all lines that may have the entry, side by
+//! side.
+
+use super::headers::{GROUP, GROUP_SHIFT, Group, Header};
+use super::{CuckooPageTable, Process};
+use crate::city::Unseeded;
+use crate::hashed::Clusters;
+use crate::{ConfigError, Page, Translation, Walk, WalkCacheConfig};
+use pagelab_addr::{PageSize, PhysAddr};
+use pagelab_memory::LruSets;
+
+/// log2 of the size of an entry.
+const ENTRY_SHIFT: u32 = 3;
+
+/// A cuckoo walk cache of one core: headers of groups as they were when they were read.
+#[derive(Clone, Debug)]
+pub(super) struct HeaderCache {
+    /// By group, with the place of its copy. `None` for no such cache.
+    sets: Option<LruSets>,
+    mask: u64,
+    copies: Vec<Group>,
+    /// Places of copies that no group has. There is one more than groups, so one is always free.
+    free: Vec<u32>,
+}
+
+impl HeaderCache {
+    pub(super) fn new(config: &WalkCacheConfig, key: &'static str) -> Result<Self, ConfigError> {
+        let sets = config.sets(key)?;
+        Ok(HeaderCache {
+            mask: sets.saturating_sub(1) as u64,
+            sets: (sets > 0).then(|| LruSets::new(sets, config.ways as usize)),
+            copies: vec![[Header::EMPTY; GROUP]; config.entries as usize + 1],
+            free: (0..=config.entries).collect(),
+        })
+    }
+
+    #[inline]
+    fn get(&mut self, index: u64, group: u32) -> Option<&mut Group> {
+        let sets = self.sets.as_mut()?;
+        let copy = sets.get((index & self.mask) as usize, group)?;
+        Some(&mut self.copies[copy as usize])
+    }
+
+    /// Enters a group that is not there.
+    #[inline]
+    fn insert(&mut self, index: u64, group: u32, headers: &Group) {
+        if let Some(sets) = &mut self.sets
+            && let Some(copy) = self.free.pop()
+        {
+            self.copies[copy as usize] = *headers;
+            let evicted = sets.insert((index & self.mask) as usize, group, copy);
+            self.free.extend(evicted.map(|(_, copy)| copy));
+        }
+    }
+}
+
+/// Which ways of which tables may have a page's entry: a bit for each way, by page size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Candidates([u8; 3]);
+
+impl Candidates {
+    /// All ways of the tables that the process has.
+    #[inline]
+    fn of(process: &Process, ways: usize) -> Candidates {
+        let all = ((1u32 << ways) - 1) as u8;
+        let bits = |table: &Option<_>| if table.is_some() { all } else { 0 };
+        let [base, large, huge] = &process.tables;
+        Candidates([bits(base), bits(large), bits(huge)])
+    }
+
+    /// Leaves what a header allows.
+    #[inline]
+    fn narrow(&mut self, size: PageSize, header: Header) {
+        self.0[size as usize] &= header.way().map_or(0, |way| 1 << way);
+        for smaller in PageSize::ALL {
+            if smaller < size && !header.has(smaller) {
+                self.0[smaller as usize] = 0;
+            }
+        }
+    }
+
+    /// Whether a page of this size or a smaller one may be found.
+    #[inline]
+    fn up_to(self, size: PageSize) -> bool {
+        self.0[..=size as usize].iter().any(|&ways| ways != 0)
+    }
+
+    #[inline]
+    fn has(self, size: PageSize, way: usize) -> bool {
+        self.0[size as usize] & (1 << way) != 0
+    }
+}
+
+impl<D> CuckooPageTable<D> {
+    #[inline]
+    pub(super) fn walk_page(
+        &mut self,
+        core: usize,
+        page: Page,
+        walk: &mut Walk,
+    ) -> Option<Translation> {
+        walk.spend(self.cycles);
+        let process = self.processes.get(usize::from(page.asid.0))?;
+        let all = Candidates::of(process, self.config.tables.ways);
+        let mut candidates = all;
+        let mut hits = [false; 3];
+        for size in PageSize::ALL.into_iter().rev() {
+            let Some(walk_table) = &process.walk_tables[size as usize] else {
+                continue;
+            };
+            if !candidates.up_to(size) {
+                continue;
+            }
+            let tag = Clusters::tag_of(page.vpn.0, size);
+            let cluster = self.clusters.find(page.id, size);
+            let cache = &mut self.caches[core][size as usize];
+            let cached = cluster.and_then(|cluster| {
+                let group = cache.get(tag >> GROUP_SHIFT, cluster >> GROUP_SHIFT)?;
+                Some(group[cluster as usize & (GROUP - 1)])
+            });
+            walk.count_cache(cached.is_some());
+            let counters = &mut self.counters.walk_caches[size as usize];
+            counters.lookups += 1;
+            if let Some(header) = cached {
+                counters.hits += 1;
+                hits[size as usize] = true;
+                candidates.narrow(size, header);
+                continue;
+            }
+            // The entry is on its way while the tables are searched without it.
+            let hash = Unseeded::new(tag >> GROUP_SHIFT);
+            for way in 0..walk_table.ways.len() {
+                walk.read(walk_table.address(way, hash));
+            }
+            if let Some(cluster) = cluster
+                && self.headers.has_group(size, cluster)
+            {
+                let group = cluster >> GROUP_SHIFT;
+                let headers = self.headers.group(size, group);
+                cache.insert(tag >> GROUP_SHIFT, group, &headers);
+            }
+        }
+        self.counters.walks.count(&candidates.0, &all.0);
+        read_lines(process, candidates, page, walk);
+        let found = self.clusters.lookup(page.id);
+        let in_reach = found.is_some_and(|found| {
+            let cluster = self.clusters.find(page.id, found.size);
+            let way = cluster.and_then(|c| self.headers.get(found.size, c).way());
+            way.is_some_and(|way| candidates.has(found.size, way))
+        });
+        if !in_reach && hits.contains(&true) {
+            self.counters.searches_repeated += 1;
+            self.counters.stale += u64::from(found.is_some());
+            self.search_again(core, page, hits, walk);
+        }
+        found
+    }
+
+    /// Searches everywhere, and reads the entries of walk tables anew whose cached copies led
+    /// nowhere.
+    #[inline(never)]
+    fn search_again(&mut self, core: usize, page: Page, hits: [bool; 3], walk: &mut Walk) {
+        let process = &self.processes[usize::from(page.asid.0)];
+        if !walk.reads().is_empty() {
+            walk.next_step();
+        }
+        for size in PageSize::ALL
+            .into_iter()
+            .filter(|&size| hits[size as usize])
+        {
+            let tag = Clusters::tag_of(page.vpn.0, size) >> GROUP_SHIFT;
+            if let Some(walk_table) = &process.walk_tables[size as usize] {
+                let hash = Unseeded::new(tag);
+                for way in 0..walk_table.ways.len() {
+                    walk.read(walk_table.address(way, hash));
+                }
+            }
+            if let Some(cluster) = self.clusters.find(page.id, size) {
+                let group = cluster >> GROUP_SHIFT;
+                let headers = self.headers.group(size, group);
+                if let Some(copy) = self.caches[core][size as usize].get(tag, group) {
+                    *copy = headers;
+                }
+            }
+        }
+        let all = Candidates::of(process, self.config.tables.ways);
+        read_lines(process, all, page, walk);
+    }
+}
+
+/// Reads, in one step, the line of each candidate.
+#[inline]
+fn read_lines(process: &Process, candidates: Candidates, page: Page, walk: &mut Walk) {
+    for (size, table) in PageSize::ALL.into_iter().zip(&process.tables) {
+        let Some(table) = table else {
+            continue;
+        };
+        let mut ways = candidates.0[size as usize];
+        if ways == 0 {
+            continue;
+        }
+        let hash = Unseeded::new(Clusters::tag_of(page.vpn.0, size));
+        let offset = u64::from((page.id.0 >> size.order()) & 7) << ENTRY_SHIFT;
+        while ways != 0 {
+            let line = table.address(ways.trailing_zeros() as usize, hash);
+            walk.read(PhysAddr(line.0 + offset));
+            ways &= ways - 1;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use crate::WalkCacheConfig;
+use serde::{Deserialize, Serialize};
+
+/// An elastic cuckoo page table. docs/designs/ecpt.md says where the defaults come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EcptConfig {
+    /// Ways of each table, 2 to 8, each with its own hash.
+    pub ways: u32,
+    /// Entries of a way of a new table, a line each; a power of two, at least 64 (one frame).
+    /// Fewer where there is no contiguous memory for them.
+    pub entries: u32,
+    /// Share of a table's entries in use, above 0 and below 1, past which it is resized.
+    pub occupancy: f64,
+    /// How many times larger a resized way is; a power of two, at least 2.
+    pub growth: u32,
+    /// Entries rehashed at each insertion while a resize is under way.
+    pub rehash_per_insertion: u32,
+    /// Entries driven out one by another before a table is resized whatever its occupancy.
+    pub max_displacements: u32,
+    /// Time of the hash functions, in cycles.
+    pub hash_cycles: u32,
+    /// Whether data may be moved to make contiguous memory free.
+    pub compaction: bool,
+    /// Cuckoo walk tables.
+    pub cwt: EcptCwtConfig,
+    /// Cuckoo walk caches of each core.
+    pub cwc: EcptCwcConfig,
+}
+
+/// Cuckoo walk tables: elastic cuckoo tables with the same occupancy and growth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EcptCwtConfig {
+    /// Ways, 2 to 8.
+    pub ways: u32,
+    /// Entries of a way, a line each; a power of two, at least 64.
+    pub entries: u32,
+}
+
+/// Cuckoo walk caches by the page size that their headers are about. All are looked up at once;
+/// the slowest sets the time. Without entries there is no walk table of that size either.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EcptCwcConfig {
+    /// For 4 KiB pages; an entry covers 2 MiB.
+    #[serde(rename = "4K")]
+    pub base: WalkCacheConfig,
+    /// For 2 MiB pages; an entry covers 1 GiB.
+    #[serde(rename = "2M")]
+    pub large: WalkCacheConfig,
+    /// For 1 GiB pages; an entry covers 512 GiB.
+    #[serde(rename = "1G")]
+    pub huge: WalkCacheConfig,
+}
+
+impl Default for EcptConfig {
+    fn default() -> Self {
+        EcptConfig {
+            ways: 3,
+            entries: 16384,
+            occupancy: 0.6,
+            growth: 4,
+            rehash_per_insertion: 1,
+            max_displacements: 32,
+            hash_cycles: 2,
+            compaction: true,
+            cwt: EcptCwtConfig::default(),
+            cwc: EcptCwcConfig::default(),
+        }
+    }
+}
+
+impl Default for EcptCwtConfig {
+    fn default() -> Self {
+        EcptCwtConfig {
+            ways: 2,
+            entries: 128,
+        }
+    }
+}
+
+impl Default for EcptCwcConfig {
+    fn default() -> Self {
+        let cache = |entries| WalkCacheConfig {
+            entries,
+            ways: entries,
+            cycles: 4,
+        };
+        EcptCwcConfig {
+            base: cache(0),
+            large: cache(16),
+            huge: cache(2),
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! The flattened radix tree (Park, Vougioukas, Sandberg, Black-Schaffer, ASPLOS 2022). See
+//! docs/designs/flattened.md.
+
+mod config;
+mod nodes;
+#[cfg(test)]
+mod tests;
+
+pub use config::{FlattenedConfig, FlattenedPwcConfig};
+pub use nodes::FlattenedCounters;
+
+use crate::leaf::{NO_SLOT, PageMap, Pte, STRETCH_SHIFT, stretch};
+use crate::walk_cache::WalkCache;
+use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use nodes::{Leaf, Node, Pud, Root, small_entry};
+use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
+use std::collections::BTreeMap;
+
+/// log2 of the base pages of 512 GiB.
+const PUD_SHIFT: u32 = STRETCH_SHIFT + 9;
+
+/// A radix page table of four levels, of which the upper two and the lower two are one node each
+/// where a free block of 2 MiB was found for it. Bits of an address above the 48th do not choose
+/// an entry; programs have none.
+#[derive(Clone, Debug)]
+pub struct Flattened {
+    config: FlattenedConfig,
+    map: PageMap,
+    /// By address space.
+    roots: Vec<Option<Root>>,
+    /// By stretch.
+    leaves: Vec<Leaf>,
+    caches: Vec<PageWalkCache>,
+    cache_cycles: u32,
+    counters: FlattenedCounters,
+}
+
+/// The caches of one core.
+#[derive(Clone, Debug)]
+struct PageWalkCache {
+    /// Keyed by region.
+    pmd: WalkCache,
+    /// Keyed by stretch.
+    pud: WalkCache,
+    /// Keyed by the frame of the PUD node.
+    pgd: WalkCache,
+}
+
+/// Nodes that are to be added on the way to a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Missing {
+    root: Option<Node>,
+    pud: Option<Node>,
+    leaf: Option<Node>,
+    ptes: Option<Node>,
+}
+
+impl Missing {
+    fn nodes(self) -> impl Iterator<Item = Node> {
+        [self.root, self.pud, self.leaf, self.ptes]
+            .into_iter()
+            .flatten()
+    }
+}
+
+impl Flattened {
+    /// An empty table for a machine of `cores` cores.
+    ///
+    /// # Errors
+    /// When a cache's geometry is impossible.
+    pub fn new(config: &FlattenedConfig, cores: usize) -> Result<Self, ConfigError> {
+        let pwc = &config.pwc;
+        let of_core = PageWalkCache {
+            pmd: WalkCache::new(&pwc.pmd, "flattened.pwc.pmd")?,
+            pud: WalkCache::new(&pwc.pud, "flattened.pwc.pud")?,
+            pgd: WalkCache::new(&pwc.pgd, "flattened.pwc.pgd")?,
+        };
+        Ok(Flattened {
+            cache_cycles: pwc.pmd.cycles.max(pwc.pud.cycles).max(pwc.pgd.cycles),
+            config: config.clone(),
+            map: PageMap::default(),
+            roots: Vec::new(),
+            leaves: Vec::new(),
+            caches: vec![of_core; cores],
+            counters: FlattenedCounters::default(),
+        })
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> FlattenedCounters {
+        self.counters
+    }
+
+    fn root(&self, page: Page) -> Option<&Root> {
+        self.roots.get(usize::from(page.asid.0))?.as_ref()
+    }
+
+    fn root_mut(&mut self, page: Page) -> Option<&mut Root> {
+        self.roots.get_mut(usize::from(page.asid.0))?.as_mut()
+    }
+
+    /// Makes the nodes down to the one that holds the entry of a page of `size`, all or none.
+    fn make_path<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let mut missing = Missing::default();
+        if self
+            .allocate_path(frames, page, size, &mut missing)
+            .is_none()
+        {
+            for node in missing.nodes() {
+                node.free(frames);
+            }
+            return Err(MapError::OutOfFrames);
+        }
+        for node in missing.nodes() {
+            self.counters.add(node);
+            work.table_frames += node.frames();
+            work.entries_written += u64::from(Some(node) != missing.root);
+        }
+        if let Some(node) = missing.root {
+            self.counters.upper_fallbacks += u64::from(self.config.upper && !node.is_flat());
+            let index = usize::from(page.asid.0);
+            if self.roots.len() <= index {
+                self.roots.resize(index + 1, None);
+            }
+            self.roots[index] = Some(Root {
+                node,
+                used: 0,
+                puds: BTreeMap::new(),
+            });
+        }
+        if let (Some(Node::Split(frame)), Some(root)) = (missing.pud, self.root_mut(page)) {
+            let pud = Pud { frame, used: 0 };
+            root.puds.insert(page.vpn.0 >> PUD_SHIFT, pud);
+        }
+        if let Some(node) = missing.leaf {
+            self.counters.lower_fallbacks += u64::from(self.config.lower && !node.is_flat());
+            self.leaves[stretch(page.id)].node = Some(node);
+            self.count_stretch(page, 1);
+        }
+        if let Some(Node::Split(frame)) = missing.ptes {
+            self.map.add_page(page.id, frame);
+            self.leaves[stretch(page.id)].used += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes memory for the nodes that are missing; `None` when there is none for the next.
+    fn allocate_path<F: Frames>(
+        &self,
+        frames: &mut F,
+        page: Page,
+        size: PageSize,
+        missing: &mut Missing,
+    ) -> Option<()> {
+        let root = self.root(page);
+        if root.is_none() {
+            missing.root = Some(Node::allocate(frames, self.config.upper)?);
+        }
+        let node = root.map(|root| root.node).or(missing.root)?;
+        let pud = root.and_then(|root| root.puds.get(&(page.vpn.0 >> PUD_SHIFT)));
+        if !node.is_flat() && pud.is_none() {
+            missing.pud = Some(Node::allocate(frames, false)?);
+        }
+        if size == PageSize::Huge1G {
+            return Some(());
+        }
+        let leaf = self.leaves[stretch(page.id)].node;
+        if leaf.is_none() {
+            missing.leaf = Some(Node::allocate(frames, self.config.lower)?);
+        }
+        let small = size == PageSize::Base4K && self.map.region(page.id).slot == NO_SLOT;
+        if small && !leaf.or(missing.leaf)?.is_flat() {
+            missing.ptes = Some(Node::allocate(frames, false)?);
+        }
+        Some(())
+    }
+
+    /// The entry of a stretch in the node above comes into use or falls out of it.
+    fn count_stretch(&mut self, page: Page, by: i32) {
+        if let Some(root) = self.root_mut(page) {
+            match root.puds.get_mut(&(page.vpn.0 >> PUD_SHIFT)) {
+                Some(pud) => pud.used = pud.used.wrapping_add_signed(by),
+                None => root.used = root.used.wrapping_add_signed(by),
+            }
+        }
+    }
+
+    /// Frees the page of PTEs of a region if it is empty; in a flat node it is the host's only.
+    fn free_ptes<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        let Some(frame) = self.map.remove_empty_page(page.id) else {
+            return;
+        };
+        let leaf = &mut self.leaves[stretch(page.id)];
+        if leaf.node.is_some_and(Node::is_flat) {
+            return;
+        }
+        leaf.used -= 1;
+        self.counters.drop(Node::Split(frame));
+        Node::Split(frame).free(frames);
+        let region = page.id.region() as u32;
+        for core in &mut self.caches {
+            core.pmd.remove(page.vpn.0 >> 9, region);
+        }
+    }
+
+    /// Frees the node of a stretch if it is empty.
+    fn free_leaf<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        let leaf = &mut self.leaves[stretch(page.id)];
+        if leaf.used > 0 {
+            return;
+        }
+        let Some(node) = leaf.node.take() else {
+            return;
+        };
+        if node.is_flat() {
+            // What the host keeps of its regions goes with it.
+            let first = page.id.0 & !(PageSize::Huge1G.base_pages() - 1);
+            for offset in (0..PageSize::Huge1G.base_pages()).step_by(512) {
+                self.map.remove_empty_page(PageId(first + offset));
+            }
+        }
+        self.counters.drop(node);
+        node.free(frames);
+        self.count_stretch(page, -1);
+        for core in &mut self.caches {
+            core.pud
+                .remove(page.vpn.0 >> STRETCH_SHIFT, stretch(page.id) as u32);
+        }
+    }
+
+    /// Frees the nodes above the stretches as far as they are empty.
+    fn free_upper<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        let number = page.vpn.0 >> PUD_SHIFT;
+        let Some(root) = self.root_mut(page) else {
+            return;
+        };
+        let pud = root.puds.get(&number).copied();
+        if let Some(pud) = pud.filter(|pud| pud.used == 0) {
+            root.puds.remove(&number);
+            Node::Split(pud.frame).free(frames);
+            self.counters.drop(Node::Split(pud.frame));
+            for core in &mut self.caches {
+                core.pgd.remove(number, pud.frame.0);
+            }
+        }
+        let root = &mut self.roots[usize::from(page.asid.0)];
+        if let Some(empty) = root.take_if(|root| root.used == 0 && root.puds.is_empty()) {
+            self.counters.drop(empty.node);
+            empty.node.free(frames);
+        }
+    }
+
+    /// Reads the entries down to the one of the stretch that the caches do not spare.
+    #[cold]
+    fn walk_upper(&mut self, core: usize, page: Page, walk: &mut Walk) {
+        let Some(root) = self.roots.get(usize::from(page.asid.0)) else {
+            return;
+        };
+        let Some(root) = root else {
+            return;
+        };
+        let number = page.vpn.0 >> STRETCH_SHIFT;
+        let pud = root.puds.get(&(page.vpn.0 >> PUD_SHIFT));
+        let (false, Some(pud)) = (root.node.is_flat(), pud) else {
+            walk.read(root.node.entry(number));
+            return;
+        };
+        let cache = &mut self.caches[core].pgd;
+        let hit = cache.get(page.vpn.0 >> PUD_SHIFT, pud.frame.0);
+        walk.count_cache(hit);
+        if !hit {
+            walk.read(root.node.entry(number));
+            walk.next_step();
+            cache.insert(page.vpn.0 >> PUD_SHIFT, pud.frame.0);
+        }
+        walk.read(small_entry(pud.frame, number));
+    }
+}
+
+impl PageTable for Flattened {
+    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
+        for region in self.map.regions_in(first, pages) {
+            self.free_ptes(frames, region);
+            self.free_leaf(frames, region);
+            self.free_upper(frames, region);
+        }
+    }
+
+    fn map<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        page: Page,
+        translation: Translation,
+        work: &mut Work,
+    ) -> Result<(), MapError> {
+        let Translation {
+            pfn,
+            size,
+            writable,
+        } = translation;
+        self.map.prepare(page, size);
+        if self.leaves.len() <= stretch(page.id) {
+            self.leaves.resize(stretch(page.id) + 1, Leaf::default());
+        }
+        if size != PageSize::Base4K {
+            for offset in (0..size.base_pages()).step_by(512) {
+                let id = PageId(page.id.0 + offset);
+                let vpn = Vpn(page.vpn.0 + u64::from(offset));
+                self.free_ptes(frames, Page { id, vpn, ..page });
+            }
+        }
+        if size == PageSize::Huge1G {
+            self.free_leaf(frames, page);
+        }
+        self.make_path(frames, page, size, work)?;
+        let leaf = self.leaves[stretch(page.id)].node;
+        let flat = size != PageSize::Huge1G && leaf.is_some_and(Node::is_flat);
+        if flat && size == PageSize::Base4K && self.map.region(page.id).slot == NO_SLOT {
+            self.map.add_page(page.id, Pfn(0));
+        }
+        self.map.set(page.id, size, Pte::new(pfn, writable));
+        work.entries_written += entries(size, flat);
+        match size {
+            PageSize::Base4K if !flat => {}
+            PageSize::Huge1G => self.count_stretch(page, 1),
+            _ => self.leaves[stretch(page.id)].used += 1,
+        }
+        Ok(())
+    }
+
+    fn unmap<F: Frames>(
+        &mut self,
+        _: &mut F,
+        page: Page,
+        size: PageSize,
+        work: &mut Work,
+    ) -> Option<Translation> {
+        let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
+        self.map.set(page.id, size, Pte::ABSENT);
+        let leaf = &mut self.leaves[stretch(page.id)];
+        let flat = size != PageSize::Huge1G && leaf.node.is_some_and(Node::is_flat);
+        work.entries_written += entries(size, flat);
+        match size {
+            PageSize::Base4K if !flat => {}
+            PageSize::Huge1G => self.count_stretch(page, -1),
+            _ => leaf.used -= 1,
+        }
+        Some(old)
+    }
+
+    fn update(&mut self, page: Page, translation: Translation) -> bool {
+        self.map.update(page.id, translation)
+    }
+
+    #[inline]
+    fn lookup(&self, page: Page) -> Option<Translation> {
+        self.map.lookup(page.id)
+    }
+
+    #[inline]
+    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+        let vpn = page.vpn.0;
+        let region = self.map.region(page.id);
+        let number = stretch(page.id);
+        let node = self.leaves.get(number).and_then(|leaf| leaf.node);
+        walk.spend(self.cache_cycles);
+        let split = matches!(node, Some(Node::Split(_)));
+        if split && region.slot != NO_SLOT {
+            let hit = self.caches[core].pmd.get(vpn >> 9, page.id.region() as u32);
+            walk.count_cache(hit);
+            if hit {
+                walk.read(small_entry(region.frame, vpn));
+                return self
+                    .map
+                    .page_entry(region, page.id)
+                    .translate(vpn, PageSize::Base4K);
+            }
+        }
+        let hit = self.caches[core]
+            .pud
+            .get(vpn >> STRETCH_SHIFT, number as u32);
+        walk.count_cache(hit);
+        if !hit {
+            self.walk_upper(core, page, walk);
+            let Some(_) = node else {
+                return self.map.lookup(page.id);
+            };
+            self.caches[core]
+                .pud
+                .insert(vpn >> STRETCH_SHIFT, number as u32);
+            walk.next_step();
+        }
+        let node = node?;
+        walk.read(node.entry(vpn));
+        if split && region.slot != NO_SLOT {
+            self.caches[core]
+                .pmd
+                .insert(vpn >> 9, page.id.region() as u32);
+            walk.next_step();
+            walk.read(small_entry(region.frame, vpn));
+        }
+        self.map.lookup(page.id)
+    }
+
+    #[inline]
+    fn prefetch(&self, page: Page) {
+        self.map.prefetch(page.id);
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.counters.bytes()
+    }
+}
+
+/// Entries that map a page: 512 of a flat node for a 2 MiB page, since a walker finds the one
+/// for its 4 KiB.
+fn entries(size: PageSize, flat: bool) -> u64 {
+    if flat {
+        u64::from(size.base_pages())
+    } else {
+        1
+    }
+}
