@@ -64,6 +64,11 @@ mod _core {
     }
 
     #[pyfunction]
+    fn hash_collisions(py: Python<'_>, entries: u64, pages: u64, seed: u64) -> u64 {
+        py.detach(|| pagelab_translation::hash_collisions(entries, pages, seed))
+    }
+
+    #[pyfunction]
     fn workloads() -> Vec<(String, String)> {
         let parameters = |workload: &pagelab_workloads::Workload| {
             let parameters = workload.parameters.iter();
