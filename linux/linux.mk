@@ -1,15 +1,22 @@
 # Kernel targets, included by the Makefile at the top. `pagelab linux --help` has the details.
 
-.PHONY: linux linux-tree linux-refresh linux-test linux-bench linux-unit
+.PHONY: linux linux-tree linux-refresh linux-bisect linux-deb linux-test linux-bench linux-unit \
+    linux-choices
 
-linux: $(STAMPS)/module ## build the patched kernel
+linux: $(STAMPS)/module $(STAMPS)/system-linux ## build the patched kernel
 	$(BIN)/pagelab linux build
 
-linux-tree: $(STAMPS)/module ## prepare the patched kernel source for editing
+linux-tree: $(STAMPS)/module $(STAMPS)/system-linux ## prepare the patched kernel source for editing
 	$(BIN)/pagelab linux tree
 
 linux-refresh: $(STAMPS)/module ## write edits of the kernel source back as patches
 	$(BIN)/pagelab linux refresh
+
+linux-bisect: linux-tree ## build and boot the kernel after every single patch
+	$(BIN)/pagelab linux bisect
+
+linux-deb: linux $(STAMPS)/system-linux-deb ## Debian packages of the patched kernel
+	$(BIN)/pagelab linux deb
 
 linux-test: linux ## run the kernel tests in guests
 	$(BIN)/pagelab linux test
@@ -19,3 +26,6 @@ linux-bench: linux ## run the kernel benchmarks in guests
 
 linux-unit: linux-tree ## run the tests of kernel code that need no kernel
 	$(MAKE) -C build/linux/tree/tools/testing/foliomap check
+
+linux-choices: linux-tree ## time what FolioMap's paper leaves open, on this machine
+	$(MAKE) -C build/linux/tree/tools/testing/foliomap choices

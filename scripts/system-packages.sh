@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that a goal needs, or says which are missing and how to get them.
 #
-#   scripts/system-packages.sh demo|test|linux
+#   scripts/system-packages.sh demo|test|linux|linux-deb
 #
 # Prints nothing and asks nothing of the package manager when everything is there.
 set -eu
 
-goal=${1:?usage: system-packages.sh demo|test|linux}
+goal=${1:?usage: system-packages.sh demo|test|linux|linux-deb}
 
 missing=
 # need PACKAGE COMMAND...: PACKAGE is missing when one of the commands is.
@@ -37,7 +37,7 @@ if [ "$goal" = test ]; then
     fi
 fi
 
-if [ "$goal" = linux ]; then
+if [ "$goal" = linux ] || [ "$goal" = linux-deb ]; then
     # The patched kernel: its source, what compiles it and what boots it.
     [ -f /usr/src/linux-source-6.12.tar.xz ] || missing="$missing linux-source-6.12"
     need make make
@@ -53,11 +53,18 @@ if [ "$goal" = linux ]; then
     need qemu-system-x86 qemu-system-x86_64
     need util-linux setpriv
     # What runs in guests, from the host's file system.
-    need iproute2 ip
-    need xfsprogs mkfs.xfs
+    [ -x /usr/sbin/mkfs.xfs ] || missing="$missing xfsprogs"
     need redis-server redis-server
     need redis-tools redis-cli
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing="$missing python3-numpy"
+fi
+if [ "$goal" = linux-deb ]; then
+    # What the kernel's own packaging asks for on top (scripts/package/mkdebian).
+    need dpkg-dev dpkg-buildpackage
+    need debhelper dh
+    need cpio cpio
+    need kmod kmod
+    need rsync rsync
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

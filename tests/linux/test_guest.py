@@ -1,6 +1,9 @@
 """One command in one guest: its output comes through, and every bad end is told apart."""
 
 import os
+import select
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 from pagelab.errors import UsageError
 from pagelab.linux import guest
 from pagelab.linux.guest import Ending, Machine
+from pagelab.linux.layout import VERSION
 
 
 def _children() -> set[str]:
@@ -79,6 +83,35 @@ def test_a_file_that_is_no_kernel(machine: Machine, tmp_path: Path) -> None:
     result = guest.run(replace(machine, image=fake), ["true"])
     assert result.ending is Ending.LOST
     assert result.console
+
+
+def test_a_shell_can_be_used_and_left(machine: Machine) -> None:
+    primary, secondary = os.openpty()
+    command = [sys.executable, "-m", "pagelab", "linux", "boot", "--memory=256", "--cpus=1"]
+    with subprocess.Popen(command, stdin=secondary, stdout=secondary, stderr=secondary) as shell:
+        os.close(secondary)
+        seen = _read_until(primary, b"# ")
+        os.write(primary, b"echo Linux $(uname -r); exit 3\n")
+        seen += _read_until(primary, None)
+        status = shell.wait()
+    os.close(primary)
+    assert f"Linux {VERSION}." in seen.decode(errors="replace")
+    assert status == 3
+
+
+def _read_until(terminal: int, end: bytes | None) -> bytes:
+    """What a terminal shows up to `end`, or until it is closed; for two minutes at most."""
+    seen = b""
+    while end is None or not seen.endswith(end):
+        ready, _, _ = select.select([terminal], [], [], 120)
+        try:
+            chunk = os.read(terminal, 4096) if ready else b""
+        except OSError:  # the other side has gone
+            chunk = b""
+        if not chunk:
+            break
+        seen += chunk
+    return seen
 
 
 @pytest.mark.parametrize(

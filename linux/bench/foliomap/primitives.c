@@ -2,7 +2,8 @@
 /*
  * The primitives of the FolioMap paper's section 4.1, for one folio order or all:
  * fork() and munmap() of memory mapped by PTEs (Fig. 3), and write faults after
- * fork() with the child gone and with the child alive.
+ * fork() with the child gone and with the child alive; for folios of one page
+ * also faults that map a file.
  *
  * Prints a JSON object a line. "ns" is the guest's clock, which counts
  * instructions where the guest runs under QEMU's -icount.
@@ -126,6 +127,28 @@ static void write_faults(size_t size, unsigned int order, bool alive)
 	free(ns);
 }
 
+/* Reading pages of a file in the page cache, which is always in small folios here. */
+static void file_faults(size_t size)
+{
+	const int fd = memfd_create("file", 0);
+	uint64_t start, ns;
+	char *memory;
+	size_t page;
+
+	if (fd < 0 || ftruncate(fd, size) || fallocate(fd, 0, 0, size))
+		fail("memfd");
+	memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		fail("mmap of a file");
+	start = begin();
+	for (page = 0; page < size / page_size; page++)
+		(void)((volatile char *)memory)[page * page_size];
+	ns = end(start);
+	report("file_fault", 0, size / page_size, ns, 0);
+	munmap(memory, size);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const size_t size = (argc > 1 ? strtoul(argv[1], NULL, 0) : 64) << 20;
@@ -140,6 +163,8 @@ int main(int argc, char **argv)
 		if (order == 1)
 			continue;	/* anonymous folios have no order 1 */
 		for (round = 0; round < rounds; round++) {
+			if (!order)
+				file_faults(size);
 			fork_and_munmap(size, order);
 			write_faults(2 << 20, order, false);
 			write_faults(2 << 20, order, true);

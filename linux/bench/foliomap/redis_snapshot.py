@@ -2,9 +2,9 @@
 """Redis after a snapshot (the FolioMap paper's Fig. 4), scaled down.
 
 Redis is filled and told to save in the background, which forks. When the child is gone, a client
-overwrites keys: large folios that the child shared are reused or copied. Time is the server's own,
-in user and kernel mode, not that of the clients or the child; copies are its minor faults that
-were not answered by reuse.
+overwrites keys: large folios that the child shared are reused or copied. The fork's time is what
+Redis took for it; that of the operations is the server's own, in user and kernel mode, not that of
+the clients or the child. Copies are its minor faults that were not answered by reuse.
 
 Usage: redis_snapshot.py KEYS OPERATIONS ROUNDS [FOLIO_KB...]
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from lab import PAGE, allow, report
 
 SOCKET = "/tmp/redis.sock"
+VALUE = 100  # bytes
 
 
 def cli(*words: str) -> str:
@@ -55,17 +56,17 @@ def reused() -> int:
 
 def overwrites(keys: int, operations: int) -> bytes:
     """Commands that overwrite existing keys in order, as the paper's clients do."""
-    return b"".join(b"SETRANGE key:%d 0 x\r\n" % (number % keys) for number in range(operations))
+    value = b"x" * VALUE
+    return b"".join(b"SET key:%d %b\r\n" % (number % keys, value) for number in range(operations))
 
 
 def snapshot(folio_kb: int) -> None:
     """One snapshot, from the fork to the child's end."""
     pages = int(info("used_memory_rss")) // PAGE
-    start = cpu_ns()
     cli("bgsave")
-    report("redis_fork", folio_kb, pages, cpu_ns() - start, 0)
     while info("rdb_bgsave_in_progress"):
         time.sleep(0.1)
+    report("redis_fork", folio_kb, pages, int(info("latest_fork_usec")) * 1000, 0)
 
 
 def overwrite(folio_kb: int, pid: int, commands: bytes, operations: int) -> None:
@@ -92,7 +93,7 @@ def measure(folio_kb: int, keys: int, operations: int) -> None:
             # No limit here: a guest's clock that counts instructions leaps while all wait.
             while not Path(SOCKET).exists() and server.poll() is None:
                 time.sleep(0.1)
-            cli("debug", "populate", str(keys), "key", "100")
+            cli("debug", "populate", str(keys), "key", str(VALUE))
             commands = overwrites(keys, operations)
             snapshot(folio_kb)
             overwrite(folio_kb, server.pid, commands, operations)

@@ -461,6 +461,33 @@ static void test_oracle(void)
 	munmap(folio, page_size << 4);
 }
 
+#define KMEMLEAK "/sys/kernel/debug/kmemleak"
+
+/* With a kernel of `build --debug kmemleak`: what is lost for good. */
+static void test_leaks(void)
+{
+	char text[4096];
+	ssize_t got;
+	int fd;
+
+	if (access(KMEMLEAK, W_OK))
+		return;
+	/* It reports what is older than 5 seconds and was not found twice. */
+	sleep(6);
+	write_file(KMEMLEAK, "scan");
+	write_file(KMEMLEAK, "scan");
+	fd = open(KMEMLEAK, O_RDONLY);
+	if (fd < 0)
+		fail(KMEMLEAK);
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (got > 0) {
+		text[got] = 0;
+		printf("%s", text);
+	}
+	test_result(got == 0, "no memory was lost");
+}
+
 static void load_module(const char *path)
 {
 	int fd = open(path, O_RDONLY);
@@ -481,6 +508,9 @@ int main(int argc, char **argv)
 	lab_init();
 	load_module(getenv("MODULE_ORACLE"));
 	test_oracle();
+	/* What was lost before is none of ours. */
+	if (write_file(KMEMLEAK, "scan"))
+		write_file(KMEMLEAK, "clear");
 	set_up_swap();
 	set_up_files();
 	write_file("/sys/kernel/mm/ksm/run", "1");
@@ -532,5 +562,6 @@ int main(int argc, char **argv)
 	if (shared_file >= 0)
 		test_result(disk_folios, "%lu large folios of files were compared", disk_folios);
 	test_result(control->forks && rounds > 1, "something happened");
+	test_leaks();
 	return test_end();
 }

@@ -22,11 +22,12 @@ def debug_options(layout: Layout) -> list[str]:
     return sorted(path.stem.removeprefix("debug-") for path in found)
 
 
-def configure(layout: Layout, debug: tuple[str, ...]) -> None:
+def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) -> None:
     """Write .config into the build directory: tinyconfig plus the fragments.
 
     Raises:
-        PagelabError: an option did not take effect; names the fragment and the option.
+        PagelabError: an option did not take effect; names the fragment and the option. Not if
+            `lenient`: some patches of a series may not have been applied yet.
 
     """
     out = layout.out(debug)
@@ -47,9 +48,15 @@ def configure(layout: Layout, debug: tuple[str, ...]) -> None:
         _make(layout, out, ["olddefconfig"])
         stamp.write_text(inputs)
     missing = list(_not_taken((out / ".config").read_text(), fragments))
-    if missing:
+    if missing and not lenient:
         stamp.unlink(missing_ok=True)
         raise PagelabError("\n".join(["the kernel's Kconfig refused:", *missing]))
+
+
+def warnings(layout: Layout, debug: tuple[str, ...] = ()) -> list[str]:
+    """What the compiler warned of when the kernel was last built."""
+    log = layout.out(debug) / "pagelab-build.log"
+    return [line for line in log.read_text(errors="replace").splitlines() if "warning:" in line]
 
 
 def compile_kernel(
@@ -156,7 +163,9 @@ def _make_argv(layout: Layout, out: Path, targets: list[str]) -> list[str]:
 def _environment(layout: Layout) -> dict[str, str]:
     # A fixed date and host keep the compiler's cache useful from one build to the next.
     return os.environ | {
-        "CCACHE_DIR": str(layout.work / "ccache"),
+        "CCACHE_DIR": str(layout.ccache),
+        # Paths below it are hashed as relative ones: two trees can share what is in the cache.
+        "CCACHE_BASEDIR": str(layout.root / "build"),
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_USER": "pagelab",
         "KBUILD_BUILD_HOST": "pagelab",

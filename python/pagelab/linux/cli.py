@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pagelab.errors import PagelabError, UsageError
+from pagelab.linux import bisect as series
 from pagelab.linux import build as kbuild
 from pagelab.linux import experiment, guest, layout, source, suite
 
@@ -45,12 +46,7 @@ def build(
     source.prepare(where, from_source, lambda text: _console.print(text, highlight=False))
     options = tuple(debug or ())
     kbuild.configure(where, options)
-    with _progress() as bar:
-        task = bar.add_task("compiling", total=None)
-
-        def told(done: int, total: int, file: str) -> None:
-            bar.update(task, completed=done, total=max(total, done) or None, description=file)
-
+    with _compiling() as told:
         image = kbuild.compile_kernel(where, options, jobs, told)
     print(image)
 
@@ -71,6 +67,25 @@ def refresh() -> None:
     """Write the commits of the source tree back to linux/patches."""
     for patch in source.refresh(layout.find()):
         print(patch.name)
+
+
+@app.command()
+def bisect(
+    first: Annotated[int, typer.Option(help="The number of the patch to start at.")] = 1,
+    jobs: Jobs = _CPUS,
+) -> None:
+    """Build and boot the kernel after every patch of the series; stop at one that fails."""
+    where = layout.find()
+    source.prepare(where, None, lambda text: _console.print(text, highlight=False))
+    for number, (commit, subject) in enumerate(series.patches(where), start=1):
+        if number < first:
+            continue
+        with _compiling() as told:
+            try:
+                series.check(where, commit, jobs, told)
+            except PagelabError as error:
+                raise PagelabError(f"after patch {number}, {subject}: {error}") from error
+        print(f"builds and boots: {number} {subject}", flush=True)
 
 
 @app.command()
@@ -177,6 +192,10 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
     failed = 0
     firsts: dict[tuple[Path, str], guest.Result] = {}
     for job in suite.load(root, names):
+        if not names and job.entry.debug and not where.image(tuple(job.entry.debug)).exists():
+            flags = "".join(f" --debug {name}" for name in job.entry.debug)
+            print(f"skip  {job.name}: no kernel of `pagelab linux build{flags}`", flush=True)
+            continue
         verdict, result = suite.run(where, job, show=verbose)
         if job.entry.compare:
             key = (job.folder, job.entry.name)
@@ -229,7 +248,8 @@ def _machine(
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def _compiling() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar, and what to tell of every file that is compiled."""
     with Progress(
         TextColumn("{task.description:40.40}"),
         BarColumn(),
@@ -238,4 +258,9 @@ def _progress() -> Iterator[Progress]:
         console=_console,
         transient=True,
     ) as bar:
-        yield bar
+        task = bar.add_task("compiling", total=None)
+
+        def told(done: int, total: int, file: str) -> None:
+            bar.update(task, completed=done, total=max(total, done) or None, description=file)
+
+        yield told

@@ -12,9 +12,10 @@ PACKAGE = f"linux-source-{VERSION}"
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths inside one checkout of pagelab."""
+    """Paths inside one checkout of pagelab; `folder` is where under build/ a kernel is built."""
 
     root: Path
+    folder: str = "linux"
 
     @property
     def linux(self) -> Path:
@@ -29,7 +30,12 @@ class Layout:
     @property
     def work(self) -> Path:
         """Everything built; may be deleted at any time."""
-        return self.root / "build" / "linux"
+        return self.root / "build" / self.folder
+
+    @property
+    def ccache(self) -> Path:
+        """The compiler's cache, for all kernels."""
+        return self.root / "build" / "linux" / "ccache"
 
     @property
     def tree(self) -> Path:

@@ -1,0 +1,49 @@
+"""Every patch by itself: build and boot the kernel after each of them, as `git bisect` would."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pagelab.errors import PagelabError
+from pagelab.linux import build, guest, source
+from pagelab.linux.layout import Layout
+
+BOOTS = ("", "foliomap=on")
+
+
+def patches(layout: Layout) -> list[tuple[str, str]]:
+    """The series as (commit, subject), in order."""
+    lines = source.git(layout.tree, "log", "--reverse", "--format=%H %s", "base..series")
+    return [(line[:40], line[41:]) for line in lines.splitlines()]
+
+
+def check(
+    layout: Layout, commit: str, jobs: int, progress: Callable[[int, int, str], None]
+) -> None:
+    """Build the tree as of a commit without a warning, and boot it.
+
+    It is built apart from the kernel that is worked on, with the same compiler's cache.
+
+    Raises:
+        PagelabError: it does not build, warns, or does not boot.
+
+    """
+    apart = Layout(layout.root, folder="linux-bisect")
+    _check_out(layout, apart.tree, commit)
+    build.configure(apart, (), lenient=True)
+    image = build.compile_kernel(apart, (), jobs, progress)
+    if warned := build.warnings(apart):
+        raise PagelabError("\n".join(["the compiler warns:", *warned[:12]]))
+    for append in BOOTS:
+        machine = guest.Machine(
+            image=image, init=layout.linux / "guest" / "init", append=append, memory=512
+        )
+        result = guest.run(machine, ["true"])
+        if result.ending is not guest.Ending.EXIT or result.status != 0:
+            raise PagelabError(f"it does not boot with '{append}': {result.describe()}")
+
+
+def _check_out(layout: Layout, tree: Path, commit: str) -> None:
+    if not (tree / ".git").exists():
+        source.git(layout.tree, "worktree", "prune")
+        source.git(layout.tree, "worktree", "add", "--quiet", "--detach", str(tree), commit)
+    source.git(tree, "checkout", "--quiet", "--force", "--detach", commit)
