@@ -43,6 +43,22 @@ def test_an_edit_survives_refresh_and_a_fresh_tree(layout: Layout) -> None:
     assert (_prepare(layout) / "Kbuild").read_text() == edited
 
 
+def test_patches_that_stay_are_not_applied_again(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    first = source.git(tree, "rev-parse", "HEAD")
+    _commit_edit(tree, "line 9\n", "line nine\n")
+    last = source.refresh(layout)[-1]
+    last.write_text(last.read_text().replace("+line nine", "+line NINE"))
+    _prepare(layout)
+    assert source.git(tree, "rev-parse", "HEAD~1") == first
+    assert "line NINE" in (tree / "Kbuild").read_text()
+
+    (layout.patches / "series").write_text("")
+    _prepare(layout)
+    assert "line 3" in (tree / "Kbuild").read_text()
+
+
 def test_refreshing_twice_writes_the_same_bytes(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")

@@ -6,6 +6,7 @@ commit that came from linux/patches: commits or edits beyond it are never thrown
 """
 
 import hashlib
+import itertools
 import re
 import shutil
 import subprocess
@@ -40,11 +41,8 @@ def read_series(patches: Path) -> list[Path]:
 
 
 def fingerprint(patches: list[Path]) -> str:
-    """Changes when the series changes."""
-    digest = hashlib.sha256()
-    for patch in patches:
-        digest.update(patch.read_bytes())
-    return digest.hexdigest()
+    """A line a patch, which changes when the patch does."""
+    return "".join(f"{hashlib.sha256(patch.read_bytes()).hexdigest()}\n" for patch in patches)
 
 
 def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> Path:
@@ -71,22 +69,32 @@ def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
             "with `make linux-refresh`, or drop them with "
             f"`git -C {tree} reset --hard series`"
         )
-    say(f"applying {len(patches)} patches")
-    apply_series(tree, patches)
+    keep = _common(applied.read_text() if applied.exists() else "", mark)
+    say(f"applying {len(patches) - keep} of {len(patches)} patches")
+    apply_series(tree, patches, keep)
     applied.write_text(mark)
     return tree
 
 
-def apply_series(tree: Path, patches: list[Path]) -> None:
-    """Reset the tree to `base` and commit every patch on top of it.
+def _common(old: str, new: str) -> int:
+    """How many patches at the start of the series are still the same."""
+    pairs = zip(old.splitlines(), new.splitlines(), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def apply_series(tree: Path, patches: list[Path], keep: int) -> None:
+    """Commit every patch on top of `base`; the first `keep` are there already.
+
+    What they changed keeps its time of change, so that not everything is compiled again.
 
     Raises:
         PagelabError: a patch does not apply; names the patch, the files and the hunks. The
             patches before it stay applied.
 
     """
-    git(tree, "reset", "--quiet", "--hard", "base")
-    for patch in patches:
+    there = git(tree, "rev-list", "--reverse", "base..series").split()
+    git(tree, "reset", "--quiet", "--hard", there[keep - 1] if keep else "base")
+    for patch in patches[keep:]:
         check = subprocess.run(
             ["git", "-C", tree, "apply", "--check", patch],
             capture_output=True,
