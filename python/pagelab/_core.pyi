@@ -66,6 +66,12 @@ def trace_cat(path: str, window: str) -> None:
     `window` is as for `record`. Raises Error, and BrokenPipeError when the reader has gone.
     """
 
+def trace_write(source: str, output: str) -> int:
+    """Writes the events of a source, as for `simulate`, into a file of the format it is named for.
+
+    Returns the accesses written. Raises Error.
+    """
+
 def trace_convert(path: str, output: str) -> int:
     """Converts a trace into the format that the output's name asks for.
 

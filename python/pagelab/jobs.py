@@ -122,11 +122,12 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
             job.design, job.machine, job.overrides, json.dumps(job.source), progress
         )
         run = json.loads(text)
-        meter.update(run["accesses"], run["accesses"])
+        simulated = run["accesses"] + run["warm_up_accesses"]
+        meter.update(simulated, simulated)
     except _core.Error as error:
         return Failure(design=job.label, error=str(error))
     finally:
         meter.finish()
     seconds = time.monotonic() - started
-    host = {"seconds": seconds, "accesses_per_second": run["accesses"] / seconds}
+    host = {"seconds": seconds, "accesses_per_second": simulated / seconds}
     return Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})

@@ -39,12 +39,16 @@ class NotFoundError(RecordingError):
 
 @dataclass(frozen=True)
 class Window:
-    """Which part to take, in accesses or instructions; `sample` is (taken, period)."""
+    """Which part to take, in accesses or instructions; `sample` is (taken, period).
+
+    Of what follows each gap, `warm_up` accesses are simulated and not measured.
+    """
 
     skip: int = 0
     limit: int | None = None
     sample: tuple[int, int] | None = None
     in_instructions: bool = False
+    warm_up: int = 0
 
     def __bool__(self) -> bool:
         """Whether it can leave anything out."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pagelab import intervals
 from pagelab.errors import PagelabError
 
 Natural = Annotated[int, Field(ge=0)]
@@ -119,6 +120,21 @@ class TimelinePoint(_Model):
     table_bytes: Natural
 
 
+class SampleWindow(_Model):
+    """The measured part of one window of a sampled stream; times in cycles.
+
+    More counters than these are kept as they are.
+    """
+
+    instructions: Natural
+    accesses: Natural
+    cycles: Natural
+    translation: Natural
+    l2_tlb_misses: Natural
+    walks: Natural
+    walk_cycles: Natural
+
+
 class MemoryCell(_Model):
     """An equal part of physical memory, by what its frames hold.
 
@@ -150,6 +166,8 @@ class Run(_Model):
     loads: Natural
     stores: Natural
     skipped_instructions: Natural
+    warm_up_accesses: Natural = 0
+    initialisation_cycles: Natural = 0
     cycles: Cycles
     tlb: Tlb
     walks: Walks
@@ -157,6 +175,7 @@ class Run(_Model):
     dram: dict[str, Natural]
     os: Os
     design_counters: dict[str, Any] | None
+    windows: list[SampleWindow] = []
     timeline: list[TimelinePoint]
     # Absent from results of before it was kept.
     free_2m_blocks: Natural | None = None
@@ -172,6 +191,13 @@ class Run(_Model):
         """The share of all cycles that went to one of `CYCLE_PARTS`."""
         value: int = getattr(self.cycles, part)
         return value / self.cycles.total if self.cycles.total else 0.0
+
+    def sampled(self, above: str, below: str) -> tuple[float, float]:
+        """The ratio of two counters of the windows, and half its confidence interval's width."""
+        return intervals.ratio(
+            [getattr(window, above) for window in self.windows],
+            [getattr(window, below) for window in self.windows],
+        )
 
     def cycles_at(self, instructions: int) -> float:
         """Elapsed cycles after so many instructions, interpolated in the timeline."""
@@ -245,6 +271,16 @@ class Comparison(_Model):
         common = min(run.instructions, base.instructions)
         ours = run.cycles_at(common)
         return base.cycles_at(common) / ours if ours else 1.0
+
+    def speedup_interval(self, run: Run) -> float | None:
+        """Half the width of the confidence interval of `speedup`, in the same unit.
+
+        `None` when the two runs are not samples in the same windows.
+        """
+        ours, theirs = run.windows, self.baseline.windows
+        if len(ours) < 2 or [w.accesses for w in ours] != [w.accesses for w in theirs]:
+            return None
+        return intervals.ratio([w.cycles for w in theirs], [w.cycles for w in ours])[1]
 
 
 def of_run(run: Run) -> Comparison:

@@ -44,6 +44,9 @@ COLUMNS = {
 def row(comparison: Comparison, run: Run) -> Row:
     """The figures of one run; shares are of its own cycles."""
     speed = units.signed_percent(comparison.speedup(run) - 1)
+    half = comparison.speedup_interval(run)
+    if half is not None:
+        speed = f"{speed.removesuffix(' %')} \N{PLUS-MINUS SIGN}{100 * half:.1f} %"
     mark = "" if run.complete else "*"
     return Row(
         design=run.design + mark,
@@ -96,6 +99,11 @@ def legend(comparison: Comparison) -> str:
         "computing, waiting for data, translating, in faults and migrations. walk: mean",
         "cycles of a page walk. MPKI: second-level TLB misses per 1000 instructions.",
     ]
+    windows = len(comparison.baseline.windows)
+    if windows > 1:
+        lines.append(
+            f"Sampled in {windows} windows; \N{PLUS-MINUS SIGN}: 95 % confidence interval."
+        )
     if not comparison.complete:
         lines.append("* ended early")
     return "\n".join(lines)

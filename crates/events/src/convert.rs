@@ -100,6 +100,22 @@ pub fn convert(
     copy(&mut source, sink, &output.display().to_string())
 }
 
+/// Writes the events of a source into a file of `format`. Returns the accesses written.
+///
+/// # Errors
+/// [`ConvertError`]. After [`ConvertError::Read`] the file is complete up to where the source could
+/// be read.
+pub fn write(
+    source: &mut impl Source,
+    metadata: &Metadata,
+    output: impl AsRef<Path>,
+    format: Format,
+) -> Result<u64, ConvertError> {
+    let output = output.as_ref();
+    let sink = create(output, format, metadata)?;
+    copy(source, sink, &output.display().to_string())
+}
+
 /// Writes the events of a source as CSV lines. Returns the accesses written.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ mod window;
 
 pub use batch::{Access, Batch, Op};
 pub use control::{Advice, Backing, Control, Protection};
-pub use convert::{ConvertError, cat, convert};
+pub use convert::{ConvertError, cat, convert, write};
 pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};

@@ -24,6 +24,8 @@ pub struct Selection {
     pub sample: u64,
     /// End when so many were kept.
     pub limit: Option<u64>,
+    /// Accesses kept after each place where some were left out that only warm the machine up.
+    pub warm_up: u64,
 }
 
 impl Selection {
@@ -145,6 +147,7 @@ impl<S: Source> Source for Window<S> {
             period,
             sample,
             limit,
+            ..
         } = self.selection
         else {
             return None;
@@ -155,5 +158,9 @@ impl<S: Source> Source for Window<S> {
             wanted = (u128::from(wanted) * u128::from(sample) / u128::from(period)) as u64;
         }
         Some(limit.map_or(wanted, |limit| wanted.min(limit - self.kept.min(limit))))
+    }
+
+    fn warm_up(&self) -> u64 {
+        self.selection.warm_up.max(self.source.warm_up())
     }
 }

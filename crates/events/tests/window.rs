@@ -109,6 +109,7 @@ fn any_selection() -> impl Strategy<Value = Selection> {
             period,
             sample,
             limit,
+            warm_up: 0,
         }
     })
 }

@@ -9,11 +9,14 @@ use pagelab_translation::{PageTable, Tlb};
 /// may be there to warm the machine up; it is measured from then on. What the kernel does where
 /// accesses are left out (system calls, the initialisation of a built-in workload) takes place but
 /// is not measured. A stream that leaves nothing out is measured whole.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
     /// Accesses of each window that are not measured.
     warm_up: u64,
-    state: State,
+    /// The number of accesses after which to measure on; `None` while measuring.
+    resume_at: Option<u64>,
+    /// How things stood when the window began to be measured.
+    begun: Totals,
     /// The process and the core on which accesses were first left out. Where others leave some out
     /// no window ends: each thread of a program leaves its own out.
     leader: Option<(u32, usize)>,
@@ -31,28 +34,6 @@ pub(crate) struct Windows {
 pub(crate) struct Walks {
     pub(crate) count: u64,
     pub(crate) cycles: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// Measuring since then.
-    Measuring(Totals),
-    /// Until there were so many accesses.
-    WarmingUp(u64),
-}
-
-impl Default for Windows {
-    fn default() -> Self {
-        Windows {
-            warm_up: 0,
-            state: State::Measuring(Totals::default()),
-            leader: None,
-            ended: Vec::new(),
-            measured: Totals::default(),
-            walk_latency: Histogram::default(),
-            initialisation: Totals::default(),
-        }
-    }
 }
 
 /// What was measured.
@@ -78,29 +59,30 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             return;
         }
         self.end_window();
-        self.windows.state = State::WarmingUp(self.counts.accesses + self.windows.warm_up);
+        self.windows.resume_at = Some(self.counts.accesses + self.windows.warm_up);
     }
 
     /// How many accesses may follow before [`Machine::left_to_warm_up`] is to be asked again.
     /// Begins to measure when the time has come.
     #[inline]
     pub(crate) fn left_to_warm_up(&mut self) -> u64 {
-        match self.windows.state {
-            State::Measuring(_) => u64::MAX,
-            State::WarmingUp(until) if until > self.counts.accesses => until - self.counts.accesses,
-            State::WarmingUp(_) => {
+        match self.windows.resume_at {
+            None => u64::MAX,
+            Some(place) if place > self.counts.accesses => place - self.counts.accesses,
+            Some(_) => {
                 self.timing.walk_latency = Histogram::default();
-                self.windows.state = State::Measuring(self.totals());
+                self.windows.begun = self.totals();
+                self.windows.resume_at = None;
                 u64::MAX
             }
         }
     }
 
     fn end_window(&mut self) {
-        let State::Measuring(begun) = self.windows.state else {
+        if self.windows.resume_at.is_some() {
             return;
-        };
-        let totals = self.totals().since(&begun);
+        }
+        let totals = self.totals().since(&self.windows.begun);
         if totals.accesses == 0 {
             self.windows.initialisation = self.windows.initialisation.and(&totals);
             return;
@@ -117,10 +99,11 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
 
     /// What was measured so far.
     pub(crate) fn measured_totals(&self) -> Totals {
-        match &self.windows.state {
-            State::Measuring(begun) => self.windows.measured.and(&self.totals().since(begun)),
-            State::WarmingUp(_) => self.windows.measured,
+        let ended = self.windows.measured;
+        if self.windows.resume_at.is_some() {
+            return ended;
         }
+        ended.and(&self.totals().since(&self.windows.begun))
     }
 
     /// What was measured in all.

@@ -128,6 +128,11 @@ mod _core {
     }
 
     #[pyfunction]
+    fn trace_write(py: Python<'_>, source: &str, output: &str) -> PyResult<u64> {
+        super::trace::write(py, source, output)
+    }
+
+    #[pyfunction]
     fn trace_convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {
         super::trace::convert(py, path, output)
     }

@@ -23,6 +23,7 @@ pub(crate) fn record(
         limit,
         sample,
         in_instructions,
+        warm_up: _,
     } = serde_json::from_str(window).map_err(error)?;
     // The recorder's limit ends the stretch that is sampled; ours counts what is taken.
     let stretch = match (limit, sample) {

@@ -34,9 +34,22 @@ pub(crate) struct WindowSpec {
     /// Of every so many (the second) the first so many (the first).
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) in_instructions: bool,
+    /// Accesses after each gap that are not measured.
+    pub(crate) warm_up: u64,
 }
 
 impl SourceSpec {
+    /// The workload with its parameters, or the trace's path.
+    pub(crate) fn name(&self) -> String {
+        match &self.origin {
+            Origin::Trace { path } => path.clone(),
+            Origin::Workload { name, parameters } => {
+                let given: Vec<_> = parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                format!("{name}:{}", given.join(","))
+            }
+        }
+    }
+
     pub(crate) fn open(&self) -> Result<Box<dyn Source + Send>, String> {
         let source = match &self.origin {
             Origin::Trace { path } => open_any(path).map_err(|error| error.to_string())?,
@@ -71,6 +84,7 @@ impl WindowSpec {
             period,
             sample,
             limit: self.limit,
+            warm_up: self.warm_up,
         }
     }
 }

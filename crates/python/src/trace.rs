@@ -1,8 +1,8 @@
 //! Looking into traces and converting them.
 
 use crate::error;
-use crate::source::WindowSpec;
-use pagelab_events::{ConvertError, Format, TraceInfo, Window, open_any};
+use crate::source::{SourceSpec, WindowSpec};
+use pagelab_events::{ConvertError, Format, Metadata, TraceInfo, Window, open_any};
 use pyo3::exceptions::PyBrokenPipeError;
 use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
@@ -25,6 +25,17 @@ pub(crate) fn cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
         }
         Err(failure) => Err(error(failure)),
     }
+}
+
+pub(crate) fn write(py: Python<'_>, source: &str, output: &str) -> PyResult<u64> {
+    let spec: SourceSpec = serde_json::from_str(source).map_err(error)?;
+    let metadata = Metadata::new().with("workload", spec.name());
+    py.detach(|| {
+        let mut source = spec.open()?;
+        pagelab_events::write(&mut source, &metadata, output, Format::of_name(output))
+            .map_err(|error| error.to_string())
+    })
+    .map_err(error)
 }
 
 pub(crate) fn convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {

@@ -12,14 +12,22 @@ mod program;
 mod schedule;
 #[cfg(test)]
 mod testing;
+mod zipf;
 
+mod bc;
 mod bfs;
 mod cc;
+mod dlrm;
 mod gc;
+mod kmer;
+mod kv;
 mod pointer_chase;
 mod pr;
 mod random_updates;
 mod sssp;
+mod stream;
+mod tc;
+mod xsbench;
 
 pub use parameters::{COMMON, Parameter, ParameterError, Parameters};
 
@@ -42,13 +50,20 @@ pub struct Workload {
 
 /// Every workload.
 pub const ALL: &[Workload] = &[
-    random_updates::WORKLOAD,
-    pointer_chase::WORKLOAD,
+    bc::WORKLOAD,
     bfs::WORKLOAD,
     cc::WORKLOAD,
     gc::WORKLOAD,
     pr::WORKLOAD,
+    tc::WORKLOAD,
     sssp::WORKLOAD,
+    kmer::WORKLOAD,
+    random_updates::WORKLOAD,
+    xsbench::WORKLOAD,
+    dlrm::WORKLOAD,
+    stream::WORKLOAD,
+    kv::WORKLOAD,
+    pointer_chase::WORKLOAD,
 ];
 
 impl Workload {
@@ -76,7 +91,7 @@ impl Workload {
 const fn footprint(default: u64, min: u64) -> Parameter {
     Parameter {
         name: "footprint",
-        description: "memory that its data take, to within a percent",
+        description: "memory that its data take, to within a few percent",
         default,
         min,
         max: 1 << 36,

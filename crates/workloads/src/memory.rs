@@ -38,10 +38,4 @@ impl Memory {
     pub(crate) fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }
-
-    /// All of it, in bytes.
-    #[cfg(test)]
-    pub(crate) fn bytes(&self) -> u64 {
-        self.mappings.iter().map(|mapping| mapping.len).sum()
-    }
 }

@@ -42,6 +42,10 @@ def compare(
     limit: options.Limit = None,
     sample: options.Sample = None,
     in_instructions: options.InInstructions = False,
+    warm_up: options.WarmUp = None,
+    sampled: options.Sampled = False,
+    full: options.Full = False,
+    windows: options.Windows = None,
     out: options.Out = None,
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
@@ -66,7 +70,10 @@ def compare(
     if bool(program) + (trace is not None) + (workload is not None) != 1:
         raise UsageError("give one of -- PROGRAM, --trace and --workload")
     chosen = options.designs(designs)
-    window = options.window(skip, limit, sample, in_instructions)
+    if program and (sampled or full or windows is not None):
+        raise UsageError("--sampled, --full and --windows are for a --workload")
+    sampling = options.windows(sampled, full, windows)
+    window = options.window(skip, limit, sample, in_instructions, warm_up)
     console = Console(stderr=True)
     recorded: Recording | None = None
 
@@ -75,7 +82,7 @@ def compare(
         window = replace(window, limit=window.limit or DEFAULT_LIMIT)
         source: dict[str, Any] = {}
     else:
-        source = options.source(trace, workload, window)
+        source = options.source(trace, workload, window, sampling)
     # Built before recording so that a wrong key is reported at once; recording fills the source.
     work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
     name = Path(program[0]).name if program else Path(str(source["name"])).stem

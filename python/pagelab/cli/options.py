@@ -11,6 +11,9 @@ from pagelab.errors import UsageError, unknown
 from pagelab.jobs import Simulation
 from pagelab.recording import Window
 
+# Windows of --sampled: enough for an interval from Student's t.
+WINDOWS = 30
+
 Machine = Annotated[
     str, typer.Option("--machine", "-m", help="A preset (pagelab list machines) or a TOML file.")
 ]
@@ -43,14 +46,41 @@ InInstructions = Annotated[
     bool,
     typer.Option("--instructions", help="Count --skip, --limit, --sample in instructions."),
 ]
+WarmUp = Annotated[
+    str | None,
+    typer.Option("--warm-up", help="Do not measure the first N accesses after what is left out."),
+]
+Sampled = Annotated[
+    bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
+]
+Full = Annotated[bool, typer.Option("--full", help="Simulate every access of a built-in program.")]
+Windows = Annotated[
+    int | None,
+    typer.Option("--windows", min=2, help="Sample a built-in program in so many windows."),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The result directory.")]
 
 
-def source(trace: Path | None, workload: str | None, window: Window) -> dict[str, Any]:
+def windows(sampled: bool, full: bool, count: int | None) -> dict[str, str]:
+    """The parameters of a workload that the options on sampling stand for."""
+    if full and (sampled or count is not None):
+        raise UsageError("--full leaves nothing to sample: give it without --sampled, --windows")
+    if full:
+        return {"windows": "0"}
+    if count is not None:
+        return {"windows": str(count)}
+    return {"windows": str(WINDOWS)} if sampled else {}
+
+
+def source(
+    trace: Path | None, workload: str | None, window: Window, sampling: dict[str, str] | None = None
+) -> dict[str, Any]:
     """A part of the source that exactly one of the two options names."""
     if (trace is None) == (workload is None):
         raise UsageError("give either --trace or --workload")
     if trace is not None:
+        if sampling:
+            raise UsageError("a trace is sampled with --sample, not with --sampled or --windows")
         if not trace.exists():
             raise UsageError(f"there is no trace {trace}")
         return {
@@ -67,7 +97,7 @@ def source(trace: Path | None, workload: str | None, window: Window) -> dict[str
     return {
         "kind": "workload",
         "name": name,
-        "parameters": _parameters(parameters),
+        "parameters": _parameters(parameters) | (sampling or {}),
         "window": asdict(window),
     }
 
@@ -136,7 +166,11 @@ def simulations(
 
 
 def window(
-    skip: str | None, limit: str | None, sample: str | None, in_instructions: bool = False
+    skip: str | None,
+    limit: str | None,
+    sample: str | None,
+    in_instructions: bool = False,
+    warm_up: str | None = None,
 ) -> Window:
     """Which part to take."""
     pair = None
@@ -152,4 +186,5 @@ def window(
         limit=units.parse_count(limit) if limit else None,
         sample=pair,
         in_instructions=in_instructions,
+        warm_up=units.parse_count(warm_up) if warm_up else 0,
     )

@@ -25,13 +25,18 @@ def simulate(
     limit: options.Limit = None,
     sample: options.Sample = None,
     in_instructions: options.InInstructions = False,
+    warm_up: options.WarmUp = None,
+    sampled: options.Sampled = False,
+    full: options.Full = False,
+    windows: options.Windows = None,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Simulate one page-table design over a trace or a built-in workload."""
-    window = options.window(skip, limit, sample, in_instructions)
-    source = options.source(trace, workload, window)
+    sampling = options.windows(sampled, full, windows)
+    window = options.window(skip, limit, sample, in_instructions, warm_up)
+    source = options.source(trace, workload, window, sampling)
     chosen = options.designs(design)
     if len(chosen) != 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")

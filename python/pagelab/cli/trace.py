@@ -95,3 +95,26 @@ def convert(
     if not quiet:
         size = units.size(output.stat().st_size)
         typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)
+
+
+@app.command(epilog="Example:  pagelab trace write -w bfs:footprint=256MiB bfs.trace")
+def write(
+    workload: Annotated[
+        str, typer.Option("--workload", "-w", help="A built-in program (pagelab list workloads).")
+    ],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write.")],
+    skip: options.Skip = None,
+    limit: options.Limit = None,
+    sample: options.Sample = None,
+    sampled: options.Sampled = False,
+    full: options.Full = False,
+    windows: options.Windows = None,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Write a built-in program's events into a trace, or CSV or Lackey when OUTPUT ends so."""
+    window = options.window(skip, limit, sample)
+    source = options.source(None, workload, window, options.windows(sampled, full, windows))
+    accesses = _core.trace_write(json.dumps(source), str(output))
+    if not quiet:
+        size = units.size(output.stat().st_size)
+        typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)

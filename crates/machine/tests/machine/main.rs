@@ -5,3 +5,4 @@ mod configuration;
 mod golden;
 mod known_times;
 mod same_bits;
+mod windows;

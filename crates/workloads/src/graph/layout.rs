@@ -27,7 +27,7 @@ pub(crate) struct Layout {
 }
 
 /// What malloc takes for so many bytes.
-const fn chunk(bytes: u64) -> u64 {
+pub(crate) const fn chunk(bytes: u64) -> u64 {
     let bytes = (bytes + 8).next_multiple_of(16);
     if bytes < 32 { 32 } else { bytes }
 }
@@ -36,8 +36,8 @@ const fn chunk(bytes: u64) -> u64 {
 const INDEX_NODE: u64 = chunk(24);
 /// Two pointers to the neighbours, before what a list's node holds.
 const LINKS: u64 = 16;
-/// An indexed list: the list's two links, and a hash table's six words.
-const INDEXED_LIST: u64 = 16 + 48;
+/// An indexed list: the list's two links and length, and a hash table's six words.
+const INDEXED_LIST: u64 = 24 + 48;
 /// A node of a list of edges: number, target, and a shared pointer (two words) to its properties.
 const EDGE_NODE: u64 = chunk(LINKS + 32);
 /// The properties of an edge, of 8 bytes at most, and the shared pointer's counts.
@@ -166,6 +166,10 @@ impl Layout {
 }
 
 fn next_prime(from: u64) -> u64 {
-    let is_prime = |n: u64| (2..).take_while(|d| d * d <= n).all(|d| n % d != 0);
+    let is_prime = |n: u64| {
+        (2..)
+            .take_while(|d| d * d <= n)
+            .all(|d| !n.is_multiple_of(d))
+    };
     (from.max(2)..).find(|&n| is_prime(n)).unwrap_or(from)
 }

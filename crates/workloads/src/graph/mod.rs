@@ -6,4 +6,4 @@ mod layout;
 pub(crate) mod reference;
 
 pub(crate) use generate::Graph;
-pub(crate) use layout::{Layout, PARAMETERS, Properties};
+pub(crate) use layout::{Layout, PARAMETERS, Properties, chunk};
