@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError
-from pagelab.linux import source
+from pagelab.linux import bisect, source
 from pagelab.linux.layout import Layout
 
 
@@ -57,6 +57,23 @@ def test_patches_that_stay_are_not_applied_again(layout: Layout) -> None:
     (layout.patches / "series").write_text("")
     _prepare(layout)
     assert "line 3" in (tree / "Kbuild").read_text()
+
+
+def test_every_patch_can_be_checked_out_apart(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    _commit_edit(tree, "line 9\n", "line nine\n")
+    source.refresh(layout)
+    (first, subject), (second, _) = bisect.patches(layout)
+    assert subject == "Kbuild: say line three"
+
+    apart = layout.root / "apart"
+    for commit, nine in ((second, True), (first, False)):
+        bisect.check_out(layout, apart, commit)
+        text = (apart / "Kbuild").read_text()
+        assert "line three" in text
+        assert ("line nine" in text) is nine
+    assert "line nine" in (tree / "Kbuild").read_text()
 
 
 def test_refreshing_twice_writes_the_same_bytes(layout: Layout) -> None:

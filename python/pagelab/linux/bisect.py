@@ -28,7 +28,7 @@ def check(
 
     """
     apart = Layout(layout.root, folder="linux-bisect")
-    _check_out(layout, apart.tree, commit)
+    check_out(layout, apart.tree, commit)
     build.configure(apart, (), lenient=True)
     image = build.compile_kernel(apart, (), jobs, progress)
     if warned := build.warnings(apart):
@@ -42,7 +42,8 @@ def check(
             raise PagelabError(f"it does not boot with '{append}': {result.describe()}")
 
 
-def _check_out(layout: Layout, tree: Path, commit: str) -> None:
+def check_out(layout: Layout, tree: Path, commit: str) -> None:
+    """Put the source as of a commit into a tree of its own."""
     if not (tree / ".git").exists():
         source.git(layout.tree, "worktree", "prune")
         source.git(layout.tree, "worktree", "add", "--quiet", "--detach", str(tree), commit)

@@ -176,7 +176,8 @@ def reproduce(
     samples = experiment.measure(where, plan, say)
     print(f"## {plan.title}\n")
     for table in plan.table:
-        print(experiment.render(table, experiment.rows(table, samples)))
+        if rows := experiment.rows(table, samples):
+            print(experiment.render(table, rows))
     if plan.memory:
         print(experiment.memory(where))
     if hooks:
@@ -195,6 +196,9 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
         if not names and job.entry.debug and not where.image(tuple(job.entry.debug)).exists():
             flags = "".join(f" --debug {name}" for name in job.entry.debug)
             print(f"skip  {job.name}: no kernel of `pagelab linux build{flags}`", flush=True)
+            continue
+        if job.entry.kvm and not guest.kvm_works():
+            print(f"skip  {job.name}: no KVM", flush=True)
             continue
         verdict, result = suite.run(where, job, show=verbose)
         if job.entry.compare:

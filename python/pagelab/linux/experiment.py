@@ -53,7 +53,7 @@ class Experiment(BaseModel):
     @property
     def suites(self) -> list[str]:
         """The suites of its tables, each once."""
-        return list(dict.fromkeys(table.suite or self.suite for table in self.table))
+        return list(dict.fromkeys(table.suite for table in self.table if table.suite))
 
 
 class Sample(BaseModel):
@@ -70,6 +70,7 @@ class Sample(BaseModel):
     pages: int
     ns: int
     copies: int
+    suite: str | None = None
     icount: bool = False
     instructions: int | None = None
     atomics: int | None = None
@@ -113,9 +114,11 @@ def read(path: Path) -> Experiment:
 
     """
     try:
-        return Experiment.model_validate(tomllib.loads(path.read_text()))
+        plan = Experiment.model_validate(tomllib.loads(path.read_text()))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         raise PagelabError(f"{path}: {error}") from error
+    tables = [table.model_copy(update={"suite": table.suite or plan.suite}) for table in plan.table]
+    return plan.model_copy(update={"table": tables})
 
 
 def measure(
@@ -123,10 +126,13 @@ def measure(
 ) -> dict[bool, list[Sample]]:
     """Run all boots of all suites; the samples without (False) and with (True) the patch.
 
-    `say` is told of every boot before it starts.
+    `say` is told of every boot before it starts. What needs KVM is left out where there is none.
     """
     samples: dict[bool, list[Sample]] = {False: [], True: []}
     for job in suite.load(layout.linux / "bench", experiment.suites):
+        if job.entry.kvm and not guest.kvm_works():
+            say(f"{job.name}: not without KVM")
+            continue
         say(job.name)
         samples["foliomap=on" in job.append.split()] += take(layout, job)
     return samples
@@ -143,9 +149,8 @@ def take(layout: Layout, job: suite.Job) -> list[Sample]:
     if verdict is not suite.Verdict.PASS:
         said = result.stderr.decode(errors="replace")
         raise PagelabError(f"{job.name} failed: {result.describe()}\n{said}")
-    samples = parse(result.stdout)
-    if job.entry.icount:
-        samples = [sample.model_copy(update={"icount": True}) for sample in samples]
+    about = {"suite": f"{job.folder.name}/{job.entry.name}", "icount": job.entry.icount}
+    samples = [sample.model_copy(update=about) for sample in parse(result.stdout)]
     if job.entry.count:
         samples = add_counts(samples, result.files[guest.COUNTS])
     return samples
@@ -170,7 +175,10 @@ def parse(output: bytes) -> list[Sample]:
 
 def rows(table: Table, samples: dict[bool, list[Sample]]) -> list[Row]:
     """One row a folio size that was measured both ways."""
-    off, on = (costs(table.bench, samples[which]) for which in (False, True))
+    off, on = (
+        costs(table.bench, [sample for sample in samples[which] if sample.suite == table.suite])
+        for which in (False, True)
+    )
     return [
         Row(size, off[size], on[size], table.paper.get(size)) for size in sorted(off) if size in on
     ]

@@ -31,7 +31,8 @@ class Entry(BaseModel):
 
     `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own.
     `append` lists the boots to run it in. `icount` makes the guest's clock count instructions;
-    `count` counts instructions and atomic ones between the marks in the program.
+    `count` counts instructions and atomic ones between the marks in the program. `kvm` skips it
+    under emulation, where its times mean nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +49,7 @@ class Entry(BaseModel):
     timeout: float = 300.0
     icount: bool = False
     count: bool = False
+    kvm: bool = False
     compare: bool = False
 
 
