@@ -17,6 +17,7 @@ COMMANDS = [
     "trace info",
     "trace cat",
     "trace convert",
+    "trace write",
     "list",
     "report",
     "doctor",

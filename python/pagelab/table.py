@@ -43,14 +43,10 @@ COLUMNS = {
 
 def row(comparison: Comparison, run: Run) -> Row:
     """The figures of one run; shares are of its own cycles."""
-    speed = units.signed_percent(comparison.speedup(run) - 1)
-    half = comparison.speedup_interval(run)
-    if half is not None:
-        speed = f"{speed.removesuffix(' %')} \N{PLUS-MINUS SIGN}{100 * half:.1f} %"
     mark = "" if run.complete else "*"
     return Row(
         design=run.design + mark,
-        speedup="base" if run is comparison.baseline else speed,
+        speedup=speed(comparison, run),
         cycles=units.count(run.cycles.elapsed),
         compute=f"{100 * run.share('compute'):.1f}",
         data=f"{100 * run.share('data'):.1f}",
@@ -60,6 +56,17 @@ def row(comparison: Comparison, run: Run) -> Row:
         mpki=f"{run.tlb.l2_mpki:.2f}",
         tables=units.size(run.os.peak_table_bytes),
     )
+
+
+def speed(comparison: Comparison, run: Run) -> str:
+    """How much faster than the baseline a run is, with the confidence interval if it is sampled."""
+    if run is comparison.baseline:
+        return "base"
+    text = units.signed_percent(comparison.speedup(run) - 1)
+    half = comparison.speedup_interval(run)
+    if half is None:
+        return text
+    return f"{text.removesuffix(' %')} \N{PLUS-MINUS SIGN}{100 * half:.1f} %"
 
 
 def show(comparison: Comparison, console: Console) -> None:
@@ -84,10 +91,10 @@ def terminal_table(comparison: Comparison) -> Table:
         )
     for run in comparison.runs:
         cells = row(comparison, run)
-        speed = Text(cells.speedup)
+        faster = Text(cells.speedup)
         if run is not comparison.baseline:
-            speed.stylize("green" if comparison.speedup(run) >= 1 else "red")
-        table.add_row(*(speed if name == "speedup" else getattr(cells, name) for name in COLUMNS))
+            faster.stylize("green" if comparison.speedup(run) >= 1 else "red")
+        table.add_row(*(faster if name == "speedup" else getattr(cells, name) for name in COLUMNS))
     return table
 
 
@@ -99,11 +106,23 @@ def legend(comparison: Comparison) -> str:
         "computing, waiting for data, translating, in faults and migrations. walk: mean",
         "cycles of a page walk. MPKI: second-level TLB misses per 1000 instructions.",
     ]
-    windows = len(comparison.baseline.windows)
-    if windows > 1:
-        lines.append(
-            f"Sampled in {windows} windows; \N{PLUS-MINUS SIGN}: 95 % confidence interval."
-        )
+    if len(comparison.baseline.windows) > 1:
+        lines += _sampling(comparison.baseline)
     if not comparison.complete:
         lines.append("* ended early")
     return "\n".join(lines)
+
+
+def _sampling(run: Run) -> list[str]:
+    """How many windows there were, and how sure the figures of one design are."""
+    figures = []
+    if run.walks.count:
+        walk, half = run.sampled("walk_cycles", "walks")
+        figures.append(f"walk {walk:.1f} \N{PLUS-MINUS SIGN}{half:.1f}")
+    misses, half = run.sampled("l2_tlb_misses", "instructions")
+    figures.append(f"MPKI {1000 * misses:.2f} \N{PLUS-MINUS SIGN}{1000 * half:.2f}")
+    return [
+        f"Sampled in {len(run.windows)} windows; \N{PLUS-MINUS SIGN}: 95 % confidence interval. "
+        f"{run.design}:",
+        ", ".join(figures) + ".",
+    ]

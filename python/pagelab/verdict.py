@@ -43,10 +43,12 @@ def verdict(comparison: Comparison) -> Verdict:
     else:
         best = max(rivals, key=comparison.speedup)
         gain = comparison.speedup(best) - 1
-        if abs(gain) < NOTICEABLE:
+        # A difference within a sample's confidence interval is none either.
+        noticeable = max(NOTICEABLE, comparison.speedup_interval(best) or 0)
+        if abs(gain) < noticeable:
             headline = (
                 f"{best.design} would run this program as fast as {base.design} does, "
-                f"within {units.percent(NOTICEABLE)}."
+                f"within {units.percent(noticeable)}."
             )
         elif gain > 0:
             headline = (

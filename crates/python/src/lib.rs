@@ -24,6 +24,15 @@ fn error(error: impl std::fmt::Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
+/// A parameter's value as one would write it.
+fn amount(value: u64) -> String {
+    match (value.trailing_zeros(), value >> 20) {
+        (30.., 1..) => format!("{}GiB", value >> 30),
+        (20.., 1..) => format!("{}MiB", value >> 20),
+        _ => value.to_string(),
+    }
+}
+
 type Names = Vec<(&'static str, &'static str)>;
 
 #[pymodule]
@@ -73,7 +82,7 @@ mod _core {
         let parameters = |workload: &pagelab_workloads::Workload| {
             let parameters = workload.parameters.iter();
             let texts: Vec<_> = parameters
-                .map(|p| format!("{}={} ({})", p.name, p.default, p.description))
+                .map(|p| format!("{}={} ({})", p.name, amount(p.default), p.description))
                 .collect();
             texts.join(", ")
         };

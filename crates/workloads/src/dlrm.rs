@@ -1,6 +1,5 @@
-use crate::emitter::Emitter;
-use crate::emitter::Loaded;
-use crate::hash::{below, random};
+use crate::emitter::{Emitter, Loaded};
+use crate::hash::{below, mix, random};
 use crate::memory::Memory;
 use crate::program::Program;
 use crate::zipf::Zipf;
@@ -19,7 +18,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     description: "sums of rows of embedding tables that indices name (DLRM, SparseLengthsSum)",
     parameters: &[
         // 10.3 GB in the paper.
-        footprint(103 * (1 << 30) / 10, 1 << 20),
+        footprint(10_547 << 20, 1 << 20),
         Parameter {
             name: "batches",
             description: "batches of 64 samples",
@@ -95,11 +94,8 @@ impl Tables {
         let random = random(self.seed, batch * TABLES * SAMPLES * LOOKUPS + index);
         match &self.zipf {
             None => below(random, self.rows),
-            // Frequent rows are anywhere in the table: an odd factor spreads them.
-            Some(zipf) => {
-                let rank = zipf.rank(random);
-                below(crate::hash::mix(rank), self.rows)
-            }
+            // Frequent rows are anywhere in the table.
+            Some(zipf) => below(mix(zipf.rank(random)), self.rows),
         }
     }
 

@@ -38,11 +38,14 @@ const GAP: u32 = 8;
 fn build(parameters: &Parameters) -> Program {
     let elements = parameters.get("footprint") / 8;
     let updates = parameters.get("updates");
+    // Where process number `seed` starts, as in the parallel version.
+    let first = u128::from(updates) * u128::from(parameters.get("seed").wrapping_sub(1));
     let mut memory = Memory::default();
     let table = memory.allocate(8 * elements);
     let kernel = move |out: &mut Emitter| {
         let part = updates / STREAMS;
-        let mut streams: Vec<u64> = (0..STREAMS).map(|stream| nth(part * stream)).collect();
+        let begin = |stream| nth(first + u128::from(part * stream));
+        let mut streams: Vec<u64> = (0..STREAMS).map(begin).collect();
         for update in 0..updates {
             let number = &mut streams[(update % STREAMS) as usize];
             *number = next(*number);
@@ -69,6 +72,9 @@ fn element(number: u64, elements: u64) -> u64 {
 /// x^63 + x^2 + x + 1 over GF(2): what is shifted out comes back as these bits.
 const POLYNOMIAL: u64 = 7;
 
+/// After so many numbers the sequence begins again.
+const PERIOD: u64 = 1_317_624_576_693_539_401;
+
 /// The number that follows in the sequence.
 #[inline(always)]
 fn next(number: u64) -> u64 {
@@ -78,7 +84,7 @@ fn next(number: u64) -> u64 {
 
 /// Number `n` of the sequence, which begins with 1 (`HPCC_starts`): the step is linear over GF(2),
 /// so that its 2^i-th power is the square of its 2^(i-1)-th.
-fn nth(n: u64) -> u64 {
+fn nth(n: u128) -> u64 {
     // Column `bit` is what the power of the step makes of that bit alone.
     let mut power: [u64; 64] = std::array::from_fn(|bit| next(1 << bit));
     let apply = |matrix: &[u64; 64], number: u64| {
@@ -87,7 +93,7 @@ fn nth(n: u64) -> u64 {
         set.fold(0, |sum, (_, column)| sum ^ column)
     };
     let mut number = 1;
-    let mut left = n;
+    let mut left = (n % u128::from(PERIOD)) as u64;
     while left > 0 {
         if left & 1 != 0 {
             number = apply(&power, number);
@@ -115,11 +121,10 @@ mod tests {
     /// 649657, none of which may be left out.
     #[test]
     fn the_sequence_has_the_published_period() {
-        let period = 1_317_624_576_693_539_401;
-        assert_eq!(nth(period), 1);
+        assert_eq!(next(nth(u128::from(PERIOD) - 1)), 1);
         for prime in [7, 73, 127, 337, 92_737, 649_657] {
-            assert_eq!(period % prime, 0);
-            assert_ne!(nth(period / prime), 1, "{prime}");
+            assert_eq!(PERIOD % prime, 0);
+            assert_ne!(nth(u128::from(PERIOD / prime)), 1, "{prime}");
         }
     }
 }

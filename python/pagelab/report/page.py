@@ -9,6 +9,7 @@ from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.latency import LatencyChart, latency_chart
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
 from pagelab.results import Comparison, Run
+from pagelab.table import speed
 from pagelab.verdict import Verdict, verdict
 
 
@@ -93,10 +94,9 @@ def _kicker(comparison: Comparison) -> list[str]:
 
 def _row(comparison: Comparison, run: Run) -> list[str]:
     walks, dash = run.walks, "\N{EN DASH}"
-    gain = comparison.speedup(run) - 1
     return [
         run.design + ("" if run.complete else " *"),
-        "base" if run is comparison.baseline else units.signed_percent(gain),
+        speed(comparison, run),
         units.count(run.cycles.elapsed),
         f"{100 * run.share('translation'):.1f}",
         f"{walks.latency.mean:.1f}" if walks.count else dash,
