@@ -6,6 +6,7 @@ import pytest
 
 from pagelab.reproduce import figure, plan, runs
 from pagelab.reproduce.compute import compute
+from pagelab.reproduce.plan import Ablation
 from paper import FIGURE, SYSTEM, folder
 
 SPEEDS = FIGURE + (
@@ -21,7 +22,7 @@ def paper(tmp_path: Path) -> figure.Paper:
 
 
 def test_translation_for_free_is_faster(paper: figure.Paper, tmp_path: Path) -> None:
-    [outcome] = compute(paper, False, [], None, tmp_path / "out", quiet=True)
+    [outcome] = compute(paper, Ablation(), None, tmp_path / "out", quiet=True)
     [answer] = outcome.answers
     assert outcome.failures == []
     assert answer.ours is not None
@@ -31,23 +32,23 @@ def test_translation_for_free_is_faster(paper: figure.Paper, tmp_path: Path) -> 
 def test_what_is_kept_is_not_computed_again(
     paper: figure.Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = compute(paper, False, [], None, tmp_path / "out", quiet=True)
+    first = compute(paper, Ablation(), None, tmp_path / "out", quiet=True)
     monkeypatch.delattr("pagelab._core.simulate")
-    assert compute(paper, False, [], None, tmp_path / "out", quiet=True) == first
+    assert compute(paper, Ablation(), None, tmp_path / "out", quiet=True) == first
 
 
 def test_a_kept_file_that_was_cut_off_is_computed_again(
     paper: figure.Paper, tmp_path: Path
 ) -> None:
-    first = compute(paper, False, [], None, tmp_path / "out", quiet=True)
+    first = compute(paper, Ablation(), None, tmp_path / "out", quiet=True)
     for file in (tmp_path / "out" / "runs").iterdir():
         file.write_bytes(file.read_bytes()[:1000])
-    assert compute(paper, False, [], None, tmp_path / "out", quiet=True) == first
+    assert compute(paper, Ablation(), None, tmp_path / "out", quiet=True) == first
 
 
 def test_a_changed_machine_has_another_key(paper: figure.Paper, tmp_path: Path) -> None:
     kept = runs.Kept(tmp_path / "runs")
-    plain = plan.plan(paper, full=False, changes=[])
-    changed = plan.plan(paper, full=False, changes=["tlb.l2_cycles=9"])
+    plain = plan.plan(paper, Ablation())
+    changed = plan.plan(paper, Ablation(changes=("tlb.l2_cycles=9",)))
     for cell, simulation in plain.items():
         assert kept.key(simulation) != kept.key(changed[cell])

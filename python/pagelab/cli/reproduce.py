@@ -18,6 +18,7 @@ from pagelab.reproduce import figure, page, show
 from pagelab.reproduce.compute import compute
 from pagelab.reproduce.figure import experiments
 from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.plan import Ablation
 
 
 class _PaperAndFigure(TyperGroup):
@@ -47,6 +48,10 @@ def dpt(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key of every machine: ablation."),
     ] = None,
+    footprint: Annotated[
+        float | None,
+        typer.Option("--footprint", help="Run every workload at so many GiB instead of its own."),
+    ] = None,
     parallel: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Simulations at once.")
     ] = None,
@@ -62,11 +67,13 @@ def dpt(
     """
     paper = figure.load(experiments() / "dpt", figures or [])
     started = time.monotonic()
-    outcomes = compute(paper, full, changes or [], parallel, out, quiet=quiet)
+    ablation = Ablation(full, tuple(changes or []), footprint)
+    outcomes = compute(paper, ablation, parallel, out, quiet=quiet)
     facts = [
         ("machine", f"{paper.system.machine} (pagelab list machines)"),
         ("programs", "whole" if full else "sampled"),
         *([("changed", ", ".join(changes))] if changes else []),
+        *([("footprint", f"{footprint:g} GiB")] if footprint else []),
         ("took", units.duration(time.monotonic() - started)),
         ("pagelab", pagelab.__version__),
     ]

@@ -10,12 +10,12 @@ from pagelab.progress import display
 from pagelab.reproduce import outcome, plan, runs
 from pagelab.reproduce.figure import Collisions, Paper
 from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.plan import Ablation
 
 
 def compute(
     paper: Paper,
-    full: bool,
-    changes: list[str],
+    ablation: Ablation,
     parallel: int | None,
     out: Path,
     *,
@@ -31,7 +31,7 @@ def compute(
         if not quiet:
             console.print(f"pagelab: {text}", highlight=False)
 
-    work = plan.plan(paper, full=full, changes=changes)
+    work = plan.plan(paper, ablation)
     kept = runs.Kept(out / "runs")
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
         ended = runs.run_all(work.values(), kept, meters, stop, parallel, say)

@@ -69,7 +69,7 @@ def of_runs(paper: Paper, name: str, figure: Figure, runs: dict[Cell, Run | Fail
     """The numbers of one figure, out of the results of its cells."""
     chosen = workloads(paper, figure)
     raw: dict[tuple[str, str], float] = {}
-    failures = []
+    failed: dict[tuple[str, str], list[str]] = {}
     for workload in chosen:
         for series in figure.series:
             run = runs[Cell(name, series.name, workload.label)]
@@ -79,7 +79,7 @@ def of_runs(paper: Paper, name: str, figure: Figure, runs: dict[Cell, Run | Fail
                     raw[series.name, workload.label] = value
             else:
                 reason = run.error if isinstance(run, Failure) else run.stopped
-                failures.append(f"{series.name} over {workload.label}: {reason}")
+                failed.setdefault((series.name, reason or "ended early"), []).append(workload.label)
     labels = [workload.label for workload in chosen]
     averages = _averages(paper, figure)
     by_name = {series.name: series for series in figure.series}
@@ -117,7 +117,10 @@ def of_runs(paper: Paper, name: str, figure: Figure, runs: dict[Cell, Run | Fail
             )
             for claim in figure.claim
         ],
-        failures=failures,
+        failures=[
+            f"{series} over {', '.join(rows)}: {reason}"
+            for (series, reason), rows in failed.items()
+        ],
     )
 
 

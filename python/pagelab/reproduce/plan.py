@@ -24,10 +24,20 @@ class Cell:
     workload: str
 
 
-def plan(paper: Paper, *, full: bool, changes: list[str]) -> dict[Cell, Simulation]:
-    """Every simulation the figures need; cells that need the same one have equal values.
+@dataclass(frozen=True)
+class Ablation:
+    """What to do otherwise than the figures say, to see what a number hangs on.
 
-    `changes` are keys of the machine, changed for all but the series that set them.
+    Whole programs, keys of all machines changed, another footprint for all workloads.
+    """
+
+    full: bool = False
+    changes: tuple[str, ...] = ()
+    footprint_gib: float | None = None
+
+
+def plan(paper: Paper, ablation: Ablation) -> dict[Cell, Simulation]:
+    """Every simulation the figures need; cells that need the same one have equal values.
 
     Raises PagelabError when a footprint does not fit the largest memory.
     """
@@ -38,7 +48,7 @@ def plan(paper: Paper, *, full: bool, changes: list[str]) -> dict[Cell, Simulati
         for workload in workloads(paper, figure):
             for series in figure.series:
                 cell = Cell(name, series.name, workload.label)
-                work[cell] = _simulation(paper, figure, series, workload, full, changes)
+                work[cell] = _simulation(paper, figure, series, workload, ablation)
     return work
 
 
@@ -53,11 +63,10 @@ def _simulation(
     figure: Figure,
     series: Series,
     workload: Workload,
-    full: bool,
-    changes: list[str],
+    ablation: Ablation,
 ) -> Simulation:
-    footprint = figure.footprint_gib or workload.footprint_gib
-    keys = [*changes, *series.set]
+    footprint = ablation.footprint_gib or figure.footprint_gib or workload.footprint_gib
+    keys = [*ablation.changes, *series.set]
     machine = json.loads(_core.machine(paper.system.machine, keys))
     utilisation = float(machine["memory"]["utilisation"])
     memory = figure.memory_gib or memory_gib(footprint, utilisation, machine["memory"])
@@ -66,8 +75,10 @@ def _simulation(
             f"{workload.label} takes {footprint:g} GiB, but {memory} GiB of memory of which "
             f"{utilisation:.0%} are in use leave less"
         )
-    sample = {"windows": 0} if full else figure.sample or paper.system.sample
-    parameters = {"footprint": f"{footprint:g}G"} | {k: str(v) for k, v in sample.items()}
+    sample = {"windows": 0} if ablation.full else figure.sample or paper.system.sample
+    parameters = {"footprint": str(round(footprint * 2**30))} | {
+        k: str(v) for k, v in sample.items()
+    }
     return Simulation(
         label=f"{series.name} {workload.label}",
         design=series.design,
