@@ -182,7 +182,7 @@ fn chains_of_loads_are_there_where_the_program_has_them() {
             "stream" | "random-updates" => 0.0..=0.0,
             "pointer-chase" => 0.99..=1.0,
             "tc" => 0.9..=1.0,
-            "kv" | "sssp" => 0.3..=0.9,
+            "kv" => 0.3..=0.9,
             _ => 0.5..=1.0,
         };
         assert!(expected.contains(&share), "{}: {share}", workload.name);
