@@ -108,9 +108,9 @@ def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
     """Build an out-of-tree module against that kernel; return the directory with the .ko."""
     out = layout.out(debug)
     copy = out / "pagelab-modules" / source.name
-    copy.mkdir(parents=True, exist_ok=True)
-    for file in source.iterdir():
-        target = copy / file.name
+    for file in filter(Path.is_file, source.rglob("*")):
+        target = copy / file.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.stat().st_mtime < file.stat().st_mtime:
             shutil.copy2(file, target)
     capture(_make_argv(layout, out, [f"M={copy}", "modules"]), env=_environment(layout))

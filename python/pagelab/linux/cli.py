@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pagelab.errors import PagelabError, UsageError
+from pagelab.linux import allocation, experiment, guest, layout, manager, source, suite
 from pagelab.linux import bisect as series
 from pagelab.linux import build as kbuild
-from pagelab.linux import experiment, guest, layout, source, suite
 
 app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
 _console = Console(stderr=True)
@@ -72,13 +72,14 @@ def refresh() -> None:
 @app.command()
 def bisect(
     first: Annotated[int, typer.Option(help="The number of the patch to start at.")] = 1,
+    last: Annotated[int | None, typer.Option(help="And of the one to end at.")] = None,
     jobs: Jobs = _CPUS,
 ) -> None:
     """Build and boot the kernel after every patch of the series; stop at one that fails."""
     where = layout.find()
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
     for number, (commit, subject) in enumerate(series.patches(where), start=1):
-        if number < first:
+        if number < first or (last is not None and number > last):
             continue
         with _compiling() as told:
             try:
@@ -120,11 +121,21 @@ def run(
     accel: Accel = "auto",
     icount: Icount = False,
     timeout: Annotated[float, typer.Option(help="Stop the guest after so many seconds.")] = 600.0,
+    memory_manager: Annotated[
+        str | None,
+        typer.Option(
+            "--manager",
+            help="Take the command's memory from a memory file system: NAME[:MOUNT OPTIONS].",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Put what the command leaves in $PAGELAB_OUT here.")
     ] = None,
 ) -> None:
     """Run a command in a fresh guest; its output and exit status are passed through."""
+    if memory_manager is not None:
+        command = manager.wrap(layout.find(), tuple(debug or ()), memory_manager, command)
+        append = f"{append} {manager.APPEND}".strip()
     machine = _machine(debug, append, memory, cpus, nodes, accel, icount, timeout)
     result = guest.run(machine, command, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer)
     if out is not None:
@@ -163,6 +174,14 @@ def reproduce(
     path = where.root / "experiments" / f"{name}.toml"
     if not path.is_file():
         raise UsageError(f"no experiment {path}")
+
+    def say(text: str) -> None:
+        _console.print(text, highlight=False, markup=False)
+
+    if allocation.describes(path):
+        costs = allocation.read(path)
+        print(allocation.render(costs, allocation.measure(where, costs, say)))
+        return
     plan = experiment.read(path)
     bench = where.linux / "bench"
     hooks = [] if plan.without is None else list(suite.load(bench, [plan.without]))
@@ -170,10 +189,7 @@ def reproduce(
     for job in [*hooks, *suite.load(bench, plan.suites)]:
         suite.need_kernel(where, job)
 
-    def say(text: str) -> None:
-        _console.print(f"running {text}", highlight=False, markup=False)
-
-    samples = experiment.measure(where, plan, say)
+    samples = experiment.measure(where, plan, lambda name: say(f"running {name}"))
     print(f"## {plan.title}\n")
     for table in plan.table:
         if rows := experiment.rows(table, samples):
@@ -183,7 +199,7 @@ def reproduce(
     if hooks:
         without: list[experiment.Sample] = []
         for job in hooks:
-            say(job.name)
+            say(f"running {job.name}")
             without += experiment.take(where, job)
         print(experiment.render_hooks(without, samples))
 

@@ -13,12 +13,13 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pagelab.errors import PagelabError, unknown
-from pagelab.linux import build, guest
+from pagelab.linux import build, guest, manager
 from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
@@ -30,9 +31,10 @@ class Entry(BaseModel):
     """One program of a suite and the guest it wants.
 
     `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own.
-    `append` lists the boots to run it in. `icount` makes the guest's clock count instructions;
-    `count` counts instructions and atomic ones between the marks in the program. `kvm` skips it
-    under emulation, where its times mean nothing.
+    `append` lists the boots to run it in, and `manager` the memory file systems, "" for none: a
+    guest for each pair. After a run under one, nothing of its memory may be left. `icount` makes
+    the guest's clock count instructions; `count` counts instructions and atomic ones between the
+    marks in the program. `kvm` skips it under emulation, where its times mean nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,6 +44,7 @@ class Entry(BaseModel):
     args: list[str] = []
     append: list[str] = Field(default=[""], min_length=1)
     modules: list[str] = []
+    manager: list[str] = Field(default=[""], min_length=1)
     debug: list[str] = []
     cpus: int = 2
     nodes: int = 1
@@ -66,12 +69,14 @@ class Job:
     folder: Path
     entry: Entry
     append: str
+    manager: str = ""
 
     @property
     def name(self) -> str:
         """Unique among all jobs: folder, entry, and the boot's own parameters."""
         base = f"{self.folder.name}/{self.entry.name}"
-        return f"{base} [{self.append}]" if self.append else base
+        how = " ".join(filter(None, (self.append, self.manager)))
+        return f"{base} [{how}]" if how else base
 
 
 class Verdict(StrEnum):
@@ -114,6 +119,11 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         for name in entry.modules
     }
     env["KERNEL_BUILD"] = str(layout.out(debug))
+    command = [*_command(layout, job), *entry.args]
+    if manager.APPEND in job.append.split():
+        env |= manager.prepare(layout, debug)
+    if job.manager:
+        command = manager.wrap(layout, debug, job.manager, command, check=True)
     machine = guest.Machine(
         image=image,
         init=layout.linux / "guest" / "init",
@@ -129,7 +139,7 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
     )
     result = guest.run(
         machine,
-        [*_command(layout, job), *entry.args],
+        command,
         cwd=job.folder,
         env=env,
         stdout=sys.stdout.buffer if show else None,
@@ -194,8 +204,8 @@ def _read(path: Path) -> Iterator[Job]:
         )
         raise PagelabError("\n".join(faults)) from error
     for entry in content.entry:
-        for append in entry.append:
-            yield Job(path.parent, entry, append)
+        for append, memory in product(entry.append, entry.manager):
+            yield Job(path.parent, entry, append, memory)
 
 
 def _command(layout: Layout, job: Job) -> list[str]:

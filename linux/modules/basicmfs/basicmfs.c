@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * basicmfs: base pages from a list filled at mount. The least a memory manager
+ * does, to measure what the way through files costs (FBMM paper, section 4).
+ *
+ *	mount -t basicmfs -o size=512M none DIR
+ */
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "mfs.h"
+
+struct basic {
+	struct mfs_super super;
+	struct mfs_pool pool;
+};
+
+struct basic_options {
+	unsigned long pages;
+};
+
+enum { Opt_size };
+
+static const struct fs_parameter_spec basic_parameters[] = {
+	fsparam_string("size", Opt_size),
+	{}
+};
+
+static struct basic *basic(struct mfs_super *super)
+{
+	return container_of(super, struct basic, super);
+}
+
+static int basic_parse(struct fs_context *fc, struct fs_parameter *param)
+{
+	struct basic_options *options = fc->fs_private;
+	struct fs_parse_result result;
+	int opt = fs_parse(fc, basic_parameters, param, &result);
+
+	if (opt < 0)
+		return opt;
+	if (mfs_parse_size(param->string, &options->pages))
+		return invalfc(fc, "size=%s is no amount of memory", param->string);
+	return 0;
+}
+
+static int basic_fill(struct mfs_super *super, struct fs_context *fc)
+{
+	const struct basic_options *options = fc->fs_private;
+	struct mfs_pool *pool = &basic(super)->pool;
+
+	mfs_pool_init(pool, NUMA_NO_NODE);
+	if (!options->pages)
+		return invalfc(fc, "size is missing");
+	return mfs_pool_fill(pool, options->pages);
+}
+
+static void basic_drain(struct mfs_super *super)
+{
+	mfs_pool_drain(&basic(super)->pool);
+}
+
+static int basic_alloc(struct mfs_super *super, struct mfs_run *run)
+{
+	run->page = mfs_pool_get(&basic(super)->pool);
+	run->nr = 1;
+	run->order = 0;
+	return run->page ? 0 : -ENOSPC;
+}
+
+static void basic_free(struct mfs_super *super, struct folio *folio)
+{
+	mfs_pool_put(&basic(super)->pool, folio);
+}
+
+static void basic_statfs(struct mfs_super *super, struct kstatfs *stat)
+{
+	stat->f_blocks = basic(super)->pool.nr;
+	stat->f_bfree = basic(super)->pool.nr_free;
+	stat->f_bavail = stat->f_bfree;
+}
+
+static void basic_show_options(struct mfs_super *super, struct seq_file *seq)
+{
+	seq_printf(seq, ",size=%luK", basic(super)->pool.nr << (PAGE_SHIFT - 10));
+}
+
+static const struct mfs_ops basic_ops = {
+	.super_size	= sizeof(struct basic),
+	.options_size	= sizeof(struct basic_options),
+	.parse		= basic_parse,
+	.fill		= basic_fill,
+	.drain		= basic_drain,
+	.alloc		= basic_alloc,
+	.free		= basic_free,
+	.statfs		= basic_statfs,
+	.show_options	= basic_show_options,
+};
+
+static struct mfs_type basicmfs = {
+	.fs.name	= "basicmfs",
+	.fs.owner	= THIS_MODULE,
+	.ops		= &basic_ops,
+};
+mfs_module(basicmfs);
+
+MODULE_DESCRIPTION("Memory file system with a list of base pages");
+MODULE_LICENSE("GPL");

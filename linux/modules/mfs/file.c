@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Mapping files: page faults, and filling and punching holes. */
+#include <linux/fbmm.h>
+#include <linux/falloc.h>
+#include <linux/huge_mm.h>
+
+#include "internal.h"
+
+/* Where a process may put pages into a file's hole that a fault is in. */
+static void mfs_window(struct vm_fault *vmf, pgoff_t *first, pgoff_t *end)
+{
+	struct vm_area_struct *vma = vmf->vma;
+
+	*first = vma->vm_pgoff;
+	*end = min_t(pgoff_t, vma->vm_pgoff + vma_pages(vma),
+		     i_size_read(file_inode(vma->vm_file)) >> PAGE_SHIFT);
+}
+
+static vm_fault_t mfs_error(int err)
+{
+	/* The pool is empty: nothing the kernel could reclaim would help. */
+	return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+}
+
+/*
+ * Make a page this file's alone. A large folio is replaced by base pages, for
+ * which the lock is dropped and taken exclusively: look again afterwards.
+ */
+static int mfs_make_own(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	struct address_space *mapping = mi->inode.i_mapping;
+	int err = 0;
+
+	if (!folio_test_large(folio))
+		return mfs_unshare(mi, index, folio);
+	filemap_invalidate_unlock_shared(mapping);
+	filemap_invalidate_lock(mapping);
+	folio = xa_load(&mi->folios, index);
+	if (folio && folio_test_large(folio) && mfs_shared(folio))
+		err = mfs_shatter(mi, folio,
+				  ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0);
+	filemap_invalidate_unlock(mapping);
+	filemap_invalidate_lock_shared(mapping);
+	return err;
+}
+
+/* The lock on the folio keeps what removes pages off until it is mapped. */
+static vm_fault_t mfs_fault(struct vm_fault *vmf)
+{
+	struct inode *inode = file_inode(vmf->vma->vm_file);
+	struct address_space *mapping = inode->i_mapping;
+	struct mfs_inode *mi = mfs_inode(inode);
+	vm_fault_t ret = VM_FAULT_LOCKED;
+	struct folio *folio;
+	pgoff_t first, end;
+	long err;
+
+	filemap_invalidate_lock_shared(mapping);
+	mfs_window(vmf, &first, &end);
+	if (vmf->pgoff >= end) {
+		ret = VM_FAULT_SIGBUS;
+		goto unlock;
+	}
+retry:
+	folio = xa_load(&mi->folios, vmf->pgoff);
+	if (!folio) {
+		err = mfs_fill_hole(mi, vmf->pgoff, first, end);
+		if (err < 0) {
+			ret = mfs_error(err);
+			goto unlock;
+		}
+		goto retry;
+	}
+	if ((vmf->flags & FAULT_FLAG_WRITE) && mfs_shared(folio)) {
+		err = mfs_make_own(mi, vmf->pgoff, folio);
+		if (err) {
+			ret = mfs_error(err);
+			goto unlock;
+		}
+		goto retry;
+	}
+	folio_get(folio);
+	folio_lock(folio);
+	vmf->page = folio_file_page(folio, vmf->pgoff);
+unlock:
+	filemap_invalidate_unlock_shared(mapping);
+	return ret;
+}
+
+/*
+ * A page is about to become writable: a fresh one, or one mapped for reading,
+ * which a file in another address space may have, too.
+ */
+static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
+{
+	struct inode *inode = file_inode(vmf->vma->vm_file);
+	struct folio *folio = page_folio(vmf->page);
+	struct mfs_inode *mi = mfs_inode(inode);
+	vm_fault_t ret = VM_FAULT_NOPAGE;
+	int err;
+
+	filemap_invalidate_lock_shared(inode->i_mapping);
+	if (xa_load(&mi->folios, vmf->pgoff) != folio)
+		goto unlock;
+	if (mfs_shared(folio)) {
+		err = mfs_make_own(mi, vmf->pgoff, folio);
+		if (err)
+			ret = mfs_error(err);
+		goto unlock;
+	}
+	folio_lock(folio);
+	mfs_adopt(mi, vmf->pgoff, folio);
+	ret = VM_FAULT_LOCKED;
+unlock:
+	filemap_invalidate_unlock_shared(inode->i_mapping);
+	return ret;
+}
+
+/* Map what is there; called under RCU, so nothing here may wait. */
+static vm_fault_t mfs_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t last)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct inode *inode = file_inode(vma->vm_file);
+	struct mfs_inode *mi = mfs_inode(inode);
+	const bool write = vmf->flags & FAULT_FLAG_WRITE;
+	vm_fault_t ret = 0;
+	struct folio *folio;
+	unsigned long index;
+
+	if (!filemap_invalidate_trylock_shared(inode->i_mapping))
+		return 0;
+	xa_for_each_range(&mi->folios, index, folio, start, last) {
+		const pgoff_t base = ALIGN_DOWN(index, folio_nr_pages(folio));
+		const pgoff_t from = max(base, start);
+		const pgoff_t nr = min(base + folio_nr_pages(folio), last + 1) - from;
+		const unsigned long addr = vma->vm_start +
+			((from - vma->vm_pgoff) << PAGE_SHIFT);
+
+		if (!folio_trylock(folio))
+			continue;
+		if (write && !mfs_shared(folio))
+			mfs_adopt(mi, base, folio);
+		if (!write || !mfs_shared(folio)) {
+			if (fbmm_map_folio(vmf, folio, folio_file_page(folio, from),
+					   nr, addr) &&
+			    in_range(vmf->pgoff, from, nr))
+				ret = VM_FAULT_NOPAGE;
+		}
+		folio_unlock(folio);
+	}
+	filemap_invalidate_unlock_shared(inode->i_mapping);
+	return ret;
+}
+
+static const struct vm_operations_struct mfs_vm_operations = {
+	.fault		= mfs_fault,
+	.map_pages	= mfs_map_pages,
+	.page_mkwrite	= mfs_page_mkwrite,
+};
+
+static int mfs_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	vma->vm_ops = &mfs_vm_operations;
+	return 0;
+}
+
+static long mfs_fill_range(struct inode *inode, pgoff_t first, pgoff_t end)
+{
+	struct mfs_inode *mi = mfs_inode(inode);
+	pgoff_t index = first;
+	struct folio *folio;
+	long done;
+
+	filemap_invalidate_lock_shared(inode->i_mapping);
+	while (index < end) {
+		folio = xa_load(&mi->folios, index);
+		if (folio) {
+			index = ALIGN_DOWN(index, folio_nr_pages(folio)) +
+				folio_nr_pages(folio);
+			continue;
+		}
+		if (fatal_signal_pending(current)) {
+			done = -EINTR;
+			goto unlock;
+		}
+		done = mfs_fill_hole(mi, index, first, end);
+		if (done < 0)
+			goto unlock;
+		index += done;
+		cond_resched();
+	}
+	done = 0;
+unlock:
+	filemap_invalidate_unlock_shared(inode->i_mapping);
+	return done;
+}
+
+static int mfs_extend(struct inode *inode, loff_t size)
+{
+	int err;
+
+	inode_lock(inode);
+	err = inode_newsize_ok(inode, max(size, i_size_read(inode)));
+	if (!err && size > i_size_read(inode))
+		i_size_write(inode, size);
+	inode_unlock(inode);
+	return err;
+}
+
+/*
+ * The shim calls this with mmap_lock held, so the inode lock is not taken; a
+ * program that enlarges its file calls it without.
+ */
+static long mfs_fallocate(struct file *file, int mode, loff_t offset, loff_t len)
+{
+	struct inode *inode = file_inode(file);
+	const pgoff_t first = offset >> PAGE_SHIFT;
+	const pgoff_t end = (offset + len) >> PAGE_SHIFT;
+	long err;
+
+	if (!PAGE_ALIGNED(offset | len))
+		return -EINVAL;
+	switch (mode) {
+	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
+		filemap_invalidate_lock(inode->i_mapping);
+		err = mfs_punch(mfs_inode(inode), first, end);
+		filemap_invalidate_unlock(inode->i_mapping);
+		return err;
+	case 0:
+		err = mfs_extend(inode, offset + len);
+		if (err)
+			return err;
+		fallthrough;
+	case FALLOC_FL_KEEP_SIZE:
+		return mfs_fill_range(inode, first, end);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+const struct file_operations mfs_file_operations = {
+	.mmap			= mfs_mmap,
+	.fallocate		= mfs_fallocate,
+	.remap_file_range	= mfs_remap_file_range,
+	.get_unmapped_area	= thp_get_unmapped_area,
+	.llseek			= generic_file_llseek,
+};
+
+/* Nothing is ever written back. */
+static bool mfs_dirty_folio(struct address_space *mapping, struct folio *folio)
+{
+	return false;
+}
+
+const struct address_space_operations mfs_aops = {
+	.dirty_folio	= mfs_dirty_folio,
+};

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The folios of a file: how they get into it and out of it.
+ *
+ * After fork() two files can have a folio, until one of them is written. A
+ * folio's private field counts the files it is in. While it is one, the folio's
+ * mapping and index say which and where; else they are empty, as the file they
+ * named may go away first.
+ */
+#include <linux/highmem.h>
+#include <linux/huge_mm.h>
+
+#include "internal.h"
+
+static atomic_long_t *mfs_owners(const struct folio *folio)
+{
+	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
+	return (atomic_long_t *)&folio->private;
+}
+
+/*
+ * Whether other files have the folio. With the invalidate_lock of one's own file
+ * a "no" stays true: only that file's fork() makes others.
+ */
+bool mfs_shared(const struct folio *folio)
+{
+	return atomic_long_read(mfs_owners(folio)) > 1;
+}
+
+/* The folio is only this file's, perhaps again; the caller has locked it. */
+void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	if (likely(folio->mapping))
+		return;
+	folio->index = ALIGN_DOWN(index, folio_nr_pages(folio));
+	folio->mapping = mi->inode.i_mapping;
+	if (mfs_super(mi->inode.i_sb)->ops->added)
+		mfs_super(mi->inode.i_sb)->ops->added(mfs_super(mi->inode.i_sb), folio);
+}
+
+/* One more file has the folio, which the caller's has. */
+void mfs_get_owner(struct folio *folio)
+{
+	atomic_long_inc(mfs_owners(folio));
+}
+
+static void mfs_give_back(struct mfs_super *super, struct folio *folio)
+{
+	folio->private = NULL;
+	folio->mapping = NULL;
+	__folio_clear_swapbacked(folio);
+	fbmm_uncharge(folio);
+	if (super->ops->free)
+		super->ops->free(super, folio);
+	else
+		folio_put(folio);
+}
+
+/* A file has the folio no more. */
+void mfs_drop(struct mfs_super *super, struct folio *folio)
+{
+	const unsigned long nr = folio_nr_pages(folio);
+
+	if (!atomic_long_dec_and_test(mfs_owners(folio)))
+		return;
+	atomic_long_sub(nr, &super->used);
+	mfs_give_back(super, folio);
+}
+
+/* Take the folio away from where faults and the memory manager find it. */
+void mfs_detach(struct mfs_inode *mi, struct folio *folio)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+
+	if (folio->mapping == mi->inode.i_mapping) {
+		if (super->ops->removing)
+			super->ops->removing(super, folio);
+		folio->mapping = NULL;
+	}
+}
+
+/* Make a fresh folio a file's: cleared, charged, and counted. */
+static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
+{
+	int err;
+
+	__folio_set_swapbacked(folio);
+	err = fbmm_charge(folio, current->mm);
+	if (err)
+		return err;
+	atomic_long_set(mfs_owners(folio), 1);
+	atomic_long_add(folio_nr_pages(folio), &super->used);
+	if (clear)
+		folio_zero_range(folio, 0, folio_size(folio));
+	__folio_mark_uptodate(folio);
+	return 0;
+}
+
+/* Note a folio's place in a file; -EBUSY if there is another. */
+int mfs_store(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	XA_STATE_ORDER(xas, &mi->folios, index, folio_order(folio));
+
+	do {
+		xas_lock(&xas);
+		if (xas_find_conflict(&xas))
+			xas_set_err(&xas, -EBUSY);
+		else
+			xas_store(&xas, folio);
+		xas_unlock(&xas);
+	} while (xas_nomem(&xas, GFP_KERNEL));
+	return xas_error(&xas);
+}
+
+/* Put a fresh folio into a hole. */
+int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	int err = mfs_store(mi, index, folio);
+
+	if (err)
+		return err;
+	folio_lock(folio);
+	mfs_adopt(mi, index, folio);
+	folio_unlock(folio);
+	return 0;
+}
+
+/* The order of the largest folio that fits into the hole around @index. */
+static unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
+			      pgoff_t end)
+{
+	unsigned long start = ALIGN_DOWN(index, HPAGE_PMD_NR);
+	const unsigned long last = start + HPAGE_PMD_NR - 1;
+
+	if (!IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) || start < first || last >= end ||
+	    xa_find(&mi->folios, &start, last, XA_PRESENT))
+		return 0;
+	return PMD_ORDER;
+}
+
+static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
+{
+	unsigned long next = index;
+
+	return xa_find(&mi->folios, &next, end - 1, XA_PRESENT) ? next - index :
+		end - index;
+}
+
+/**
+ * mfs_fill_hole - give a file pages where it has none
+ * @mi: the file, its invalidate_lock held shared
+ * @index: the page that is wanted
+ * @first: first page of the file that may be filled along with it
+ * @end: the page after the last
+ *
+ * Return: how many pages from @index on the file now has, or an error.
+ */
+long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
+		   pgoff_t end)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	struct mfs_run run = {
+		.inode = &mi->inode,
+		.index = index,
+		.nr = mfs_hole(mi, index, end),
+		.order = mfs_order(mi, index, first, end),
+	};
+	unsigned long step, i;
+	struct folio *folio;
+	pgoff_t at;
+	int err;
+
+	if (!run.nr)
+		return 1;	/* another thread was faster */
+	err = super->ops->alloc(super, &run);
+	if (err)
+		return err;
+	step = 1UL << run.order;
+	at = ALIGN_DOWN(index, step);
+	for (i = 0; i < run.nr; i += step) {
+		folio = page_folio(run.page + i);
+		if (err && err != -EBUSY) {
+			mfs_give_back(super, folio);
+			continue;
+		}
+		err = mfs_prepare(super, folio, true);
+		if (err) {
+			mfs_give_back(super, folio);
+			continue;
+		}
+		err = mfs_insert(mi, at + i, folio);
+		if (err)
+			mfs_drop(super, folio);
+	}
+	if (err && err != -EBUSY && !xa_load(&mi->folios, index))
+		return err;
+	return at + run.nr - index;
+}
+
+/* A base page for one place of a file, not inserted yet. */
+struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	struct mfs_run run = { .inode = &mi->inode, .index = index, .nr = 1 };
+	struct folio *folio;
+	int err = super->ops->alloc(super, &run);
+
+	if (err)
+		return ERR_PTR(err);
+	folio = page_folio(run.page);
+	err = mfs_prepare(super, folio, false);
+	if (err) {
+		mfs_give_back(super, folio);
+		return ERR_PTR(err);
+	}
+	return folio;
+}
+
+static void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr)
+{
+	unmap_mapping_pages(mi->inode.i_mapping, index, nr, false);
+}
+
+/*
+ * Put copies of base pages in the place of a large folio, all but those in
+ * [@first, @end): what is left of it when a part is punched out, or written
+ * after fork(). The invalidate_lock is held exclusive.
+ */
+int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
+		pgoff_t first, pgoff_t end)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	const unsigned long nr = folio_nr_pages(folio);
+	struct folio *copy;
+	LIST_HEAD(copies);
+	pgoff_t at;
+	int err;
+
+	for (at = base; at < base + nr; at++) {
+		if (at >= first && at < end)
+			continue;
+		copy = mfs_alloc_one(mi, at);
+		if (IS_ERR(copy)) {
+			err = PTR_ERR(copy);
+			goto undo;
+		}
+		copy->index = at;
+		list_add_tail(&copy->lru, &copies);
+	}
+
+	folio_lock(folio);
+	mfs_unmap(mi, base, nr);
+	mfs_detach(mi, folio);
+	xa_erase(&mi->folios, base);
+	while (!list_empty(&copies)) {
+		copy = list_first_entry(&copies, struct folio, lru);
+		list_del_init(&copy->lru);
+		at = copy->index;
+		copy_highpage(folio_page(copy, 0), folio_file_page(folio, at));
+		err = mfs_insert(mi, at, copy);
+		if (WARN_ON_ONCE(err))
+			mfs_drop(super, copy);
+	}
+	folio_unlock(folio);
+	mfs_drop(super, folio);
+	return 0;
+undo:
+	while (!list_empty(&copies)) {
+		copy = list_first_entry(&copies, struct folio, lru);
+		list_del_init(&copy->lru);
+		mfs_drop(super, copy);
+	}
+	return err;
+}
+
+/**
+ * mfs_unshare - give a file its own copy of a folio it shares
+ * @mi: the file, its invalidate_lock held shared
+ * @index: the page that is to be written
+ * @folio: what the file has there
+ *
+ * Return: 0, also if another thread did it meanwhile, or an error.
+ */
+int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	struct folio *copy = mfs_alloc_one(mi, index);
+
+	if (IS_ERR(copy))
+		return PTR_ERR(copy);
+	copy_highpage(folio_page(copy, 0), folio_page(folio, 0));
+	folio_lock(copy);
+	if (xa_cmpxchg(&mi->folios, index, folio, copy, GFP_KERNEL) != folio) {
+		folio_unlock(copy);
+		mfs_drop(super, copy);
+		return 0;
+	}
+	mfs_adopt(mi, index, copy);
+	folio_unlock(copy);
+
+	/* Wait for who is mapping the old one just now. */
+	folio_lock(folio);
+	mfs_unmap(mi, index, 1);
+	folio_unlock(folio);
+	mfs_drop(super, folio);
+	return 0;
+}
+
+/*
+ * A migrated folio's place, charge and owner go over to @target, of the same
+ * size; both are locked, and the invalidate_lock is held exclusive.
+ */
+void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
+		   struct folio *target)
+{
+	XA_STATE_ORDER(xas, &mi->folios, index, folio_order(target));
+
+	mfs_detach(mi, folio);
+	atomic_long_set(mfs_owners(target), 1);
+	fbmm_migrate_charge(folio, target);
+	xas_lock(&xas);
+	xas_store(&xas, target);	/* in place of another: needs no memory */
+	xas_unlock(&xas);
+	mfs_adopt(mi, index, target);
+	folio->private = NULL;
+	__folio_clear_swapbacked(folio);
+}
+
+/**
+ * mfs_punch - take pages from a file
+ * @mi: the file, its invalidate_lock held exclusive
+ * @first: the first page
+ * @end: the page after the last
+ *
+ * A large folio that is taken in part is replaced by copies of what is left. Where
+ * there is no memory for them, the part is cleared and stays.
+ *
+ * Return: 0; an error if other files have the folio and there is no memory.
+ */
+int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	struct folio *folio;
+	unsigned long index;
+	int err;
+
+	if (first >= end || xa_empty(&mi->folios))
+		return 0;
+	mfs_unmap(mi, first, end - first);
+	xa_for_each_range(&mi->folios, index, folio, first, end - 1) {
+		const unsigned long nr = folio_nr_pages(folio);
+		const pgoff_t base = ALIGN_DOWN(index, nr);
+
+		if (base < first || base + nr > end) {
+			const pgoff_t from = max(base, first);
+			const pgoff_t to = min(base + nr, end);
+
+			err = mfs_shatter(mi, folio, base, first, end);
+			if (!err)
+				continue;
+			if (mfs_shared(folio))
+				return err;
+			folio_zero_range(folio, (from - base) << PAGE_SHIFT,
+					 (to - from) << PAGE_SHIFT);
+			continue;
+		}
+		folio_lock(folio);
+		if (folio_mapped(folio))
+			mfs_unmap(mi, base, nr);
+		mfs_detach(mi, folio);
+		xa_erase(&mi->folios, base);
+		folio_unlock(folio);
+		mfs_drop(super, folio);
+		cond_resched();
+	}
+	return 0;
+}

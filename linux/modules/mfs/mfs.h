@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What memory file systems share: everything but where pages come from and when
+ * they move. docs/write-a-memory-manager.md builds one step by step.
+ *
+ * Locks, from the outside in: mmap_lock, the mapping's invalidate_lock, the lock
+ * of a folio, i_mmap_rwsem, the memory manager's own.
+ *
+ * A file's pages are in mfs_inode.folios. Faults and fallocate() add pages with
+ * the invalidate_lock held shared; what removes, shares or moves them holds it
+ * exclusive. A page that is found stays while the lock is held.
+ */
+#ifndef _MFS_H
+#define _MFS_H
+
+#include <linux/fbmm.h>
+#include <linux/fs.h>
+#include <linux/fs_context.h>
+#include <linux/fs_parser.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/pagemap.h>
+#include <linux/statfs.h>
+#include <linux/xarray.h>
+
+struct mfs_super;
+
+/* A hole a file wants filled, and what the memory manager gave. */
+struct mfs_run {
+	struct inode *inode;
+	/* The page that is wanted now, its place in the file */
+	pgoff_t index;
+	/* In: how many pages are missing from @index on. Out: how many were given. */
+	unsigned long nr;
+	/*
+	 * In: the order of the largest folio that fits around @index, 0 or
+	 * PMD_ORDER. Out: the order of the folios given.
+	 */
+	unsigned int order;
+	/* Out: the first of @nr pages in a row, one folio if @order is not 0. */
+	struct page *page;
+};
+
+/*
+ * A memory manager. All functions but alloc are optional; all may sleep, but
+ * free must not wait for memory.
+ */
+struct mfs_ops {
+	/* Size of the structure that starts with a struct mfs_super. */
+	size_t super_size;
+
+	/*
+	 * Size of its mount options' structure, at fc->fs_private. parse returns
+	 * as fs_context_operations.parse_param does.
+	 */
+	size_t options_size;
+	int (*parse)(struct fs_context *fc, struct fs_parameter *param);
+	void (*free_options)(struct fs_context *fc);
+
+	/*
+	 * At mount; before files go, for what looks at them by itself; and when
+	 * the last is gone. The latter two are also called when fill failed.
+	 */
+	int (*fill)(struct mfs_super *super, struct fs_context *fc);
+	void (*unmount)(struct mfs_super *super);
+	void (*drain)(struct mfs_super *super);
+
+	/*
+	 * Give pages, at least for run->index. Each has one reference, which is
+	 * the file's. -ENOSPC if there are none: the process gets SIGBUS, or
+	 * ENOSPC from fallocate(). Their contents do not matter.
+	 */
+	int (*alloc)(struct mfs_super *super, struct mfs_run *run);
+
+	/* Take a folio back that no file has; the default is folio_put(). */
+	void (*free)(struct mfs_super *super, struct folio *folio);
+
+	/* A folio is in its place in a file, or about to leave it. */
+	void (*added)(struct mfs_super *super, struct folio *folio);
+	void (*removing)(struct mfs_super *super, struct folio *folio);
+
+	/* Fill in f_blocks, f_bfree and f_bavail, in pages. */
+	void (*statfs)(struct mfs_super *super, struct kstatfs *stat);
+
+	/* Text for /proc/mounts, starting with a comma. */
+	void (*show_options)(struct mfs_super *super, struct seq_file *seq);
+
+	/* Files of /sys/fs/NAME/MINOR; their kobject is mfs_super.kobj. */
+	const struct attribute_group *group;
+};
+
+/* A type of memory file system: fs.name, fs.owner and ops are to be set. */
+struct mfs_type {
+	struct file_system_type fs;
+	const struct mfs_ops *ops;
+	struct kset *kset;
+};
+
+/* A mounted one; the memory manager's own structure starts with it. */
+struct mfs_super {
+	const struct mfs_ops *ops;
+	struct super_block *sb;
+	struct kobject kobj;
+	/* Pages that files have, for statfs and sysfs */
+	atomic_long_t used;
+};
+
+struct mfs_inode {
+	struct inode inode;
+	struct xarray folios;
+};
+
+static inline struct mfs_super *mfs_super(const struct super_block *sb)
+{
+	return sb->s_fs_info;
+}
+
+static inline struct mfs_inode *mfs_inode(struct inode *inode)
+{
+	return container_of(inode, struct mfs_inode, inode);
+}
+
+int mfs_register(struct mfs_type *type);
+void mfs_unregister(struct mfs_type *type);
+
+/*
+ * Replace a folio of a file by another of the same order: for migration. On
+ * entry @folio has a reference of the caller's; @target is from the caller and
+ * has one reference. On success the file has @target, and @folio has one
+ * reference less and is the caller's to free.
+ *
+ * Return: -EAGAIN if somebody uses the folio at the moment, -ENOENT if it is in
+ * no file or shared by several.
+ */
+int mfs_migrate(struct mfs_super *super, struct folio *folio,
+		struct folio *target);
+
+/* A set of pages taken from the kernel at mount. */
+struct mfs_pool {
+	spinlock_t lock;
+	struct list_head free;
+	unsigned long nr_free;
+	unsigned long nr;
+	/* Pages to take from the kernel anew, in place of ones that were in use. */
+	unsigned long missing;
+	int node;
+};
+
+void mfs_pool_init(struct mfs_pool *pool, int node);
+int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr);
+struct page *mfs_pool_get(struct mfs_pool *pool);
+void mfs_pool_put(struct mfs_pool *pool, struct folio *folio);
+void mfs_pool_drain(struct mfs_pool *pool);
+
+/* "64M", "1G" or, of all memory, "25%" to pages; -EINVAL if it is none. */
+int mfs_parse_size(const char *text, unsigned long *pages);
+
+#define mfs_module(_type)						\
+static int __init _type##_init(void)					\
+{									\
+	return mfs_register(&_type);					\
+}									\
+module_init(_type##_init);						\
+									\
+static void __exit _type##_exit(void)					\
+{									\
+	mfs_unregister(&_type);						\
+}									\
+module_exit(_type##_exit)
+
+#endif /* _MFS_H */

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Base pages set aside at mount. A page in the pool has one reference, the
+ * pool's; in a file the file has it.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+#include "mfs.h"
+
+void mfs_pool_init(struct mfs_pool *pool, int node)
+{
+	spin_lock_init(&pool->lock);
+	INIT_LIST_HEAD(&pool->free);
+	pool->node = node;
+}
+EXPORT_SYMBOL_GPL(mfs_pool_init);
+
+static struct page *mfs_pool_page(struct mfs_pool *pool, gfp_t gfp)
+{
+	/* Not __GFP_MOVABLE: the kernel could not move it for us. */
+	gfp |= GFP_HIGHUSER | __GFP_NOWARN;
+	if (pool->node == NUMA_NO_NODE)
+		return alloc_page(gfp);
+	return alloc_pages_node(pool->node, gfp | __GFP_THISNODE, 0);
+}
+
+/**
+ * mfs_pool_fill - take pages from the kernel
+ * @pool: the pool, initialized
+ * @nr: how many
+ *
+ * Return: 0; -ENOMEM and the pool is as it was before; -EINTR if killed.
+ */
+int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr)
+{
+	struct page *page;
+
+	while (pool->nr < nr) {
+		page = mfs_pool_page(pool, __GFP_NORETRY);
+		if (!page || fatal_signal_pending(current)) {
+			if (page)
+				__free_page(page);
+			mfs_pool_drain(pool);
+			return page ? -EINTR : -ENOMEM;
+		}
+		list_add(&page->lru, &pool->free);
+		pool->nr_free++;
+		pool->nr++;
+		cond_resched();
+	}
+	return 0;
+}
+EXPORT_SYMBOL_GPL(mfs_pool_fill);
+
+static struct page *mfs_pool_replace(struct mfs_pool *pool)
+{
+	struct page *page = NULL;
+	bool missing;
+
+	spin_lock(&pool->lock);
+	missing = pool->missing;
+	if (missing)
+		pool->missing--;
+	spin_unlock(&pool->lock);
+	if (!missing)
+		return NULL;
+	page = mfs_pool_page(pool, __GFP_NORETRY);
+	if (!page) {
+		spin_lock(&pool->lock);
+		pool->missing++;
+		spin_unlock(&pool->lock);
+	}
+	return page;
+}
+
+/* A page with one reference, or NULL if all are in files. May sleep. */
+struct page *mfs_pool_get(struct mfs_pool *pool)
+{
+	struct page *page;
+
+	spin_lock(&pool->lock);
+	page = list_first_entry_or_null(&pool->free, struct page, lru);
+	if (page) {
+		list_del(&page->lru);
+		pool->nr_free--;
+	}
+	spin_unlock(&pool->lock);
+	return page ? page : mfs_pool_replace(pool);
+}
+EXPORT_SYMBOL_GPL(mfs_pool_get);
+
+/*
+ * Take a page back. One that somebody still has, by get_user_pages() for
+ * example, or that is broken, is not used again: another comes in its place
+ * when it is needed.
+ */
+void mfs_pool_put(struct mfs_pool *pool, struct folio *folio)
+{
+	const bool reuse = folio_ref_count(folio) == 1 &&
+			   !folio_test_hwpoison(folio);
+
+	folio->flags &= ~PAGE_FLAGS_CHECK_AT_PREP;
+	spin_lock(&pool->lock);
+	if (reuse) {
+		list_add(&folio->lru, &pool->free);
+		pool->nr_free++;
+	} else {
+		pool->missing++;
+	}
+	spin_unlock(&pool->lock);
+	if (!reuse)
+		folio_put(folio);
+}
+EXPORT_SYMBOL_GPL(mfs_pool_put);
+
+/* Give the pages back to the kernel; all are in the pool. */
+void mfs_pool_drain(struct mfs_pool *pool)
+{
+	struct page *page, *next;
+
+	list_for_each_entry_safe(page, next, &pool->free, lru) {
+		list_del(&page->lru);
+		__free_page(page);
+		pool->nr_free--;
+		pool->nr--;
+	}
+	WARN_ON_ONCE(pool->nr_free || pool->nr != pool->missing);
+	pool->nr = 0;
+	pool->missing = 0;
+}
+EXPORT_SYMBOL_GPL(mfs_pool_drain);

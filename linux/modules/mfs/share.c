@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Folios that several files have after fork(), or that change file or place. */
+#include <linux/highmem.h>
+#include <linux/rmap.h>
+
+#include "internal.h"
+
+static void mfs_lock_two(struct inode *a, struct inode *b)
+{
+	if (a > b)
+		swap(a, b);
+	filemap_invalidate_lock(a->i_mapping);
+	if (a != b)
+		down_write_nested(&b->i_mapping->invalidate_lock,
+				  SINGLE_DEPTH_NESTING);
+}
+
+static void mfs_unlock_two(struct inode *a, struct inode *b)
+{
+	filemap_invalidate_unlock(a->i_mapping);
+	if (a != b)
+		filemap_invalidate_unlock(b->i_mapping);
+}
+
+/* Give @out copies, in base pages, of the part of a folio in [@first, @end). */
+static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
+			 pgoff_t end, struct mfs_inode *out, long shift)
+{
+	const pgoff_t to = min(base + folio_nr_pages(folio), end);
+	struct folio *copy;
+	pgoff_t at;
+	int err;
+
+	for (at = max(base, first); at < to; at++) {
+		copy = mfs_alloc_one(out, at + shift);
+		if (IS_ERR(copy))
+			return PTR_ERR(copy);
+		copy_highpage(folio_page(copy, 0), folio_page(folio, at - base));
+		err = mfs_insert(out, at + shift, copy);
+		if (err) {
+			mfs_drop(mfs_super(out->inode.i_sb), copy);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Let @out have the folio, too. Its mappings become read-only and clean:
+ * mprotect() takes a dirty page of a shared mapping for one that may be written
+ * at once. A page that somebody reads from or writes to by its address in memory
+ * is copied instead, as fork() does with anonymous memory.
+ */
+static int mfs_share_folio(struct mfs_inode *in, struct folio *folio,
+			   struct mfs_inode *out, pgoff_t at)
+{
+	int err;
+
+	folio_lock(folio);
+	if (folio->mapping)
+		folio_mkclean(folio);
+	if (folio_maybe_dma_pinned(folio)) {
+		folio_unlock(folio);
+		return -EBUSY;
+	}
+	mfs_get_owner(folio);
+	err = mfs_store(out, at, folio);
+	if (err)
+		mfs_drop(mfs_super(in->inode.i_sb), folio);
+	else
+		mfs_detach(in, folio);
+	folio_unlock(folio);
+	return err;
+}
+
+static int mfs_share(struct mfs_inode *in, pgoff_t first, pgoff_t end,
+		     struct mfs_inode *out, long shift)
+{
+	struct folio *folio;
+	unsigned long index;
+	int err;
+
+	xa_for_each_range(&in->folios, index, folio, first, end - 1) {
+		const unsigned long nr = folio_nr_pages(folio);
+		const pgoff_t base = ALIGN_DOWN(index, nr);
+
+		err = -EBUSY;
+		if (base >= first && base + nr <= end &&
+		    IS_ALIGNED(base + shift, nr))
+			err = mfs_share_folio(in, folio, out, base + shift);
+		if (err == -EBUSY)
+			err = mfs_copy_part(folio, base, first, end, out, shift);
+		if (err)
+			return err;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* mremap(): the folios change file, or place in the file. */
+static int mfs_move(struct mfs_inode *in, pgoff_t first, pgoff_t end,
+		    struct mfs_inode *out, long shift)
+{
+	struct folio *folio;
+	unsigned long index;
+	int err;
+
+	unmap_mapping_pages(in->inode.i_mapping, first, end - first, false);
+	xa_for_each_range(&in->folios, index, folio, first, end - 1) {
+		const unsigned long nr = folio_nr_pages(folio);
+		const pgoff_t base = ALIGN_DOWN(index, nr);
+
+		if (base < first || base + nr > end ||
+		    !IS_ALIGNED(base + shift, nr)) {
+			err = mfs_copy_part(folio, base, first, end, out, shift);
+			if (err)
+				return err;
+			continue;	/* the shim punches what is left */
+		}
+		folio_lock(folio);
+		if (folio_mapped(folio))
+			unmap_mapping_pages(in->inode.i_mapping, base, nr, false);
+		err = mfs_store(out, base + shift, folio);
+		if (!err) {
+			xa_erase(&in->folios, base);
+			mfs_detach(in, folio);
+			if (!mfs_shared(folio))
+				mfs_adopt(out, base + shift, folio);
+		}
+		folio_unlock(folio);
+		if (err)
+			return err;
+		cond_resched();
+	}
+	return 0;
+}
+
+/*
+ * Only for the shim, which knows that nobody has the destination mapped: user
+ * space has to get file sizes and holes as clone_file_range(2) says.
+ */
+loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
+			    loff_t pos_out, loff_t len, unsigned int flags)
+{
+	struct inode *from = file_inode(in), *to = file_inode(out);
+	const pgoff_t first = pos_in >> PAGE_SHIFT;
+	const pgoff_t end = first + (len >> PAGE_SHIFT);
+	const long shift = (pos_out >> PAGE_SHIFT) - first;
+	int err;
+
+	if (!test_bit(AS_FBMM, &from->i_mapping->flags) ||
+	    !test_bit(AS_FBMM, &to->i_mapping->flags))
+		return -EOPNOTSUPP;
+	if (from->i_sb != to->i_sb)
+		return -EXDEV;
+	mfs_lock_two(from, to);
+	if (flags & FBMM_REMAP_MOVE)
+		err = mfs_move(mfs_inode(from), first, end, mfs_inode(to), shift);
+	else
+		err = mfs_share(mfs_inode(from), first, end, mfs_inode(to), shift);
+	mfs_unlock_two(from, to);
+	return err ? err : len;
+}
+
+int mfs_migrate(struct mfs_super *super, struct folio *folio,
+		struct folio *target)
+{
+	struct address_space *mapping;
+	struct inode *inode;
+	pgoff_t index;
+	int err = -EAGAIN;
+
+	/* The inode lives while the folio is locked and has a mapping. */
+	folio_lock(folio);
+	mapping = folio->mapping;
+	inode = mapping ? igrab(mapping->host) : NULL;
+	folio_unlock(folio);
+	if (!inode)
+		return -ENOENT;
+	if (!down_write_trylock(&mapping->invalidate_lock))
+		goto put_inode;
+
+	folio_lock(folio);
+	index = folio->index;
+	if (folio->mapping != mapping || mfs_shared(folio)) {
+		err = -ENOENT;
+		goto unlock;
+	}
+	unmap_mapping_pages(mapping, index, folio_nr_pages(folio), false);
+	/* One reference is the file's, one the caller's. */
+	if (!folio_ref_freeze(folio, 2))
+		goto unlock;
+	folio_ref_unfreeze(folio, 2);
+
+	folio_lock(target);
+	__folio_set_swapbacked(target);
+	folio_copy(target, folio);
+	__folio_mark_uptodate(target);
+	mfs_hand_over(mfs_inode(inode), index, folio, target);
+	folio_unlock(target);
+	folio_put(folio);
+	err = 0;
+unlock:
+	folio_unlock(folio);
+	up_write(&mapping->invalidate_lock);
+put_inode:
+	iput(inode);
+	return err;
+}
+EXPORT_SYMBOL_GPL(mfs_migrate);

@@ -1,0 +1,225 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Loading, mounting and running out of memory file systems: what must fail says
+# so and harms nothing, and the machine's memory is as it was when all is over.
+
+count=0
+failed=0
+
+result() # WHAT COMMAND...
+{
+	what=$1
+	shift
+	count=$((count + 1))
+	if "$@" >/run/said 2>&1; then
+		echo "ok $count $what"
+	else
+		echo "not ok $count $what"
+		sed 's/^/# /' /run/said
+		failed=$((failed + 1))
+	fi
+}
+
+refused() # the command must fail, and not by a signal
+{
+	"$@"
+	status=$?
+	[ $status -gt 0 ] && [ $status -lt 126 ]
+}
+
+free_kb()
+{
+	# Per-CPU lists and caches hold pages back.
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/^MemFree/ { print $2 }' /proc/meminfo
+}
+
+mfs() # NAME: the module's file
+{
+	echo "$MANAGERS/$1/$1.ko"
+}
+
+mounted() # TYPE OPTIONS DIR
+{
+	mkdir -p "$3" && mount -t "$1" ${2:+-o "$2"} none "$3"
+}
+
+near() # A B: within 2 MB
+{
+	echo "$1 KB free before, $2 KB after"
+	[ $(($1 - $2)) -lt 2048 ]
+}
+
+# The first load and mount leave caches behind that stay.
+insmod "$(mfs mfs)"
+insmod "$(mfs basicmfs)"
+mounted basicmfs size=1M /run/a
+umount /run/a
+before=$(free_kb)
+
+result "basicmfs wants a size" refused mounted basicmfs "" /run/a
+result "a size that is none" refused mounted basicmfs size=lots /run/a
+result "an option that does not exist" refused mounted basicmfs size=1M,colour=red /run/a
+result "more than the machine has" refused mounted basicmfs size=100G /run/a
+result "and nothing is lost by that" near "$before" "$(free_kb)"
+
+result "mount" mounted basicmfs size=64M /run/a
+result "mount a second one" mounted basicmfs size=64M /run/b
+result "unload a mounted one" refused rmmod basicmfs
+result "unload the library" refused rmmod mfs
+
+"$FBMM_RUN" /run/a sleep 1000 &
+sleeper=$!
+sleep 1
+result "a process has it" grep -q '^/run/a$' /proc/$sleeper/fbmm_mount_dir
+result "unmount what a process has" refused umount /run/a
+kill $sleeper
+wait $sleeper 2>/dev/null
+result "a default is not any directory" refused "$FBMM_RUN" /tmp true
+result "nor one that is not there" refused "$FBMM_RUN" /run/nowhere true
+result "an empty one is the kernel's" "$FBMM_RUN" "" true
+
+# 4096 pages are in each; programs start, and what takes too much gets SIGBUS.
+cat >/run/hog.py <<'END'
+import mmap, signal, sys
+memory = mmap.mmap(-1, 128 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, len(memory), 4096):
+    memory[page] = 1
+END
+"$FBMM_RUN" /run/a python3 /run/hog.py
+result "a process that takes more than there is gets SIGBUS" [ $? = 135 ]
+result "and the next one has all again" "$FBMM_RUN" /run/a python3 -c 'bytearray(32 << 20)'
+
+# A file that a program makes for one data structure
+cat >/run/control.py <<'END'
+import errno, mmap, os
+fd = os.open("/run/a/table", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 8 << 20)
+memory = mmap.mmap(fd, 8 << 20)
+memory[5 << 20] = 7
+if os.fork() == 0:
+    memory[0] = 9		# MAP_SHARED: the parent sees it
+    os._exit(0)
+os.wait()
+assert memory[0] == 9 and memory[5 << 20] == 7
+try:
+    os.posix_fallocate(fd, 0, 1 << 30)
+    assert False
+except OSError as error:
+    assert error.errno == errno.ENOSPC, error
+os.ftruncate(fd, 4 << 20)
+os.ftruncate(fd, 8 << 20)
+assert memory[5 << 20] == 0 and memory[0] == 9
+os.unlink("/run/a/table")
+END
+result "a program maps a file of its own" python3 /run/control.py
+
+result "unmount" umount /run/a
+result "unmount the second" umount /run/b
+result "unload" rmmod basicmfs
+result "nothing is lost" near "$before" "$(free_kb)"
+
+# weights
+insmod "$(mfs bwmfs)"
+result "bwmfs wants weights" refused mounted bwmfs "" /run/a
+result "weights that are all 0" refused mounted bwmfs weights=0:0 /run/a
+result "a weight for a node that is not there" refused mounted bwmfs weights=1:1:1 /run/a
+result "mount with weights" mounted bwmfs weights=3:2 /run/a
+weights=$(echo /sys/fs/bwmfs/*/weights)
+result "weights of 0 in sysfs" refused sh -c "echo 0:0 >$weights"
+for want in 1:1 2:1 3:1 3:2 2:3 1:0 0:1; do
+	echo $want >"$weights"
+	result "placement is $want to the page" "$FBMM_RUN" "" python3 /dev/stdin "$want" <<'END'
+import mmap, os, re, sys
+weights = [int(word) for word in sys.argv[1].split(":")]
+pages = 120 * sum(weights)
+fd = os.open("/run/a/table", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, pages * 4096)
+memory = mmap.mmap(fd, pages * 4096)
+for page in range(pages):
+    memory[page * 4096] = 1
+line = next(line for line in open("/proc/self/numa_maps") if "/run/a/table" in line)
+placed = [int(dict(re.findall(r"N(\d+)=(\d+)", line)).get(str(node), 0)) for node in (0, 1)]
+os.unlink("/run/a/table")
+assert placed == [120 * weight for weight in weights], (placed, weights)
+END
+done
+result "unmount bwmfs" umount /run/a
+result "unload bwmfs" rmmod bwmfs
+
+insmod "$(mfs tieredmfs)"
+result "tieredmfs wants two pools" refused mounted tieredmfs local=16M /run/a
+result "on two nodes" refused mounted tieredmfs local=1M,remote=1M,remote_node=0 /run/a
+result "tieredmfs is mounted" mounted tieredmfs local=16M,remote=64M /run/a
+tier=$(echo /sys/fs/tieredmfs/*)
+echo 10 >"$tier/interval"
+cat >/run/tiers.py <<'END'
+import mmap, sys, time
+memory = mmap.mmap(-1, 48 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, len(memory), 4096):
+    memory[page:page + 4] = page.to_bytes(4, "little")
+hot = range(40 << 20, 44 << 20, 4096)		# first touched when the local tier was full
+end = time.monotonic() + 20
+def local():
+    # Frames of node 0 are the lower half of memory; numa_maps counts by node.
+    return None
+while time.monotonic() < end:
+    for page in hot:
+        memory[page + 8] = 1
+    if int(open(sys.argv[1] + "/promoted").read()) >= len(hot):
+        break
+assert all(memory[page:page + 4] == page.to_bytes(4, "little")
+           for page in range(0, len(memory), 4096)), "contents"
+assert int(open(sys.argv[1] + "/demoted").read()) > 0, "nothing was demoted"
+assert int(open(sys.argv[1] + "/promoted").read()) > 0, "nothing was promoted"
+END
+result "cold pages are demoted, hot ones promoted, contents stay" \
+	"$FBMM_RUN" /run/a python3 /run/tiers.py "$tier"
+grep -H . "$tier"/* | sed 's/^/# /'
+result "unmount tieredmfs" umount /run/a
+result "unload tieredmfs" rmmod tieredmfs
+
+insmod "$(mfs contigmfs)"
+result "contigmfs is mounted" mounted contigmfs "" /run/a
+cat >/run/ranges.py <<'END'
+import mmap, glob, re
+memory = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+# Mapped before it is touched
+smaps = open("/proc/self/smaps").read()
+rss = [int(kb) for kb in re.findall(r"^Rss: +(\d+) kB", smaps, re.M)]
+assert max(rss) >= 32 << 10, max(rss)
+table = {}
+for line in open(glob.glob("/sys/kernel/debug/contigmfs/*/ranges")[0]):
+    inode, page, pages, frame = map(int, line.split())
+    table.setdefault(inode, []).append((page, pages, frame))
+# Against what the page tables say
+checked = 0
+pagemap = open("/proc/self/pagemap", "rb", buffering=0)
+for line in open("/proc/self/maps"):
+    found = re.match(r"(\w+)-(\w+) \S+ (\w+) \S+ (\d+) +/run/a/", line)
+    if not found:
+        continue
+    start, end, offset = (int(word, 16) for word in found.groups()[:3])
+    for page, pages, frame in table[int(found.group(4))]:
+        for index in range(page, page + pages):
+            address = start + index * 4096 - offset
+            if start <= address < end:
+                pagemap.seek(address // 4096 * 8)
+                entry = int.from_bytes(pagemap.read(8), "little")
+                if entry >> 63:
+                    assert entry & (1 << 55) - 1 == frame + index - page
+                    checked += 1
+assert checked >= 8192, checked
+longest = max(pages for ranges in table.values() for _, pages, _ in ranges)
+assert longest >= 1024, longest
+END
+result "contigmfs maps all at once, in ranges that are as its table says" \
+	"$FBMM_RUN" /run/a python3 /run/ranges.py
+result "unmount contigmfs" umount /run/a
+result "unload contigmfs" rmmod contigmfs
+result "unload the library at last" rmmod mfs
+result "all memory is back" near "$before" "$(free_kb)"
+
+echo "1..$count"
+[ $failed = 0 ]

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory calls of a process whose memory is a memory file system's do what they do
+ * to anonymous memory. Run it under fbmm-run; run without, it tests itself: all
+ * but the first result must hold for Linux's own anonymous memory.
+ */
+#include "lab.h"
+
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define SIZE	(64 * page_size)
+
+static void test_mmap(void)
+{
+	char *a = map_private(SIZE, 0), *b;
+
+	test_result(zero(a, SIZE), "fresh memory is zero");
+	fill(a, SIZE, 1);
+	test_result(filled(a, SIZE, 1), "memory keeps what is written");
+	munmap(a + SIZE / 4, SIZE / 2);
+	b = mmap(a + SIZE / 4, SIZE / 2, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	test_result(b == a + SIZE / 4 && zero(b, SIZE / 2),
+		    "an unmapped part mapped again is zero");
+	test_result(filled(a, SIZE / 4, 1), "its neighbour is as before");
+	fill(b, SIZE / 2, 2);
+	b = mmap(a, SIZE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	test_result(b == a && zero(a, SIZE), "mapped over with MAP_FIXED, all is zero");
+	munmap(a, SIZE);
+
+	a = map_private(SIZE, MAP_POPULATE);
+	test_result(page_frame(a) && page_frame(a + SIZE - page_size),
+		    "MAP_POPULATE maps pages");
+	test_result(zero(a, SIZE), "MAP_POPULATE gives zeros");
+	munmap(a, SIZE);
+}
+
+static unsigned long mappings(void)
+{
+	unsigned long count = 0;
+	FILE *file = fopen("/proc/self/maps", "r");
+	int c;
+
+	while ((c = getc(file)) != EOF)
+		count += c == '\n';
+	fclose(file);
+	return count;
+}
+
+static void test_merge(void)
+{
+	const unsigned long before = mappings();
+	char *at[100];
+	int i;
+
+	for (i = 0; i < 100; i++)
+		at[i] = map_private(page_size, 0);
+	test_result(mappings() <= before + 2, "neighbouring mappings share a VMA");
+	for (i = 0; i < 100; i++)
+		munmap(at[i], page_size);
+}
+
+static void test_brk(void)
+{
+	char *start = sbrk(0), *end;
+
+	if (sbrk(SIZE) != start)
+		fail("sbrk");
+	test_result(zero(start, SIZE), "a larger heap is zero");
+	fill(start, SIZE, 3);
+	if (brk(start + SIZE / 2))
+		fail("brk");
+	end = sbrk(SIZE / 2);
+	test_result(filled(start, SIZE / 2, 3), "a smaller heap keeps the rest");
+	test_result(zero(end, SIZE / 2), "grown again, the heap is zero");
+	if (brk(start))
+		fail("brk");
+}
+
+static int child_writes(void *memory)
+{
+	const size_t half = SIZE / 2;
+
+	if (!filled(memory, SIZE, 4))
+		return 1;
+	fill(memory, half, 5);
+	return filled(memory, half, 5) ? 0 : 2;
+}
+
+static int child_reads(void *memory)
+{
+	return filled(memory, SIZE, 6) ? 0 : 1;
+}
+
+static void test_fork(void)
+{
+	char *a = map_private(SIZE, 0);
+	int ready[2], go[2];
+	pid_t pid;
+	char c;
+
+	fill(a, SIZE, 4);
+	test_result(!in_child(child_writes, a), "a child has and writes its copy");
+	test_result(filled(a, SIZE, 4), "the parent does not see a child's writes");
+
+	if (pipe(ready) || pipe(go))
+		fail("pipe");
+	pid = fork();
+	if (!pid) {
+		close(go[1]);
+		await_char(go[0], &c);
+		_exit(filled(a, SIZE, 4) ? 0 : 1);
+	}
+	/* A writable page after fork(), made so by mprotect() and not by a fault */
+	mprotect(a, SIZE, PROT_READ);
+	mprotect(a, SIZE, PROT_READ | PROT_WRITE);
+	fill(a, SIZE, 6);
+	if (write(go[1], "", 1) != 1)
+		fail("write");
+	int status;
+	waitpid(pid, &status, 0);
+	test_result(!status, "a child does not see the parent's writes after mprotect()");
+	test_result(!in_child(child_reads, a), "nor does a later child see the earlier state");
+	test_result(filled(a, SIZE, 6), "the parent keeps its own");
+	close(ready[0]);
+	close(ready[1]);
+	close(go[0]);
+	close(go[1]);
+	munmap(a, SIZE);
+}
+
+static void test_fork_chain(void)
+{
+	char *a = map_private(SIZE, 0);
+	bool ok = true;
+	int depth, status;
+	pid_t pid;
+
+	fill(a, SIZE, 7);
+	for (depth = 0; depth < 5; depth++) {
+		pid = fork();
+		if (pid)
+			break;
+		/* Each generation changes a page of its own. */
+		fill(a + depth * page_size, page_size, 100 + depth);
+	}
+	for (int i = 0; i < depth; i++)
+		ok &= filled(a + i * page_size, page_size, 100 + i);
+	for (size_t i = depth; i < SIZE / page_size; i++)
+		for (size_t at = i * page_size; at < (i + 1) * page_size; at += 4)
+			ok &= *(uint32_t *)(a + at) == (uint32_t)(7 + at * 2654435761u);
+	if (depth < 5) {
+		waitpid(pid, &status, 0);
+		ok &= !status;
+	}
+	if (depth)
+		_exit(!ok);
+	test_result(ok, "five generations keep apart");
+	munmap(a, SIZE);
+}
+
+static void test_dontneed(void)
+{
+	char *a = map_private(SIZE, 0);
+
+	fill(a, SIZE, 8);
+	test_result(!madvise(a + page_size, SIZE - 2 * page_size, MADV_DONTNEED) &&
+		    zero(a + page_size, SIZE - 2 * page_size),
+		    "MADV_DONTNEED reads zeros");
+	fill(a, SIZE, 8);
+	if (madvise(a, SIZE, MADV_FREE))
+		test_result(false, "MADV_FREE: %s", strerror(errno));
+	fill(a, SIZE, 9);
+	test_result(filled(a, SIZE, 9), "memory can be written after MADV_FREE");
+	munmap(a, SIZE);
+}
+
+static int child_dontneed(void *memory)
+{
+	madvise(memory, SIZE, MADV_DONTNEED);
+	return zero(memory, SIZE) ? 0 : 1;
+}
+
+static void test_dontneed_fork(void)
+{
+	char *a = map_private(SIZE, 0);
+
+	fill(a, SIZE, 10);
+	test_result(!in_child(child_dontneed, a) && filled(a, SIZE, 10),
+		    "a child's MADV_DONTNEED does not touch the parent's pages");
+	munmap(a, SIZE);
+}
+
+static void test_mremap(void)
+{
+	char *a = map_private(SIZE, 0), *b, *c;
+
+	fill(a, SIZE, 11);
+	b = mremap(a, SIZE, 4 * SIZE, MREMAP_MAYMOVE);
+	test_result(b != MAP_FAILED && filled(b, SIZE, 11) && zero(b + SIZE, 3 * SIZE),
+		    "mremap() to a larger size");
+	c = map_private(4 * SIZE, 0);
+	fill(c, 4 * SIZE, 12);
+	a = mremap(b, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, c + SIZE);
+	test_result(a == c + SIZE && filled(a, SIZE, 11) && filled(c, SIZE, 12),
+		    "mremap() into the middle of a mapping");
+	b = mmap(b, SIZE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	test_result(zero(b, SIZE), "what is mapped at the old place is zero");
+	fill(b, SIZE, 13);
+	test_result(filled(a, SIZE, 11), "and is not what moved");
+	b = mremap(b, 4 * SIZE, SIZE / 2, 0);
+	test_result(b != MAP_FAILED && filled(b, SIZE / 2, 13), "mremap() to a smaller size");
+	c = mremap(a, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+	test_result(c != MAP_FAILED && filled(c, SIZE, 11) && zero(a, SIZE),
+		    "MREMAP_DONTUNMAP leaves zeros");
+	errno = 0;
+	b = mremap(c, 0, SIZE, MREMAP_MAYMOVE);
+	test_result(b == MAP_FAILED && errno == EINVAL,
+		    "private memory cannot be mapped twice by mremap()");
+}
+
+static void test_mprotect(void)
+{
+	char *a = map_private(SIZE, 0);
+	const int fd = open("/dev/null", O_WRONLY);
+
+	fill(a, SIZE, 14);
+	mprotect(a, SIZE, PROT_NONE);
+	errno = 0;
+	test_result(write(open("/dev/zero", O_RDWR), a, 1) == 1 || errno == EFAULT,
+		    "PROT_NONE");
+	mprotect(a, SIZE, PROT_READ | PROT_EXEC);
+	test_result(filled(a, SIZE, 14), "protection goes and the contents stay");
+	close(fd);
+	munmap(a, SIZE);
+}
+
+static void test_accounting(void)
+{
+	const size_t size = 8 << 20;
+	const long before = proc_kb("/proc/self/status", NULL, "VmRSS");
+	char *a = map_private(size, 0);
+	long rss, pss;
+	int status;
+	pid_t pid;
+	int go[2];
+	char c;
+
+	fill(a, size, 15);
+	rss = proc_kb("/proc/self/status", NULL, "VmRSS") - before;
+	test_result(labs(rss - (long)(size >> 10)) < 512, "RSS grows by 8192 KB: %ld", rss);
+	pss = proc_kb("/proc/self/smaps", a, "Private_Dirty");
+	test_result(pss >= (long)(size >> 10), "8192 KB are private and dirty: %ld", pss);
+	if (pipe(go))
+		fail("pipe");
+	pid = fork();
+	if (!pid) {
+		bool same = filled(a, size, 15);
+
+		if (write(go[1], same ? "y" : "n", 1) != 1)
+			fail("write");
+		pause();
+	}
+	close(go[1]);
+	await_char(go[0], &c);
+	test_result(c == 'y' && filled(a, size, 15), "parent and child read the same pages");
+	pss = proc_kb("/proc/self/smaps", a, "Pss");
+	test_result(pss >= 4096 && pss < 6144, "Pss of shared pages is a half: %ld of 8192", pss);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	pss = proc_kb("/proc/self/smaps", a, "Pss");
+	test_result(pss >= 8192, "Pss is all again when the child is gone: %ld", pss);
+	close(go[0]);
+	munmap(a, size);
+	rss = proc_kb("/proc/self/status", NULL, "VmRSS") - before;
+	test_result(rss < 1024, "RSS is as before after munmap(): %ld more", rss);
+}
+
+static void test_mlock(void)
+{
+	char *a = map_private(SIZE, 0);
+
+	test_result(!mlock(a, SIZE) && page_frame(a + SIZE / 2), "mlock() maps pages");
+	test_result(proc_kb("/proc/self/smaps", a, "Locked") >= (long)(SIZE >> 10),
+		    "they are accounted as locked");
+	test_result(madvise(a, SIZE, MADV_DONTNEED) && errno == EINVAL,
+		    "MADV_DONTNEED of locked memory is refused");
+	munlock(a, SIZE);
+	munmap(a, SIZE);
+	test_result(proc_kb("/proc/self/status", NULL, "VmLck") == 0, "nothing stays locked");
+}
+
+static void *write_in_thread(void *memory)
+{
+	fill(memory, SIZE, 16);
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	char *a = map_private(8 * SIZE, 0);
+	pthread_t threads[8];
+	bool ok = true;
+	int i;
+
+	for (i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, write_in_thread, a + i * SIZE);
+	for (i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < 8; i++)
+		ok &= filled(a + i * SIZE, SIZE, 16);
+	test_result(ok, "eight threads write at the same time");
+	munmap(a, 8 * SIZE);
+}
+
+static void test_other_process(void)
+{
+	char *a = map_private(SIZE, 0), *b = malloc(SIZE);
+	const int fd = open("/proc/self/mem", O_RDWR);
+
+	if (fd < 0)
+		fail("/proc/self/mem");
+	fill(a, SIZE, 17);
+	test_result(pread(fd, b, SIZE, (uintptr_t)a) == (ssize_t)SIZE &&
+		    filled(b, SIZE, 17), "memory is read as another process does");
+	fill(b, SIZE, 18);
+	test_result(pwrite(fd, b, SIZE, (uintptr_t)a) == (ssize_t)SIZE &&
+		    filled(a, SIZE, 18), "and written");
+	close(fd);
+	free(b);
+	munmap(a, SIZE);
+}
+
+/* Pages in a pipe outlive the mapping and must not change when it is gone. */
+static void test_vmsplice(void)
+{
+	char *a = map_private(SIZE, 0), *b = malloc(SIZE);
+	struct iovec vec = { a, 8 * page_size };
+	size_t done = 0;
+	int fd[2];
+
+	if (pipe(fd))
+		fail("pipe");
+	fill(a, SIZE, 19);
+	if (vmsplice(fd[1], &vec, 1, 0) != (ssize_t)vec.iov_len)
+		fail("vmsplice");
+	munmap(a, SIZE);
+	a = map_private(4 * SIZE, MAP_POPULATE);
+	fill(a, 4 * SIZE, 20);
+	while (done < vec.iov_len) {
+		const ssize_t got = read(fd[0], b + done, vec.iov_len - done);
+
+		if (got <= 0)
+			fail("read");
+		done += got;
+	}
+	test_result(filled(b, vec.iov_len, 19), "pages in a pipe survive munmap()");
+	munmap(a, 4 * SIZE);
+	free(b);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void test_userfaultfd(bool managed)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	const int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	char *a = map_private(SIZE, 0);
+	int err;
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) {
+		test_skip("userfaultfd: %s", strerror(errno));
+		return;
+	}
+	range.range.start = (uintptr_t)a;
+	range.range.len = SIZE;
+	err = ioctl(fd, UFFDIO_REGISTER, &range) ? errno : 0;
+	test_result(err == (managed ? EINVAL : 0), "userfaultfd: %s", strerror(err));
+	munmap(a, SIZE);
+	close(fd);
+}
+
+int main(void)
+{
+	char setting[256] = "";
+	FILE *file = fopen("/proc/self/fbmm_mount_dir", "r");
+	bool managed;
+	char *a;
+
+	lab_init();
+	if (file && fgets(setting, sizeof(setting), file))
+		setting[strcspn(setting, "\n")] = 0;
+	managed = *setting;
+	a = map_private(SIZE, 0);
+	test_result(is_managed(a) == managed, "memory is from %s",
+		    managed ? setting : "the kernel");
+	munmap(a, SIZE);
+	test_mmap();
+	test_merge();
+	test_brk();
+	test_fork();
+	test_fork_chain();
+	test_dontneed();
+	test_dontneed_fork();
+	test_mremap();
+	test_mprotect();
+	test_accounting();
+	test_mlock();
+	test_threads();
+	test_other_process();
+	test_vmsplice();
+	test_userfaultfd(managed);
+	return test_end();
+}

@@ -1,0 +1,154 @@
+"""What mapping and unmapping memory costs under several memory managers, beside a paper's table.
+
+An experiments/*.toml with `suites`: one suite a configuration of the kernel, each running the same
+benchmark in one guest whose instructions are counted.
+"""
+
+import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pagelab.errors import PagelabError
+from pagelab.linux import guest, suite
+from pagelab.linux.layout import Layout
+
+# Configuration, benchmark, pages a call: instructions and atomic ones a call
+Costs = dict[tuple[str, str, int], tuple[float, float]]
+
+
+class Cost(BaseModel):
+    """One table: a benchmark, and by pages a call the microseconds the paper states."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    bench: str
+    linux: dict[int, float]
+    fbmm: dict[int, float]
+
+
+class Plan(BaseModel):
+    """What to run: `suites` has the benchmark's name under linux/bench by configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    suites: dict[str, str]
+    cost: list[Cost]
+
+
+class Sample(BaseModel):
+    """One line the benchmark prints: so many calls, each of so many pages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bench: str
+    pages: int
+    calls: int
+    ns: int
+
+
+def describes(path: Path) -> bool:
+    """Whether this experiment's file is one of ours."""
+    return "suites" in tomllib.loads(path.read_text())
+
+
+def read(path: Path) -> Plan:
+    """An experiment's file.
+
+    Raises:
+        PagelabError: it is malformed; names the key.
+
+    """
+    try:
+        return Plan.model_validate(tomllib.loads(path.read_text()))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise PagelabError(f"{path}: {error}") from error
+
+
+def measure(layout: Layout, plan: Plan, say: Callable[[str], None]) -> Costs:
+    """Run every configuration whose kernel is built; `say` is told of each."""
+    costs: Costs = {}
+    for configuration, name in plan.suites.items():
+        for job in suite.load(layout.linux / "bench", [name]):
+            if not layout.image(tuple(job.entry.debug)).exists():
+                say(f"left out, its kernel is not built: {job.name}")
+                continue
+            say(f"running {job.name}")
+            verdict, result = suite.run(layout, job)
+            if verdict is not suite.Verdict.PASS:
+                said = result.stderr.decode(errors="replace")
+                raise PagelabError(f"{job.name} failed: {result.describe()}\n{said}")
+            for bench, pages, cost in parse(result.stdout, result.files[guest.COUNTS]):
+                costs[configuration, bench, pages] = cost
+    return costs
+
+
+def parse(output: bytes, counts: bytes) -> list[tuple[str, int, tuple[float, float]]]:
+    """Benchmark, pages a call, and instructions and atomic ones a call.
+
+    Raises:
+        PagelabError: there is not one pair of counts for each sample.
+
+    """
+    lines = [line for line in output.decode().splitlines() if line.startswith("{")]
+    samples = [Sample.model_validate(json.loads(line)) for line in lines]
+    counted = [[int(word) for word in line.split()] for line in counts.decode().splitlines()]
+    if len(samples) != len(counted):
+        raise PagelabError(f"{len(samples)} samples, but {len(counted)} pairs of marks were passed")
+    return [
+        (sample.bench, sample.pages, (instructions / sample.calls, atomics / sample.calls))
+        for sample, (instructions, atomics) in zip(samples, counted, strict=True)
+    ]
+
+
+def render(plan: Plan, costs: Costs) -> str:
+    """The tables as Markdown: a row a number of pages, the last configuration against `off`."""
+    configurations = [name for name in plan.suites if any(key[0] == name for key in costs)]
+    last = configurations[-1]
+    lines = [
+        f"## {plan.title}",
+        "",
+        "Instructions a call; clearing a page takes 512 of them or more, as it is one instruction "
+        "that repeats. An atomic operation counts as one.",
+        "",
+    ]
+    head = ["pages", *(name.replace("_", " ") for name in configurations)]
+    head += [f"{last} / off", "paper", f"atomics off, {last}"]
+    for cost in plan.cost:
+        rows: dict[int, dict[str, tuple[float, float]]] = defaultdict(dict)
+        for (configuration, bench, pages), value in costs.items():
+            if bench == cost.bench:
+                rows[pages][configuration] = value
+        lines += [
+            f"### {cost.title}",
+            "",
+            f"| {' | '.join(head)} |",
+            f"|{' ---: |' * len(head)}",
+        ]
+        for pages, found in sorted(rows.items()):
+            lines.append(f"| {' | '.join(_cells(cost, pages, found, configurations))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cells(
+    cost: Cost, pages: int, found: dict[str, tuple[float, float]], configurations: list[str]
+) -> list[str]:
+    last = configurations[-1]
+    paper = ""
+    if pages in cost.linux and pages in cost.fbmm:
+        ratio = cost.fbmm[pages] / cost.linux[pages]
+        paper = f"{cost.linux[pages]}, {cost.fbmm[pages]} us: {ratio:.2f}"
+    return [
+        str(pages),
+        *(f"{found[name][0]:.1f}" for name in configurations),
+        f"{found[last][0] / found['off'][0]:.3f}",
+        paper,
+        f"{found['off'][1]:.1f}, {found[last][1]:.1f}",
+    ]
