@@ -3,6 +3,7 @@
 mod cache;
 mod dram;
 mod lanes;
+mod lru_keys;
 mod lru_sets;
 mod modulo;
 pub mod simd;
@@ -10,5 +11,6 @@ pub mod simd;
 pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY};
 pub use dram::{Dram, DramConfig};
 pub use lanes::prefetch;
+pub use lru_keys::LruKeys;
 pub use lru_sets::LruSets;
 pub use modulo::Modulo;

@@ -1,7 +1,7 @@
 //! The packed stores beside lists that do the same slowly, at every SIMD level of this machine.
 
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_memory::{Cache, CacheConfig, LruSets, MODIFY, dispatch};
+use pagelab_memory::{Cache, CacheConfig, LruKeys, LruSets, MODIFY, dispatch};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -93,6 +93,27 @@ proptest! {
             dispatch!(level, <S>(sets: usize, ways: usize, steps: &[Step]) -> () {
                 drive::<S>(sets, ways, steps);
             });
+        }
+    }
+
+    #[test]
+    fn lru_keys_equal_lists(sets in 1usize..6, ways in 1usize..40, steps in steps()) {
+        let mut keys = LruKeys::new(sets, ways);
+        let mut slow = ListSets::new(sets, ways);
+        for (time, step) in steps.iter().enumerate() {
+            let (Step::Get(key) | Step::Remove(key) | Step::ForgetMultiplesOf(key)) = *step;
+            let set = key as usize % sets;
+            if let Step::Remove(_) = step {
+                keys.remove(set, key);
+                slow.sets[set].retain(|&(k, _)| k != key);
+                continue;
+            }
+            let found = slow.get(set, key).is_some();
+            assert_eq!(keys.get(set, key), found, "step {time}: {step:?}");
+            if !found {
+                keys.insert(set, key);
+                slow.insert(set, key, 0);
+            }
         }
     }
 

@@ -25,7 +25,8 @@ pub enum OsError {
     /// The page table has no place for an entry, though there may be free frames.
     #[error(
         "the page table has no place for the entry of address {:#x} of process {process}: every \
-         frame that may hold it is taken by something unmovable ({free_bytes} bytes are free)",
+         frame that may hold it is taken by something that may not be moved ({free_bytes} bytes \
+         are free)",
         address.0
     )]
     NoPlace {

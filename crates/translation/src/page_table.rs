@@ -50,7 +50,9 @@ pub enum MapError {
     #[error("no frame left for the page table")]
     OutOfFrames,
     /// Every place where the page's entry may live is taken by something that cannot be moved.
-    #[error("every frame that may hold the page's entry is taken by something unmovable")]
+    #[error(
+        "every frame that may hold the page's entry is taken by something that may not be moved"
+    )]
     NoPlace,
 }
 

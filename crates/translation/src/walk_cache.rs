@@ -1,5 +1,5 @@
 use crate::ConfigError;
-use pagelab_memory::LruSets;
+use pagelab_memory::LruKeys;
 use serde::{Deserialize, Serialize};
 
 /// Geometry and latency of one walk cache (PWC, CWC, DMC).
@@ -37,7 +37,7 @@ impl WalkCacheConfig {
 /// page table itself, so an entry must be removed when that changes.
 #[derive(Clone, Debug)]
 pub(crate) struct WalkCache {
-    sets: Option<LruSets>,
+    sets: Option<LruKeys>,
     mask: u64,
 }
 
@@ -47,7 +47,7 @@ impl WalkCache {
     pub(crate) fn new(config: &WalkCacheConfig, key: &'static str) -> Result<Self, ConfigError> {
         let sets = config.sets(key)?;
         Ok(WalkCache {
-            sets: (sets > 0).then(|| LruSets::new(sets, config.ways as usize)),
+            sets: (sets > 0).then(|| LruKeys::new(sets, config.ways as usize)),
             mask: sets.saturating_sub(1) as u64,
         })
     }
@@ -56,7 +56,7 @@ impl WalkCache {
     #[inline]
     pub(crate) fn get(&mut self, index: u64, key: u32) -> bool {
         match &mut self.sets {
-            Some(sets) => sets.get((index & self.mask) as usize, key).is_some(),
+            Some(sets) => sets.get((index & self.mask) as usize, key),
             None => false,
         }
     }
@@ -65,7 +65,7 @@ impl WalkCache {
     #[inline]
     pub(crate) fn insert(&mut self, index: u64, key: u32) {
         if let Some(sets) = &mut self.sets {
-            sets.insert((index & self.mask) as usize, key, 0);
+            sets.insert((index & self.mask) as usize, key);
         }
     }
 

@@ -1,11 +1,20 @@
 //! The configuration that a design's page shows is the default.
 
-use pagelab_translation::{DptConfig, RadixConfig};
+use pagelab_translation::{
+    ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, RadixConfig,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Shown<T> {
-    #[serde(alias = "radix", alias = "dpt")]
+    #[serde(
+        alias = "radix",
+        alias = "flattened",
+        alias = "clustered",
+        alias = "ecpt",
+        alias = "me_hpt",
+        alias = "dpt"
+    )]
     design: T,
 }
 
@@ -28,4 +37,28 @@ fn of_radix() {
 fn of_dpt() {
     let page = include_str!("../../../docs/designs/dpt.md");
     assert_eq!(shown::<DptConfig>(page), DptConfig::default());
+}
+
+#[test]
+fn of_flattened() {
+    let page = include_str!("../../../docs/designs/flattened.md");
+    assert_eq!(shown::<FlattenedConfig>(page), FlattenedConfig::default());
+}
+
+#[test]
+fn of_clustered() {
+    let page = include_str!("../../../docs/designs/clustered.md");
+    assert_eq!(shown::<ClusteredConfig>(page), ClusteredConfig::default());
+}
+
+#[test]
+fn of_ecpt() {
+    let page = include_str!("../../../docs/designs/ecpt.md");
+    assert_eq!(shown::<EcptConfig>(page), EcptConfig::default());
+}
+
+#[test]
+fn of_me_hpt() {
+    let page = include_str!("../../../docs/designs/me_hpt.md");
+    assert_eq!(shown::<MeHptConfig>(page), MeHptConfig::default());
 }

@@ -87,7 +87,15 @@ fn memory_that_runs_out_ends_the_run_and_names_footprint_and_limit() {
     let config = machine(&["memory.memory_bytes=67108864", "memory.utilisation=0.5"]);
     let mut events = vec![map(BASE, 1 << 27)];
     events.extend((0..1u64 << 15).map(|page| load(BASE + page * 4096, 0, 0)));
-    for design in ["radix", "dpt", "ideal"] {
+    for design in [
+        "radix",
+        "flattened",
+        "clustered",
+        "ecpt",
+        "me_hpt",
+        "dpt",
+        "ideal",
+    ] {
         let result = run(&config, design, &mut Cut::new(&events, 100));
         assert!(!result.complete);
         let stopped = result.stopped.unwrap();

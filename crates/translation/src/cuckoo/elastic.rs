@@ -18,7 +18,8 @@ pub(crate) struct ElasticConfig {
     pub(crate) occupancy: f64,
     /// Keys driven out one by another before a table must grow.
     pub(crate) max_displacements: usize,
-    /// Keys rehashed at an insertion while a resize is under way.
+    /// Keys of a way rehashed for each key entered into it, those driven out of other ways
+    /// included, while a resize is under way.
     pub(crate) rehash_per_insertion: u32,
     pub(crate) growth: Growth,
 }
@@ -97,11 +98,15 @@ impl Elastic {
             self.grow_if_due(config, keys, memory, moves);
         }
         let first = self.choose(config, None);
-        for _ in 0..config.rehash_per_insertion {
-            if !self.ways[first].is_resizing() {
-                break;
+        self.ways[first].owed += 1;
+        for way in 0..self.ways.len() {
+            let owed = std::mem::take(&mut self.ways[way].owed);
+            for _ in 0..owed * config.rehash_per_insertion {
+                if !self.ways[way].is_resizing() {
+                    break;
+                }
+                self.rehash(config, way, keys, memory, moves);
             }
-            self.rehash(config, first, keys, memory, moves);
         }
         if self.place(config, key, first, keys, moves) || {
             moves.insertions_failed += 1;
@@ -257,6 +262,7 @@ impl Elastic {
             keys.placed(key, way);
             if number > 0 {
                 moves.displaced += 1;
+                self.ways[way].owed += 1;
                 keys.moved(key);
             }
         }

@@ -140,6 +140,7 @@ impl<D> CuckooPageTable<D> {
                 cache.insert(tag >> GROUP_SHIFT, group, &headers);
             }
         }
+        walk.metadata_ends();
         self.counters.walks.count(&candidates.0, &all.0);
         read_lines(process, candidates, page, walk);
         let found = self.clusters.lookup(page.id);

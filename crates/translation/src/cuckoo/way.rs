@@ -80,6 +80,8 @@ pub(super) struct Way {
     pointer: usize,
     /// Keys in both storages.
     pub(super) used: usize,
+    /// Keys entered since the pointer last moved.
+    pub(super) owed: u32,
 }
 
 /// What the pointer meets next.
@@ -101,6 +103,7 @@ impl Way {
             next: None,
             pointer: 0,
             used: 0,
+            owed: 0,
         }
     }
 

@@ -14,7 +14,7 @@ pub struct EcptConfig {
     pub occupancy: f64,
     /// How many times larger a resized way is; a power of two, at least 2.
     pub growth: u32,
-    /// Entries rehashed at each insertion while a resize is under way.
+    /// Entries of a way rehashed for each entry that goes into it while a resize is under way.
     pub rehash_per_insertion: u32,
     /// Entries driven out one by another before a table is resized whatever its occupancy.
     pub max_displacements: u32,

@@ -1,10 +1,19 @@
 use super::*;
-use crate::conformance;
+use crate::conformance::{self, FakeFrames};
+use crate::{MapError, Page, PageTable, Translation, Walk, Work};
+use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
 
 fn with(change: impl Fn(&mut EcptConfig)) -> impl Fn(usize) -> Ecpt {
     let mut config = EcptConfig::default();
     change(&mut config);
     move |cores| Ecpt::new(&config, cores).unwrap()
+}
+
+fn tiny(config: &mut EcptConfig) {
+    config.entries = 64;
+    config.cwt.entries = 64;
+    config.growth = 2;
+    config.occupancy = 0.1;
 }
 
 #[test]
@@ -14,11 +23,172 @@ fn the_default_conforms() {
 
 #[test]
 fn conforms_with_tiny_tables() {
-    let tiny = |config: &mut EcptConfig| {
-        config.entries = 64;
-        config.cwt.entries = 64;
-        config.growth = 2;
-        config.occupancy = 0.1;
-    };
     conformance::run(57, with(tiny));
+}
+
+#[test]
+fn conforms_without_compaction_and_with_headers_of_all_sizes() {
+    conformance::run(
+        57,
+        with(|config| {
+            tiny(config);
+            config.compaction = false;
+            config.cwc.base = config.cwc.large;
+        }),
+    );
+}
+
+#[test]
+fn conforms_without_walk_caches() {
+    conformance::run(
+        57,
+        with(|config| {
+            config.cwc.large.entries = 0;
+            config.cwc.huge.entries = 0;
+        }),
+    );
+}
+
+#[test]
+fn an_impossible_configuration_is_refused_by_its_key() {
+    let refused = |change: fn(&mut EcptConfig)| {
+        let mut config = EcptConfig::default();
+        change(&mut config);
+        Ecpt::new(&config, 1).unwrap_err().key
+    };
+    assert_eq!(refused(|c| c.ways = 1), "ecpt.ways");
+    assert_eq!(refused(|c| c.ways = 9), "ecpt.ways");
+    assert_eq!(refused(|c| c.entries = 65), "ecpt.entries");
+    assert_eq!(refused(|c| c.occupancy = 1.0), "ecpt.occupancy");
+    assert_eq!(refused(|c| c.growth = 3), "ecpt.growth");
+    assert_eq!(refused(|c| c.cwt.entries = 1), "ecpt.cwt.entries");
+    assert_eq!(refused(|c| c.cwc.huge.ways = 0), "ecpt.cwc.1G");
+}
+
+struct Bench {
+    table: Ecpt,
+    frames: FakeFrames,
+    directory: PageDirectory,
+    work: Work,
+}
+
+impl Bench {
+    fn new(config: &EcptConfig, frames: FakeFrames) -> Self {
+        Bench {
+            table: Ecpt::new(config, 1).unwrap(),
+            frames,
+            directory: PageDirectory::new(),
+            work: Work::default(),
+        }
+    }
+
+    fn page(&mut self, vpn: u64) -> Page {
+        let (asid, vpn) = (Asid(0), Vpn(vpn));
+        let id = self.directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    }
+
+    fn map(&mut self, vpn: u64, size: PageSize) -> Result<(), MapError> {
+        let page = self.page(vpn);
+        let translation = Translation {
+            pfn: Pfn(1 << 20),
+            size,
+            writable: true,
+        };
+        let (frames, work) = (&mut self.frames, &mut self.work);
+        self.table.map(frames, page, translation, work)
+    }
+
+    /// Number of reads of each step.
+    fn walk(&mut self, vpn: u64) -> Vec<usize> {
+        let page = self.page(vpn);
+        let mut walk = Walk::new();
+        self.table.walk(0, page, &mut walk);
+        let steps = walk.reads().last().map_or(0, |read| read.step + 1);
+        let in_step = |step| walk.reads().iter().filter(|read| read.step == step).count();
+        (0..steps).map(in_step).collect()
+    }
+}
+
+const REGION: u64 = 512;
+
+/// The kinds of walk of the paper: three lines side by side where the caches say that only 4 KiB
+/// pages are there, one where they say in which way a 2 MiB page is, all where they say nothing.
+#[test]
+fn walk_caches_leave_what_the_paper_says_to_be_read() {
+    let mut bench = Bench::new(&EcptConfig::default(), FakeFrames::new(1 << 14, 0, 1));
+    bench.map(0, PageSize::Base4K).unwrap();
+    // Two ways each of the walk tables for 2 MiB and 1 GiB, and three ways.
+    assert_eq!(bench.walk(0), [2 + 2 + 3]);
+    assert_eq!(bench.walk(0), [3]);
+    bench.map(64 * REGION, PageSize::Large2M).unwrap();
+    // The cached header is from before the page, so that all six ways are searched as well.
+    assert_eq!(bench.walk(64 * REGION), [2 + 2 + 3 + 3]);
+    assert_eq!(bench.walk(64 * REGION + 99), [1]);
+    assert_eq!(bench.walk(0), [3]);
+    let counters = bench.table.counters();
+    assert_eq!(counters.stale, 1);
+    assert_eq!(
+        (counters.walks.direct, counters.walks.size),
+        (1, 3),
+        "{:?}",
+        counters.walks
+    );
+    // Both sizes in one cluster of 2 MiB pages.
+    bench.map(65 * REGION + 5, PageSize::Base4K).unwrap();
+    bench.walk(65 * REGION + 5);
+    assert_eq!(bench.walk(65 * REGION + 5), [1 + 3]);
+    assert!(bench.table.counters().walks.partial > 0);
+}
+
+/// Ways are contiguous: memory without free blocks larger than a frame lets tables go on past
+/// their occupancy, to what cuckoo hashing with three ways can hold, and no further.
+#[test]
+fn tables_that_cannot_be_resized_fill_up_and_say_so() {
+    let mut frames = FakeFrames::new(1 << 12, 0, 1);
+    for frame in (1..1 << 12).step_by(2) {
+        frames.occupy(Pfn(frame), PageSize::Base4K, false);
+    }
+    let mut bench = Bench::new(&EcptConfig::default(), frames);
+    let mut mapped = 0;
+    while bench.map(mapped * 8, PageSize::Base4K).is_ok() {
+        mapped += 1;
+    }
+    let counters = bench.table.counters();
+    assert_eq!(counters.entries, [3 * 64, 0, 0]);
+    assert_eq!(counters.entries_used[0], mapped);
+    assert!((0.75..0.96).contains(&(mapped as f64 / 192.0)), "{mapped}");
+    assert!(counters.moves.resizes_postponed > 0);
+    assert!(counters.contiguity.failed > 0);
+    assert_eq!(
+        bench.map(mapped * 8, PageSize::Base4K),
+        Err(MapError::OutOfFrames)
+    );
+    for page in 0..mapped {
+        let page = bench.page(page * 8);
+        assert!(bench.table.lookup(page).is_some());
+    }
+}
+
+#[test]
+fn compaction_finds_room_in_fragmented_memory() {
+    let mut frames = FakeFrames::new(1 << 12, 0, 1);
+    for frame in (1..1 << 12).step_by(2) {
+        frames.occupy(Pfn(frame), PageSize::Base4K, true);
+    }
+    let config = EcptConfig {
+        entries: 64,
+        ..EcptConfig::default()
+    };
+    let mut bench = Bench::new(&config, frames);
+    for cluster in 0..2000 {
+        bench.map(cluster * 8, PageSize::Base4K).unwrap();
+    }
+    let counters = bench.table.counters();
+    assert!(counters.contiguity.compacted >= 6);
+    assert_eq!(
+        counters.contiguity.pages_moved,
+        bench.work.displaced.len() as u64
+    );
+    assert_eq!(counters.entries, [3 * 4096, 0, 0]);
 }

@@ -18,7 +18,7 @@ pub struct MeHptConfig {
     pub l2p_entries: u32,
     /// Time that looking up the L2P table adds to a walk, in cycles.
     pub l2p_cycles: u32,
-    /// Entries rehashed at each insertion while a resize is under way.
+    /// Entries of a way rehashed for each entry that goes into it while a resize is under way.
     pub rehash_per_insertion: u32,
     /// Entries driven out one by another before ways are resized whatever their occupancy.
     pub max_displacements: u32,

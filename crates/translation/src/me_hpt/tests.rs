@@ -1,5 +1,7 @@
 use super::*;
-use crate::conformance;
+use crate::conformance::{self, FakeFrames};
+use crate::{MapError, Page, PageTable, Translation, Walk, Work};
+use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
 
 fn with(change: impl Fn(&mut MeHptConfig)) -> impl Fn(usize) -> MeHpt {
     let mut config = MeHptConfig::default();
@@ -22,4 +24,154 @@ fn conforms_with_tiny_tables_that_grow_at_once() {
         config.occupancy = 0.05;
     };
     conformance::run(57, with(tiny));
+}
+
+#[test]
+fn an_impossible_configuration_is_refused_by_its_key() {
+    let refused = |change: fn(&mut MeHptConfig)| {
+        let mut config = MeHptConfig::default();
+        change(&mut config);
+        MeHpt::new(&config, 1).unwrap_err().key
+    };
+    assert_eq!(refused(|c| c.ways = 0), "me_hpt.ways");
+    assert_eq!(refused(|c| c.entries = 32), "me_hpt.entries");
+    assert_eq!(refused(|c| c.occupancy = 0.0), "me_hpt.occupancy");
+    assert_eq!(refused(|c| c.chunk_kib = vec![]), "me_hpt.chunk_kib");
+    assert_eq!(refused(|c| c.chunk_kib = vec![8, 4]), "me_hpt.chunk_kib");
+    assert_eq!(refused(|c| c.chunk_kib = vec![8, 24]), "me_hpt.chunk_kib");
+    assert_eq!(refused(|c| c.l2p_entries = 0), "me_hpt.l2p_entries");
+    assert_eq!(refused(|c| c.cwc.base.ways = 3), "me_hpt.cwc.4K");
+}
+
+struct Bench {
+    table: MeHpt,
+    frames: FakeFrames,
+    directory: PageDirectory,
+    work: Work,
+}
+
+impl Bench {
+    fn new(config: &MeHptConfig) -> Self {
+        Bench {
+            table: MeHpt::new(config, 1).unwrap(),
+            frames: FakeFrames::new(1 << 14, 0, 1),
+            directory: PageDirectory::new(),
+            work: Work::default(),
+        }
+    }
+
+    fn page(&mut self, vpn: u64) -> Page {
+        let (asid, vpn) = (Asid(7), Vpn(vpn));
+        let id = self.directory.page(asid, vpn).unwrap();
+        Page { id, asid, vpn }
+    }
+
+    fn map(&mut self, vpn: u64) -> Result<(), MapError> {
+        let page = self.page(vpn);
+        let translation = Translation {
+            pfn: Pfn(1 << 20),
+            size: PageSize::Base4K,
+            writable: true,
+        };
+        let (frames, work) = (&mut self.frames, &mut self.work);
+        self.table.map(frames, page, translation, work)
+    }
+
+    /// Number of reads of each step.
+    fn walk(&mut self, vpn: u64) -> Vec<usize> {
+        let page = self.page(vpn);
+        let mut walk = Walk::new();
+        let found = self.table.walk(0, page, &mut walk);
+        assert_eq!(found, self.table.lookup(page));
+        let steps = walk.reads().last().map_or(0, |read| read.step + 1);
+        let in_step = |step| walk.reads().iter().filter(|read| read.step == step).count();
+        (0..steps).map(in_step).collect()
+    }
+}
+
+/// Section III-B of the DPT paper: what a walk cache says leads to one line. When the entry is not
+/// there any more, the walk finds it elsewhere with a second access, and the cache is put right.
+#[test]
+fn a_stale_walk_cache_costs_a_second_step_once() {
+    let mut bench = Bench::new(&MeHptConfig::default());
+    bench.map(0).unwrap();
+    // Two ways each of the walk tables for 4 KiB and 2 MiB, and four ways.
+    assert_eq!(bench.walk(0), [2 + 2 + 4]);
+    assert_eq!(bench.walk(0), [1]);
+    let mut repaired = 0;
+    // Other regions, far enough apart to leave the walk cache's set of region 0 alone.
+    for cluster in 1..2000 {
+        bench.map(cluster * 64 * 8 + 8).unwrap();
+        let stale = bench.table.counters().stale;
+        let steps = bench.walk(0);
+        if steps.len() == 2 {
+            repaired += 1;
+            assert_eq!(steps[0], 1);
+            assert_eq!(steps[1], 2 + 2 + 4);
+            assert_eq!(bench.table.counters().stale, stale + 1);
+            assert_eq!(bench.walk(0), [1]);
+        } else {
+            assert_eq!(steps, [1]);
+        }
+    }
+    assert!(repaired > 0);
+    assert_eq!(bench.table.counters().stale, repaired);
+}
+
+/// Table I of the DPT paper: ways of 128 entries at first, 32 chunks of 8 KiB, then of 1 MiB.
+#[test]
+fn a_way_that_needs_more_chunks_than_the_l2p_table_has_gets_larger_ones() {
+    let mut bench = Bench::new(&MeHptConfig::default());
+    bench.map(0).unwrap();
+    let counters = bench.table.counters();
+    assert_eq!(counters.entries, [4 * 128, 0, 0]);
+    assert_eq!(counters.contiguity.largest_block_bytes, 8 << 10);
+    // 32 chunks of 8 KiB have 4,096 lines; four ways are full to 0.6 with 9,830 clusters.
+    let clusters = |bench: &mut Bench, range: std::ops::Range<u64>| {
+        for cluster in range {
+            bench.map(cluster * 8).unwrap();
+        }
+    };
+    clusters(&mut bench, 1..9_000);
+    let counters = bench.table.counters();
+    assert_eq!(counters.entries, [4 * 4096, 0, 0]);
+    assert_eq!(counters.moves.chunk_size_changes, 0);
+    assert_eq!(counters.contiguity.largest_block_bytes, 8 << 10);
+    clusters(&mut bench, 9_000..18_000);
+    let counters = bench.table.counters();
+    assert_eq!(counters.entries, [4 * 8192, 0, 0]);
+    assert_eq!(counters.moves.chunk_size_changes, 4);
+    assert_eq!(counters.contiguity.largest_block_bytes, 1 << 20);
+    // Half of each chunk is not in use, but taken.
+    assert_eq!(
+        bench.table.table_bytes(),
+        (4 << 20) + counters.walk_table_bytes
+    );
+    // The next doubling needs no more memory.
+    clusters(&mut bench, 18_000..25_000);
+    assert_eq!(bench.table.counters().entries, [4 * 16384, 0, 0]);
+    assert_eq!(
+        bench.table.table_bytes(),
+        (4 << 20) + bench.table.counters().walk_table_bytes
+    );
+}
+
+/// A moved line moves the PTEs in it.
+#[test]
+fn migrations_are_counted_in_lines_and_in_ptes() {
+    let mut bench = Bench::new(&MeHptConfig::default());
+    for page in 0..80_000 {
+        bench.map(page).unwrap();
+    }
+    let counters = bench.table.counters();
+    assert_eq!(counters.pages_mapped, 80_000);
+    assert_eq!(counters.entries_inserted, 10_000);
+    let moved = counters.moves.displaced + counters.moves.rehashed;
+    assert_eq!(
+        bench.work.entries_migrated,
+        moved + counters.walk_table_moves.displaced + counters.walk_table_moves.rehashed
+    );
+    // Pages are mapped in order: all lines are full, but for the one that is being entered.
+    assert!(counters.ptes_migrated <= 8 * moved);
+    assert!(counters.ptes_migrated > 8 * moved * 95 / 100);
 }
