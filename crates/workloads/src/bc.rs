@@ -16,7 +16,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         Parameter {
             name: "sources",
             description: "vertices from which paths start (GraphBIG: all, or --maxiter)",
-            default: 4,
+            default: 2,
             min: 1,
             max: u32::MAX as u64,
         },

@@ -71,17 +71,18 @@ impl Emitter {
         Self::new(output, vec![(limit, limit)])
     }
 
-    /// Runs a program from its start, to its end or until nothing more of it is wanted.
-    pub(crate) fn run(&mut self, kernel: &dyn Fn(&mut Emitter)) {
+    /// Runs a program from its start, to its end or until nothing more of it is wanted. Returns
+    /// whether it came to its end.
+    pub(crate) fn run(&mut self, kernel: &dyn Fn(&mut Emitter)) -> bool {
         let ended = catch_unwind(AssertUnwindSafe(|| {
             self.next_window();
             self.turn();
             kernel(self);
         }));
-        if let Err(payload) = ended
-            && !payload.is::<Stop>()
-        {
-            resume_unwind(payload);
+        match ended {
+            Ok(()) => true,
+            Err(payload) if payload.is::<Stop>() => false,
+            Err(payload) => resume_unwind(payload),
         }
     }
 

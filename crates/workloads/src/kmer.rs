@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn counters_are_those_of_the_text() {
         let mut memory = Memory::default();
-        let counting = Counting::new(&mut memory, 1 << 16, 3000, 4, 11);
+        let counting = Counting::new(&mut memory, 1 << 15, 3000, 4, 11);
         assert_eq!(counting.k, 8);
         let ((), accesses) = run(|out| counting.count(out));
         check_places(&memory, &accesses);

@@ -82,8 +82,10 @@ impl Workload {
         given: &[(String, String)],
     ) -> Result<Box<dyn Source + Send>, ParameterError> {
         let parameters = Parameters::new(self.parameters, given)?;
+        let name = format!("{} {}", self.name, parameters.program());
         let sampling = Sampling::new(&parameters);
-        Ok(Box::new(Running::new((self.build)(&parameters), sampling)))
+        let program = (self.build)(&parameters);
+        Ok(Box::new(Running::new(name, program, sampling)))
     }
 }
 

@@ -124,6 +124,14 @@ impl Parameters {
         value.expect("a workload asks for its own parameters").1
     }
 
+    /// What decides which accesses a program makes, and how many of them are looked at: all values
+    /// but those that say where windows are.
+    pub(crate) fn program(&self) -> String {
+        let values = self.values.iter();
+        let program = values.filter(|v| !["windows", "warm_up", "measured"].contains(&v.0));
+        program.map(|v| format!("{}={} ", v.0, v.1)).collect()
+    }
+
     /// The value of a parameter that was set.
     pub(crate) fn given(&self, name: &str) -> Option<u64> {
         let value = self.values.iter().find(|v| v.0 == name);

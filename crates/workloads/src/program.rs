@@ -4,9 +4,10 @@ use crate::emitter::{Emitter, Output};
 use crate::memory::Memory;
 use crate::schedule::{Sampling, Schedule};
 use pagelab_events::{Backing, Batch, Control, Protection, Source, SourceError};
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// What a workload is built into.
@@ -40,8 +41,13 @@ pub(crate) struct Running {
     read: u64,
 }
 
+/// Accesses of programs that had to be run to count them, by what they were made from: the designs
+/// of a comparison run the same one.
+static COUNTED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
 impl Running {
-    pub(crate) fn new(program: Program, sampling: Sampling) -> Self {
+    /// Starts a program, which `name` and nothing else is made from.
+    pub(crate) fn new(name: String, program: Program, sampling: Sampling) -> Self {
         let (batches, received) = sync_channel(UNDER_WAY);
         let (used, reused) = channel();
         let output = Output {
@@ -52,7 +58,7 @@ impl Running {
         let accesses = program.accesses;
         let schedule = Arc::new(OnceLock::new());
         let found = Arc::clone(&schedule);
-        let thread = std::thread::spawn(move || run(&program, sampling, output, &found));
+        let thread = std::thread::spawn(move || run(&name, &program, sampling, output, &found));
         Running {
             start: Some(start),
             batches: Some(received),
@@ -91,15 +97,28 @@ fn initialisation(memory: &Memory) -> Batch {
     batch
 }
 
-fn run(program: &Program, sampling: Sampling, output: Output, found: &OnceLock<Schedule>) {
-    let (accesses, output) = match program.accesses {
-        Some(accesses) => (accesses, output),
-        None if sampling.is_whole() => (u64::MAX, output),
+fn run(
+    name: &str,
+    program: &Program,
+    sampling: Sampling,
+    mut output: Output,
+    found: &OnceLock<Schedule>,
+) {
+    let counted = || COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = program.accesses.or_else(|| counted().get(name).copied());
+    let accesses = match known {
+        Some(accesses) => accesses,
+        None if sampling.is_whole() => u64::MAX,
         None => {
             // Only running it tells how long it is, and so where the windows are to be.
             let mut counting = Emitter::counting(output, sampling.region);
-            counting.run(&*program.kernel);
-            (counting.count(), counting.into_output())
+            let ended = counting.run(&*program.kernel);
+            let accesses = counting.count();
+            output = counting.into_output();
+            if ended || accesses == sampling.region {
+                counted().insert(name.to_owned(), accesses);
+            }
+            accesses
         }
     };
     let schedule = found.get_or_init(|| sampling.schedule(accesses));
