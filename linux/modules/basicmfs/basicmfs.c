@@ -3,7 +3,10 @@
  * basicmfs: base pages from a list filled at mount. The least a memory manager
  * does, to measure what the way through files costs (FBMM paper, section 4).
  *
- *	mount -t basicmfs -o size=512M none DIR
+ *	mount -t basicmfs -o size=512M[,shrink] none DIR
+ *
+ * With shrink, free pages go back to the kernel when it is short of memory, and
+ * come from it again when they are needed and it has any.
  */
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -13,16 +16,19 @@
 struct basic {
 	struct mfs_super super;
 	struct mfs_pool pool;
+	bool shrink;
 };
 
 struct basic_options {
 	unsigned long pages;
+	bool shrink;
 };
 
-enum { Opt_size };
+enum { Opt_size, Opt_shrink };
 
 static const struct fs_parameter_spec basic_parameters[] = {
 	fsparam_string("size", Opt_size),
+	fsparam_flag("shrink", Opt_shrink),
 	{}
 };
 
@@ -35,24 +41,35 @@ static int basic_parse(struct fs_context *fc, struct fs_parameter *param)
 {
 	struct basic_options *options = fc->fs_private;
 	struct fs_parse_result result;
-	int opt = fs_parse(fc, basic_parameters, param, &result);
 
-	if (opt < 0)
-		return opt;
-	if (mfs_parse_size(param->string, &options->pages))
-		return invalfc(fc, "size=%s is no amount of memory", param->string);
-	return 0;
+	switch (fs_parse(fc, basic_parameters, param, &result)) {
+	case Opt_size:
+		if (mfs_parse_size(param->string, &options->pages))
+			return invalfc(fc, "size=%s is no amount of memory",
+				       param->string);
+		return 0;
+	case Opt_shrink:
+		options->shrink = true;
+		return 0;
+	default:
+		return -ENOPARAM;
+	}
 }
 
 static int basic_fill(struct mfs_super *super, struct fs_context *fc)
 {
 	const struct basic_options *options = fc->fs_private;
 	struct mfs_pool *pool = &basic(super)->pool;
+	int err;
 
 	mfs_pool_init(pool, NUMA_NO_NODE);
 	if (!options->pages)
 		return invalfc(fc, "size is missing");
-	return mfs_pool_fill(pool, options->pages);
+	err = mfs_pool_fill(pool, options->pages);
+	if (err || !options->shrink)
+		return err;
+	basic(super)->shrink = true;
+	return mfs_pool_shrink(pool, "basicmfs");
 }
 
 static void basic_drain(struct mfs_super *super)
@@ -75,14 +92,18 @@ static void basic_free(struct mfs_super *super, struct folio *folio)
 
 static void basic_statfs(struct mfs_super *super, struct kstatfs *stat)
 {
-	stat->f_blocks = basic(super)->pool.nr;
-	stat->f_bfree = basic(super)->pool.nr_free;
-	stat->f_bavail = stat->f_bfree;
+	const struct mfs_pool *pool = &basic(super)->pool;
+
+	stat->f_blocks = pool->nr;
+	stat->f_bfree = pool->nr_free + pool->missing;
+	stat->f_bavail = pool->nr_free;
 }
 
 static void basic_show_options(struct mfs_super *super, struct seq_file *seq)
 {
 	seq_printf(seq, ",size=%luK", basic(super)->pool.nr << (PAGE_SHIFT - 10));
+	if (basic(super)->shrink)
+		seq_puts(seq, ",shrink");
 }
 
 static const struct mfs_ops basic_ops = {

@@ -145,6 +145,7 @@ struct mfs_pool {
 	/* Pages to take from the kernel anew, in place of ones that were in use. */
 	unsigned long missing;
 	int node;
+	struct shrinker *shrinker;
 };
 
 void mfs_pool_init(struct mfs_pool *pool, int node);
@@ -152,6 +153,9 @@ int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr);
 struct page *mfs_pool_get(struct mfs_pool *pool);
 void mfs_pool_put(struct mfs_pool *pool, struct folio *folio);
 void mfs_pool_drain(struct mfs_pool *pool);
+
+/* Let the kernel have free pages of the pool when it is short of memory. */
+int mfs_pool_shrink(struct mfs_pool *pool, const char *name);
 
 /* "64M", "1G" or, of all memory, "25%" to pages; -EINVAL if it is none. */
 int mfs_parse_size(const char *text, unsigned long *pages);

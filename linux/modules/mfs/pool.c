@@ -5,6 +5,7 @@
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
+#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
@@ -116,11 +117,66 @@ void mfs_pool_put(struct mfs_pool *pool, struct folio *folio)
 }
 EXPORT_SYMBOL_GPL(mfs_pool_put);
 
+static unsigned long mfs_pool_count(struct shrinker *shrinker,
+				    struct shrink_control *sc)
+{
+	const struct mfs_pool *pool = shrinker->private_data;
+
+	return READ_ONCE(pool->nr_free) ?: SHRINK_EMPTY;
+}
+
+static unsigned long mfs_pool_scan(struct shrinker *shrinker,
+				   struct shrink_control *sc)
+{
+	struct mfs_pool *pool = shrinker->private_data;
+	struct page *page, *next;
+	unsigned long freed = 0;
+	LIST_HEAD(pages);
+
+	spin_lock(&pool->lock);
+	while (freed < sc->nr_to_scan && !list_empty(&pool->free)) {
+		list_move(pool->free.next, &pages);
+		freed++;
+	}
+	pool->nr_free -= freed;
+	pool->missing += freed;
+	spin_unlock(&pool->lock);
+
+	list_for_each_entry_safe(page, next, &pages, lru)
+		__free_page(page);
+	return freed ? freed : SHRINK_STOP;
+}
+
+/**
+ * mfs_pool_shrink - let the kernel have free pages of the pool when it needs them
+ * @pool: the pool, filled
+ * @name: for debugfs
+ *
+ * A page that is gone is taken from the kernel again when a file needs it.
+ *
+ * Return: 0 or -ENOMEM. mfs_pool_drain() ends it.
+ */
+int mfs_pool_shrink(struct mfs_pool *pool, const char *name)
+{
+	pool->shrinker = shrinker_alloc(0, "%s", name);
+	if (!pool->shrinker)
+		return -ENOMEM;
+	pool->shrinker->count_objects = mfs_pool_count;
+	pool->shrinker->scan_objects = mfs_pool_scan;
+	pool->shrinker->private_data = pool;
+	shrinker_register(pool->shrinker);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(mfs_pool_shrink);
+
 /* Give the pages back to the kernel; all are in the pool. */
 void mfs_pool_drain(struct mfs_pool *pool)
 {
 	struct page *page, *next;
 
+	if (pool->shrinker)
+		shrinker_free(pool->shrinker);
+	pool->shrinker = NULL;
 	list_for_each_entry_safe(page, next, &pool->free, lru) {
 		list_del(&page->lru);
 		__free_page(page);

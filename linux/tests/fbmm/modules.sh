@@ -120,6 +120,19 @@ result "unmount the second" umount /run/b
 result "unload" rmmod basicmfs
 result "nothing is lost" near "$before" "$(free_kb)"
 
+# A pool of three quarters of what is free, which a process then asks for
+insmod "$(mfs basicmfs)"
+mkdir -p /run/a
+hold=$(($(free_kb) / 4 * 3))
+result "a pool that may shrink" mounted basicmfs size=${hold}K,shrink /run/a
+result "gives way under memory pressure" python3 -c "
+memory = bytearray($hold << 9)
+available = [line for line in open('/proc/mounts') if 'basicmfs' in line][0]
+assert 'shrink' in available, available"
+result "and is there again afterwards" "$FBMM_RUN" /run/a python3 -c 'bytearray(64 << 20)'
+result "unmount it" umount /run/a
+result "unload it" rmmod basicmfs
+
 # weights
 insmod "$(mfs bwmfs)"
 result "bwmfs wants weights" refused mounted bwmfs "" /run/a
@@ -146,6 +159,15 @@ assert placed == [120 * weight for weight in weights], (placed, weights)
 END
 done
 result "unmount bwmfs" umount /run/a
+result "mount with huge pages" mounted bwmfs weights=2:1,huge /run/a
+result "memory is mapped by huge pages, in the same proportion" "$FBMM_RUN" /run/a python3 -c '
+import mmap, re
+memory = mmap.mmap(-1, 25 << 21, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+huge = sum(map(int, re.findall(r"ShmemPmdMapped: +(\d+)", open("/proc/self/smaps").read())))
+assert huge >= 24 << 11, huge'
+result "unmount it" umount /run/a
 result "unload bwmfs" rmmod bwmfs
 
 insmod "$(mfs tieredmfs)"
@@ -161,9 +183,6 @@ for page in range(0, len(memory), 4096):
     memory[page:page + 4] = page.to_bytes(4, "little")
 hot = range(40 << 20, 44 << 20, 4096)		# first touched when the local tier was full
 end = time.monotonic() + 20
-def local():
-    # Frames of node 0 are the lower half of memory; numa_maps counts by node.
-    return None
 while time.monotonic() < end:
     for page in hot:
         memory[page + 8] = 1
