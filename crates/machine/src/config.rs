@@ -66,6 +66,20 @@ pub struct CachesConfig {
     pub l2: CacheConfig,
     /// Last level, shared.
     pub llc: CacheConfig,
+    /// The first level in which page walkers look for entries.
+    #[serde(default)]
+    pub walks_enter: WalksEnter,
+}
+
+/// Where the reads of page walks enter the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WalksEnter {
+    /// First-level data cache, as on Intel's processors.
+    #[default]
+    L1,
+    /// Second-level cache, as on AMD's.
+    L2,
 }
 
 /// Time the operating system takes for what it does, in nanoseconds.

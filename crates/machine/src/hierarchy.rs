@@ -1,8 +1,8 @@
 use crate::buffer::Buffer;
-use crate::chunk::Chunk;
-use crate::config::CachesConfig;
+use crate::chunk::{Chunk, Episode, part};
+use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{Cache, GeometryError, MODIFY};
+use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY};
 
 /// Where a reference was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,7 @@ pub enum Served {
 pub(crate) struct PrivateCaches {
     l1: Cache,
     l2: Cache,
+    walks_enter: WalksEnter,
 }
 
 /// The cache that all cores share.
@@ -51,6 +52,7 @@ impl PrivateCaches {
         Ok(PrivateCaches {
             l1: Cache::new(&config.l1)?,
             l2: Cache::new(&config.l2)?,
+            walks_enter: config.walks_enter,
         })
     }
 }
@@ -80,9 +82,15 @@ pub(crate) fn reference<S: Simd>(
         references,
         served,
         scratch: Scratch { to_l2, to_llc },
+        parts,
+        episodes,
         ..
     } = chunk;
-    let PrivateCaches { l1, l2 } = private;
+    let PrivateCaches {
+        l1,
+        l2,
+        walks_enter,
+    } = private;
     let SharedCache { llc, writebacks } = shared;
     let references = references.as_slice();
     let outgoing = references.len() as u32;
@@ -90,22 +98,26 @@ pub(crate) fn reference<S: Simd>(
     // One more for what is on its way out.
     let answers = served.room(references.len() + 1);
     answers.fill(Served::L1);
-    // Which of these hit nobody can predict below the first level: what should not go on is
-    // overwritten by the next, without a branch. Each reference sends at most two lines on.
     to_l2.clear();
-    let below = to_l2.room(2 * references.len() + 1);
-    let mut len = 0;
-    l1.access_all::<S>(references.iter().copied(), |place, access| {
-        if access.hit {
-            return;
-        }
-        let line = references[place] & !MODIFY;
-        l2.prefetch(line);
-        below[len] = (line, place as u32);
-        below[len + 1] = (access.evicted | MODIFY, outgoing);
-        len += 1 + usize::from(access.evicts_modified);
-    });
-    let down = &below[..len];
+    let mut below = Below {
+        descents: to_l2.room(2 * references.len() + 1),
+        len: 0,
+        outgoing,
+    };
+    match walks_enter {
+        WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), |place, access| {
+            below.missed(l2, references[place], place, access);
+        }),
+        WalksEnter::L2 => pass_walks_on::<S>(
+            l1,
+            l2,
+            references,
+            parts.as_slice(),
+            episodes.as_slice(),
+            &mut below,
+        ),
+    }
+    let down = &below.descents[..below.len];
     to_llc.clear();
     let below = to_llc.room(2 * down.len() + 1);
     let mut len = 0;
@@ -130,4 +142,63 @@ pub(crate) fn reference<S: Simd>(
         };
     });
     served.added(references.len());
+}
+
+/// What goes on to the second level.
+struct Below<'a> {
+    descents: &'a mut [Descent],
+    len: usize,
+    outgoing: u32,
+}
+
+impl Below<'_> {
+    /// Sends on what missed, and a modified line that made room for it.
+    ///
+    /// Which of these hit nobody can predict below the first level: what should not go on is
+    /// overwritten by the next, without a branch. Each reference sends at most two lines on.
+    #[inline(always)]
+    fn missed(&mut self, l2: &Cache, reference: u32, place: usize, access: CacheAccess) {
+        if access.hit {
+            return;
+        }
+        let line = reference & !MODIFY;
+        l2.prefetch(line);
+        self.descents[self.len] = (line, place as u32);
+        self.descents[self.len + 1] = (access.evicted | MODIFY, self.outgoing);
+        self.len += 1 + usize::from(access.evicts_modified);
+    }
+}
+
+/// The first level where walks do not look in it: their reads go on as they are.
+#[inline(never)]
+fn pass_walks_on<S: Simd>(
+    l1: &mut Cache,
+    l2: &Cache,
+    references: &[u32],
+    parts: &[u8],
+    episodes: &[Episode],
+    below: &mut Below,
+) {
+    let mut episodes = episodes.iter();
+    let mut place = 0;
+    for &bits in parts {
+        if bits & part::SLOW != 0 {
+            for episode in &mut episodes {
+                for _ in 0..episode.reads {
+                    let line = references[place];
+                    l2.prefetch(line);
+                    below.descents[below.len] = (line, place as u32);
+                    below.len += 1;
+                    place += 1;
+                }
+                if !episode.faulted {
+                    break;
+                }
+            }
+        }
+        l1.access_all::<S>(std::iter::once(references[place]), |_, access| {
+            below.missed(l2, references[place], place, access);
+        });
+        place += 1;
+    }
 }

@@ -21,7 +21,7 @@ mod totals;
 mod translate;
 mod windows;
 
-pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS};
+pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter};
 pub use designs::Design;
 pub use hierarchy::Served;
 pub use histogram::Histogram;

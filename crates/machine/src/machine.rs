@@ -116,7 +116,7 @@ pub(crate) struct MachineCounts {
 
 impl Latencies {
     fn new(config: &MachineConfig) -> Self {
-        let CachesConfig { l1, l2, llc } = config.caches;
+        let CachesConfig { l1, l2, llc, .. } = config.caches;
         let width = u64::from(config.core.width);
         let dram_ns = config.dram.latency_ns * config.core.ghz;
         Latencies {

@@ -5,4 +5,5 @@ mod configuration;
 mod golden;
 mod known_times;
 mod same_bits;
+mod walks_enter;
 mod windows;
