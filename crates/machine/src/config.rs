@@ -78,7 +78,7 @@ pub enum WalksEnter {
     /// First-level data cache, as on Intel's processors.
     #[default]
     L1,
-    /// Second-level cache, as on AMD's.
+    /// Second-level cache.
     L2,
 }
 
