@@ -26,6 +26,8 @@ const UNDER_WAY: usize = 8;
 /// A program that runs on a thread of its own, as far ahead of its reader as the batches under
 /// way. Kernels are then plain loops, and the host's second core makes the events.
 ///
+/// An empty batch says that the program is running and has nothing to say.
+///
 /// The stream begins with the program's memory, populated: its initialisation stands in the page
 /// table, and [`Control::Skipped`] says that its stores are left out.
 pub(crate) struct Running {

@@ -45,12 +45,15 @@ fn start(workload: &Workload, more: &[(&str, &str)]) -> Box<dyn Source + Send> {
     workload.start(&parameters).unwrap()
 }
 
+/// All batches but empty ones, which only say that a program is running.
 fn batches(workload: &Workload, more: &[(&str, &str)]) -> Vec<Batch> {
     let mut source = start(workload, more);
     let mut all = Vec::new();
     let mut batch = Batch::default();
     while source.next_batch(&mut batch).unwrap() {
-        all.push(batch.clone());
+        if !batch.is_empty() {
+            all.push(batch.clone());
+        }
     }
     assert!(batch.is_empty());
     all
@@ -92,11 +95,11 @@ fn windows(batches: &[Batch]) -> Vec<(u64, Vec<Access>)> {
 fn the_same_parameters_give_the_same_events_and_another_seed_gives_others() {
     for workload in ALL {
         let events = batches(workload, &[]);
-        assert_eq!(events, batches(workload, &[]), "{}", workload.name);
+        assert!(events == batches(workload, &[]), "{}", workload.name);
         // There is nothing random in this one.
         if workload.name != "stream" {
             let others = batches(workload, &[("seed", "2")]);
-            assert_ne!(events, others, "{}", workload.name);
+            assert!(events != others, "{}", workload.name);
         }
     }
 }
@@ -276,7 +279,9 @@ fn several_at_a_time_do_not_disturb_each_other() {
         for (source, stream) in sources.iter_mut().zip(&mut streams) {
             let mut batch = Batch::default();
             if source.next_batch(&mut batch).unwrap() {
-                stream.push(batch);
+                if !batch.is_empty() {
+                    stream.push(batch);
+                }
             } else {
                 ended += 1;
             }
@@ -286,7 +291,7 @@ fn several_at_a_time_do_not_disturb_each_other() {
         }
     }
     for (place, stream) in streams.iter().enumerate() {
-        assert_eq!(stream, &alone[place % 2]);
+        assert!(stream == &alone[place % 2], "stream {place}");
     }
 }
 
