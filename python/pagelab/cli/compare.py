@@ -32,7 +32,7 @@ def compare(
     workload: options.Workload = None,
     designs: Annotated[
         str | None,
-        typer.Option("--designs", "-d", help="Comma-separated; all of pagelab list designs."),
+        typer.Option("--designs", "-d", help="Comma-separated, or all; every page table."),
     ] = None,
     machine: options.Machine = "dpt-paper",
     thp: options.Thp = False,
