@@ -169,15 +169,34 @@ def run(
 
     What it prints is kept in the result and copied to `stdout` and `stderr` as it comes. Files
     it leaves in the directory $PAGELAB_OUT come back in the result.
+
+    An emulated guest of several CPUs that panics before its first process is tried once more:
+    now and then QEMU runs the old code after the booting kernel has patched it on another CPU.
     """
+    result, started = _attempt(machine, command, cwd, env or {}, (stdout, stderr))
+    emulated = accelerator(machine) == "tcg" and machine.cpus > 1
+    if result.ending is Ending.PANIC and not started and emulated:
+        print("the guest panicked while booting; trying once more", file=sys.stderr)
+        result, _ = _attempt(machine, command, cwd, env or {}, (stdout, stderr))
+    return result
+
+
+def _attempt(
+    machine: Machine,
+    command: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str],
+    sinks: tuple[BinaryIO | None, BinaryIO | None],
+) -> tuple[Result, bool]:
+    """One guest, from boot to end; and whether its first process started."""
     _need(QEMU, "setpriv")
     with tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory:
         job = Path(directory)
-        _write_job(job, command, cwd, env or {})
+        _write_job(job, command, cwd, env)
         pipes = [os.pipe() for _ in range(3)]
         try:
             argv = qemu_argv(machine, job, [write for _, write in pipes])
-            timed_out, texts, trouble = _drive(machine, argv, pipes, (stdout, stderr))
+            timed_out, texts, trouble = _drive(machine, argv, pipes, sinks)
         finally:
             for read, _ in pipes:
                 os.close(read)
@@ -190,7 +209,7 @@ def run(
             for path in sorted((job / "out").rglob("*"))
             if path.is_file()
         }
-        return Result(
+        result = Result(
             ending=_classify(console, status, timed_out),
             status=status,
             console=[line for line in console if line.strip()],
@@ -198,6 +217,7 @@ def run(
             stderr=texts[2],
             files=files,
         )
+        return result, (job / "started").exists()
 
 
 def boot(machine: Machine) -> int | None:
