@@ -9,11 +9,11 @@ use crate::{Parameter, Parameters, Workload, footprint};
 /// array with 4 bits for each possible k-mer. Every k-mer of every read, or its reverse complement
 /// if that is smaller, adds one to its counter with a compare-and-exchange.
 ///
-/// k is such that the counters come nearest to the footprint: 18 (32 GiB) for the paper's 33 GB. Reads are generated:
-/// stretches of a random genome the size of Escherichia coli's, in which each base is wrong with a
-/// chance of 12 %, about that of the nanopore reads that GenomicsBench comes with. Implicit are the
-/// counters. One that is full (15) would stop the exchange and go to a hash table instead: at this
-/// rate of errors a k-mer of the genome is seen right 5 times in 50.
+/// k is such that the counters come nearest to the footprint: 18 (32 GiB) for the paper's 33 GB.
+/// Reads are generated: stretches of a random genome the size of Escherichia coli's, in which each
+/// base is wrong with a chance of 12 %, about that of the nanopore reads that GenomicsBench comes
+/// with. Implicit are the counters. One that is full (15) would stop the exchange and go to a hash
+/// table instead: at this rate of errors a k-mer of the genome is seen right 5 times in 50.
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "kmer",
     description: "counts k-mers of DNA reads in an array of counters (GenomicsBench kmer-cnt)",

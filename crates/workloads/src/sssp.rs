@@ -12,7 +12,7 @@ use crate::{Parameters, Workload};
 /// and a file that has weights; without, all weights are 1 and the heap sorts nothing.
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "sssp",
-    description: "shortest paths in a weighted power-law graph, with a heap (GraphBIG ShortestPath)",
+    description: "shortest paths in a power-law graph with weights (GraphBIG ShortestPath)",
     parameters: PARAMETERS,
     build,
 };

@@ -15,8 +15,8 @@ use crate::{Parameter, Parameters, Workload, footprint};
 /// The problem is the Hoogenboom-Martin reactor with 355 nuclides ("large"), with as many grid
 /// points a nuclide as the footprint has room for. Implicit are the grids: energies are spread
 /// evenly, and nuclides take turns in the unionized grid. (XSBench draws energies at random and
-/// sorts them, from which these differ by a few places.) Which nuclides make up a material is drawn;
-/// how many, and how often it is chosen, is as in XSBench.
+/// sorts them; the place of an energy then differs by some 1,000 in 6 million.) Which nuclides make
+/// up a material is drawn; how many, and how often it is chosen, is as in XSBench.
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "xsbench",
     description: "neutron cross sections: binary search, then the grids of nuclides (XSBench)",

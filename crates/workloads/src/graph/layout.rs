@@ -13,8 +13,8 @@ use std::sync::Arc;
 ///
 /// Objects lie in the heap in the order in which loading a graph allocates them, vertices first
 /// and then edge by edge in the order of their sources, each as large as malloc makes it (8 bytes
-/// of header, multiples of 16, no less than 32). Left out are what the kernels never look at and malloc returns to
-/// the heap: the names of vertices in the files, and the bucket arrays of the edges' hash tables.
+/// of header, multiples of 16, no less than 32). Left out are the names that vertices have in the
+/// files and the bucket arrays of the edges' hash tables, which no kernel looks at.
 pub(crate) struct Layout {
     pub(crate) graph: Arc<Graph>,
     /// Bytes of a vertex's properties.
