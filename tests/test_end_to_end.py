@@ -103,6 +103,29 @@ def test_the_same_run_gives_the_same_numbers_on_any_number_of_threads(tmp_path: 
     assert runs[0] == runs[1] == runs[2]
 
 
+def test_programs_at_once_have_a_core_each(tmp_path: Path) -> None:
+    small, large = "pointer-chase:pages=100,loads=20000", "pointer-chase:pages=3000,loads=20000"
+    alone = simulated(tmp_path, "-d", "radix", "-w", small)
+    run = simulated(tmp_path, "-d", "radix", "-w", small, "-w", large, "--copies", "2")
+    cores = run["per_core"]
+    assert [core["accesses"] for core in cores] == [20_100, 20_100, 23_000, 23_000]
+    assert sum(core["instructions"] for core in cores) == run["instructions"]
+    # Chains of other cores leave a core's TLB alone.
+    assert cores[0]["l2_tlb_misses"] == cores[1]["l2_tlb_misses"] == alone["tlb"]["l2_misses"]
+    assert cores[2]["l2_tlb_misses"] > 20_000
+
+
+@pytest.mark.parametrize("tlb", ["mosaic", "range"])
+def test_a_tlb_that_reaches_further_walks_less(tlb: str, tmp_path: Path) -> None:
+    chain = "pointer-chase:pages=10000,loads=50000"
+    walks = {
+        design: simulated(tmp_path, "-d", design, "-w", chain)["walks"]["count"]
+        for design in ("radix", f"radix+{tlb}")
+    }
+    # 1,536 entries of 8 pages, and a few ranges, reach 10,000 pages.
+    assert walks[f"radix+{tlb}"] * 2 < walks["radix"]
+
+
 def test_a_design_can_stand_beside_a_variant_of_itself(tmp_path: Path) -> None:
     done = pagelab(
         *("compare", "-q", "-w", "pointer-chase:pages=100,loads=100", "--out", "out"),

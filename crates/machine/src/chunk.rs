@@ -24,6 +24,8 @@ pub(crate) struct Episode {
     pub(crate) walk: u64,
     /// Reads of the walk.
     pub(crate) reads: u16,
+    /// Of those, the last ones, which nothing waits for.
+    pub(crate) background: u16,
     /// How many of them, from the first on, are of metadata.
     pub(crate) metadata: u16,
     /// Whether a walker worked (not when translation is free).

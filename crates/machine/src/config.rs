@@ -2,7 +2,8 @@ use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig};
 use pagelab_os::OsConfig;
 use pagelab_translation::{
-    ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, RadixConfig, TlbConfig,
+    ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, MosaicConfig,
+    NestedConfig, RadixConfig, RangeConfig, TlbConfig,
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -53,6 +54,15 @@ pub struct MachineConfig {
     /// The `dpt` design.
     #[serde(default)]
     pub dpt: DptConfig,
+    /// The `mosaic` TLB, besides `tlb`.
+    #[serde(default)]
+    pub mosaic: MosaicConfig,
+    /// The `range` TLB, besides `tlb`.
+    #[serde(default)]
+    pub range: RangeConfig,
+    /// The `nested-*` designs.
+    #[serde(default)]
+    pub nested: NestedConfig,
 }
 
 /// Three levels of cache; the first two are each core's own. The `cycles` of a level are the

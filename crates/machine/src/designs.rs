@@ -5,11 +5,12 @@ use crate::config::{MachineConfig, suggestion};
 use crate::machine::BuildError;
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
+use pagelab_os::{Os, Placement};
 use pagelab_translation::{
-    Clustered, ConventionalTlb, Dpt, Ecpt, Flattened, Ideal, MeHpt, PageTable, PerfectTlb, Radix,
-    Tlb,
+    Clustered, ConventionalTlb, Dpt, Ecpt, Flattened, Ideal, MeHpt, MosaicTlb, Nested, PageTable,
+    PerfectTlb, Radix, RangeTlb, Ranged, Tlb,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A page table that a configuration describes.
 pub(crate) trait ConfiguredTable: PageTable + Sized {
@@ -21,7 +22,15 @@ pub(crate) trait ConfiguredTable: PageTable + Sized {
 
 /// A TLB that a configuration describes.
 pub(crate) trait ConfiguredTlb: Tlb + Sized {
-    fn build(config: &MachineConfig) -> Result<Self, BuildError>;
+    /// What it makes of a page table.
+    type Table<P: ConfiguredTable>: ConfiguredTable;
+
+    /// How the operating system of a machine with this TLB places pages.
+    fn placement(_: &MachineConfig) -> Placement {
+        Placement::Buddy
+    }
+
+    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
 }
 
 pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<RunResult, BuildError>;
@@ -60,7 +69,6 @@ macro_rules! page_tables {
                 named: Named { name: stringify!($name), description: $description },
                 runs: &with_each_tlb::<$table>(),
             },)*
-            IDEAL,
         ];
     };
 }
@@ -89,15 +97,77 @@ page_tables! {
 
 tlbs! {
     conventional: ConventionalTlb = "a two-level TLB as processors have it";
+    mosaic: MosaicTlb = "TLB entries for 4 to 64 neighbouring pages with hashed frames";
+    range: RangeTlb = "a range TLB over redundant memory mappings, placed eagerly";
 }
 
 impl ConfiguredTlb for ConventionalTlb {
-    fn build(config: &MachineConfig) -> Result<Self, BuildError> {
+    type Table<P: ConfiguredTable> = P;
+
+    fn build(config: &MachineConfig, _: &Os) -> Result<Self, BuildError> {
         Ok(ConventionalTlb::new(&config.tlb)?)
     }
 }
 
-const IDEAL: PageTableDesign = PageTableDesign {
+impl ConfiguredTlb for MosaicTlb {
+    type Table<P: ConfiguredTable> = P;
+
+    fn placement(_: &MachineConfig) -> Placement {
+        Placement::Hashed
+    }
+
+    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+        let Some(iceberg) = os.frames().iceberg() else {
+            unreachable!("pages are placed as `placement` says");
+        };
+        Ok(MosaicTlb::new(&config.tlb, config.mosaic, iceberg)?)
+    }
+}
+
+impl ConfiguredTlb for RangeTlb {
+    type Table<P: ConfiguredTable> = Ranged<P>;
+
+    fn placement(_: &MachineConfig) -> Placement {
+        Placement::Eager
+    }
+
+    fn build(config: &MachineConfig, _: &Os) -> Result<Self, BuildError> {
+        Ok(RangeTlb::new(&config.tlb, config.range)?)
+    }
+}
+
+impl<P: ConfiguredTable> ConfiguredTable for Ranged<P> {
+    fn build(config: &MachineConfig) -> Result<Self, BuildError> {
+        Ok(Ranged::new(P::build(config)?))
+    }
+
+    fn statistics(&self) -> serde_json::Result<Value> {
+        Ok(json!({
+            "range_table": self.counters(),
+            "page_table": self.pages().statistics()?,
+        }))
+    }
+}
+
+/// `NAME: TYPE = DESCRIPTION`: a guest with this page table on a host with the same.
+macro_rules! nested {
+    ($($name:literal: $table:ty = $description:literal;)*) => {
+        const NESTED: &[PageTableDesign] = &[
+            $(PageTableDesign {
+                named: Named { name: $name, description: $description },
+                runs: &[run::<Nested<$table, $table>, ConventionalTlb>],
+            },)*
+        ];
+    };
+}
+
+nested! {
+    "nested-radix": Radix = "radix in a virtual machine, on a host with radix";
+    "nested-ecpt": Ecpt = "ecpt in a virtual machine, on a host with ecpt";
+    "nested-dpt": Dpt = "dpt in a virtual machine, on a host with dpt";
+}
+
+static IDEAL: PageTableDesign = PageTableDesign {
     named: Named {
         name: "ideal",
         description: "every translation free: the bound that no design can pass",
@@ -116,7 +186,9 @@ impl ConfiguredTable for Ideal {
 }
 
 impl ConfiguredTlb for PerfectTlb {
-    fn build(_: &MachineConfig) -> Result<Self, BuildError> {
+    type Table<P: ConfiguredTable> = P;
+
+    fn build(_: &MachineConfig, _: &Os) -> Result<Self, BuildError> {
         Ok(PerfectTlb)
     }
 }
@@ -140,7 +212,8 @@ impl Design {
                 run,
             })
         };
-        PAGE_TABLES.iter().flat_map(of_table)
+        let tables = PAGE_TABLES.iter().chain(NESTED).chain([&IDEAL]);
+        tables.flat_map(of_table)
     }
 
     /// The design of a name: `PAGETABLE`, which has the conventional TLB, or `PAGETABLE+TLB`.

@@ -12,6 +12,7 @@ mod hierarchy;
 mod histogram;
 mod machine;
 mod memory;
+mod programs;
 mod result;
 mod simulate;
 mod statistics;
@@ -19,6 +20,7 @@ mod timeline;
 mod timing;
 mod totals;
 mod translate;
+mod virtual_machine;
 mod windows;
 
 pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter};
@@ -27,7 +29,7 @@ pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::{BuildError, Machine, RunError};
 pub use result::{
-    CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
-    WindowResult,
+    CacheResult, CoreResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
+    WalkResult, WindowResult,
 };
-pub use simulate::{Progress, SimulateError, simulate};
+pub use simulate::{Progress, SimulateError, simulate, simulate_programs};

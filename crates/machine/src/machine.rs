@@ -48,6 +48,12 @@ pub enum BuildError {
     /// The TLB.
     #[error("tlb: {0}")]
     Tlb(#[from] pagelab_translation::TlbError),
+    /// The host of a virtual machine.
+    #[error("the host cannot hold the virtual machine: {0}")]
+    Host(#[source] OsError),
+    /// A mosaic TLB.
+    #[error(transparent)]
+    Mosaic(#[from] pagelab_translation::MosaicError),
     /// A page-table design.
     #[error("{0}")]
     Design(#[from] pagelab_translation::ConfigError),
@@ -72,6 +78,9 @@ pub(crate) struct CoreState<T> {
     pub(crate) clock: Core,
     pub(crate) tlb: T,
     caches: PrivateCaches,
+    /// Whether its last chunk walked so often that prefetching for walks is worth it.
+    pub(crate) prefetch_walks: bool,
+    pub(crate) accesses: u64,
 }
 
 /// A machine of one design: page table `P` and TLB `T`, fixed at compile time so that the hot
@@ -93,7 +102,6 @@ pub struct Machine<P, T> {
     pub(crate) counts: MachineCounts,
     pub(crate) timing: Counts,
     pub(crate) slots_per_cycle: u64,
-    pub(crate) prefetch_walks: bool,
     level: SimdLevel,
     pub(crate) timeline: Timeline,
     pub(crate) windows: Windows,
@@ -102,6 +110,15 @@ pub struct Machine<P, T> {
     /// The core of each thread, in order of appearance.
     threads: HashMap<(u32, u32), usize>,
     current: Option<(u32, usize)>,
+    /// The core on which all runs that does, where each program has its own.
+    pinned: Option<usize>,
+}
+
+/// How far a batch has gone through the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    control: usize,
+    access: usize,
 }
 
 /// What the front of the machine counts.
@@ -132,7 +149,7 @@ impl Latencies {
 }
 
 /// References carry line numbers of 31 bits.
-const MAX_MEMORY_BYTES: u64 = 128 << 30;
+pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
 
 impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// A machine around a page table and a TLB for each core.
@@ -143,7 +160,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         config: &MachineConfig,
         os: Os,
         table: P,
-        tlb: impl Fn() -> Result<T, BuildError>,
+        tlb: impl Fn(&Os) -> Result<T, BuildError>,
     ) -> Result<Self, BuildError> {
         let check = |key, value: String, good, expected| {
             if good {
@@ -187,8 +204,10 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             .map(|_| {
                 Ok(CoreState {
                     clock: Core::new(&config.core)?,
-                    tlb: tlb()?,
+                    tlb: tlb(&os)?,
                     caches: PrivateCaches::new(&config.caches)?,
+                    prefetch_walks: false,
+                    accesses: 0,
                 })
             })
             .collect::<Result<_, BuildError>>()?;
@@ -208,13 +227,13 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             counts: MachineCounts::default(),
             timing: Counts::default(),
             slots_per_cycle: u64::from(config.core.width),
-            prefetch_walks: false,
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
             windows: Windows::default(),
             memory: None,
             threads: HashMap::new(),
             current: None,
+            pinned: None,
         })
     }
 
@@ -228,38 +247,52 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// # Errors
     /// [`RunError`]; what came before stays counted.
     pub fn run(&mut self, batch: &Batch) -> Result<(), RunError> {
-        let mut controls = batch.controls.iter().peekable();
-        let mut at = 0;
-        loop {
-            while let Some((_, control)) = controls.next_if(|(before, _)| *before as usize <= at) {
-                self.control(batch.process, control)?;
-            }
-            if at >= batch.len() {
-                return Ok(());
-            }
-            let until = controls
-                .peek()
-                .map_or(batch.len(), |(before, _)| *before as usize)
-                .min(batch.len());
-            if self
-                .current
-                .is_none_or(|(process, _)| process != batch.process)
-            {
-                self.switch(batch.process, 0);
-            }
-            while at < until {
-                let sample = self.timeline.next() - self.counts.accesses;
-                let most = sample.min(self.left_to_warm_up()) as usize;
-                let end = until.min(at + CHUNK.min(most));
-                self.chunk(
-                    batch.process,
-                    &batch.addr[at..end],
-                    &batch.op[at..end],
-                    &batch.gap[at..end],
-                    &batch.dep[at..end],
-                )?;
-                at = end;
-            }
+        let mut place = Place::default();
+        while self.step(batch, &mut place)? {}
+        Ok(())
+    }
+
+    /// Takes the next few events of a batch through the machine: what happens before the next
+    /// access, and up to a chunk of accesses. Whether there are more.
+    ///
+    /// # Errors
+    /// [`RunError`]; what came before stays counted.
+    pub(crate) fn step(&mut self, batch: &Batch, place: &mut Place) -> Result<bool, RunError> {
+        let due = |place: &Place| batch.controls.get(place.control).map(|c| c.0 as usize);
+        while due(place).is_some_and(|before| before <= place.access) {
+            self.control(batch.process, &batch.controls[place.control].1)?;
+            place.control += 1;
+        }
+        let at = place.access;
+        if at >= batch.len() {
+            return Ok(false);
+        }
+        let until = due(place).unwrap_or(batch.len()).min(batch.len());
+        if self
+            .current
+            .is_none_or(|(process, _)| process != batch.process)
+        {
+            self.switch(batch.process, 0);
+        }
+        let sample = self.timeline.next() - self.counts.accesses;
+        let most = sample.min(self.left_to_warm_up());
+        let end = until.min(at + most.min(self.left_of_turn()) as usize);
+        self.chunk(
+            batch.process,
+            &batch.addr[at..end],
+            &batch.op[at..end],
+            &batch.gap[at..end],
+            &batch.dep[at..end],
+        )?;
+        place.access = end;
+        Ok(true)
+    }
+
+    /// From now on everything runs on this core.
+    pub(crate) fn pin(&mut self, core: usize) {
+        if self.pinned != Some(core) {
+            self.pinned = Some(core);
+            self.current = None;
         }
     }
 
@@ -271,7 +304,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         gap: &[u32],
         dep: &[u32],
     ) -> Result<(), RunError> {
-        let core = self.current.map_or(0, |(_, core)| core);
+        let core = self.current_core();
         let asid = Asid(process as u16);
         let machine = self;
         dispatch!(machine.level, <S>[P: PageTable, T: Tlb](
@@ -309,6 +342,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             gap,
             dep,
         );
+        state.accesses += addr.len() as u64;
         self.counts.accesses += addr.len() as u64;
         if self.counts.accesses == self.timeline.next() {
             let sample = self.sample();
@@ -318,13 +352,39 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         Ok(())
     }
 
-    /// Lets a thread run on its core; new threads go round the cores.
+    /// Accesses left of the current core's turn, a chunk: where batches end is no matter.
+    fn left_of_turn(&self) -> u64 {
+        let turn = CHUNK as u64;
+        turn - self.cores[self.current_core()].accesses % turn
+    }
+
+    /// Whether the current core is between two turns.
+    pub(crate) fn begins_turn(&self) -> bool {
+        self.left_of_turn() == CHUNK as u64
+    }
+
+    /// Whether each core has a program of its own.
+    pub(crate) fn has_programs(&self) -> bool {
+        self.pinned.is_some()
+    }
+
+    /// A core's clock, in slots.
+    pub(crate) fn now(&self, core: usize) -> u64 {
+        self.cores[core].clock.now()
+    }
+
+    /// The core that the events are of.
+    fn current_core(&self) -> usize {
+        let last = self.current.map(|(_, core)| core);
+        last.or(self.pinned).unwrap_or(0)
+    }
+
+    /// Lets a thread run on its core; new threads go round the cores, unless all run on one.
     fn switch(&mut self, process: u32, thread: u32) {
-        let next = self.threads.len() % self.cores.len();
-        let core = *self.threads.entry((process, thread)).or_insert(next);
-        if self.current.is_none_or(|(current, _)| current != process) {
-            self.stretches.clear();
-        }
+        let core = self.pinned.unwrap_or_else(|| {
+            let next = self.threads.len() % self.cores.len();
+            *self.threads.entry((process, thread)).or_insert(next)
+        });
         self.current = Some((process, core));
     }
 
@@ -336,7 +396,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             }
             Control::Skipped { instructions, .. } => {
                 self.counts.skipped_instructions += instructions;
-                let core = self.current.map_or(0, |(_, core)| core);
+                let core = self.current_core();
                 self.left_out(process, core);
                 return Ok(());
             }
@@ -357,7 +417,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         self.invalidate();
         let (kernel, migration) = self.costs.of(&self.effects);
         if kernel + migration > 0 {
-            let core = self.current.map_or(0, |(_, core)| core);
+            let core = self.current_core();
             self.cores[core].clock.kernel(kernel, migration);
         }
         Ok(())
@@ -381,13 +441,19 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
 
     /// Drops what the operating system's last operation made stale from all TLBs.
     fn invalidate(&mut self) {
+        let directory = &self.directory;
+        let named = |id| {
+            let (asid, vpn) = directory.resolve(id);
+            Page { id, asid, vpn }
+        };
         for core in &mut self.cores {
             for &Invalidation { first, pages } in &self.effects.invalidations {
-                core.tlb.invalidate(first, pages);
+                core.tlb.invalidate(named(first), pages);
             }
             for &asid in &self.effects.flushed {
-                for stretch in self.directory.stretches(asid) {
-                    core.tlb.invalidate(stretch, PageSize::Huge1G.base_pages());
+                for stretch in directory.stretches(asid) {
+                    let pages = PageSize::Huge1G.base_pages();
+                    core.tlb.invalidate(named(stretch), pages);
                 }
             }
         }

@@ -2,6 +2,7 @@ use crate::config::MachineConfig;
 use crate::histogram::Histogram;
 use pagelab_os::{MemoryCell, OsStatistics};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The version of [`RunResult`]'s JSON form.
 pub const SCHEMA: &str = "pagelab.run/1";
@@ -39,6 +40,9 @@ pub struct RunResult {
     pub cycles: Cycles,
     /// Data TLBs of all cores.
     pub tlb: TlbResult,
+    /// The TLB design's own counters.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tlb_counters: BTreeMap<&'static str, u64>,
     /// Page walks of all cores.
     pub walks: WalkResult,
     /// References by where they were served.
@@ -47,6 +51,9 @@ pub struct RunResult {
     pub dram: DramResult,
     /// The operating system's counters.
     pub os: OsStatistics,
+    /// Each core by itself, where each has a program of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub per_core: Vec<CoreResult>,
     /// The design's own counters.
     pub design_counters: serde_json::Value,
     /// The measured windows of a stream that leaves accesses out; empty for a stream that was
@@ -58,6 +65,29 @@ pub struct RunResult {
     pub free_2m_blocks: u32,
     /// Physical memory just before the first process ended, or at the end, in equal cells.
     pub memory_map: Vec<MemoryCell>,
+}
+
+/// What one core did, up to the end of its program. Times are in cycles.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct CoreResult {
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// All of its time.
+    pub cycles: u64,
+    /// Of that, waiting for data.
+    pub data: u64,
+    /// Waiting for translations.
+    pub translation: u64,
+    /// In page faults and other work of the kernel.
+    pub faults: u64,
+    /// Moving pages and invalidating translations for it.
+    pub migrations: u64,
+    /// First-level TLB misses.
+    pub l1_tlb_misses: u64,
+    /// Second-level TLB misses.
+    pub l2_tlb_misses: u64,
 }
 
 /// Where time went, in cycles. The causes add up to `total`, the sum over cores.

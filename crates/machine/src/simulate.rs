@@ -1,9 +1,11 @@
 use crate::config::MachineConfig;
 use crate::designs::{ConfiguredTable, ConfiguredTlb, Design};
 use crate::machine::{BuildError, Machine, RunError};
+use crate::programs;
 use crate::result::RunResult;
 use pagelab_events::{Batch, Source};
 use pagelab_os::Os;
+use pagelab_translation::{PageTable, Tlb};
 use std::ops::ControlFlow;
 
 /// How far a run is.
@@ -44,47 +46,91 @@ pub fn simulate(
     source: &mut dyn Source,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, SimulateError> {
+    drive(config, design, Sources::One(source), progress)
+}
+
+/// [`simulate`] for several sources at once, each on a core of its own and in address spaces of
+/// its own. The machine has a core for each, and no more.
+///
+/// # Errors
+/// [`SimulateError`] when nothing could be simulated at all.
+pub fn simulate_programs(
+    config: &MachineConfig,
+    design: &str,
+    sources: &mut [&mut dyn Source],
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<RunResult, SimulateError> {
+    let mut config = config.clone();
+    config.cores = sources.len() as u32;
+    drive(&config, design, Sources::PerCore(sources), progress)
+}
+
+fn drive<'a>(
+    config: &MachineConfig,
+    design: &str,
+    sources: Sources<'a, '_>,
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<RunResult, SimulateError> {
     let design = Design::find(design)?;
     let mut drive = Drive {
         design: design.name(),
-        source,
+        sources,
         progress,
     };
     Ok((design.run)(config, &mut drive)?)
 }
 
+/// What runs: a source whose threads go round the cores, or a source for each core.
+enum Sources<'a, 'b> {
+    One(&'a mut dyn Source),
+    PerCore(&'a mut [&'b mut dyn Source]),
+}
+
 /// What a run needs besides the machine.
-pub(crate) struct Drive<'a> {
+pub(crate) struct Drive<'a, 'b> {
     design: String,
-    source: &'a mut dyn Source,
+    sources: Sources<'a, 'b>,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
 }
 
-/// Builds the machine of a design and takes the source through it.
+/// Builds the machine of a design and takes the sources through it.
 pub(crate) fn run<P: ConfiguredTable, T: ConfiguredTlb>(
     config: &MachineConfig,
     drive: &mut Drive,
 ) -> Result<RunResult, BuildError> {
-    let os = Os::new(config.memory.clone(), config.seed)?;
-    let mut machine = Machine::new(config, os, P::build(config)?, || T::build(config))?;
-    let mut batch = Batch::default();
-    let stopped = loop {
-        match drive.source.next_batch(&mut batch) {
-            Ok(true) => {}
-            Ok(false) => break None,
-            Err(error) => break Some(RunError::from(error).to_string()),
-        }
-        machine.set_warm_up(drive.source.warm_up());
-        if let Err(error) = machine.run(&batch) {
-            break Some(error.to_string());
-        }
-        let progress = Progress {
-            accesses: machine.accesses(),
-            remaining: drive.source.remaining(),
-        };
-        if (drive.progress)(progress).is_break() {
-            break Some("interrupted".to_owned());
-        }
+    let os = Os::with_placement(config.memory.clone(), T::placement(config), config.seed)?;
+    let table = T::Table::<P>::build(config)?;
+    let mut machine = Machine::new(config, os, table, |os| T::build(config, os))?;
+    let stopped = match &mut drive.sources {
+        Sources::One(source) => run_one(&mut machine, *source, drive.progress),
+        Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
     };
-    Ok(machine.result(config, &drive.design, stopped, P::statistics))
+    Ok(machine.result(config, &drive.design, stopped, T::Table::<P>::statistics))
+}
+
+/// Takes a source through a machine; returns why it ended early, if it did.
+fn run_one<P: PageTable, T: Tlb>(
+    machine: &mut Machine<P, T>,
+    source: &mut dyn Source,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Option<String> {
+    let mut batch = Batch::default();
+    loop {
+        match source.next_batch(&mut batch) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(RunError::from(error).to_string()),
+        }
+        machine.set_warm_up(source.warm_up());
+        if let Err(error) = machine.run(&batch) {
+            return Some(error.to_string());
+        }
+        let progress_now = Progress {
+            accesses: machine.accesses(),
+            remaining: source.remaining(),
+        };
+        if progress(progress_now).is_break() {
+            return Some("interrupted".to_owned());
+        }
+    }
 }

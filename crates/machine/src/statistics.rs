@@ -3,13 +3,14 @@ use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::result::{
-    CacheResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
-    WindowResult,
+    CacheResult, CoreResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
+    WalkResult, WindowResult,
 };
-use crate::totals::Totals;
+use crate::totals::{CoreTotals, Totals};
 use crate::windows::Walks;
 use pagelab_cpu::Stalls;
 use pagelab_translation::{PageTable, Tlb};
+use std::collections::BTreeMap;
 
 impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// Accesses simulated so far.
@@ -56,9 +57,16 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             initialisation_cycles: measured.initialisation.elapsed / slots,
             cycles: cycles(&totals, slots, config.core.ghz),
             tlb: tlb(&totals),
+            tlb_counters: self.tlb_counters(),
             walks: walks(&totals, slots, measured.walk_latency),
             caches: caches(&totals),
             dram: dram(&totals, slots),
+            per_core: if self.has_programs() {
+                let cores = measured.cores.iter();
+                cores.map(|totals| core(totals, slots)).collect()
+            } else {
+                Vec::new()
+            },
             os: self.os.statistics(&self.table),
             // Counters are plain numbers, which always have a JSON form.
             design_counters: counters(&self.table).unwrap_or_default(),
@@ -71,6 +79,19 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             free_2m_blocks: memory.free_2m_blocks,
             memory_map: memory.map,
         }
+    }
+}
+
+impl<P: PageTable, T: Tlb> Machine<P, T> {
+    /// The TLB design's own counters, all cores together.
+    fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for core in &self.cores {
+            for (name, count) in core.tlb.own_counters() {
+                *sums.entry(name).or_default() += count;
+            }
+        }
+        sums
     }
 }
 
@@ -145,6 +166,20 @@ fn dram(totals: &Totals, slots: u64) -> DramResult {
         reads,
         writes: totals.writebacks,
         queue_cycles: totals.queued / slots,
+    }
+}
+
+fn core(totals: &CoreTotals, slots: u64) -> CoreResult {
+    CoreResult {
+        instructions: totals.instructions,
+        accesses: totals.accesses,
+        cycles: totals.time / slots,
+        data: totals.stalls.data / slots,
+        translation: totals.stalls.translation / slots,
+        faults: totals.stalls.faults / slots,
+        migrations: totals.stalls.migrations / slots,
+        l1_tlb_misses: totals.tlb_l1_misses,
+        l2_tlb_misses: totals.tlb_l2_misses,
     }
 }
 

@@ -109,6 +109,8 @@ fn walk(
     let mut step_begun = begun + episode.walk;
     let mut step_ended = step_begun;
     let mut step = 0;
+    let waited = served.len() - usize::from(episode.background);
+    let (served, behind) = served.split_at(waited);
     for (&served, &at) in served.iter().zip(steps) {
         if at != step {
             step = at;
@@ -120,6 +122,12 @@ fn walk(
             ended += dram.transfer(step_begun);
         }
         step_ended = step_ended.max(ended);
+    }
+    for &served in behind {
+        counts.walk_served[served as usize] += 1;
+        if served == Served::Dram {
+            dram.transfer(begun);
+        }
     }
     for &served in &served[..usize::from(episode.metadata)] {
         counts.metadata_served[served as usize] += 1;

@@ -1,4 +1,4 @@
-use crate::machine::Machine;
+use crate::machine::{CoreState, Machine};
 use pagelab_cpu::Stalls;
 use pagelab_translation::{PageTable, Tlb};
 
@@ -45,12 +45,7 @@ impl Totals {
             stores: f(self.stores, other.stores),
             elapsed: f(self.elapsed, other.elapsed),
             time: f(self.time, other.time),
-            stalls: Stalls {
-                data: f(self.stalls.data, other.stalls.data),
-                translation: f(self.stalls.translation, other.stalls.translation),
-                faults: f(self.stalls.faults, other.stalls.faults),
-                migrations: f(self.stalls.migrations, other.stalls.migrations),
-            },
+            stalls: zip_stalls(self.stalls, other.stalls, &f),
             tlb_lookups: f(self.tlb_lookups, other.tlb_lookups),
             tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
             tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
@@ -97,5 +92,66 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             totals.tlb_l2_misses += tlb.l2_misses;
         }
         totals
+    }
+}
+
+/// What adds up on one core. Times are in slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CoreTotals {
+    pub(crate) instructions: u64,
+    pub(crate) accesses: u64,
+    pub(crate) time: u64,
+    pub(crate) stalls: Stalls,
+    pub(crate) tlb_l1_misses: u64,
+    pub(crate) tlb_l2_misses: u64,
+}
+
+impl CoreTotals {
+    /// What was added since an earlier moment.
+    pub(crate) fn since(&self, earlier: &CoreTotals) -> CoreTotals {
+        self.zip(earlier, |now, then| now - then)
+    }
+
+    /// Both together.
+    pub(crate) fn and(&self, other: &CoreTotals) -> CoreTotals {
+        self.zip(other, |a, b| a + b)
+    }
+
+    fn zip(&self, other: &CoreTotals, f: impl Fn(u64, u64) -> u64) -> CoreTotals {
+        CoreTotals {
+            instructions: f(self.instructions, other.instructions),
+            accesses: f(self.accesses, other.accesses),
+            time: f(self.time, other.time),
+            stalls: zip_stalls(self.stalls, other.stalls, &f),
+            tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
+            tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
+        }
+    }
+}
+
+fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
+    Stalls {
+        data: f(a.data, b.data),
+        translation: f(a.translation, b.translation),
+        faults: f(a.faults, b.faults),
+        migrations: f(a.migrations, b.migrations),
+    }
+}
+
+impl<P: PageTable, T: Tlb> Machine<P, T> {
+    /// Everything so far on each core, measured or not.
+    pub(crate) fn core_totals(&self) -> Vec<CoreTotals> {
+        let of_core = |core: &CoreState<T>| {
+            let tlb = core.tlb.counters();
+            CoreTotals {
+                instructions: core.clock.instructions(),
+                accesses: core.accesses,
+                time: core.clock.now(),
+                stalls: core.clock.stalls(),
+                tlb_l1_misses: tlb.l1_misses,
+                tlb_l2_misses: tlb.l2_misses,
+            }
+        };
+        self.cores.iter().map(of_core).collect()
     }
 }

@@ -6,7 +6,7 @@ use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable, Tlb};
 
-/// Recently used 1 GiB stretches of the address space, direct-mapped, so that naming a page asks
+/// Recently used 1 GiB stretches of all address spaces, direct-mapped, so that naming a page asks
 /// no table. Stack, heap and libraries lie at round distances from each other, so the place is a
 /// multiplicative hash (Knuth, TAOCP volume 3, section 6.4) and not the low bits.
 #[derive(Clone, Debug)]
@@ -16,7 +16,10 @@ pub(crate) struct StretchCache {
 
 const STRETCHES: usize = 128;
 const STRETCH_SHIFT: u32 = 30;
-/// No address shifted by `STRETCH_SHIFT` is this large.
+/// Where the address space is in the name of a stretch: addresses shifted by `STRETCH_SHIFT` have
+/// 34 bits.
+const ASID_SHIFT: u32 = 40;
+/// No stretch is named so.
 const NO_STRETCH: u64 = u64::MAX;
 
 impl StretchCache {
@@ -24,11 +27,6 @@ impl StretchCache {
         StretchCache {
             entries: [(NO_STRETCH, 0); STRETCHES],
         }
-    }
-
-    /// To be called when the address space changes.
-    pub(crate) fn clear(&mut self) {
-        self.entries = [(NO_STRETCH, 0); STRETCHES];
     }
 }
 
@@ -53,7 +51,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             *page = self.page_id(asid, addr)?;
         }
         let misses = self.cores[core].tlb.counters().l2_misses;
-        if T::FREE || self.prefetch_walks {
+        if T::FREE || self.cores[core].prefetch_walks {
             for (&page, &addr) in pages.iter().zip(addr) {
                 self.cores[core].tlb.prefetch(page);
                 self.table.prefetch(Page {
@@ -87,7 +85,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         }
         // Worth it only where the host's own cache misses are.
         let missed = self.cores[core].tlb.counters().l2_misses - misses;
-        self.prefetch_walks = missed as usize * 16 > addr.len();
+        self.cores[core].prefetch_walks = missed as usize * 16 > addr.len();
         Ok(())
     }
 
@@ -158,7 +156,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// Names a page.
     #[inline(always)]
     fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
-        let stretch = addr >> STRETCH_SHIFT;
+        let stretch = addr >> STRETCH_SHIFT | u64::from(asid.0) << ASID_SHIFT;
         let place = stretch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRETCHES.ilog2());
         let entry = &mut self.stretches.entries[place as usize];
         if entry.0 != stretch {
@@ -199,7 +197,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 self.chunk.parts.push(bits);
                 return Ok(found.pfn);
             }
-        } else if let Some(pfn) = self.cores[core].tlb.lookup_second::<S>(page.id, store) {
+        } else if let Some(pfn) = self.cores[core].tlb.lookup_second::<S>(page, store) {
             self.chunk.parts.push(bits | part::SECOND_TLB);
             return Ok(pfn);
         }
@@ -241,6 +239,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             let mut episode = Episode {
                 walk: u64::from(self.walk.cycles()) * self.slots_per_cycle,
                 reads: reads.len() as u16,
+                background: self.walk.background(),
                 metadata: self.walk.metadata(),
                 walked: !T::FREE,
                 faulted: false,
@@ -251,7 +250,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 && (found.writable || !store)
             {
                 self.chunk.episodes.push(episode);
-                self.cores[core].tlb.fill::<S>(page.id, found);
+                self.cores[core].tlb.fill::<S>(page, found, &self.table);
                 return Ok(found.pfn);
             }
             let (fault, migration) = self.fault(page, store)?;

@@ -1,6 +1,6 @@
 use crate::histogram::Histogram;
 use crate::machine::Machine;
-use crate::totals::Totals;
+use crate::totals::{CoreTotals, Totals};
 use pagelab_translation::{PageTable, Tlb};
 
 /// Which parts of a stream are measured.
@@ -24,6 +24,9 @@ pub(crate) struct Windows {
     ended: Vec<(Totals, Walks)>,
     /// Their sum.
     measured: Totals,
+    /// The same for each core; and where the window that is being measured began.
+    measured_cores: Vec<CoreTotals>,
+    begun_cores: Vec<CoreTotals>,
     walk_latency: Histogram,
     /// All of what comes before the first access, if nothing of it is measured.
     initialisation: Totals,
@@ -39,6 +42,7 @@ pub(crate) struct Walks {
 /// What was measured.
 pub(crate) struct Measured {
     pub(crate) totals: Totals,
+    pub(crate) cores: Vec<CoreTotals>,
     pub(crate) walk_latency: Histogram,
     /// Each window by itself, unless the stream was measured whole.
     pub(crate) windows: Vec<(Totals, Walks)>,
@@ -72,6 +76,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             Some(_) => {
                 self.timing.walk_latency = Histogram::default();
                 self.windows.begun = self.totals();
+                self.windows.begun_cores = self.core_totals();
                 self.windows.resume_at = None;
                 u64::MAX
             }
@@ -94,6 +99,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         };
         self.windows.walk_latency.merge(&latency);
         self.windows.measured = self.windows.measured.and(&totals);
+        self.windows.measured_cores = self.measured_cores();
         self.windows.ended.push((totals, walks));
     }
 
@@ -106,11 +112,28 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         ended.and(&self.totals().since(&self.windows.begun))
     }
 
+    /// What was measured on each core up to now, in a window that is being measured.
+    fn measured_cores(&self) -> Vec<CoreTotals> {
+        let at = |totals: &Vec<CoreTotals>, core| totals.get(core).copied().unwrap_or_default();
+        let Windows {
+            measured_cores,
+            begun_cores,
+            ..
+        } = &self.windows;
+        let now = self.core_totals().into_iter().enumerate();
+        now.map(|(core, now)| {
+            now.since(&at(begun_cores, core))
+                .and(&at(measured_cores, core))
+        })
+        .collect()
+    }
+
     /// What was measured in all.
     pub(crate) fn measured(&mut self) -> Measured {
         if self.windows.leader.is_none() {
             return Measured {
                 totals: self.totals(),
+                cores: self.core_totals(),
                 walk_latency: std::mem::take(&mut self.timing.walk_latency),
                 windows: Vec::new(),
                 initialisation: Totals::default(),
@@ -120,6 +143,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         let windows = std::mem::take(&mut self.windows);
         Measured {
             totals: windows.measured,
+            cores: windows.measured_cores,
             walk_latency: windows.walk_latency,
             windows: windows.ended,
             initialisation: windows.initialisation,

@@ -70,6 +70,12 @@ impl Lanes {
         &mut self.flat_mut()[start..start + ways]
     }
 
+    /// The first `ways` lanes of a set, to be read.
+    pub(crate) fn ways(&self, set: usize, ways: usize) -> &[u32] {
+        let start = set * self.per_set;
+        &self.flat()[start..start + ways]
+    }
+
     #[inline(always)]
     pub(crate) fn prefetch(&self, set: usize) {
         prefetch(&self.flat()[set * self.per_set]);

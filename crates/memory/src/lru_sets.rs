@@ -159,6 +159,16 @@ impl LruSets {
         }
     }
 
+    /// The value of a key, which is not used by that.
+    pub fn peek(&self, set: usize, key: u32) -> Option<u32> {
+        let way = self
+            .keys
+            .ways(set, self.ways)
+            .iter()
+            .position(|&k| k == key)?;
+        Some(self.values.ways(set, self.ways)[way])
+    }
+
     /// Forgets one key of a set, if it is there.
     pub fn remove(&mut self, set: usize, key: u32) {
         let keys = self.keys.ways_mut(set, self.ways);

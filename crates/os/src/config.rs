@@ -21,6 +21,9 @@ pub struct OsConfig {
     /// Share of the memory in use before the programs start that cannot be moved, 0 to 1.
     /// The default, a tenth, is a choice of ours: the DPT paper does not say.
     pub unmovable_share: f64,
+    /// Share of the memory that is left to larger pages and page tables where 4 KiB pages are
+    /// hashed to frames and `page_policy` allows larger pages, 0 to 1.
+    pub unhashed_share: f64,
     /// Which page sizes a fault may use.
     pub page_policy: PagePolicy,
     /// How large a stack may grow by itself, in bytes (RLIMIT_STACK).
@@ -36,10 +39,25 @@ impl Default for OsConfig {
             utilisation: 0.0,
             fragmentation: 0.0,
             unmovable_share: 0.1,
+            unhashed_share: 0.875,
             page_policy: PagePolicy::Base,
             stack_limit: 8 << 20,
         }
     }
+}
+
+/// How 4 KiB pages of data get their frames: not a choice of the user's, but what a TLB design
+/// asks of the operating system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Any free frame, from the buddy allocator.
+    #[default]
+    Buddy,
+    /// Contiguous frames for a whole allocation, at once when it is made, as large a block as
+    /// there is.
+    Eager,
+    /// One of the few that hashing the page gives (see [`pagelab_translation::Iceberg`]).
+    Hashed,
 }
 
 /// Which page sizes a fault may use.
@@ -122,6 +140,7 @@ impl OsConfig {
             ("utilisation", self.utilisation),
             ("fragmentation", self.fragmentation),
             ("unmovable_share", self.unmovable_share),
+            ("unhashed_share", self.unhashed_share),
         ] {
             require(
                 (0.0..=1.0).contains(&share),

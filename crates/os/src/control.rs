@@ -89,7 +89,8 @@ impl<T: PageTable> Call<'_, T> {
             object: shared.then(|| (self.mapper.frames.shared.create(), 0)),
             ..Vma::anonymous(range)
         };
-        self.add_vma(asid, vma)
+        self.add_vma(asid, vma)?;
+        self.place_eagerly(asid, &vma)
     }
 
     /// Adds a VMA where there is none, and tells the page table of it.
@@ -240,6 +241,7 @@ impl<T: PageTable> Call<'_, T> {
         if old < new {
             let vma = Vma::anonymous(old..new);
             self.add_vma(asid, vma)?;
+            self.place_eagerly(asid, &vma)?;
         }
         Ok(())
     }

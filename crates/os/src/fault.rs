@@ -50,6 +50,7 @@ impl<T: PageTable> Call<'_, T> {
         };
         self.mapper.statistics.stray_touches += u64::from(announced && stack.is_none());
         self.add_vma(page.asid, vma)?;
+        self.place_eagerly(page.asid, &vma)?;
         Ok(self.space(page.asid).vmas.find(at).unwrap_or(vma))
     }
 }
@@ -143,7 +144,7 @@ impl<T: PageTable> Mapper<'_, T> {
     }
 
     #[inline]
-    fn count_mapped(&mut self, vma: &Vma, size: PageSize) {
+    pub(crate) fn count_mapped(&mut self, vma: &Vma, size: PageSize) {
         let pages = u64::from(size.base_pages());
         self.effects.pages_mapped[size as usize] += 1;
         match vma.backing {

@@ -1,8 +1,10 @@
+use crate::HashedStatistics;
 use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
+use crate::hashed::Hashed;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
 use crate::shared_memory::{ObjectId, SharedMemory};
 use pagelab_addr::{PageId, PageSize, Pfn};
-use pagelab_translation::{Displaced, FrameUse, Frames};
+use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg};
 
 /// What a frame is used for, as its tag in the buddy allocator. 0 is free.
 pub(crate) mod tag {
@@ -38,8 +40,10 @@ pub struct FrameTable {
     buddy: Buddy,
     owners: OwnerLists,
     pub(crate) shared: SharedMemory,
+    /// How 4 KiB pages are placed, where any free frame would not do.
+    hashed: Option<Hashed>,
     /// The block that is being mapped: like a locked folio it stays where it is.
-    pinned: Option<(Pfn, PageSize)>,
+    pinned: Option<(Pfn, u32)>,
     data_frames: u32,
     peak_data_frames: u32,
     table_frames: u32,
@@ -47,12 +51,13 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    pub(crate) fn new(buddy: Buddy) -> Self {
+    pub(crate) fn new(buddy: Buddy, iceberg: Option<Iceberg>) -> Self {
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames(),
             buddy,
             owners: OwnerLists::new(),
             shared: SharedMemory::default(),
+            hashed: iceberg.map(Hashed::new),
             pinned: None,
             data_frames: 0,
             peak_data_frames: 0,
@@ -63,6 +68,15 @@ impl FrameTable {
     /// The free frames behind it.
     pub fn buddy(&self) -> &Buddy {
         &self.buddy
+    }
+
+    /// How pages are hashed to frames, where they are.
+    pub fn iceberg(&self) -> Option<Iceberg> {
+        self.hashed.as_ref().map(|hashed| hashed.iceberg)
+    }
+
+    pub(crate) fn hashed_statistics(&self) -> Option<HashedStatistics> {
+        self.hashed.as_ref().map(|hashed| hashed.statistics)
     }
 
     /// Frames that hold data of the simulated processes.
@@ -124,18 +138,35 @@ impl FrameTable {
 
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
-    pub(crate) fn allocate_data(&mut self, size: PageSize) -> Option<Pfn> {
-        let head = self.buddy.allocate(size.order(), tag::data(size))?;
+    pub(crate) fn allocate_data(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+        let head = match &mut self.hashed {
+            Some(hashed) if size == PageSize::Base4K => hashed.allocate(&mut self.buddy, page)?,
+            _ => self.buddy.allocate(size.order(), tag::data(size))?,
+        };
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
         self.data_frames += size.base_pages();
         self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
-        self.pinned = Some((head, size));
+        self.pinned = Some((head, size.base_pages()));
+        Some(head)
+    }
+
+    /// Takes 2^`order` contiguous frames for as many 4 KiB pages of data that nothing maps yet,
+    /// and pins them.
+    pub(crate) fn allocate_block(&mut self, order: u32) -> Option<Pfn> {
+        let head = self.buddy.allocate(order, tag::data(PageSize::Base4K))?;
+        let frames = 1 << order;
+        for offset in 0..frames {
+            *self.buddy.words_mut(Pfn(head.0 + offset)) = [NO_OWNER, 0];
+        }
+        self.data_frames += frames;
+        self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
+        self.pinned = Some((head, frames));
         Some(head)
     }
 
     /// Keeps a block of data where it is until [`FrameTable::unpin`].
     pub(crate) fn pin(&mut self, head: Pfn, size: PageSize) {
-        self.pinned = Some((head, size));
+        self.pinned = Some((head, size.base_pages()));
     }
 
     pub(crate) fn unpin(&mut self) {
@@ -220,7 +251,7 @@ impl FrameTable {
 
     fn is_pinned(&self, pfn: Pfn) -> bool {
         self.pinned
-            .is_some_and(|(head, size)| pfn.0.wrapping_sub(head.0) < size.base_pages())
+            .is_some_and(|(head, frames)| pfn.0.wrapping_sub(head.0) < frames)
     }
 
     /// Moves the words of a block of data, and what points back to it.
@@ -291,10 +322,17 @@ impl Frames for FrameTable {
         };
         let from = Pfn(pfn.0 & !(size.base_pages() - 1));
         let old_tag = self.buddy.tag(pfn);
-        let to = self.buddy.allocate(size.order(), old_tag)?;
-        let mut owners = Vec::new();
+        let owners = match old_tag {
+            tag::PREALLOCATED => Vec::new(),
+            _ => self.owners(from),
+        };
+        let to = match (&mut self.hashed, owners.first()) {
+            (Some(hashed), Some(&owner)) if size == PageSize::Base4K => {
+                hashed.allocate(&mut self.buddy, owner)?
+            }
+            _ => self.buddy.allocate(size.order(), old_tag)?,
+        };
         if old_tag != tag::PREALLOCATED {
-            owners = self.owners(from);
             self.move_words(from, to);
         }
         if size == PageSize::Base4K {

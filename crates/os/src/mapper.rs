@@ -68,7 +68,7 @@ impl<T: PageTable> Mapper<'_, T> {
         size: PageSize,
         writable: bool,
     ) -> Result<Option<Pfn>, OsError> {
-        let Some(pfn) = self.frames.allocate_data(size) else {
+        let Some(pfn) = self.frames.allocate_data(page.id, size) else {
             return Ok(None);
         };
         let mapped = self.enter(page, pfn, size, writable);
@@ -168,7 +168,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Gives a 4 KiB page a copy of its frame, of its own, and allows stores to it.
     pub(crate) fn copy(&mut self, page: Page, from: Pfn) -> Result<(), OsError> {
         let size = PageSize::Base4K;
-        let Some(to) = self.frames.allocate_data(size) else {
+        let Some(to) = self.frames.allocate_data(page.id, size) else {
             return Err(self.out_of_memory("a copy of a page"));
         };
         self.frames.unpin();

@@ -1,22 +1,86 @@
 //! Memory in use before the programs start.
 
-use crate::OsConfig;
 use crate::buddy::PAGEBLOCK_FRAMES;
 use crate::frame_table::tag;
+use crate::{OsConfig, PagePolicy};
+use pagelab_translation::Iceberg;
 
 /// Tags for all frames: which are free and which in use, and how, before the programs start.
+pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Vec<u8> {
+    let mut tags = vec![0; config.frames() as usize];
+    scatter(&mut tags, used_frames(config), config, seed);
+    tags
+}
+
+/// Tags for all frames where 4 KiB pages are hashed to frames: those of the hashed memory are in
+/// use as earlier programs of the same kind, and the kernel, would have left them.
+pub(crate) fn preallocate_hashed(config: &OsConfig, seed: u64, iceberg: &Iceberg) -> Vec<u8> {
+    let mut tags = vec![0; config.frames() as usize];
+    let used = used_frames(config);
+    let hashed = iceberg.frames().len();
+    let share = hashed as f64 / tags.len() as f64;
+    let used_hashed = ((f64::from(used) * share).round() as u32).min(hashed as u32);
+    fill_hashed(&mut tags, used_hashed, config, seed, iceberg);
+    let rest = &mut tags[hashed..];
+    let used_rest = (used - used_hashed).min(rest.len() as u32);
+    scatter(rest, used_rest, config, seed);
+    tags
+}
+
+/// The memory over which 4 KiB pages are hashed: all of it, but for the share left to larger
+/// pages where there are such. It starts at frame 0.
+pub(crate) fn hashed_frames(config: &OsConfig) -> u32 {
+    let hashed = match config.page_policy {
+        PagePolicy::Base => config.frames(),
+        _ => (f64::from(config.frames()) * (1.0 - config.unhashed_share)).round() as u32,
+    };
+    hashed & !(PAGEBLOCK_FRAMES - 1)
+}
+
+/// Frames in use before the programs start.
+fn used_frames(config: &OsConfig) -> u32 {
+    (f64::from(config.frames()) * config.utilisation).round() as u32
+}
+
+/// Places `used` pages that no program of the run can have.
+fn fill_hashed(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64, iceberg: &Iceberg) {
+    let mut random = SplitMix64(seed);
+    let first = random.next();
+    let unmovable = (f64::from(used) * config.unmovable_share).round() as u32;
+    let mut unmovable_left = Draw::new(unmovable, used);
+    // Where hashing has no place left, the lowest free frame.
+    let mut lowest = 0;
+    for page in 0..u64::from(used) {
+        let key = 1 << 31 | (first.wrapping_add(page) & ((1 << 31) - 1));
+        let place = iceberg.place(key, |pfn| tags[pfn.0 as usize] == 0);
+        let pfn = place.map_or_else(
+            || {
+                while tags[lowest] != 0 {
+                    lowest += 1;
+                }
+                lowest
+            },
+            |(pfn, _)| pfn.0 as usize,
+        );
+        tags[pfn] = if unmovable_left.next(&mut random) {
+            tag::UNMOVABLE
+        } else {
+            tag::PREALLOCATED
+        };
+    }
+}
+
+/// Puts `used` frames of some 2 MiB blocks to use.
 ///
 /// Of the free frames, the share 1 - `fragmentation` makes up whole 2 MiB blocks, chosen at
 /// random. The others are scattered at random over the remaining blocks, each of which has at
 /// least one frame in use. (When there are fewer frames in use than such blocks, fragmentation
 /// comes out lower than asked for.) Unmovable frames share 2 MiB blocks among themselves, as the
 /// kernel's grouping by mobility is meant to achieve. Rounding apart, the shares are exact.
-pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Vec<u8> {
-    let frames = config.frames();
-    let mut tags = vec![0; frames as usize];
-    let used = (f64::from(frames) * config.utilisation).round() as u32;
+fn scatter(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64) {
+    let frames = tags.len() as u32;
     if used == 0 {
-        return tags;
+        return;
     }
     let mut random = SplitMix64(seed);
     let blocks = frames / PAGEBLOCK_FRAMES;
@@ -52,7 +116,6 @@ pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Vec<u8> {
         block[last] = block[certain];
         block[certain] = kind;
     }
-    tags
 }
 
 /// Draws exactly `wanted` out of `left`, one by one, each subset as likely as any other (Knuth,

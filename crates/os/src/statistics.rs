@@ -26,6 +26,19 @@ impl BySize {
     }
 }
 
+/// Pages placed by hashing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HashedStatistics {
+    /// In a front yard.
+    pub front: u64,
+    /// In a back yard.
+    pub back: u64,
+    /// Pages all of whose places were in use: they are elsewhere.
+    pub conflicts: u64,
+    /// Share of the hashed memory in use when that happened first.
+    pub used_at_first_conflict: Option<f64>,
+}
+
 /// What happened in a run, and how memory stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OsStatistics {
@@ -84,4 +97,7 @@ pub struct OsStatistics {
     pub free_2m_blocks: u32,
     /// Gorman's unusable free space index at order 9.
     pub unusable_free_space_index: f64,
+    /// Where pages are placed by hashing: how they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hashed: Option<HashedStatistics>,
 }

@@ -2,17 +2,19 @@ use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
 use crate::frame_table::FrameTable;
 use crate::mapper::Mapper;
-use crate::preallocate::preallocate;
+use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::presence::Presence;
-use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics};
-use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory};
+use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement};
+use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
-use pagelab_translation::{Page, PageTable};
+use pagelab_translation::{Iceberg, Page, PageTable};
 
 /// The operating system of a simulated machine.
 #[derive(Clone, Debug)]
 pub struct Os {
     config: OsConfig,
+    /// Whether allocations get their frames when they are made.
+    eager: bool,
     pub(crate) frames: FrameTable,
     /// By process number.
     spaces: Vec<Option<AddressSpace>>,
@@ -27,14 +29,40 @@ impl Os {
     /// # Errors
     /// [`OsConfigError`] when the configuration is not a possible one.
     pub fn new(config: OsConfig, seed: u64) -> Result<Self, OsConfigError> {
+        Self::with_placement(config, Placement::Buddy, seed)
+    }
+
+    /// The same with another way to place 4 KiB pages.
+    ///
+    /// # Errors
+    /// [`OsConfigError`] when the configuration is not a possible one.
+    pub fn with_placement(
+        config: OsConfig,
+        placement: Placement,
+        seed: u64,
+    ) -> Result<Self, OsConfigError> {
         config.validate()?;
-        let tags = preallocate(&config, seed);
+        let (tags, iceberg) = match placement {
+            Placement::Buddy | Placement::Eager => (preallocate(&config, seed), None),
+            Placement::Hashed => {
+                let iceberg =
+                    Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(|| OsConfigError {
+                        key: "unhashed_share",
+                        reason: format!(
+                            "{} of {} bytes leave too little for hashed pages",
+                            config.unhashed_share, config.memory_bytes
+                        ),
+                    })?;
+                (preallocate_hashed(&config, seed, &iceberg), Some(iceberg))
+            }
+        };
         let buddy = Buddy::new(tags, &config.zone_frames(), config.max_order);
         Ok(Os {
-            frames: FrameTable::new(buddy),
+            frames: FrameTable::new(buddy, iceberg),
             spaces: Vec::new(),
             presence: Presence::default(),
             statistics: OsStatistics::default(),
+            eager: placement == Placement::Eager,
             config,
         })
     }
@@ -116,6 +144,7 @@ impl Os {
             free_blocks: buddy.free_blocks(),
             free_2m_blocks: buddy.free_pageblocks(),
             unusable_free_space_index: buddy.unusable_free_space_index(),
+            hashed: self.frames.hashed_statistics(),
             ..self.statistics.clone()
         }
     }
@@ -148,6 +177,7 @@ impl Os {
     ) -> Call<'a, T> {
         Call {
             config: &self.config,
+            eager: self.eager,
             spaces: &mut self.spaces,
             mapper: Mapper {
                 frames: &mut self.frames,
@@ -164,6 +194,7 @@ impl Os {
 /// An event or a fault that is being carried out, and all that it needs.
 pub(crate) struct Call<'a, T> {
     pub(crate) config: &'a OsConfig,
+    pub(crate) eager: bool,
     pub(crate) spaces: &'a mut Vec<Option<AddressSpace>>,
     pub(crate) mapper: Mapper<'a, T>,
 }

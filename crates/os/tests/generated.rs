@@ -5,7 +5,7 @@ mod support;
 
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, Protection};
-use pagelab_os::{OsConfig, OsError, PagePolicy};
+use pagelab_os::{Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -168,8 +168,8 @@ fn run<T: PageTable>(
 }
 
 /// Every page reads back what was written last, as long as there is room for the page table.
-fn reads_back<T: PageTable>(table: T, config: OsConfig, steps: &[(u32, Step)]) {
-    let mut machine = Machine::new(config, table);
+fn reads_back<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
+    let mut machine = Machine::with_os(os, table);
     for (serial, (process, step)) in steps.iter().enumerate() {
         match run(&mut machine, *process, step, serial as u64 + 1) {
             // With some techniques off, DPT gives up early.
@@ -184,9 +184,27 @@ fn reads_back<T: PageTable>(table: T, config: OsConfig, steps: &[(u32, Step)]) {
     machine.check_end(0..PROCESSES);
 }
 
+/// Frames, reverse map and cached translations agree where allocations have frames at once. The
+/// programs' contents are not compared: what is mapped untouched they do not have.
+fn agrees<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
+    let mut machine = Machine::with_os(os, table);
+    for (process, step) in steps {
+        let done = match step {
+            Step::Load(vpn) => machine.load(*process, *vpn).map(|_| ()),
+            Step::Store(vpn) => machine.store(*process, *vpn, 1),
+            Step::Control(event) => machine.control(*process, *event),
+        };
+        machine.check();
+        if done.is_err() {
+            break;
+        }
+    }
+    machine.check_end(0..PROCESSES);
+}
+
 /// When the page table finds no place for an entry, or memory runs out, everything still agrees.
-fn survives<T: PageTable>(table: T, config: OsConfig, maps_left: u64, steps: &[(u32, Step)]) {
-    let mut machine = Machine::new(config, table);
+fn survives<T: PageTable>(table: T, os: Os, maps_left: u64, steps: &[(u32, Step)]) {
+    let mut machine = Machine::with_os(os, table);
     machine.table.maps_left = maps_left;
     for (serial, (process, step)) in steps.iter().enumerate() {
         let done = run(&mut machine, *process, step, serial as u64 + 1);
@@ -202,6 +220,22 @@ fn survives<T: PageTable>(table: T, config: OsConfig, maps_left: u64, steps: &[(
     machine.check_end(0..PROCESSES);
 }
 
+fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
+    let config = OsConfig {
+        unhashed_share: 0.5,
+        ..config
+    };
+    Os::with_placement(config, placement, 7).unwrap()
+}
+
+/// How data get frames: the operating system's placement, not that of a [`MapTable`].
+fn frames() -> impl Strategy<Value = pagelab_os::Placement> {
+    prop_oneof![
+        Just(pagelab_os::Placement::Buddy),
+        Just(pagelab_os::Placement::Hashed),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 64, failure_persistence: None, ..ProptestConfig::default()
@@ -211,9 +245,22 @@ proptest! {
         policy in policy(),
         design in design(),
         utilisation in prop_oneof![Just(0.0), Just(0.3)],
+        frames in frames(),
         steps in steps(1..60),
     ) {
-        with_table!(design, reads_back(config(policy, utilisation), &steps));
+        with_table!(design, reads_back(os(config(policy, utilisation), frames), &steps));
+    }
+
+    #[test]
+    fn everything_agrees_with_eager_placement(
+        policy in policy(),
+        design in design(),
+        steps in steps(1..60),
+        memory_blocks in 1u64..48,
+    ) {
+        let config = OsConfig { memory_bytes: memory_blocks << 22, ..config(policy, 0.1) };
+        let os = os(config, pagelab_os::Placement::Eager);
+        with_table!(design, agrees(os, &steps));
     }
 
     #[test]
@@ -223,8 +270,10 @@ proptest! {
         steps in steps(10..50),
         maps_left in prop_oneof![Just(u64::MAX), 0u64..3000],
         memory_blocks in 1u64..8,
+        frames in frames(),
     ) {
         let config = OsConfig { memory_bytes: memory_blocks << 22, ..config(policy, 0.1) };
-        with_table!(design, survives(config, maps_left, &steps));
+        let os = os(config, frames);
+        with_table!(design, survives(os, maps_left, &steps));
     }
 }

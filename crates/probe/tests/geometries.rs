@@ -1,11 +1,13 @@
 //! The detector against curves whose steps are known: simulated stores and synthetic faults.
 
 use fastrand::Rng;
-use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::LruSets;
 use pagelab_memory::simd::Baseline;
 use pagelab_probe::detect::{Curve, Options, Shape, StepFit, Steps, find_steps};
-use pagelab_translation::{ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, Translation};
+use pagelab_translation::{
+    ConventionalTlb, Ideal, Page, Tlb, TlbArrayConfig, TlbConfig, Translation,
+};
 use std::convert::Infallible;
 
 /// A level of a TLB or cache: sets and ways.
@@ -57,8 +59,12 @@ fn simulated_tlb(levels: &[Level; 2], order: &[u32]) -> f64 {
     let mut total = 0.0;
     for lap in 0..LAPS {
         for &place in order {
-            let page = PageId(place);
-            let cost = if tlb.lookup_first::<Baseline>(page, false).is_some() {
+            let page = Page {
+                id: PageId(place),
+                asid: Asid(0),
+                vpn: Vpn(u64::from(place)),
+            };
+            let cost = if tlb.lookup_first::<Baseline>(page.id, false).is_some() {
                 COSTS[0]
             } else if tlb.lookup_second::<Baseline>(page, false).is_some() {
                 COSTS[1]
@@ -68,7 +74,7 @@ fn simulated_tlb(levels: &[Level; 2], order: &[u32]) -> f64 {
                     size: PageSize::Base4K,
                     writable: true,
                 };
-                tlb.fill::<Baseline>(page, translation);
+                tlb.fill::<Baseline>(page, translation, &Ideal::new());
                 COSTS[2]
             };
             if lap == LAPS - 1 {

@@ -2,8 +2,9 @@
 
 use crate::error;
 use crate::progress::Callback;
-use crate::source::SourceSpec;
-use pagelab_machine::MachineConfig;
+use crate::source::Programs;
+use pagelab_events::Source;
+use pagelab_machine::{MachineConfig, simulate_programs};
 use pyo3::prelude::*;
 
 pub(crate) fn simulate(
@@ -15,13 +16,27 @@ pub(crate) fn simulate(
     progress: Py<PyAny>,
 ) -> PyResult<String> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
-    let spec: SourceSpec = serde_json::from_str(source).map_err(error)?;
+    let programs = Programs::from_json(source).map_err(error)?;
     let mut callback = Callback::new(progress);
     let result = py.detach(|| {
-        let mut source = spec.open()?;
-        pagelab_machine::simulate(&config, design, &mut source, &mut |progress| {
+        let mut report = |progress: pagelab_machine::Progress| {
             callback.report(progress.accesses, progress.remaining)
-        })
+        };
+        match programs {
+            Programs::One(spec) => {
+                let mut source = spec.open()?;
+                pagelab_machine::simulate(&config, design, &mut source, &mut report)
+            }
+            Programs::PerCore(specs) => {
+                let opened: Result<Vec<_>, String> = specs.iter().map(|spec| spec.open()).collect();
+                let mut opened = opened?;
+                let mut sources: Vec<&mut dyn Source> = opened
+                    .iter_mut()
+                    .map(|source| source as &mut dyn Source)
+                    .collect();
+                simulate_programs(&config, design, &mut sources, &mut report)
+            }
+        }
         .map_err(|error| error.to_string())
     });
     callback.finish()?;

@@ -25,6 +25,27 @@ enum Origin {
     },
 }
 
+/// One program, or several at once with a core each.
+pub(crate) enum Programs {
+    One(SourceSpec),
+    PerCore(Vec<SourceSpec>),
+}
+
+impl Programs {
+    pub(crate) fn from_json(text: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Several {
+            programs: Vec<SourceSpec>,
+        }
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        if value.get("programs").is_some() {
+            let Several { programs } = serde_json::from_value(value)?;
+            return Ok(Programs::PerCore(programs));
+        }
+        serde_json::from_value(value).map(Programs::One)
+    }
+}
+
 /// A part of a stream, or of a program's execution.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -16,11 +16,14 @@ mod ecpt;
 mod flattened;
 mod frames;
 mod hashed;
+mod iceberg;
 mod ideal;
 mod leaf;
 mod me_hpt;
+mod nested;
 mod page_table;
 mod radix;
+mod ranges;
 mod tlb;
 mod walk;
 mod walk_cache;
@@ -34,10 +37,16 @@ pub use ecpt::{Ecpt, EcptConfig, EcptCwcConfig, EcptCwtConfig};
 pub use flattened::{Flattened, FlattenedConfig, FlattenedCounters, FlattenedPwcConfig};
 pub use frames::{Displaced, FrameUse, Frames};
 pub use hashed::ContiguityCounters;
+pub use iceberg::{Cpfn, Iceberg, Yard};
 pub use ideal::Ideal;
 pub use me_hpt::{MeHpt, MeHptConfig, MeHptCwcConfig, MeHptCwtConfig};
+pub use nested::{Nested, NestedConfig, NestedCounters, host_page};
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
-pub use tlb::{ConventionalTlb, PerfectTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError};
+pub use ranges::{Range, RangeCounters, Ranged};
+pub use tlb::{
+    ConventionalTlb, Mapped, MosaicConfig, MosaicError, MosaicTlb, PerfectTlb, RangeConfig,
+    RangeTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError,
+};
 pub use walk::{Walk, WalkRead};
 pub use walk_cache::WalkCacheConfig;

@@ -1,4 +1,4 @@
-use crate::{Displaced, Frames, Walk};
+use crate::{Displaced, Frames, Range, Walk};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 
 /// A page, named both ways: `id` for tables indexed by number, `asid` and `vpn` for whatever
@@ -111,8 +111,15 @@ pub trait PageTable {
     fn lookup(&self, page: Page) -> Option<Translation>;
 
     /// Walks as core `core`'s hardware does, and says in `walk` what it read and waited for.
-    /// Returns what [`PageTable::lookup`] returns.
+    /// Returns what [`PageTable::lookup`] returns, but for a guest's page table ([`crate::Nested`]):
+    /// there it is where the host has that.
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation>;
+
+    /// The range of contiguous pages around a page, where there is a table of them.
+    fn range(&self, page: Page) -> Option<Range> {
+        let _ = page;
+        None
+    }
 
     /// Hints to the host that `walk` will soon be called for this page.
     fn prefetch(&self, page: Page);

@@ -17,6 +17,7 @@ pub struct WalkRead {
 pub struct Walk {
     reads: Vec<WalkRead>,
     metadata: u16,
+    background: u16,
     cycles: u32,
     step: u8,
     cache_hits: u16,
@@ -37,6 +38,7 @@ impl Walk {
     pub fn clear(&mut self) {
         self.reads.clear();
         self.metadata = 0;
+        self.background = 0;
         self.cycles = 0;
         self.step = 0;
         self.cache_hits = 0;
@@ -50,6 +52,13 @@ impl Walk {
             addr,
             step: self.step,
         });
+    }
+
+    /// Reads something that nothing waits for. No other reads may follow.
+    #[inline]
+    pub fn read_in_background(&mut self, addr: PhysAddr) {
+        self.read(addr);
+        self.background += 1;
     }
 
     /// Says that all reads so far were of metadata, which tells where an entry lies (DPT's DMT,
@@ -78,6 +87,13 @@ impl Walk {
         self.cache_hits += u16::from(hit);
     }
 
+    /// Counts the look-ups of walk caches that another walk, a part of this one, made.
+    #[inline]
+    pub fn count_cache_of(&mut self, other: &Walk) {
+        self.cache_lookups += other.cache_lookups;
+        self.cache_hits += other.cache_hits;
+    }
+
     /// The reads, steps ascending.
     #[inline]
     pub fn reads(&self) -> &[WalkRead] {
@@ -88,6 +104,12 @@ impl Walk {
     #[inline]
     pub fn metadata(&self) -> u16 {
         self.metadata
+    }
+
+    /// How many of the reads, the last ones, nothing waits for.
+    #[inline]
+    pub fn background(&self) -> u16 {
+        self.background
     }
 
     /// The fixed time, in cycles.

@@ -1,7 +1,8 @@
 //! The configuration that a design's page shows is the default.
 
 use pagelab_translation::{
-    ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, RadixConfig,
+    ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, MosaicConfig,
+    NestedConfig, RadixConfig, RangeConfig,
 };
 use serde::Deserialize;
 
@@ -13,7 +14,10 @@ struct Shown<T> {
         alias = "clustered",
         alias = "ecpt",
         alias = "me_hpt",
-        alias = "dpt"
+        alias = "dpt",
+        alias = "mosaic",
+        alias = "nested",
+        alias = "range"
     )]
     design: T,
 }
@@ -61,4 +65,22 @@ fn of_ecpt() {
 fn of_me_hpt() {
     let page = include_str!("../../../docs/designs/me_hpt.md");
     assert_eq!(shown::<MeHptConfig>(page), MeHptConfig::default());
+}
+
+#[test]
+fn of_mosaic() {
+    let page = include_str!("../../../docs/designs/mosaic.md");
+    assert_eq!(shown::<MosaicConfig>(page), MosaicConfig::default());
+}
+
+#[test]
+fn of_nested() {
+    let page = include_str!("../../../docs/designs/nested.md");
+    assert_eq!(shown::<NestedConfig>(page), NestedConfig::default());
+}
+
+#[test]
+fn of_range() {
+    let page = include_str!("../../../docs/designs/range.md");
+    assert_eq!(shown::<RangeConfig>(page), RangeConfig::default());
 }

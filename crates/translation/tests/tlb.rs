@@ -1,9 +1,11 @@
 //! The conventional TLB beside lists of (size, page) in order of use.
 
-use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_translation::{ConventionalTlb, Tlb, TlbArrayConfig, TlbConfig, Translation};
+use pagelab_translation::{
+    ConventionalTlb, Mapped, Page, Tlb, TlbArrayConfig, TlbConfig, Translation,
+};
 use proptest::prelude::*;
 
 /// Which level had the page, and its frame.
@@ -157,6 +159,23 @@ fn geometry() -> impl Strategy<Value = TlbConfig> {
         })
 }
 
+/// A walk has read nothing but the page that it was for.
+struct Nothing;
+
+impl Mapped for Nothing {
+    fn lookup(&self, _: Page) -> Option<Translation> {
+        None
+    }
+}
+
+fn named(page: u32) -> Page {
+    Page {
+        id: PageId(page),
+        asid: Asid(0),
+        vpn: Vpn(u64::from(page)),
+    }
+}
+
 #[inline(always)]
 fn drive<S: Simd>(config: &TlbConfig, steps: &[Step]) {
     let mut fast = ConventionalTlb::new(config).unwrap();
@@ -168,7 +187,7 @@ fn drive<S: Simd>(config: &TlbConfig, steps: &[Step]) {
             Step::Access { page, store } => {
                 let found = if let Some(pfn) = fast.lookup_first::<S>(PageId(page), store) {
                     Found::First(pfn)
-                } else if let Some(pfn) = fast.lookup_second::<S>(PageId(page), store) {
+                } else if let Some(pfn) = fast.lookup_second::<S>(named(page), store) {
                     Found::Second(pfn)
                 } else {
                     Found::Nowhere
@@ -181,7 +200,7 @@ fn drive<S: Simd>(config: &TlbConfig, steps: &[Step]) {
                         written.insert(first);
                     }
                     let found = mapping(page, written.contains(&first));
-                    fast.fill::<S>(PageId(page), found);
+                    fast.fill::<S>(named(page), found, &Nothing);
                     let entry = (size, first, first, found.writable);
                     slow.l1[slow.l1_of[size as usize]].put(entry);
                     slow.l2[slow.l2_of[size as usize]].put(entry);
@@ -189,7 +208,7 @@ fn drive<S: Simd>(config: &TlbConfig, steps: &[Step]) {
             }
             Step::Invalidate { page, pages } => {
                 let pages = pages.min((1 << 18) - (page & 0x3ffff));
-                fast.invalidate(PageId(page), pages);
+                fast.invalidate(named(page), pages);
                 for array in slow.l1.iter_mut().chain(&mut slow.l2) {
                     for set in &mut array.sets {
                         set.retain(|e| e.1 + e.0.base_pages() <= page || e.1 >= page + pages);

@@ -28,8 +28,9 @@ def compare(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="-- PROGRAM ARGS", help="What to run.")
     ] = None,
-    trace: options.Trace = None,
-    workload: options.Workload = None,
+    trace: options.Traces = None,
+    workload: options.Workloads = None,
+    copies: options.Copies = 1,
     designs: Annotated[
         str | None,
         typer.Option("--designs", "-d", help="Comma-separated, or all; every page table."),
@@ -67,8 +68,8 @@ def compare(
     Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
     cannot be run, 127 when there is none, 130 when it was interrupted.
     """
-    if bool(program) + (trace is not None) + (workload is not None) != 1:
-        raise UsageError("give one of -- PROGRAM, --trace and --workload")
+    if bool(program) == bool(trace or workload):
+        raise UsageError("give one of -- PROGRAM and --trace or --workload")
     chosen = options.designs(designs)
     if program and (sampled or full or windows is not None):
         raise UsageError("--sampled, --full and --windows are for a --workload")
@@ -82,7 +83,7 @@ def compare(
         window = replace(window, limit=window.limit or DEFAULT_LIMIT)
         source: dict[str, Any] = {}
     else:
-        source = options.source(trace, workload, window, sampling)
+        source = options.sources(trace, workload, window, sampling, copies)
     # Built before recording so that a wrong key is reported at once; recording fills the source.
     work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
     name = Path(program[0]).name if program else Path(str(source["name"])).stem
@@ -91,7 +92,7 @@ def compare(
     with jobs.stoppable() as stop:
         if program:
             recorded = _record(program, file, window, stop, console, as_json=as_json, quiet=quiet)
-            source |= options.source(file, None, Window())
+            source |= options.together([options.source(file, None, Window())], copies)
     interrupted = stop.wanted
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
         ended = jobs.simulate_all(work, meters, stop, parallel)

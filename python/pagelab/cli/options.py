@@ -17,13 +17,22 @@ WINDOWS = 30
 Machine = Annotated[
     str, typer.Option("--machine", "-m", help="A preset (pagelab list machines) or a TOML file.")
 ]
-Trace = Annotated[
-    Path | None,
-    typer.Option("--trace", "-t", help="A trace: pagelab's own, ChampSim, Lackey, CSV."),
+Traces = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trace", "-t", help="A trace: pagelab's own, ChampSim, Lackey, CSV. Several: a core each."
+    ),
 ]
-Workload = Annotated[
-    str | None,
-    typer.Option("--workload", "-w", help="A built-in program (pagelab list workloads)."),
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        "-w",
+        help="A built-in program (pagelab list workloads). Several: a core each.",
+    ),
+]
+Copies = Annotated[
+    int, typer.Option("--copies", min=1, help="Run each program so many times at once.")
 ]
 Thp = Annotated[bool, typer.Option("--thp", help="Back memory with 2 MB pages where it fits.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random in a run.")]
@@ -102,6 +111,33 @@ def source(
     }
 
 
+def sources(
+    traces: list[Path] | None,
+    workloads: list[str] | None,
+    window: Window,
+    sampling: dict[str, str] | None = None,
+    copies: int = 1,
+) -> dict[str, Any]:
+    """What runs: one source, or several at once with a core each."""
+    if not traces and not workloads:
+        raise UsageError("give --trace or --workload")
+    programs = [source(trace, None, window, sampling) for trace in traces or []]
+    programs += [source(None, workload, window, sampling) for workload in workloads or []]
+    return together(programs, copies)
+
+
+def together(programs: list[dict[str, Any]], copies: int) -> dict[str, Any]:
+    """One source alone, or several at once, each so many times."""
+    programs = [program for program in programs for _ in range(copies)]
+    if len(programs) == 1:
+        return programs[0]
+    return {
+        "kind": "programs",
+        "name": "+".join(program["name"] for program in programs),
+        "programs": programs,
+    }
+
+
 def _parameters(text: str) -> dict[str, str]:
     """`pages=1M,loads=10M` as a table."""
     parameters = {}
@@ -125,12 +161,12 @@ class Design:
 def designs(text: str | None) -> list[Design]:
     """The designs of a comma-separated list, in which `all` stands for every one.
 
-    Without a list, every page table with the TLB that processors have: those with other TLBs are
-    several times as many.
+    Without a list, every page table with the TLB that processors have and no virtual machine: the
+    others are several times as many.
     """
     valid = [known for known, _ in _core.designs()]
     if text is None:
-        return [Design(name, name, []) for name in valid if "+" not in name]
+        return [Design(name, name, []) for name in valid if name.isidentifier()]
     if text.strip() == "all":
         return [Design(name, name, []) for name in valid]
     labels = list(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
@@ -141,8 +177,17 @@ def designs(text: str | None) -> list[Design]:
         name, *changes = label.split(":")
         if name not in valid:
             raise unknown("design", name, valid)
-        chosen.append(Design(label, name, [f"{name}.{change}" for change in changes]))
+        chosen.append(Design(label, name, [_key(name, change) for change in changes]))
     return chosen
+
+
+def _key(design: str, change: str) -> str:
+    """The key of the machine that a design's change is of.
+
+    Designs of several parts name the part: `dpt+mosaic:mosaic.pages=16`.
+    """
+    parts = design.removeprefix("nested-").split("+") + ["nested"] * design.startswith("nested-")
+    return change if change.split(".")[0] in parts else f"{parts[0]}.{change}"
 
 
 def simulations(

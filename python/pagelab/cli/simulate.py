@@ -15,8 +15,9 @@ from pagelab.table import show
 
 def simulate(
     design: Annotated[str, typer.Option("--design", "-d", help="The page-table design.")],
-    trace: options.Trace = None,
-    workload: options.Workload = None,
+    trace: options.Traces = None,
+    workload: options.Workloads = None,
+    copies: options.Copies = 1,
     machine: options.Machine = "dpt-paper",
     thp: options.Thp = False,
     changes: options.Set = None,
@@ -33,10 +34,13 @@ def simulate(
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Simulate one page-table design over a trace or a built-in workload."""
+    """Simulate one page-table design over traces or built-in workloads.
+
+    Several programs run at once, each on a core and in an address space of its own.
+    """
     sampling = options.windows(sampled, full, windows)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
-    source = options.source(trace, workload, window, sampling)
+    source = options.sources(trace, workload, window, sampling, copies)
     chosen = options.designs(design)
     if len(chosen) != 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")

@@ -4,6 +4,7 @@ mod common;
 mod configuration;
 mod golden;
 mod known_times;
+mod programs;
 mod same_bits;
 mod walks_enter;
 mod windows;

@@ -1,4 +1,4 @@
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 mod map_table;
 mod processes;
@@ -27,8 +27,12 @@ pub struct Machine<T> {
 
 impl<T: PageTable> Machine<T> {
     pub fn new(config: OsConfig, table: T) -> Self {
+        Self::with_os(Os::new(config, 7).unwrap(), table)
+    }
+
+    pub fn with_os(os: Os, table: T) -> Self {
         Machine {
-            os: Os::new(config, 7).unwrap(),
+            os,
             table: Shadow::new(table),
             directory: PageDirectory::new(),
             effects: Effects::new(),

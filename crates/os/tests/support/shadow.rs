@@ -1,5 +1,7 @@
 use pagelab_addr::{PageId, PageSize, Pfn};
-use pagelab_translation::{Displaced, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use pagelab_translation::{
+    Displaced, Frames, MapError, Page, PageTable, Range, Translation, Walk, Work,
+};
 use std::collections::HashMap;
 
 /// A page table with a plain map beside it, and the contents of the frames: a number for each.
@@ -144,6 +146,10 @@ impl<T: PageTable> PageTable for Shadow<T> {
 
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
         self.table.walk(core, page, walk)
+    }
+
+    fn range(&self, page: Page) -> Option<Range> {
+        self.table.range(page)
     }
 
     fn prefetch(&self, page: Page) {

@@ -1,12 +1,18 @@
 //! TLB designs. Each is one file that implements [`Tlb`].
 
 mod conventional;
+mod level;
+mod mosaic;
 mod perfect;
+mod range;
 
-pub use conventional::{ConventionalTlb, TlbArrayConfig, TlbConfig, TlbError};
+pub use conventional::{ConventionalTlb, TlbConfig};
+pub use level::{TlbArrayConfig, TlbError};
+pub use mosaic::{MosaicConfig, MosaicError, MosaicTlb};
 pub use perfect::PerfectTlb;
+pub use range::{RangeConfig, RangeTlb};
 
-use crate::Translation;
+use crate::{Page, PageTable, Range, Translation};
 use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 use serde::Serialize;
@@ -22,6 +28,30 @@ pub struct TlbCounters {
     pub l2_misses: u64,
 }
 
+/// What is mapped: a page table, as a TLB sees it after a walk.
+pub trait Mapped {
+    /// Where a page is.
+    fn lookup(&self, page: Page) -> Option<Translation>;
+
+    /// The range of contiguous pages around a page, where there is a table of them.
+    fn range(&self, page: Page) -> Option<Range> {
+        let _ = page;
+        None
+    }
+}
+
+impl<P: PageTable> Mapped for P {
+    #[inline(always)]
+    fn lookup(&self, page: Page) -> Option<Translation> {
+        PageTable::lookup(self, page)
+    }
+
+    #[inline(always)]
+    fn range(&self, page: Page) -> Option<Range> {
+        PageTable::range(self, page)
+    }
+}
+
 /// One core's data TLB, all levels.
 pub trait Tlb {
     /// Whether every translation is free: the machine then asks neither this TLB nor a walker.
@@ -34,18 +64,24 @@ pub trait Tlb {
     /// which the first level then holds too. `None` calls for a walk.
     ///
     /// A store to a page held as not writable is a miss in either level.
-    fn lookup_second<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn>;
+    fn lookup_second<S: Simd>(&mut self, page: Page, store: bool) -> Option<Pfn>;
 
-    /// Enters what a walk found.
-    fn fill<S: Simd>(&mut self, page: PageId, translation: Translation);
+    /// Enters what a walk found. A design may enter more of what the walk has read than the page
+    /// that it was for.
+    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped);
 
     /// Forgets all translations of `pages` base pages from `first` on, whatever their size. The
     /// range lies within one aligned 1 GiB of virtual memory.
-    fn invalidate(&mut self, first: PageId, pages: u32);
+    fn invalidate(&mut self, first: Page, pages: u32);
 
     /// Hints to the host that a page will soon be looked up.
     fn prefetch(&self, page: PageId);
 
     /// Counters since construction.
     fn counters(&self) -> TlbCounters;
+
+    /// The design's own counters, by name; those of several cores are added up.
+    fn own_counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }

@@ -1,5 +1,5 @@
-use super::{Tlb, TlbCounters};
-use crate::Translation;
+use super::{Mapped, Tlb, TlbCounters};
+use crate::{Page, Translation};
 use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 
@@ -15,13 +15,13 @@ impl Tlb for PerfectTlb {
         None
     }
 
-    fn lookup_second<S: Simd>(&mut self, _page: PageId, _store: bool) -> Option<Pfn> {
+    fn lookup_second<S: Simd>(&mut self, _page: Page, _store: bool) -> Option<Pfn> {
         None
     }
 
-    fn fill<S: Simd>(&mut self, _page: PageId, _translation: Translation) {}
+    fn fill<S: Simd>(&mut self, _page: Page, _translation: Translation, _mapped: &impl Mapped) {}
 
-    fn invalidate(&mut self, _first: PageId, _pages: u32) {}
+    fn invalidate(&mut self, _first: Page, _pages: u32) {}
 
     fn prefetch(&self, _page: PageId) {}
 

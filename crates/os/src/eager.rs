@@ -1,0 +1,97 @@
+use crate::OsError;
+use crate::fault::likely_size;
+use crate::mapper::Mapper;
+use crate::system::Call;
+use crate::vma::Vma;
+use pagelab_addr::{Asid, PageSize, Pfn, Vpn};
+use pagelab_events::Backing;
+use pagelab_translation::{Page, PageTable};
+
+/// Pages of a 2 MiB region.
+const REGION: u64 = PageSize::Large2M.base_pages() as u64;
+
+impl<T: PageTable> Call<'_, T> {
+    /// Maps all of a new allocation at once, where that is how pages are placed (eager paging:
+    /// Karakostas et al., ISCA 2015, section 5.1), as far as there is memory.
+    pub(crate) fn place_eagerly(&mut self, asid: Asid, vma: &Vma) -> Result<(), OsError> {
+        let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
+        if !self.eager || !anonymous || !vma.writable() {
+            return Ok(());
+        }
+        let policy = self.config.page_policy;
+        let mut at = vma.start;
+        while at < vma.end {
+            let page = self.mapper.page(asid, Vpn(at))?;
+            let large = likely_size(&vma.at(at, at, vma.end), policy) != PageSize::Base4K;
+            if large && at.is_multiple_of(REGION) {
+                match self.mapper.fault_unmapped(vma, page, false, policy) {
+                    Ok(size) => at += u64::from(size.base_pages()),
+                    Err(OsError::OutOfMemory { .. }) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+                continue;
+            }
+            // Up to where a larger page may begin.
+            let end = if large {
+                vma.end.min(at.next_multiple_of(REGION))
+            } else {
+                vma.end
+            };
+            let most = self.config.max_order.min((end - at).ilog2());
+            match self.mapper.map_block(vma, page, most)? {
+                0 => return Ok(()),
+                pages => at += u64::from(pages),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// Maps pages from one on to the largest block there is of up to 2^`most` frames. How many:
+    /// none when memory is used up.
+    fn map_block(&mut self, vma: &Vma, page: Page, most: u32) -> Result<u32, OsError> {
+        let size = PageSize::Base4K;
+        let mut orders = (0..=most).rev();
+        let Some((head, order)) =
+            orders.find_map(|order| Some((self.frames.allocate_block(order)?, order)))
+        else {
+            return Ok(0);
+        };
+        let mut entered = Ok(());
+        let mut mapped = 0;
+        while mapped < 1 << order && entered.is_ok() {
+            let pfn = Pfn(head.0 + mapped);
+            entered = self.enter_next(page, mapped, pfn, vma.writable());
+            if entered.is_ok() {
+                self.count_mapped(vma, size);
+                self.statistics.populated.count(size);
+                mapped += 1;
+            }
+        }
+        self.frames.unpin();
+        for unmapped in mapped..1 << order {
+            self.frames.free_unheld(Pfn(head.0 + unmapped), size);
+        }
+        match entered {
+            Ok(()) => Ok(mapped),
+            Err(OsError::OutOfMemory { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn enter_next(
+        &mut self,
+        first: Page,
+        pages: u32,
+        pfn: Pfn,
+        writable: bool,
+    ) -> Result<(), OsError> {
+        let vpn = Vpn(first.vpn.0 + u64::from(pages));
+        let page = self.page(first.asid, vpn)?;
+        self.enter(page, pfn, PageSize::Base4K, writable)?;
+        self.frames.add_page(pfn, page.id);
+        self.presence.insert(page, PageSize::Base4K);
+        Ok(())
+    }
+}

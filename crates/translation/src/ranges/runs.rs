@@ -1,0 +1,166 @@
+use pagelab_addr::{Asid, Pfn, Vpn};
+use std::collections::BTreeMap;
+
+/// Pages that follow each other in virtual and in physical memory, with one permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The address space.
+    pub asid: Asid,
+    /// The first page.
+    pub first: Vpn,
+    /// Base pages.
+    pub pages: u64,
+    /// The first page's frame.
+    pub pfn: Pfn,
+    /// Whether stores may go through.
+    pub writable: bool,
+}
+
+impl Range {
+    fn end(&self) -> u64 {
+        self.first.0 + self.pages
+    }
+
+    /// The part of it from a page on.
+    fn from(self, vpn: u64) -> Range {
+        let skipped = vpn - self.first.0;
+        Range {
+            first: Vpn(vpn),
+            pages: self.pages - skipped,
+            pfn: Pfn(self.pfn.0 + skipped as u32),
+            ..self
+        }
+    }
+
+    /// Whether another one begins where this ends, in both memories.
+    fn goes_on_in(&self, next: &Range) -> bool {
+        self.end() == next.first.0
+            && u64::from(self.pfn.0) + self.pages == u64::from(next.pfn.0)
+            && (self.asid, self.writable) == (next.asid, next.writable)
+    }
+}
+
+/// The maximal runs of mapped pages, by address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    runs: BTreeMap<(Asid, u64), Range>,
+    pages: u64,
+    peak: u64,
+}
+
+impl Runs {
+    pub(super) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    pub(super) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Range> {
+        self.runs.values()
+    }
+
+    /// The last run that begins at or below a page.
+    fn at_or_below(&self, asid: Asid, vpn: u64) -> Option<Range> {
+        let mut below = self.runs.range((asid, 0)..=(asid, vpn));
+        below.next_back().map(|(_, &run)| run)
+    }
+
+    /// The run around a page.
+    #[inline]
+    pub(super) fn find(&self, asid: Asid, vpn: u64) -> Option<Range> {
+        self.at_or_below(asid, vpn).filter(|run| vpn < run.end())
+    }
+
+    /// Adds pages that no run has.
+    pub(super) fn insert(&mut self, new: Range) {
+        let mut run = new;
+        self.pages += new.pages;
+        if let Some(before) = self.at_or_below(new.asid, new.first.0)
+            && before.goes_on_in(&run)
+        {
+            run = Range {
+                pages: before.pages + run.pages,
+                ..before
+            };
+        }
+        if let Some(&after) = self.runs.get(&(new.asid, new.end()))
+            && run.goes_on_in(&after)
+        {
+            self.runs.remove(&(new.asid, new.end()));
+            run.pages += after.pages;
+        }
+        self.runs.insert((run.asid, run.first.0), run);
+        self.peak = self.peak.max(self.runs.len() as u64);
+    }
+
+    /// Takes pages out of the run that has all of them.
+    pub(super) fn remove(&mut self, asid: Asid, first: u64, pages: u64) {
+        let mut left = first;
+        while left < first + pages {
+            let Some(run) = self.find(asid, left) else {
+                unreachable!("page {left:#x} of {asid:?} is in no run");
+            };
+            let end = run.end().min(first + pages);
+            self.runs.remove(&(asid, run.first.0));
+            if run.first.0 < left {
+                let kept = left - run.first.0;
+                let before = Range { pages: kept, ..run };
+                self.runs.insert((asid, run.first.0), before);
+            }
+            if end < run.end() {
+                self.runs.insert((asid, end), run.from(end));
+            }
+            self.pages -= end - left;
+            left = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Runs are what is left when neighbours in a map of pages are put together.
+        #[test]
+        fn equal_the_maximal_runs_of_a_map(
+            steps in proptest::collection::vec(
+                (0u16..2, 0u64..60, 0u32..4, any::<bool>(), any::<bool>()), 1..200,
+            )
+        ) {
+            let mut runs = Runs::default();
+            let mut map = BTreeMap::new();
+            for (asid, vpn, shift, writable, add) in steps {
+                let asid = Asid(asid);
+                // Frames that mostly follow pages.
+                let pfn = Pfn(100 + vpn as u32 + 1000 * (shift / 3));
+                let present = map.contains_key(&(asid, vpn));
+                if add && !present {
+                    map.insert((asid, vpn), (pfn, writable));
+                    runs.insert(Range { asid, first: Vpn(vpn), pages: 1, pfn, writable });
+                } else if present {
+                    map.remove(&(asid, vpn));
+                    runs.remove(asid, vpn, 1);
+                }
+                let mut expected: Vec<Range> = Vec::new();
+                for (&(asid, vpn), &(pfn, writable)) in &map {
+                    let page = Range { asid, first: Vpn(vpn), pages: 1, pfn, writable };
+                    match expected.last_mut() {
+                        Some(last) if last.goes_on_in(&page) => last.pages += 1,
+                        _ => expected.push(page),
+                    }
+                }
+                prop_assert_eq!(runs.iter().copied().collect::<Vec<_>>(), expected);
+                prop_assert_eq!(runs.pages(), map.len() as u64);
+            }
+        }
+    }
+}

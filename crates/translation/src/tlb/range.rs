@@ -1,0 +1,182 @@
+//! A range TLB beside a conventional one. See docs/designs/range.md.
+
+use super::{ConventionalTlb, Mapped, Tlb, TlbConfig, TlbCounters, TlbError};
+use crate::{Page, Range, Translation};
+use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_memory::simd::Simd;
+use serde::{Deserialize, Serialize};
+
+/// A range TLB, besides the conventional TLB that it stands beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RangeConfig {
+    /// Entries, fully associative, least recently used.
+    pub entries: u32,
+}
+
+impl Default for RangeConfig {
+    fn default() -> Self {
+        // Karakostas et al., ISCA 2015, table 3.
+        RangeConfig { entries: 32 }
+    }
+}
+
+/// A conventional TLB and beside its second level one of ranges.
+///
+/// A page that only the range TLB has enters the first level.
+#[derive(Clone, Debug)]
+pub struct RangeTlb {
+    pages: ConventionalTlb,
+    ranges: RangeArray,
+    hits: u64,
+    fills: u64,
+}
+
+/// Entries, in parallel lists so that all are compared at once.
+#[derive(Clone, Debug)]
+struct RangeArray {
+    /// The first page and the one past the last, named as in [`place`]. An empty entry has none.
+    first: Vec<u64>,
+    end: Vec<u64>,
+    ranges: Vec<Option<Range>>,
+    used: Vec<u64>,
+    clock: u64,
+}
+
+/// A page of any address space as one number; page numbers have 45 bits.
+#[inline(always)]
+fn place(page: Page) -> u64 {
+    u64::from(page.asid.0) << 48 | page.vpn.0
+}
+
+impl RangeArray {
+    fn new(entries: u32) -> Self {
+        let entries = entries as usize;
+        RangeArray {
+            first: vec![u64::MAX; entries],
+            end: vec![0; entries],
+            ranges: vec![None; entries],
+            used: vec![0; entries],
+            clock: 0,
+        }
+    }
+
+    /// The entry that has a page.
+    #[inline(always)]
+    fn find(&self, place: u64) -> Option<usize> {
+        let bounds = self.first.iter().zip(&self.end);
+        bounds
+            .map(|(&first, &end)| (first <= place) & (place < end))
+            .position(|has| has)
+    }
+
+    #[inline(always)]
+    fn get(&mut self, page: Page) -> Option<Range> {
+        let at = self.find(place(page))?;
+        self.clock += 1;
+        self.used[at] = self.clock;
+        self.ranges[at]
+    }
+
+    /// Enters a range instead of the least recently used one. What it overlaps leaves: an older
+    /// state of the same range.
+    fn insert(&mut self, range: Range) {
+        let first = u64::from(range.asid.0) << 48 | range.first.0;
+        self.remove(first, first + range.pages);
+        let oldest = (0..self.used.len()).min_by_key(|&at| self.used[at]);
+        if let Some(at) = oldest {
+            self.clock += 1;
+            self.first[at] = first;
+            self.end[at] = first + range.pages;
+            self.ranges[at] = Some(range);
+            self.used[at] = self.clock;
+        }
+    }
+
+    /// Forgets all ranges with a page of these.
+    fn remove(&mut self, first: u64, end: u64) {
+        for at in 0..self.first.len() {
+            if self.first[at] < end && first < self.end[at] {
+                self.first[at] = u64::MAX;
+                self.end[at] = 0;
+                self.ranges[at] = None;
+                self.used[at] = 0;
+            }
+        }
+    }
+}
+
+impl RangeTlb {
+    /// An empty TLB.
+    ///
+    /// # Errors
+    /// When an array of the conventional TLB is not a whole number of sets.
+    pub fn new(config: &TlbConfig, ranges: RangeConfig) -> Result<Self, TlbError> {
+        Ok(RangeTlb {
+            pages: ConventionalTlb::new(config)?,
+            ranges: RangeArray::new(ranges.entries),
+            hits: 0,
+            fills: 0,
+        })
+    }
+}
+
+impl Tlb for RangeTlb {
+    #[inline(always)]
+    fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
+        self.pages.lookup_first::<S>(page, store)
+    }
+
+    #[inline(always)]
+    fn lookup_second<S: Simd>(&mut self, page: Page, store: bool) -> Option<Pfn> {
+        if let Some(pfn) = self.pages.lookup_second::<S>(page, store) {
+            return Some(pfn);
+        }
+        let range = self.ranges.get(page)?;
+        if store && !range.writable {
+            return None;
+        }
+        self.hits += 1;
+        let pfn = Pfn(range.pfn.0 + (page.vpn.0 - range.first.0) as u32);
+        let translation = Translation {
+            pfn,
+            size: PageSize::Base4K,
+            writable: range.writable,
+        };
+        self.pages.fill_first::<S>(page.id, translation);
+        Some(pfn)
+    }
+
+    #[inline(always)]
+    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) {
+        self.pages.fill::<S>(page, translation, mapped);
+        if let Some(range) = mapped.range(page) {
+            self.ranges.insert(range);
+            self.fills += 1;
+        }
+    }
+
+    fn invalidate(&mut self, first: Page, pages: u32) {
+        self.pages.invalidate(first, pages);
+        let place = place(first);
+        self.ranges.remove(place, place + u64::from(pages));
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, page: PageId) {
+        self.pages.prefetch(page);
+    }
+
+    /// A second-level miss is a walk: what the range TLB had is none.
+    fn counters(&self) -> TlbCounters {
+        let counters = self.pages.counters();
+        TlbCounters {
+            l2_misses: counters.l2_misses - self.hits,
+            ..counters
+        }
+    }
+
+    fn own_counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("range_hits", self.hits), ("range_fills", self.fills)]
+    }
+}
