@@ -83,9 +83,9 @@ METRICS: dict[str, Metric] = {
         lambda run: _ratio(run.os.pages_migrated, _pages(run)),
         "pages of data moved per page allocated",
     ),
-    "entries_migrated_per_page": Metric(
-        lambda run: _ratio(_counter("entries_migrated")(run), _pages(run)),
-        "entries moved within the table per page allocated",
+    "ptes_migrated_per_page": Metric(
+        lambda run: _ratio(_counter("ptes_migrated")(run), _counter("pages_mapped")(run)),
+        "PTEs moved within the table per page allocated",
     ),
     "free_2m_blocks": Metric(
         lambda run: float("nan") if run.free_2m_blocks is None else run.free_2m_blocks,
