@@ -34,7 +34,6 @@ struct bw {
 	struct mfs_super super;
 	struct bw_round __rcu *round;
 	struct mutex lock;		/* for changing the round */
-	bool huge;
 	/* Places in the round: for base pages and for huge ones */
 	atomic_long_t next[2];
 	atomic_long_t placed[MAX_NUMNODES];
@@ -172,7 +171,7 @@ static int bw_fill(struct mfs_super *super, struct fs_context *fc)
 		return invalfc(fc, "huge: this machine has no huge pages");
 	RCU_INIT_POINTER(bw(super)->round, options->round);
 	options->round = NULL;
-	bw(super)->huge = options->huge;
+	super->max_order = options->huge ? PMD_ORDER : 0;
 	return 0;
 }
 
@@ -183,7 +182,7 @@ static void bw_drain(struct mfs_super *super)
 
 static void bw_show_options(struct mfs_super *super, struct seq_file *seq)
 {
-	if (bw(super)->huge)
+	if (super->max_order)
 		seq_puts(seq, ",huge");
 }
 
@@ -223,11 +222,8 @@ static struct page *bw_alloc_pages(struct bw *bw, unsigned int order)
 
 static int bw_alloc(struct mfs_super *super, struct mfs_run *run)
 {
-	const unsigned int order = bw(super)->huge ? run->order : 0;
-
-	run->page = bw_alloc_pages(bw(super), order);
-	run->order = order;
-	if (!run->page && order) {
+	run->page = bw_alloc_pages(bw(super), run->order);
+	if (!run->page && run->order) {
 		run->page = bw_alloc_pages(bw(super), 0);
 		run->order = 0;
 	}

@@ -118,6 +118,7 @@ static int contig_fill(struct mfs_super *super, struct fs_context *fc)
 {
 	char name[16];
 
+	super->max_pages = MAX_ORDER_NR_PAGES;
 	snprintf(name, sizeof(name), "%u", MINOR(super->sb->s_dev));
 	contig(super)->dir = debugfs_create_dir(name, contig_debugfs);
 	debugfs_create_file("ranges", 0400, contig(super)->dir, super->sb,

@@ -12,6 +12,8 @@
 
 #include "internal.h"
 
+#define MFS_BATCH	16	/* folios taken out of a file at a time */
+
 static atomic_long_t *mfs_owners(const struct folio *folio)
 {
 	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
@@ -129,19 +131,25 @@ int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 static unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 			      pgoff_t end)
 {
-	unsigned long start = ALIGN_DOWN(index, HPAGE_PMD_NR);
-	const unsigned long last = start + HPAGE_PMD_NR - 1;
+	const unsigned int order = mfs_super(mi->inode.i_sb)->max_order;
+	unsigned long start = ALIGN_DOWN(index, 1UL << order);
+	const unsigned long last = start + (1UL << order) - 1;
 
-	if (!IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) || start < first || last >= end ||
+	if (!order || start < first || last >= end ||
 	    xa_find(&mi->folios, &start, last, XA_PRESENT))
 		return 0;
-	return PMD_ORDER;
+	return order;
 }
 
+/* How many pages are missing from @index on. */
 static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
 {
+	const unsigned long most = mfs_super(mi->inode.i_sb)->max_pages;
 	unsigned long next = index;
 
+	if (most == 1)
+		return 1;
+	end = min(end, index + most);
 	return xa_find(&mi->folios, &next, end - 1, XA_PRESENT) ? next - index :
 		end - index;
 }
@@ -326,6 +334,68 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	__folio_clear_swapbacked(folio);
 }
 
+struct mfs_taken {
+	struct folio *folio;
+	pgoff_t index;
+};
+
+/* Take base pages from [*@first, @end) until one is large; *@first is where. */
+static unsigned int mfs_take(struct mfs_inode *mi, pgoff_t *first, pgoff_t end,
+			     struct mfs_taken *batch)
+{
+	XA_STATE(xas, &mi->folios, *first);
+	unsigned int nr = 0;
+	struct folio *folio;
+
+	xas_lock(&xas);
+	xas_for_each(&xas, folio, end - 1) {
+		if (nr == MFS_BATCH || folio_test_large(folio))
+			break;
+		batch[nr++] = (struct mfs_taken){ folio, xas.xa_index };
+		xas_store(&xas, NULL);
+	}
+	*first = folio ? xas.xa_index : end;
+	xas_unlock(&xas);
+	return nr;
+}
+
+/* A folio that is in the file no more, but perhaps still mapped. */
+static void mfs_remove(struct mfs_inode *mi, struct folio *folio, pgoff_t base)
+{
+	folio_lock(folio);	/* wait for who is mapping it just now */
+	if (folio_mapped(folio))
+		mfs_unmap(mi, base, folio_nr_pages(folio));
+	mfs_detach(mi, folio);
+	folio_unlock(folio);
+	mfs_drop(mfs_super(mi->inode.i_sb), folio);
+}
+
+/* Take what is in [@first, @end) of a large folio; returns where it ends. */
+static long mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
+			    pgoff_t end)
+{
+	struct folio *folio = xa_load(&mi->folios, index);
+	const unsigned long nr = folio_nr_pages(folio);
+	const pgoff_t base = ALIGN_DOWN(index, nr);
+	const pgoff_t from = max(base, first);
+	const pgoff_t to = min(base + nr, end);
+	int err;
+
+	if (to - from == nr) {
+		xa_erase(&mi->folios, base);
+		mfs_remove(mi, folio, base);
+		return to;
+	}
+	err = mfs_shatter(mi, folio, base, first, end);
+	if (!err)
+		return to;
+	if (mfs_shared(folio))
+		return err;
+	folio_zero_range(folio, (from - base) << PAGE_SHIFT,
+			 (to - from) << PAGE_SHIFT);
+	return to;
+}
+
 /**
  * mfs_punch - take pages from a file
  * @mi: the file, its invalidate_lock held exclusive
@@ -339,38 +409,24 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
  */
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 {
-	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-	struct folio *folio;
-	unsigned long index;
-	int err;
+	struct mfs_taken batch[MFS_BATCH];
+	pgoff_t at = first;
+	unsigned int nr, i;
+	long next;
 
 	if (first >= end || xa_empty(&mi->folios))
 		return 0;
 	mfs_unmap(mi, first, end - first);
-	xa_for_each_range(&mi->folios, index, folio, first, end - 1) {
-		const unsigned long nr = folio_nr_pages(folio);
-		const pgoff_t base = ALIGN_DOWN(index, nr);
-
-		if (base < first || base + nr > end) {
-			const pgoff_t from = max(base, first);
-			const pgoff_t to = min(base + nr, end);
-
-			err = mfs_shatter(mi, folio, base, first, end);
-			if (!err)
-				continue;
-			if (mfs_shared(folio))
-				return err;
-			folio_zero_range(folio, (from - base) << PAGE_SHIFT,
-					 (to - from) << PAGE_SHIFT);
-			continue;
+	while (at < end) {
+		nr = mfs_take(mi, &at, end, batch);
+		for (i = 0; i < nr; i++)
+			mfs_remove(mi, batch[i].folio, batch[i].index);
+		if (at < end && nr < MFS_BATCH) {
+			next = mfs_punch_large(mi, at, first, end);
+			if (next < 0)
+				return next;
+			at = next;
 		}
-		folio_lock(folio);
-		if (folio_mapped(folio))
-			mfs_unmap(mi, base, nr);
-		mfs_detach(mi, folio);
-		xa_erase(&mi->folios, base);
-		folio_unlock(folio);
-		mfs_drop(super, folio);
 		cond_resched();
 	}
 	return 0;

@@ -31,11 +31,15 @@ struct mfs_run {
 	struct inode *inode;
 	/* The page that is wanted now, its place in the file */
 	pgoff_t index;
-	/* In: how many pages are missing from @index on. Out: how many were given. */
+	/*
+	 * In: how many pages are missing from @index on, not above
+	 * mfs_super.max_pages. Out: how many were given.
+	 */
 	unsigned long nr;
 	/*
 	 * In: the order of the largest folio that fits around @index, 0 or
-	 * PMD_ORDER. Out: the order of the folios given.
+	 * PMD_ORDER, and not above mfs_super.max_order. Out: the order of the
+	 * folios given.
 	 */
 	unsigned int order;
 	/* Out: the first of @nr pages in a row, one folio if @order is not 0. */
@@ -104,6 +108,12 @@ struct mfs_super {
 	struct kobject kobj;
 	/* Pages that files have, for statfs and sysfs */
 	atomic_long_t used;
+	/*
+	 * What alloc can give at once, if fill says that it is more than a page:
+	 * finding out how large a hole is costs time.
+	 */
+	unsigned long max_pages;
+	unsigned int max_order;
 };
 
 struct mfs_inode {

@@ -177,9 +177,8 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 	folio_unlock(folio);
 	if (!inode)
 		return -ENOENT;
-	if (!down_write_trylock(&mapping->invalidate_lock))
-		goto put_inode;
 
+	filemap_invalidate_lock(mapping);
 	folio_lock(folio);
 	index = folio->index;
 	if (folio->mapping != mapping || mfs_shared(folio)) {
@@ -202,8 +201,7 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 	err = 0;
 unlock:
 	folio_unlock(folio);
-	up_write(&mapping->invalidate_lock);
-put_inode:
+	filemap_invalidate_unlock(mapping);
 	iput(inode);
 	return err;
 }

@@ -204,6 +204,7 @@ static int mfs_fill_super(struct super_block *sb, struct fs_context *fc)
 		return -ENOMEM;
 	super->ops = ops;
 	super->sb = sb;
+	super->max_pages = 1;
 	super->kobj.kset = type->kset;
 	kobject_init(&super->kobj, &mfs_ktype);
 	sb->s_fs_info = super;

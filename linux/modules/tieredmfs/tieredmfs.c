@@ -160,18 +160,30 @@ static struct folio *tiered_take(struct tiered *t, int tier, int heat)
 	return folio;
 }
 
+/* A cold page becomes hot when it was used in two rounds, a hot one cold at once. */
+static bool tiered_is_hot(struct folio *folio, bool used)
+{
+	const bool before = folio_test_referenced(folio);
+
+	if (used)
+		folio_set_referenced(folio);
+	else
+		folio_clear_referenced(folio);
+	return used && (before || folio_test_active(folio));
+}
+
 static void tiered_sort(struct tiered *t, struct folio *folio)
 {
-	bool used;
+	bool hot;
 
 	if (!folio_trylock(folio))
 		return;
 	if (folio->mapping) {
-		used = fbmm_clear_accessed(folio);
+		hot = tiered_is_hot(folio, fbmm_clear_accessed(folio));
 		spin_lock(&t->lock);
-		if (!list_empty(&folio->lru) && used != folio_test_active(folio)) {
+		if (!list_empty(&folio->lru) && hot != folio_test_active(folio)) {
 			tier_del(t, folio);
-			tier_add(t, folio, used);
+			tier_add(t, folio, hot);
 		}
 		spin_unlock(&t->lock);
 	}
@@ -232,20 +244,26 @@ static bool tiered_move(struct tiered *t, int from, int heat)
 	return true;
 }
 
+/* Each hot remote page at most once: one that cannot move comes up again. */
 static void tiered_balance(struct tiered *t)
 {
 	struct tier *local = &t->tier[LOCAL];
-	unsigned long nr;
+	unsigned long nr = READ_ONCE(t->tier[REMOTE].nr[HOT]);
+	unsigned long cold;
 
-	/* Each at most once in a round: one that cannot move comes up again. */
-	nr = READ_ONCE(local->nr[COLD]);
-	while (nr-- && tier_free(local) < READ_ONCE(t->reclaim_threshold) &&
-	       !kthread_should_stop() && tiered_move(t, LOCAL, COLD))
-		cond_resched();
-	nr = READ_ONCE(t->tier[REMOTE].nr[HOT]);
-	while (nr-- && tier_free(local) > READ_ONCE(t->alloc_threshold) &&
-	       !kthread_should_stop() && tiered_move(t, REMOTE, HOT))
-		cond_resched();
+	do {
+		cold = READ_ONCE(local->nr[COLD]);
+		while (cold-- && tier_free(local) < READ_ONCE(t->reclaim_threshold) &&
+		       !kthread_should_stop() && tiered_move(t, LOCAL, COLD))
+			cond_resched();
+		if (tier_free(local) <= READ_ONCE(t->alloc_threshold))
+			break;
+		while (nr && tier_free(local) > READ_ONCE(t->alloc_threshold) &&
+		       !kthread_should_stop() && tiered_move(t, REMOTE, HOT)) {
+			nr--;
+			cond_resched();
+		}
+	} while (nr && !kthread_should_stop() && READ_ONCE(t->tier[REMOTE].nr[HOT]));
 }
 
 static int tiered_thread(void *data)

@@ -28,11 +28,11 @@ refused() # the command must fail, and not by a signal
 	[ $status -gt 0 ] && [ $status -lt 126 ]
 }
 
-free_kb()
+free_kb() # with what the lists of single CPUs hold back
 {
-	# Per-CPU lists and caches hold pages back.
 	echo 3 >/proc/sys/vm/drop_caches
-	awk '/^MemFree/ { print $2 }' /proc/meminfo
+	awk '/^MemFree/ { kb = $2 } $1 == "count:" { kb += 4 * $2 } END { print kb }' \
+		/proc/meminfo /proc/zoneinfo
 }
 
 mfs() # NAME: the module's file

@@ -43,7 +43,7 @@ same "sqlite3 sorts and joins" sqlite3 '
 same "gcc compiles" gcc '
 	i=0; while [ $i -lt 400 ]; do echo "int f$i(int a) { return a * $i + f(a); }"; i=$((i + 1)); done >t.h
 	{ echo "#include <stdio.h>"; echo "int f(int a) { return a ^ 5; }"; cat t.h
-	  echo "int main(void) { printf(\"%d\\n\", f399(7)); return 0; }"; } >t.c
+	  echo "int main(void) { printf(\"%d\", f399(7)); return 0; }"; } >t.c
 	gcc -O2 -c t.c -o t.o && md5sum t.o && gcc t.o -o t && ./t'
 
 same "sort with threads" sort '
@@ -80,13 +80,13 @@ if __name__ == "__main__":
 END
 	python3 t.py'
 
-for python in python3 /usr/bin/python3 $PAGELAB_PYTHON; do
+for python in python3 /usr/bin/python3; do
 	"$python" -c "import test.test_mmap" 2>/dev/null && break
 done
 for suite in test_mmap test_subprocess test_multiprocessing_fork.test_misc; do
 	same "python's $suite" "$python" "
 		timeout 300 $python -m test $suite 2>&1 |
-			grep -v 'seconds\\|^0:\\| sec\\|min\\|^Using random\\|PID\\|pid\\|load avg' | tail -n 30"
+			grep '^Total tests\\|^Result\\|^FAIL\\|^ERROR'"
 done
 
 echo "1..$count"
