@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from pagelab.errors import PagelabError
-from pagelab.measure import page, reproduce, result, table
+from pagelab.measure import bars, page, reproduce, result, table
 from pagelab.measure.findings import findings, nanoseconds
 from pagelab.measure.result import Measurement
 
@@ -32,6 +32,10 @@ def test_the_table_fits_80_columns(measurement: Measurement) -> None:
     text = _printed(table.show, measurement)
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert re.search(r"4 KiB: L1 entries +96", text)
+    assert re.search(r"4 KiB: L2 entries +4,096 256 sets", text)
+    assert re.search(r"4 KiB: L2 ways +16", text)
+    # The hypervisor maps 4 KiB pieces, so nothing can be said of entries for huge pages.
+    assert re.search(r"2 MiB: L1 entries +no conclusion", text)
 
 
 def test_what_was_not_done_is_said(measurement: Measurement) -> None:
@@ -71,14 +75,41 @@ def test_every_figure_has_an_answer_with_a_reason(measurement: Measurement) -> N
     assert all(len(a.reason) > 20 for a in given)
 
 
-def test_the_reproduction_shows_bars_as_rows(measurement: Measurement) -> None:
-    whats = [row.what for row in reproduce.figures(measurement)]
-    assert "first touch (write), a page" in whats
-    assert "first random walk, small pages, stride 64 B" in whats
-    html = page.render_charts(
-        "figures", [], [("Figure 4", "it holds")], reproduce.figures(measurement)
-    )
-    assert html.count("<tr>") == len(whats) + 1
+def test_the_bars_are_as_long_as_the_figures(measurement: Measurement) -> None:
+    """Segments of one chart share a scale: width over figure is the same for all."""
+    drawn = bars.bars(measurement)
+    assert [one.title.split(":")[0] for one in drawn] == ["Figure 4", "Figure 5", "Table 1"]
+    life = measurement.parts["faults"]["per_page_ns"]
+    rows = {row.design: row for row in drawn[0].chart.rows}
+    for use, name in (("written", "written"), ("read", "read")):
+        phases = ("map", "first_touch", "later_touch", "unmap")
+        total = sum(life[use][phase]["median"] for phase in phases)
+        width = sum(segment.width for segment in rows[name].segments)
+        assert width / total == pytest.approx(
+            rows["written"].segments[1].width / life["written"]["first_touch"]["median"]
+        )
+
+
+def test_the_reproduction_draws_every_figure(measurement: Measurement) -> None:
+    html, given = reproduce.page_of(reproduce.load(EXPERIMENT), measurement)
+    for figure in ("Figure 1", "Figure 4", "Figure 5", "Figure 6", "Figure 7", "Table 1"):
+        assert re.search(rf"<h2>{figure}\b", html), figure
+    for answer in given:
+        assert answer.verdict in html
+
+
+def test_a_program_linked_both_ways_decides_table_1(measurement: Measurement) -> None:
+    """By hand: a static file no larger than the shared one is another conclusion."""
+    given = reproduce.answers(reproduce.load(EXPERIMENT), measurement)
+    assert given[5].verdict == reproduce.SAME
+    changed = measurement.model_copy(deep=True)
+    shared, static = changed.parts["shared-code"]["pair"]
+    static["file_bytes"] = shared["file_bytes"]
+    given = reproduce.answers(reproduce.load(EXPERIMENT), changed)
+    assert given[5].verdict == reproduce.OTHER
+    changed.parts["shared-code"]["pair"] = None
+    given = reproduce.answers(reproduce.load(EXPERIMENT), changed)
+    assert given[5].verdict == reproduce.OPEN
 
 
 def test_figures_of_parts_that_were_not_run_are_left_open(measurement: Measurement) -> None:

@@ -1,9 +1,10 @@
 //! Chains of dependent loads, and the time one load takes.
 
 use crate::detect::Curve;
+use crate::system::mapping::flush_tlb;
 use crate::system::process;
 use fastrand::Rng;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A cycle of loads through memory, each giving the place of the next.
 ///
@@ -17,10 +18,11 @@ pub struct Chain {
 #[repr(transparent)]
 struct Link(*const Link);
 
-/// Bytes between neighbouring places of a packed chain: a line of every x86 and most Arm caches.
-/// Places share no line, because a line reached through two addresses is slow on cores that
-/// predict the cache way from the virtual address (AMD, since Zen).
+/// Bytes of a line of every x86 and most Arm caches.
 pub const LINE: usize = 64;
+
+/// Bytes of one link.
+pub const LINK: usize = size_of::<Link>();
 
 impl Chain {
     /// Links places into a cycle, in the order of their numbers in `order`. Place `i` is read at
@@ -71,32 +73,44 @@ impl Chain {
 
     /// Nanoseconds a load, once the walk has settled.
     ///
-    /// Linking has touched every place in the order of the walk; a short chain is walked twice
-    /// more first, a long one in part. The timed walk goes on from there, so that what it meets
-    /// was last touched a whole lap ago.
+    /// It begins with empty TLBs, and walks until the last two stretches were not faster than
+    /// those before them: what does not replace the least recently used entry keeps what an
+    /// earlier chain left for many laps (the second-level TLB of Zen 5 keeps three quarters of it
+    /// for hundreds).
     pub fn latency(&self) -> f64 {
         // Long enough that reading the clock is less than 1 %, and short enough to fall between
         // two timer interrupts more often than not.
         const LEAST: usize = 16_384;
         const MOST: usize = 1 << 17;
-        const TRIES: usize = 3;
+        const LONGEST: Duration = Duration::from_millis(100);
+        const SETTLED: f64 = 0.98;
         let lap = self.links.min(MOST);
-        let warm = (2 * lap).div_ceil(BLOCK);
-        let timed = (LEAST.div_ceil(lap) * lap).div_ceil(BLOCK);
-        let mut at = self.start;
-        let mut latency = f64::NAN;
-        for _ in 0..TRIES {
+        let blocks = (LEAST.div_ceil(lap) * lap).div_ceil(BLOCK);
+        // Without memory for it, older entries stay: slower, not wrong.
+        let _ = flush_tlb();
+        let mut at = Self::walk(self.start, (2 * lap).div_ceil(BLOCK));
+        let (mut best, mut patience) = (f64::INFINITY, 2);
+        let mut last = f64::NAN;
+        let begin = Instant::now();
+        while begin.elapsed() < LONGEST {
             let switches = process::thread_usage().switches;
-            at = Self::walk(at, warm);
             let start = Instant::now();
-            at = std::hint::black_box(Self::walk(at, timed));
-            latency = start.elapsed().as_nanos() as f64 / (timed * BLOCK) as f64;
-            // Another thread on this CPU leaves other entries behind.
-            if process::thread_usage().switches == switches {
+            at = std::hint::black_box(Self::walk(at, blocks));
+            let taken = start.elapsed().as_nanos() as f64 / (blocks * BLOCK) as f64;
+            // Another thread on this CPU leaves other entries behind, and took its time.
+            if process::thread_usage().switches != switches && !last.is_nan() {
+                continue;
+            }
+            last = taken;
+            if last < best * SETTLED {
+                best = last;
+            } else if patience == 1 {
                 break;
+            } else {
+                patience -= 1;
             }
         }
-        latency
+        last
     }
 }
 

@@ -1,10 +1,10 @@
 //! Sets of places for chains: which bytes of which pages a chain visits.
 
-use crate::chain::{Chain, LINE};
+use crate::chain::{Chain, LINE, LINK};
+use crate::stats::median;
 use crate::system::Refused;
 use crate::system::mapping::{HUGE, Mapping, PAGE, backing, memory_file};
 use fastrand::Rng;
-use std::os::fd::OwnedFd;
 
 /// Numbered places that a chain can visit.
 pub trait Places {
@@ -19,6 +19,20 @@ pub trait Places {
         let mut order: Vec<usize> = (0..count as usize).collect();
         rng.shuffle(&mut order);
         order
+    }
+}
+
+impl<P: Places + ?Sized> Places for &mut P {
+    fn count(&self) -> usize {
+        (**self).count()
+    }
+
+    fn chain(&mut self, order: &[usize]) -> Chain {
+        (**self).chain(order)
+    }
+
+    fn first(&self, count: u64, rng: &mut Rng) -> Vec<usize> {
+        (**self).first(count, rng)
     }
 }
 
@@ -51,11 +65,21 @@ pub struct Region {
 pub enum Spread {
     /// One after the other, a line each.
     Packed,
+    /// One after the other, as many in a line as there is room for.
+    Dense,
     /// One line in every page. Among any 64 neighbours each line of a page comes once, and among
     /// 64 times 64 each set of a physically indexed cache with up to 4,096 sets once.
     LineInEachPage,
+    /// One line in every huge page, each in another base page of it, so that they spread over the
+    /// sets of a TLB also where a hypervisor has broken the huge page up.
+    LineInEachHugePage,
     /// The same line of pages this many bytes apart: places that fall into one set.
     Stride(usize),
+}
+
+/// Byte offset of place `i` in a huge page.
+fn in_huge_page(i: usize) -> usize {
+    i % (HUGE / PAGE) * PAGE + (i + i / 64) % 64 * LINE
 }
 
 impl Spread {
@@ -63,7 +87,9 @@ impl Spread {
     pub fn offset(self, i: usize) -> usize {
         match self {
             Spread::Packed => i * LINE,
+            Spread::Dense => i * LINK,
             Spread::LineInEachPage => i * PAGE + (i + i / 64) % 64 * LINE,
+            Spread::LineInEachHugePage => i * HUGE + in_huge_page(i),
             Spread::Stride(bytes) => i * bytes,
         }
     }
@@ -106,9 +132,8 @@ impl Region {
     }
 
     /// Other places in the same memory.
-    #[must_use]
-    pub fn respread(self, spread: Spread) -> Region {
-        Region { spread, ..self }
+    pub fn respread(&mut self, spread: Spread) {
+        self.spread = spread;
     }
 }
 
@@ -116,7 +141,9 @@ impl Places for Region {
     fn count(&self) -> usize {
         match self.spread {
             Spread::Packed => self.memory.len() / LINE,
+            Spread::Dense => self.memory.len() / LINK,
             Spread::LineInEachPage => self.memory.len() / PAGE,
+            Spread::LineInEachHugePage => self.memory.len() / HUGE,
             Spread::Stride(bytes) => self.memory.len() / bytes,
         }
     }
@@ -136,17 +163,22 @@ impl Places for Region {
 
 /// Few pages of memory mapped at many addresses.
 ///
-/// The lines that a chain visits fill a small contiguous piece of memory, so that caches hold
-/// them although the TLB must translate a page for each; and since neighbouring virtual pages
+/// The links of a chain fill a small contiguous piece of memory, eight to a line, so that caches
+/// hold them although the TLB must translate a page for each; and since neighbouring virtual pages
 /// show the same physical page, no TLB can hold two of them in one entry.
+///
+/// On cores that predict the cache way from the virtual address (AMD, since Zen) a line that was
+/// last reached through another address costs as much as a miss of the first level: see
+/// [`Aliases::penalty`].
 #[derive(Debug)]
 pub struct Aliases {
     space: Mapping,
     /// The same memory once, to write links through.
     direct: Mapping,
-    page: usize,
-    /// Byte offset of each mapped page.
+    /// Byte offset of each place in the space.
     at: Vec<usize>,
+    /// Byte offset of each place in the memory.
+    stored: Vec<usize>,
 }
 
 impl Aliases {
@@ -164,35 +196,81 @@ impl Aliases {
     /// # Errors
     /// As above.
     pub fn at(count: usize, page: impl Fn(usize) -> usize) -> Result<Aliases, Refused> {
-        let len = (count * LINE).next_multiple_of(PAGE);
-        let at = (0..count).map(|i| page(i) * PAGE).collect();
-        Aliases::over(&memory_file(len, 0)?, len, PAGE, at)
+        let stored: Vec<usize> = (0..count).map(|i| i * LINK).collect();
+        Aliases::over(PAGE, 0, stored, page)
     }
 
-    /// `count` neighbouring addresses of one hugetlb page of `page` bytes.
+    /// `count` base pages in a row, each with a line of its own.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn lines(count: usize) -> Result<Aliases, Refused> {
+        Aliases::over(PAGE, 0, (0..count).map(|i| i * LINE).collect(), |i| i)
+    }
+
+    /// `count` neighbouring addresses of one hugetlb page of `page` bytes, another base page of it
+    /// through each.
     ///
     /// # Errors
     /// When there is no such page.
     pub fn hugetlb(count: usize, page: usize) -> Result<Aliases, Refused> {
         let flags = libc::MFD_HUGETLB | page.ilog2() << libc::MFD_HUGE_SHIFT;
-        let len = (count * LINE).next_multiple_of(page);
-        let at = (0..count).map(|i| i * page).collect();
-        Aliases::over(&memory_file(len, flags)?, len, page, at)
+        let pieces = HUGE / PAGE;
+        // Eight links to a line: with more places, two would share a link.
+        let count = count.min(pieces * (LINE / LINK));
+        // Of a larger page, each place takes another huge page as well.
+        let huge = |i: usize| if page > HUGE { i * HUGE } else { 0 };
+        let stored = (0..count).map(|i| {
+            let piece = i % pieces;
+            huge(piece) + in_huge_page(piece) + i / pieces * LINK
+        });
+        Aliases::over(page, flags, stored.collect(), |i| i)
     }
 
-    fn over(file: &OwnedFd, len: usize, page: usize, at: Vec<usize>) -> Result<Aliases, Refused> {
-        let direct = Mapping::shared(file, len)?;
-        let end = at.iter().max().map_or(page, |last| last + page);
+    /// A memory file of pages of `page` bytes; place `i` is its byte `stored[i]`, seen in the page
+    /// with the number `number(i)`.
+    fn over(
+        page: usize,
+        flags: u32,
+        stored: Vec<usize>,
+        number: impl Fn(usize) -> usize,
+    ) -> Result<Aliases, Refused> {
+        let len = stored.iter().max().map_or(page, |last| last + LINK);
+        let len = len.next_multiple_of(page);
+        let file = memory_file(len, flags)?;
+        let direct = Mapping::shared(&file, len)?;
+        let pages: Vec<usize> = (0..stored.len()).map(|i| number(i) * page).collect();
+        let end = pages.iter().max().map_or(page, |last| last + page);
         let mut space = Mapping::reserved(end, page.max(HUGE))?;
-        for (i, &at) in at.iter().enumerate() {
-            space.overlay(at, page, file, i * LINE / page * page)?;
+        for (&at, stored) in pages.iter().zip(&stored) {
+            space.overlay(at, page, &file, stored / page * page)?;
         }
+        let at = pages.iter().zip(&stored).map(|(at, s)| at + s % page);
         Ok(Aliases {
             space,
             direct,
-            page,
-            at,
+            at: at.collect(),
+            stored,
         })
+    }
+
+    /// Nanoseconds that a load costs more when its line was last reached through another address.
+    ///
+    /// # Errors
+    /// As for the others.
+    pub fn penalty(rng: &mut Rng) -> Result<f64, Refused> {
+        // No first-level TLB is smaller.
+        const COUNT: u64 = 16;
+        const SAMPLES: usize = 9;
+        let (mut shared, mut apart) = (
+            Aliases::small(COUNT as usize, 1)?,
+            Aliases::lines(COUNT as usize)?,
+        );
+        let mut samples = |places: &mut Aliases| {
+            let samples: Vec<f64> = (0..SAMPLES).map(|_| latency(places, COUNT, rng)).collect();
+            median(&samples).unwrap_or(f64::NAN)
+        };
+        Ok(samples(&mut shared) - samples(&mut apart))
     }
 }
 
@@ -203,11 +281,53 @@ impl Places for Aliases {
 
     fn chain(&mut self, order: &[usize]) -> Chain {
         let direct = self.direct.as_ptr();
-        let offset = |i: usize| self.at[i] + i * LINE % self.page;
-        // SAFETY: `over` mapped byte `i * LINE` of the file at `offset(i)` of the space for every
+        // SAFETY: `over` mapped byte `stored[i]` of the file at `at[i]` of the space for every
         // place, and the whole file at `direct`; indexing checks the number; both stay mapped,
         // and nobody writes but chains, through this exclusive borrow.
-        unsafe { Chain::link(self.space.as_ptr(), order, offset, |i| direct.add(i * LINE)) }
+        unsafe {
+            Chain::link(
+                self.space.as_ptr(),
+                order,
+                |i| self.at[i],
+                |i| direct.add(self.stored[i]),
+            )
+        }
+    }
+}
+
+/// Places visited in groups of neighbours, so that what holds for the group (its translation, or
+/// its page) is looked up once for several loads.
+///
+/// Every `block` places that follow each other are shuffled and cut into groups; the groups
+/// are visited in random order.
+#[derive(Debug)]
+pub struct Grouped<P> {
+    /// The places.
+    pub places: P,
+    /// Places that may fall into one group.
+    pub block: usize,
+    /// Places of a group.
+    pub group: usize,
+}
+
+impl<P: Places> Places for Grouped<P> {
+    fn count(&self) -> usize {
+        self.places.count()
+    }
+
+    fn chain(&mut self, order: &[usize]) -> Chain {
+        self.places.chain(order)
+    }
+
+    fn first(&self, count: u64, rng: &mut Rng) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..count as usize).collect();
+        places
+            .chunks_mut(self.block)
+            .for_each(|block| rng.shuffle(block));
+        let blocks = places.chunks(self.block);
+        let mut groups: Vec<&[usize]> = blocks.flat_map(|b| b.chunks(self.group)).collect();
+        rng.shuffle(&mut groups);
+        groups.concat()
     }
 }
 
@@ -224,6 +344,37 @@ mod tests {
                 .collect();
             assert_eq!(used.len(), sets, "{sets} sets");
         }
+    }
+
+    #[test]
+    fn groups_hold_neighbours_and_every_place_comes_once() {
+        struct Numbers;
+        impl Places for Numbers {
+            fn count(&self) -> usize {
+                1000
+            }
+            fn chain(&mut self, _: &[usize]) -> Chain {
+                unreachable!("only the order is looked at")
+            }
+        }
+        let (block, group) = (64, 8);
+        let mut grouped = Grouped {
+            places: Numbers,
+            block,
+            group,
+        };
+        // Through a reference, as chains are measured.
+        let places: &mut dyn Places = &mut grouped;
+        let order = places.first(640, &mut Rng::with_seed(3));
+        assert_eq!(order.iter().collect::<HashSet<_>>().len(), 640);
+        for group in order.chunks(group) {
+            let blocks: HashSet<usize> = group.iter().map(|place| place / block).collect();
+            assert_eq!(blocks.len(), 1, "{group:?}");
+        }
+        // The groups of a block are apart: nearly all that follow each other differ in it.
+        let firsts: Vec<usize> = order.iter().step_by(group).map(|p| p / block).collect();
+        let same = firsts.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        assert!(same < firsts.len() / 4, "{firsts:?}");
     }
 
     #[test]

@@ -391,6 +391,63 @@ fn scattered_places_are_recognised_and_their_capacity_read() {
     }
 }
 
+/// Sixteen ways of which four are replaced, as the second-level TLB of Zen 5 does: neither a cliff
+/// nor a slope from below, and it must be told from them.
+#[test]
+fn stores_that_resist_cyclic_walks_are_recognised_and_their_capacity_read() {
+    for (seed, (sets, ways)) in [(64usize, 16usize), (256, 16), (96, 8)]
+        .into_iter()
+        .enumerate()
+    {
+        let capacity = sets * ways;
+        let options = Options::new(8, capacity as u64 * 8);
+        let found = detect(&options, seed as u64, &QUIET, |places, rng| {
+            2.0 + 10.0 * missing_where_a_quarter_is_replaced(sets, ways, places as usize, rng)
+        });
+        assert_eq!(found.steps.len(), 1, "{:?}", found.plateaus);
+        let step = &found.steps[0];
+        let fit = step.fit.expect("a fit");
+        assert!(matches!(fit.shape, Shape::Resistant { .. }), "{fit:?}");
+        assert!(
+            fit.capacity.abs_diff(capacity as u64) * 20 <= capacity as u64,
+            "{fit:?}"
+        );
+        assert_eq!(step.no_conclusion, None);
+    }
+}
+
+/// Share of a cyclic walk over consecutive places that misses sets of which a quarter of the ways
+/// is replaced at random and the rest never.
+fn missing_where_a_quarter_is_replaced(
+    sets: usize,
+    ways: usize,
+    places: usize,
+    rng: &mut Rng,
+) -> f64 {
+    let (kept, changing, laps) = (ways - ways / 4, ways / 4, 40);
+    // Sets that hold as many places behave alike: one of each of the two numbers that occur.
+    let missing_in = |held: usize, rng: &mut Rng| -> f64 {
+        if held <= ways {
+            return 0.0;
+        }
+        let mut entries: Vec<usize> = (kept..ways).collect();
+        let mut missing = 0;
+        for _ in 0..laps {
+            for place in kept..held {
+                if !entries.contains(&place) {
+                    missing += 1;
+                    entries[rng.usize(0..changing)] = place;
+                }
+            }
+        }
+        f64::from(missing) / laps as f64
+    };
+    let fuller = places % sets;
+    let missing = missing_in(places / sets + 1, rng) * fuller as f64
+        + missing_in(places / sets, rng) * (sets - fuller) as f64;
+    missing / places as f64
+}
+
 fn randomly_replaced(capacity: usize, places: usize, rng: &mut Rng) -> f64 {
     let mut held = vec![false; places];
     let mut entries: Vec<usize> = Vec::new();

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pagelab.measure.findings import FOLIO_FIGURES, folio_label, nanoseconds
+from pagelab.measure.findings import FOLIO_FIGURES, folio_label, nanoseconds, walk
 from pagelab.measure.result import Curve, Measurement, Stepped
 from pagelab.report.scales import Tick
 from pagelab.report.timeline import Line, LineChart
@@ -109,8 +109,57 @@ def charts(measurement: Measurement) -> list[Chart]:
         what = "One load a page, small pages, nothing taken out."
         lines = log_chart("Plain chain", what, curve.x, labels, [Series("median", curve.ns)])
         out.append(Chart(lines, what, []))
-    folios = folio_chart(measurement)
-    return [*out, folios] if folios else out
+    more = (
+        folio_chart(measurement),
+        first_touch_chart(measurement),
+        walk_chart(measurement, "Walks, sequential", random=False),
+        walk_chart(measurement, "Walks, random", random=True),
+    )
+    return out + [chart for chart in more if chart]
+
+
+def first_touch_chart(measurement: Measurement) -> Chart | None:
+    """First touch of new memory by stride, in order and at random, small and huge pages."""
+    rows = measurement.parts.get("faults", {}).get("first_touch_by_stride")
+    if not rows:
+        return None
+    strides = sorted({row["stride"] for row in rows})
+    series = []
+    for huge in (False, True):
+        for random in (False, True):
+            found = {
+                row["stride"]: row["ns"]["median"]
+                for row in rows
+                if row["huge"] == huge and row["random"] == random
+            }
+            name = f"{'2 MiB' if huge else '4 KiB'} pages, {'random' if random else 'sequential'}"
+            series.append(Series(name, [found.get(stride) for stride in strides]))
+    what = "Nanoseconds an access to memory that nobody has touched, by stride."
+    labels = [size(stride) for stride in strides]
+    return Chart(log_chart("First touch", what, strides, labels, series), what, [])
+
+
+def walk_chart(measurement: Measurement, title: str, *, random: bool) -> Chart | None:
+    """Walks of new memory by stride: small against huge pages, fewest and most iterations."""
+    walks = measurement.parts.get("huge", {}).get("walks")
+    rows = [row for row in walks["rows"] if row["random"] == random] if walks else []
+    if not rows:
+        return None
+    strides = sorted({row["stride"] for row in rows})
+    counts = [row["iterations"] for row in rows]
+    series = []
+    for kind in dict.fromkeys(row["pages"] for row in rows):
+        for iterations in sorted({min(counts), max(counts)}):
+            found = [
+                walk(measurement, kind, stride=s, iterations=iterations, random=random)
+                for s in strides
+            ]
+            values = [one.median if one else None for one in found]
+            series.append(Series(f"{kind}, {iterations} iterations", values))
+    order = "random" if random else "sequential"
+    what = f"Nanoseconds an access of a {order} walk by stride, faults included."
+    labels = [size(stride) for stride in strides]
+    return Chart(log_chart(title, what, strides, labels, series), what, [])
 
 
 def folio_chart(measurement: Measurement) -> Chart | None:

@@ -161,16 +161,11 @@ def reproduce_measuring(
         else probe.run("all", _progress(quiet), quick=quick, allow_tuning=allow_tuning)
     )
     console = Console()
-    given = reproduce.answers(figures, measurement)
-    sentences = []
+    html, given = reproduce.page_of(figures, measurement)
     for answer in given:
-        text = f"{answer.verdict}: {answer.reason}."
         console.print(f"[bold]{answer.figure.title}[/bold]")
         console.print(f"  paper: {answer.figure.paper}", highlight=False)
-        console.print(f"  here: {text}", highlight=False)
-        sentences.append((answer.figure.title, f"Paper: {answer.figure.paper} Here: {text}"))
-    charts = [answer.chart for answer in given if answer.chart]
-    html = page.render_charts(figures.title, charts, sentences, reproduce.figures(measurement))
+        console.print(f"  here: {answer.verdict}: {answer.reason}.", highlight=False)
     page.write(html, out)
     typer.echo(str(out))
 

@@ -106,29 +106,55 @@ def _tlbs(measurement: Measurement) -> Iterator[Finding]:
     if raw is None:
         return
     kinds = (raw.get("kinds") or {}).get("kinds", [])
+    reach = effective_page(measurement)
     for key, (label, group) in _PAGES.items():
         found = measurement.stepped("tlb", key)
         if found is None:
             continue
         for level, step in enumerate(found.steps[:2], start=1):
-            if key == "small" and level <= len(kinds) and kinds[level - 1] == "walk":
+            sets = second_level_sets(measurement) if (key, level) == ("small", 2) else None
+            walks = key == "small" and level <= len(kinds) and kinds[level - 1] == "walk"
+            if walks and sets is None:
                 continue
             claims = [
                 c for c in raw["claimed"] if c["level"] == level and group in c["pages"].split("/")
             ]
             claimed = f"{claims[0]['entries']:,}" if claims else ""
-            yield _capacity("tlb", f"{label}: L{level} entries", step, 1, claimed)
+            what = f"{label}: L{level} entries"
+            if key != "small" and reach is not None and reach < 2 << 20:
+                why = f"the hypervisor maps {units.size(reach)} pieces"
+                yield Finding("tlb", what, "no conclusion", None, why, claimed)
+                break
+            if sets is None:
+                yield _capacity("tlb", what, step, 1, claimed)
+            else:
+                number = sets["entries"]
+                note = f"{sets['sets']} sets ({step.confidence:.0%})"
+                yield Finding("tlb", what, f"{number:,}", float(number), note, claimed)
+                ways = str(claims[0]["ways"] or "") if claims else ""
+                number = sets["ways"]
+                what = f"{label}: L{level} ways"
+                yield Finding("tlb", what, str(number), float(number), "", ways)
             cost = step.high - step.low
             yield Finding("tlb", f"{label}: L{level} miss", f"+{nanoseconds(cost)}", cost)
-    reach = effective_page(measurement)
     if reach is not None:
         yield Finding(
             "tlb", "2 MiB page, effective", units.size(reach), float(reach), "a TLB entry covers"
         )
+    what = "contiguous pages an entry"
     factor = coalescing(measurement)
-    if factor is not None:
-        text = f"{factor:.1f} pages"
-        yield Finding("tlb", "contiguous pages an entry", text, factor, "coalescing")
+    if factor is None:
+        why = "a first level was not found"
+        yield Finding("tlb", what, "no conclusion", None, why)
+    else:
+        yield Finding("tlb", what, f"{factor:.1f} pages", factor, "coalescing, first level")
+
+
+def second_level_sets(measurement: Measurement) -> dict[str, int] | None:
+    """Sets, ways and entries of the second level, from pages that fall into one set."""
+    raw = measurement.parts.get("tlb", {}).get("associativity") or {}
+    found: dict[str, int] | None = raw.get("second_level_sets")
+    return found
 
 
 def first_capacity(measurement: Measurement, key: str) -> int | None:
@@ -163,6 +189,16 @@ def effective_page(measurement: Measurement) -> int | None:
         return None
     pages = step.nominal / apart
     return min(2 << 20, PAGE * max(1, 1 << round(pages).bit_length() - 1))
+
+
+def walk(measurement: Measurement, pages: str, **keys: Any) -> Estimate | None:
+    """Nanoseconds an access of one of the walks of the part huge, if it was made."""
+    rows = (measurement.parts.get("huge", {}).get("walks") or {}).get("rows", [])
+    wanted = {"pages": pages} | keys
+    for row in rows:
+        if all(row[key] == value for key, value in wanted.items()):
+            return Estimate.model_validate(row["ns"])
+    return None
 
 
 def _faults(measurement: Measurement) -> Iterator[Finding]:
@@ -251,6 +287,10 @@ def _syscalls(measurement: Measurement) -> Iterator[Finding]:
         label = f"{row['pages']} pages" + (", populated" if row["populate"] else "")
         yield _time("syscalls", f"mmap of {label}", row["mmap_ns"])
         yield _time("syscalls", f"munmap of {label}", row["munmap_ns"])
+    for row in measurement.parts.get("syscalls", {}).get("by_threads", []):
+        label = f"1 page, {row['threads']} threads"
+        yield _time("syscalls", f"mmap of {label}", row["mmap_ns"])
+        yield _time("syscalls", f"munmap of {label}", row["munmap_ns"])
 
 
 def _shared(measurement: Measurement) -> Iterator[Finding]:
@@ -258,16 +298,29 @@ def _shared(measurement: Measurement) -> Iterator[Finding]:
     if raw is None:
         return
     count = raw["processes"]
-    for row in raw["started_apart"]:
+    for row in [*(raw.get("pair") or []), *raw["started_apart"]]:
         memory = row["all"]
         saved = 1 - memory["pss"] / memory["rss"]
-        linked = {True: " (static)", False: "", None: ""}[row["static"]]
-        name = row["program"].rsplit("/", 1)[-1] + linked
+        name = program_label(row)
+        size = units.size(row["file_bytes"])
+        yield Finding("shared-code", f"{name}: file", size, float(row["file_bytes"]))
         note = f"{units.size(memory['page_tables'])} of page tables"
         value = units.size(memory["pss"])
-        what = f"{count} x {name}: PSS"
-        yield Finding("shared-code", what, value, float(memory["pss"]), note)
+        yield Finding("shared-code", f"{count} x {name}: PSS", value, float(memory["pss"]), note)
         yield Finding("shared-code", f"{count} x {name}: saved", f"{saved:.0%}", saved)
+    if raw["forked"]:
+        memory = raw["forked"]["all"]
+        note = f"{units.size(memory['page_tables'])} of page tables"
+        value = units.size(memory["pss"])
+        yield Finding("shared-code", f"{count} forked: PSS", value, float(memory["pss"]), note)
+
+
+def program_label(row: dict[str, Any]) -> str:
+    """The name of a program of the part shared-code, and how it is linked."""
+    name = str(row["program"]).rsplit("/", 1)[-1]
+    if name in ("shared", "static"):
+        return f"built {name}"
+    return f"{name}, static" if row["static"] else name
 
 
 def _calls(measurement: Measurement) -> Iterator[Finding]:

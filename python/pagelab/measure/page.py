@@ -6,6 +6,8 @@ from typing import Any
 import jinja2
 
 from pagelab.errors import PagelabError
+from pagelab.measure.bars import Bars
+from pagelab.measure.bars import bars as bars_of
 from pagelab.measure.charts import Chart, charts
 from pagelab.measure.findings import Finding, findings
 from pagelab.measure.result import Measurement
@@ -44,6 +46,7 @@ def render(measurement: Measurement, other: Measurement | None = None) -> str:
     return _render(
         f"What virtual memory costs on {here.cpu}",
         charts=charts(measurement),
+        bars=bars_of(measurement),
         rows=rows,
         facts=facts,
         facts_title="Where it was measured",
@@ -57,12 +60,14 @@ def render_charts(
     drawn: list[Chart],
     sentences: list[tuple[str, str]],
     figures: list[Finding] | None = None,
+    bars: list[Bars] | None = None,
 ) -> str:
-    """A page of charts and figures, with a sentence on each."""
+    """A page of charts, bars and figures, with a sentence on each."""
     rows = [(figure, None, "") for figure in figures or []]
     return _render(
         title,
         charts=drawn,
+        bars=bars or [],
         rows=rows,
         facts=sentences,
         facts_title="What it says",

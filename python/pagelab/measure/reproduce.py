@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pagelab import units
 from pagelab.errors import PagelabError
-from pagelab.measure.charts import Chart, Series, log_chart, stepped_chart
-from pagelab.measure.findings import Finding, findings, nanoseconds
+from pagelab.measure import page
+from pagelab.measure.bars import bars
+from pagelab.measure.charts import Chart, stepped_chart, walk_chart
+from pagelab.measure.findings import findings, nanoseconds, program_label, walk
 from pagelab.measure.result import Estimate, Measurement
 
 
@@ -78,18 +80,16 @@ def answers(experiment: Experiment, measurement: Measurement) -> list[Answer]:
 _Answer = tuple[str, str, Chart | None]
 
 
-def figures(measurement: Measurement) -> list[Finding]:
-    """What Figures 4 and 5 and Table 1 show as bars or rows."""
+def page_of(experiment: Experiment, measurement: Measurement) -> tuple[str, list[Answer]]:
+    """The page of all figures as HTML, and the answer to each."""
+    given = answers(experiment, measurement)
+    sentences = [
+        (a.figure.title, f"Paper: {a.figure.paper} Here: {a.verdict}: {a.reason}.") for a in given
+    ]
+    drawn = [answer.chart for answer in given if answer.chart]
     rows = [row for row in findings(measurement) if row.part in ("faults", "shared-code")]
-    for pages in ("small", "transparent", "hugetlb"):
-        for random in (False, True):
-            for stride in (4, 64):
-                walk = _walk(measurement, pages, stride=stride, iterations=1, random=random)
-                if walk is not None:
-                    order = "random" if random else "sequential"
-                    what = f"first {order} walk, {pages} pages, stride {stride} B"
-                    rows.append(Finding("huge", what, nanoseconds(walk.median), walk.median))
-    return rows
+    html = page.render_charts(experiment.title, drawn, sentences, rows, bars(measurement))
+    return html, given
 
 
 def _estimate(raw: Any) -> Estimate:
@@ -154,21 +154,12 @@ def _figure4(measurement: Measurement) -> _Answer:
     return (SAME if _above(first, later) else OTHER), reason, None
 
 
-def _walk(measurement: Measurement, pages: str, **keys: Any) -> Estimate | None:
-    rows = (measurement.parts.get("huge", {}).get("walks") or {}).get("rows", [])
-    wanted = {"pages": pages} | keys
-    for row in rows:
-        if all(row[key] == value for key, value in wanted.items()):
-            return _estimate(row["ns"])
-    return None
-
-
 def _figure5(measurement: Measurement) -> _Answer:
     sides = []
-    stride = 4 if _walk(measurement, "small", stride=4, iterations=1, random=True) else 64
+    stride = 4 if walk(measurement, "small", stride=4, iterations=1, random=True) else 64
     for pages in ("small", "transparent"):
-        random = _walk(measurement, pages, stride=stride, iterations=1, random=True)
-        sequential = _walk(measurement, pages, stride=stride, iterations=1, random=False)
+        random = walk(measurement, pages, stride=stride, iterations=1, random=True)
+        sequential = walk(measurement, pages, stride=stride, iterations=1, random=False)
         if random is None or sequential is None:
             return OPEN, "the walks of the part huge were not measured", None
         sides.append((pages, random, sequential, _above(random, sequential)))
@@ -199,25 +190,12 @@ def _walk_figure(random: bool) -> Callable[[Measurement], _Answer]:
         strides = sorted({row["stride"] for row in rows})
         least = min(row["iterations"] for row in rows)
         most = max(row["iterations"] for row in rows)
-        series = []
-        for kind in dict.fromkeys(row["pages"] for row in rows):
-            for iterations in (least, most):
-                found = [
-                    _walk(measurement, kind, stride=s, iterations=iterations, random=random)
-                    for s in strides
-                ]
-                values = [one.median if one else None for one in found]
-                series.append(Series(f"{kind}, {iterations} iterations", values))
-        order = "random" if random else "sequential"
-        what = f"Nanoseconds an access of a {order} walk by stride, faults included."
-        title = f"Figure {7 if random else 6}"
-        labels = [units.size(s) for s in strides]
-        chart = Chart(log_chart(title, what, strides, labels, series), what, [])
+        chart = walk_chart(measurement, f"Figure {7 if random else 6}", random=random)
         widest = strides[-1]
         pairs = []
         for iterations in (least, most):
-            small = _walk(measurement, "small", stride=widest, iterations=iterations, random=random)
-            huge = _walk(
+            small = walk(measurement, "small", stride=widest, iterations=iterations, random=random)
+            huge = walk(
                 measurement, "transparent", stride=widest, iterations=iterations, random=random
             )
             if small is None or huge is None:
@@ -243,22 +221,25 @@ def _table1(measurement: Measurement) -> _Answer:
     if raw is None:
         return OPEN, "the part shared-code was not measured", None
     rows = raw["started_apart"]
-    if not rows:
+    pair = raw.get("pair")
+    if not rows and not pair:
         return OPEN, "no program was found", None
     parts = []
-    for row in rows:
+    for row in [*(pair or []), *rows]:
         saved = row["all"]["rss"] - row["all"]["pss"]
-        name = row["program"].rsplit("/", 1)[-1]
-        parts.append(f"{raw['processes']} {name}: {units.size(saved)} saved")
-    both = {row["static"] for row in rows} >= {True, False}
-    reason = "what the paper gave up on, memory saved by sharing: " + ", ".join(parts)
-    if not both:
-        return OPEN, reason + "; no program is here both static and shared", None
-    largest = {
-        kind: max(row["file_bytes"] for row in rows if row["static"] is kind)
-        for kind in (True, False)
-    }
-    return (SAME if largest[True] > largest[False] else OTHER), reason, None
+        parts.append(f"{raw['processes']} {program_label(row)}: {units.size(saved)}")
+    reason = "what the paper gave up on, memory that sharing saves: " + ", ".join(parts)
+    if not pair:
+        return OPEN, f"{reason}; no program could be linked both ways here", None
+    shared, static = pair
+    reason = (
+        f"one program takes {units.size(shared['file_bytes'])} linked shared and "
+        f"{units.size(static['file_bytes'])} static; {raw['processes']} processes of it take "
+        f"{units.size(shared['all']['pss'])} (PSS) and {units.size(static['all']['pss'])}, with "
+        f"{units.size(shared['all']['page_tables'])} and "
+        f"{units.size(static['all']['page_tables'])} of page tables. W{reason[1:]}"
+    )
+    return (SAME if static["file_bytes"] > 2 * shared["file_bytes"] else OTHER), reason, None
 
 
 _ANSWERS: dict[str, Callable[[Measurement], _Answer]] = {

@@ -11,7 +11,7 @@ pub struct Curve {
 }
 
 /// A curve as it goes into the result: medians with 95 % intervals.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Abscissae.
     pub x: Vec<u64>,

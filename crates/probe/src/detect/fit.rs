@@ -2,6 +2,7 @@ use super::{Curve, Shape};
 use crate::stats::{median, quantile, resample};
 use fastrand::Rng;
 use serde::Serialize;
+use std::ops::RangeInclusive;
 
 /// The capacity behind one step, and the kind of store that explains its shape best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -20,7 +21,7 @@ pub struct StepFit {
     pub high: f64,
     /// Mean distance of the points from the fit, in parts of the height of the step.
     pub misfit: f64,
-    /// The best fit of another kind of store.
+    /// The fit of another kind of store that says most against this one.
     pub rival: Option<Rival>,
 }
 
@@ -90,20 +91,57 @@ pub fn fit_step(
         }
     }
     let bound = |q| quantile(&capacities, q).unwrap_or(0.0).round() as u64;
+    let systematic = systematic_error(&best);
     Some(StepFit {
         capacity: best.capacity,
-        capacity_low: bound(0.025).min(best.capacity),
-        capacity_high: bound(0.975).max(best.capacity),
+        capacity_low: bound(0.025).min(best.capacity).saturating_sub(systematic),
+        capacity_high: bound(0.975).max(best.capacity) + systematic,
         shape: best.shape,
         low: best.low,
         high: best.high,
         misfit: best.misfit,
-        rival: fits.get(1).map(|fit| Rival {
+        rival: rival(&fits).map(|fit| Rival {
             capacity: fit.capacity,
             shape: fit.shape,
             misfit: fit.misfit,
         }),
     })
+}
+
+/// The fit of another kind that says most against the best: the first that lies nearly as close
+/// to the points with another capacity, or else the second best.
+fn rival(fits: &[Candidate]) -> Option<&Candidate> {
+    let (best, others) = fits.split_first()?;
+    let contradicts = |fit: &&Candidate| {
+        let (misfit, capacity) = (fit.misfit, fit.capacity);
+        contradicts((best.misfit, best.capacity), (misfit, capacity))
+    };
+    others.iter().find(contradicts).or(others.first())
+}
+
+/// A rival explains the data as well if its misfit is less than this factor above the best one's,
+/// or less than [`PERFECT`], and contradicts it if its capacity is further away than this share.
+const EQUAL_MISFIT: f64 = 1.5;
+const APART: f64 = 0.15;
+/// A misfit below what any measurement can tell from none.
+const PERFECT: f64 = 0.001;
+
+/// Whether a fit of another kind, given as misfit and capacity, makes the best one's capacity
+/// uncertain.
+pub(super) fn contradicts(best: (f64, u64), rival: (f64, u64)) -> bool {
+    let apart = rival.1.abs_diff(best.1) as f64 / best.1 as f64;
+    rival.0 < (best.0 * EQUAL_MISFIT).max(PERFECT) && apart > APART
+}
+
+/// How far the capacity moves if the curve is shifted by as much as it lies away from the fit:
+/// what no repetition shows, because it is the model that is not quite right.
+fn systematic_error(best: &Candidate) -> u64 {
+    const REACH: f64 = 0.1;
+    let capacity = best.capacity as f64;
+    let at = |factor: f64| best.shape.miss_ratio(capacity * factor, capacity);
+    let after = (at(1.0 + REACH) - at(1.0)) / (REACH * capacity);
+    let around = (at(1.0 + REACH) - at(1.0 - REACH)) / (2.0 * REACH * capacity);
+    (best.misfit / after.max(around).max(f64::MIN_POSITIVE)) as u64
 }
 
 fn points(curve: &Curve) -> Vec<(f64, f64)> {
@@ -112,7 +150,7 @@ fn points(curve: &Curve) -> Vec<(f64, f64)> {
 }
 
 /// Parameters to begin with, by kind of store.
-fn starts(points: &Points) -> [Vec<Shape>; 4] {
+fn starts(points: &Points) -> [Vec<Shape>; 5] {
     const WAYS: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
     let end = |point: Option<&(f64, f64)>| point.map_or(0.0, |p| p.0);
     let span = end(points.places.last()) - end(points.places.first());
@@ -123,6 +161,8 @@ fn starts(points: &Points) -> [Vec<Shape>; 4] {
             .collect(),
         WAYS.map(|ways| Shape::Scattered { ways }).into(),
         vec![Shape::RandomReplacement],
+        KEPT.map(|kept_eighths| Shape::Resistant { kept_eighths })
+            .collect(),
         WAYS.map(|ways| Shape::ScatteredRandom { ways }).into(),
     ]
 }
@@ -171,6 +211,9 @@ fn moved(value: u64, by: i64, stride: u64) -> u64 {
 /// More ways than any set has; with more, scattered sets are hardly told from one set.
 const MOST_WAYS: u64 = 64;
 
+/// Eighths that a resistant store may keep; with less it is hardly told from random replacement.
+const KEPT: RangeInclusive<u64> = 4..=7;
+
 fn varied(shape: Shape, by: i64, stride: u64) -> Shape {
     match shape {
         Shape::Even { sets } => Shape::Even {
@@ -181,6 +224,9 @@ fn varied(shape: Shape, by: i64, stride: u64) -> Shape {
         },
         Shape::ScatteredRandom { ways } => Shape::ScatteredRandom {
             ways: moved(ways, by, 1).min(MOST_WAYS),
+        },
+        Shape::Resistant { kept_eighths } => Shape::Resistant {
+            kept_eighths: moved(kept_eighths, by, 1).clamp(*KEPT.start(), *KEPT.end()),
         },
         Shape::RandomReplacement => shape,
     }
@@ -222,16 +268,21 @@ fn near(level: f64, plateau: f64) -> bool {
 
 /// The latencies without and with a miss: medians of the points where the shape says that nothing
 /// or everything misses; from a line through the others where it says so of fewer than two.
+///
+/// Of the points where nothing should miss, only the last before the others count: the kernel, and
+/// the tables of a nested walk, take entries too, so that a level leaks a little before it overflows.
 fn levels(places: &[(f64, f64)], ratio: &[f64]) -> Option<(f64, f64)> {
     const NOTHING: f64 = 0.005;
-    let level = |chosen: &dyn Fn(f64) -> bool| {
-        let values = places.iter().zip(ratio).filter(|(_, r)| chosen(**r));
-        let values: Vec<f64> = values.map(|(p, _)| p.1).collect();
-        // Two points make a level that noise cannot easily invent.
-        (values.len() >= 2).then(|| median(&values)).flatten()
+    const LAST: usize = 8;
+    let chosen = |wanted: &dyn Fn(f64) -> bool| -> Vec<f64> {
+        let values = places.iter().zip(ratio).filter(|(_, r)| wanted(**r));
+        values.map(|(p, _)| p.1).collect()
     };
-    let low = level(&|r| r < NOTHING)?;
-    if let Some(high) = level(&|r| r > 1.0 - NOTHING) {
+    // Two points make a level that noise cannot easily invent.
+    let level = |values: &[f64]| (values.len() >= 2).then(|| median(values)).flatten();
+    let below = chosen(&|r| r < NOTHING);
+    let low = level(&below[below.len().saturating_sub(LAST)..])?;
+    if let Some(high) = level(&chosen(&|r| r > 1.0 - NOTHING)) {
         return Some((low, high));
     }
     // A slope that ends inside the region: the median of what each point says of the height.

@@ -1,3 +1,5 @@
+use super::curve::Summary;
+use super::fit::contradicts;
 use super::{Curve, Plateau, Shape, StepFit, fit_step, plateaus};
 use crate::stats::resample;
 use fastrand::Rng;
@@ -56,6 +58,8 @@ pub struct Step {
     pub confidence: f64,
     /// The capacity and its interval, where the dense sweeps gave one.
     pub fit: Option<StepFit>,
+    /// The dense sweep that was fitted.
+    pub dense: Option<Summary>,
     /// The number in the interval of the capacity that the largest power of two divides.
     /// Hardware has a power-of-two number of sets and few ways, so of several capacities that
     /// the data allow this one is the most plausible.
@@ -91,12 +95,6 @@ const LARGEST_MISFIT: f64 = 0.03;
 /// A direct-mapped store is rare, and its ramp of an octave looks like any slow rise: it must fit
 /// to within this share of the height.
 const DIRECT_MAPPED_MISFIT: f64 = 0.01;
-/// A rival explains the data as well if its misfit is less than this factor above the best one's,
-/// or less than [`PERFECT`], and contradicts it if its capacity is [`WIDEST_INTERVAL`] away.
-const EQUAL_MISFIT: f64 = 1.2;
-/// A misfit below what any measurement can tell from none.
-const PERFECT: f64 = 0.001;
-
 /// Numbers of places from `first` to `last` (both included), `per_octave` to each doubling.
 pub fn geometric_grid(first: u64, last: u64, per_octave: u32) -> Vec<u64> {
     let ratio = 2f64.powf(1.0 / f64::from(per_octave));
@@ -129,7 +127,7 @@ pub fn find_steps<E>(
         let (lower, upper) = (&pair[0], &pair[1]);
         let seen = resampled.iter().filter(|r| has_step(r, lower, upper));
         let confidence = seen.count() as f64 / options.resamples.max(1) as f64;
-        let fit = refine(options, rng, lower, upper, &mut measure)?;
+        let (fit, dense) = refine(options, rng, lower, upper, &mut measure)?.unzip();
         steps.push(Step {
             before: lower.last,
             after: upper.first,
@@ -137,6 +135,7 @@ pub fn find_steps<E>(
             high: upper.level,
             confidence,
             fit,
+            dense,
             nominal: fit.map(|f| roundest(f.capacity_low, f.capacity_high)),
             no_conclusion: objection(confidence, fit.as_ref()),
         });
@@ -184,13 +183,10 @@ fn objection(confidence: f64, fit: Option<&StepFit>) -> Option<String> {
 
 fn rival_objection(fit: &StepFit) -> Option<String> {
     let rival = fit.rival?;
-    let apart = rival.capacity.abs_diff(fit.capacity) as f64 / fit.capacity as f64;
-    (rival.misfit < (fit.misfit * EQUAL_MISFIT).max(PERFECT) && apart > WIDEST_INTERVAL).then(
-        || {
-            let (capacity, other) = (fit.capacity, rival.capacity);
-            format!("{capacity} or {other}, depending on how the level is indexed and replaces")
-        },
-    )
+    let (capacity, other) = (fit.capacity, rival.capacity);
+    contradicts((fit.misfit, capacity), (rival.misfit, other)).then(|| {
+        format!("{capacity} or {other}, depending on how the level is indexed and replaces")
+    })
 }
 
 /// The number in `low..=high` with the most factors of two.
@@ -204,21 +200,23 @@ fn roundest(low: u64, high: u64) -> u64 {
     high / power * power
 }
 
-/// Measures the region of a step ever closer to its onset and fits it.
+/// Measures the region of a step ever closer to its onset and fits it; the fit, and the sweep it
+/// is of.
 fn refine<E>(
     options: &Options,
     rng: &mut Rng,
     lower: &Plateau,
     upper: &Plateau,
     measure: &mut impl FnMut(&[u64], usize) -> Result<Curve, E>,
-) -> Result<Option<StepFit>, E> {
+) -> Result<Option<(StepFit, Summary)>, E> {
     let slow = upper.first > options.dense_limit;
     let count = options.dense_points / if slow { 2 } else { 1 };
     let (from, to) = region(lower, upper);
-    let mut fit = |grid: &[u64]| -> Result<Option<StepFit>, E> {
+    let mut fit = |grid: &[u64]| -> Result<Option<(StepFit, Summary)>, E> {
         let curve = measure(grid, options.rounds)?;
         let levels = (lower.level, upper.level);
-        Ok(fit_step(&curve, levels, options.resamples, rng))
+        let fit = fit_step(&curve, levels, options.resamples, rng);
+        Ok(fit.map(|fit| (fit, curve.summary())))
     };
     let wide = merged(
         even_grid(lower.last.max(from), to, count * 2 / 3),
@@ -227,7 +225,7 @@ fn refine<E>(
     let mut best = fit(&wide)?;
     let mut spacing = (to - from) / (count * 2 / 3) + 1;
     for _ in 1..if slow { 1 } else { options.dense_sweeps } {
-        let Some(last) = best else { break };
+        let Some((last, _)) = &best else { break };
         // A third of the points hold the levels, the others look closely at the onset: as wide as
         // the last sweep left it open.
         let reach = (2 * spacing).max(last.capacity_high - last.capacity_low);

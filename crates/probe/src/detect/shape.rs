@@ -21,6 +21,13 @@ pub enum Shape {
     },
     /// One set that replaces at random.
     RandomReplacement,
+    /// A store in which part of the ways keep what they hold while the others replace at random,
+    /// so that a walk that does not fit leaves some of it resident (Qureshi et al., Adaptive
+    /// Insertion Policies, ISCA 2007).
+    Resistant {
+        /// Eighths of the ways that keep what they hold.
+        kept_eighths: u64,
+    },
     /// Sets that replace at random, over which the places spread at random: what a policy that
     /// resists cyclic walks (Jaleel et al., ISCA 2010) comes close to.
     ScatteredRandom {
@@ -36,6 +43,9 @@ impl Shape {
             Shape::Even { sets } => even(places, capacity, sets as f64),
             Shape::Scattered { ways } => at_least(ways, places / capacity * ways as f64),
             Shape::RandomReplacement => random_replacement(places / capacity),
+            Shape::Resistant { kept_eighths } => {
+                resistant(places / capacity, kept_eighths as f64 / 8.0)
+            }
             Shape::ScatteredRandom { ways } => {
                 scattered_random(ways, places / capacity * ways as f64)
             }
@@ -98,7 +108,16 @@ fn solve(load: f64) -> f64 {
     low
 }
 
-/// The two above together: in a set with `k` places, each misses as in a store of `ways` entries.
+/// The places that are not kept share the ways that are left.
+fn resistant(load: f64, kept: f64) -> f64 {
+    if load <= 1.0 {
+        return 0.0;
+    }
+    let others = load - kept;
+    random_replacement(others / (1.0 - kept)) * others / load
+}
+
+/// Random replacement in sets that are filled at random: in a set with `k` places, each misses as in a store of `ways` entries.
 fn scattered_random(ways: u64, mean: f64) -> f64 {
     // Many places in a set: all sets have about as many.
     if mean > 4.0 * ways as f64 + 40.0 {
@@ -145,6 +164,32 @@ mod tests {
                     "{load}: {simulated} {formula}"
                 );
             }
+        }
+    }
+
+    /// A store of which three quarters never change once they are full.
+    #[test]
+    fn resistant_stores_agree_with_a_simulated_one() {
+        let (kept, changing) = (192usize, 64usize);
+        let mut rng = Rng::with_seed(4);
+        for places in [280usize, 384, 600] {
+            let mut held: Vec<usize> = (kept..kept + changing).collect();
+            let (mut missing, laps) = (0, 400);
+            for _ in 0..laps {
+                for place in kept..places {
+                    if !held.contains(&place) {
+                        missing += 1;
+                        held[rng.usize(0..changing)] = place;
+                    }
+                }
+            }
+            let simulated = f64::from(missing) / (places * laps) as f64;
+            let shape = Shape::Resistant { kept_eighths: 6 };
+            let formula = shape.miss_ratio(places as f64, (kept + changing) as f64);
+            assert!(
+                (simulated - formula).abs() < 0.02,
+                "{places}: {simulated} {formula}"
+            );
         }
     }
 

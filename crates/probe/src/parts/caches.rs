@@ -1,15 +1,17 @@
 //! Data caches: size, line, associativity and latency of each level.
 //!
 //! A chain visits more and more lines of memory mapped by huge pages, so that the TLB plays no
-//! part and the physical address is known up to bit 20. Its latency steps where a level
-//! overflows. For the associativity, a chain visits lines that all fall into one set of every
+//! part and the physical address is known up to bit 20. Where a hypervisor has broken the huge
+//! pages up neither holds; therefore eight lines of a base page are visited together, so that a
+//! walk is shared by eight loads. They come in random order, and few of the 64 lines of the page,
+//! so that prefetchers find no pattern. The latency steps where a level overflows. For the associativity, a chain visits lines that all fall into one set of every
 //! level: it overflows a level when there are more of them than the level has ways.
 
 use super::{Context, Failure, Part, curve_with_steps, no_options};
-use crate::chain::{Chain, sweep};
+use crate::chain::{Chain, LINE, sweep};
 use crate::detect::{Options, Steps, crossing, find_steps};
-use crate::places::{Pages, Places, Region, Spread, latency};
-use crate::system::mapping::{HUGE, Mapping};
+use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
+use crate::system::mapping::{HUGE, Mapping, PAGE};
 use crate::system::{budget, claims};
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -21,6 +23,9 @@ pub const PART: Part = Part {
     options: no_options,
     run,
 };
+
+/// Lines of a page visited together.
+const GROUP: usize = 8;
 
 /// Places of the conflict curve. More ways than any set has.
 const MOST_WAYS: u64 = 64;
@@ -51,7 +56,12 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let mut rng = context.rng.fork();
     let found = find_steps(&options, &mut rng.fork(), |x, rounds| {
         sweep(x, rounds, &mut rng, |x, rng| {
-            Ok::<f64, Failure>(latency(&mut region, x, rng))
+            let mut grouped = Grouped {
+                places: &mut region,
+                block: PAGE / LINE,
+                group: GROUP,
+            };
+            Ok::<f64, Failure>(latency(&mut grouped, x, rng))
         })
     })?;
     let line = line_size(context, &found);
@@ -142,10 +152,14 @@ fn line_size(context: &mut Context, found: &Steps) -> Value {
 }
 
 /// Ways of each level whose latency is known, from lines a power of two apart.
-fn associativity(context: &mut Context, region: Region, found: &Steps) -> Result<Value, Failure> {
+fn associativity(
+    context: &mut Context,
+    mut region: Region,
+    found: &Steps,
+) -> Result<Value, Failure> {
     // Far enough apart to agree in every set bit below it.
     let stride = (region.count() * 64 / MOST_WAYS as usize).min(HUGE);
-    let mut region = region.respread(Spread::Stride(stride));
+    region.respread(Spread::Stride(stride));
     context.say("associativity");
     let x: Vec<u64> = (2..=MOST_WAYS.min(region.count() as u64)).collect();
     let rounds = if context.quick { 5 } else { 15 };

@@ -55,8 +55,81 @@ fn run(context: &mut Context, arguments: &ArgMatches) -> Result<Value, Failure> 
         let what = format!("{count} processes of {}", program.display());
         rows.extend(context.attempt(&what, |_| started_apart(&program, count)));
     }
+    let pair = context.attempt("one program linked shared and static", |_| pair(count));
     let forked = context.attempt(&format!("{count} forked processes"), |_| forked(count));
-    Ok(json!({ "processes": count, "started_apart": rows, "forked": forked }))
+    Ok(json!({ "processes": count, "started_apart": rows, "pair": pair, "forked": forked }))
+}
+
+/// A program for the pair: an interactive calculator of the size of a small tool, which uses the
+/// parts of the C library that any program drags in: streams, formats, numbers, regular
+/// expressions, the locale.
+const SOURCE: &str = r#"
+#include <locale.h>
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int main(void)
+{
+	char line[256], stamp[64];
+	regex_t number;
+	time_t now = time(NULL);
+
+	setlocale(LC_ALL, "");
+	if (regcomp(&number, "^[-+0-9.]+$", REG_EXTENDED | REG_NOSUB))
+		return 1;
+	strftime(stamp, sizeof(stamp), "%c", localtime(&now));
+	fprintf(stderr, "%s\n", stamp);
+	while (fgets(line, sizeof(line), stdin))
+		if (!regexec(&number, line, 0, NULL, 0))
+			printf("%.17g\n", sqrt(strtod(line, NULL)));
+	return 0;
+}
+"#;
+
+/// The same program linked shared and static by the C compiler found, measured both ways.
+fn pair(count: usize) -> Result<Value, Failure> {
+    let directory = Scratch::new()?;
+    let source = directory.0.join("calculator.c");
+    std::fs::write(&source, SOURCE).map_err(|e| Refused::because("writing a C program", e))?;
+    let mut rows = Vec::new();
+    for (name, option) in [("shared", None), ("static", Some("-static"))] {
+        let program = directory.0.join(name);
+        let mut compiler = Command::new("cc");
+        compiler.arg("-O2").args(option).arg("-o").arg(&program);
+        compiler.arg(&source).arg("-lm").stdin(Stdio::null());
+        let output = compiler
+            .output()
+            .map_err(|e| Failure::Lacking(format!("no C compiler here ({e})")))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().last().unwrap_or_default();
+            return Err(Failure::Lacking(format!("cc cannot link {name}: {last}")));
+        }
+        rows.push(started_apart(&program, count)?);
+    }
+    Ok(rows.into())
+}
+
+/// A directory that is removed with what is in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch, Refused> {
+        let path = std::env::temp_dir().join(format!("pagelab-probe-pair-{}", std::process::id()));
+        std::fs::create_dir(&path)
+            .map_err(|e| Refused::because(format!("making {}", path.display()), e))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left to whoever clears the directory of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Memory of several processes together, bytes.
@@ -185,6 +258,23 @@ fn forked(count: usize) -> Result<Value, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_static_program_is_larger_and_shares_its_file_with_itself() {
+        let Ok(rows) = pair(3) else {
+            // No compiler, or no static C library: the result says so.
+            return;
+        };
+        let number = |row: usize, pointer: &str| rows[row].pointer(pointer).and_then(Value::as_u64);
+        assert_eq!(rows[0]["static"], false);
+        assert_eq!(rows[1]["static"], true);
+        assert!(number(1, "/file_bytes") > number(0, "/file_bytes"));
+        for row in [0, 1] {
+            assert!(number(row, "/all/page_tables") > Some(0));
+            // Three processes of one file: less than three times what they map.
+            assert!(number(row, "/all/pss") < number(row, "/all/rss"));
+        }
+    }
 
     #[test]
     fn a_test_program_names_its_interpreter_unless_it_is_linked_static() {

@@ -232,6 +232,18 @@ impl Drop for Mapping {
     }
 }
 
+/// Empties the TLBs of this process's translations: unmaps more pages than the kernel invalidates
+/// one by one (`tlb_single_page_flush_ceiling`, 33, in arch/x86/mm/tlb.c).
+///
+/// # Errors
+/// What mmap(2) says.
+pub fn flush_tlb() -> Result<(), Refused> {
+    const PAGES: usize = 64;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    Mapping::new(PAGES * PAGE, both, flags, None).map(drop)
+}
+
 /// An anonymous file of `len` bytes in memory; `flags` as for memfd_create(2).
 ///
 /// # Errors
