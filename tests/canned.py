@@ -187,3 +187,9 @@ def comparison(*designs: str, **changes: Any) -> dict[str, Any]:
         "runs": [run(design) for design in (designs or ("radix", "dpt", "ideal"))],
         **changes,
     }
+
+
+def window(**counters: int) -> dict[str, int]:
+    """One window of a sampled run, with its other counters 0."""
+    names = ("instructions", "accesses", "cycles", "translation", "l2_tlb_misses", "walks")
+    return dict.fromkeys((*names, "walk_cycles"), 0) | counters

@@ -100,14 +100,14 @@ def test_an_average_with_a_part_missing_is_not_made_up(bad: Run | Failure) -> No
     ],
 )
 def test_a_third_off_is_far(paper: float, ours: float, relative: bool, verdict: str) -> None:
-    answer = Answer(Claim(says="", series="s", value=paper), ours, relative)
+    answer = Answer(Claim(says="", series="s", value=paper), ours, None, relative)
     assert answer.verdict == verdict
 
 
 def test_a_bound_holds_or_does_not() -> None:
     bound = Claim(says="", series="s", value=0.0007, relation="below")
-    assert Answer(bound, 0.0006, relative=False).verdict == "holds"
-    assert Answer(bound, 0.0008, relative=False).verdict == "does not hold"
+    assert Answer(bound, 0.0006, None, relative=False).verdict == "holds"
+    assert Answer(bound, 0.0008, None, relative=False).verdict == "does not hold"
 
 
 def test_the_page_has_every_number_and_what_is_missing(tmp_path: Path) -> None:
@@ -127,3 +127,29 @@ def test_memory_is_the_least_power_of_two_that_holds_the_footprint(
     footprint: float, utilisation: float, gib: int
 ) -> None:
     assert memory_gib(footprint, utilisation, {"memory_bytes": 16 << 30}) == gib
+
+
+def sampled(cycles: list[int]) -> Run:
+    made = canned.run("radix", accesses=1000)
+    made["cycles"] |= {"elapsed": sum(cycles)}
+    made["windows"] = [canned.window(cycles=cycle) for cycle in cycles]
+    return Run.model_validate(made)
+
+
+def test_windows_that_vary_together_leave_no_doubt() -> None:
+    changed: dict[Cell, Run | Failure] = {}
+    for label in ("A", "B", "C"):
+        changed[Cell("f", "radix", label)] = sampled([100, 400, 200])
+        changed[Cell("f", "one", label)] = sampled([50, 200, 100])
+        changed[Cell("f", "two", label)] = sampled([100, 100, 500])
+    over_radix, over_two, _ = outcome(changed).answers
+    assert over_radix.ours == pytest.approx(2.0)
+    assert over_radix.half == pytest.approx(0.0)
+    # Cycles 50, 200, 100 over 100, 100, 500: by hand, with t(2 degrees) = 4.303.
+    ratio = 350 / 700
+    residuals = [(50 - ratio * 100) ** 2, (200 - ratio * 100) ** 2, (100 - ratio * 500) ** 2]
+    relative = 4.303 * (sum(residuals) / 2 / 3) ** 0.5 / (700 / 3) / ratio
+    assert over_two.half is not None
+    assert over_two.ours is not None
+    # The mean of three workloads alike is sure by the square root of three.
+    assert over_two.half / over_two.ours == pytest.approx(relative / 3**0.5, rel=1e-3)

@@ -120,6 +120,7 @@ def _json(one: Outcome) -> dict[str, Any]:
                 "says": answer.claim.says,
                 "paper": answer.claim.value,
                 "here": answer.ours,
+                "half_interval": answer.half,
                 "off": answer.off,
                 "verdict": answer.verdict,
             }

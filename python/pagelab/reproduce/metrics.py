@@ -9,10 +9,15 @@ from pagelab.results import Run
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of a run, and what it is."""
+    """A number of a run, and what it is.
+
+    `window` names a counter of the windows: between runs of the same instructions, its ratios are
+    those of the metric or the inverse of them.
+    """
 
     of: Callable[[Run], float]
     what: str
+    window: str | None = None
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -60,16 +65,29 @@ def _counter(name: str) -> Callable[[Run], float]:
 
 METRICS: dict[str, Metric] = {
     "speed": Metric(
-        lambda run: _ratio(run.instructions, run.cycles.elapsed), "instructions a cycle"
+        lambda run: _ratio(run.instructions, run.cycles.elapsed),
+        "instructions a cycle",
+        "cycles",
     ),
-    "translation_latency": Metric(_translation, "cycles of page walks an instruction"),
-    "l2_mpki": Metric(lambda run: run.caches.l2_mpki, "L2 misses per thousand instructions"),
+    "translation_latency": Metric(
+        _translation,
+        "cycles of page walks an instruction",
+        "walk_cycles",
+    ),
+    "l2_mpki": Metric(
+        lambda run: run.caches.l2_mpki,
+        "L2 misses per thousand instructions",
+        "l2_misses",
+    ),
     "llc_mpki": Metric(
-        lambda run: run.caches.llc_mpki, "last-level cache misses per thousand instructions"
+        lambda run: run.caches.llc_mpki,
+        "last-level cache misses per thousand instructions",
+        "llc_misses",
     ),
     "walk_references": Metric(
         lambda run: _ratio(run.walks.reads, run.instructions),
         "memory references of walks an instruction",
+        "walk_reads",
     ),
     "walk_references_from_dram": Metric(
         lambda run: _ratio(run.walks.served_by.dram, run.walks.reads),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
 from pagelab.reproduce.figure import Claim, Collisions, Figure, Paper
-from pagelab.reproduce.metrics import METRICS
+from pagelab.reproduce.numbers import Numbers
 from pagelab.reproduce.plan import Cell, workloads
 from pagelab.results import Failure, Run
 
@@ -20,12 +20,15 @@ NO_CHANGE = 0.01
 class Answer:
     """A claim of the paper beside what was computed; `None` when that could not be.
 
+    `half` is half the 95 % confidence interval of ours where programs were sampled.
+
     `relative` says that the numbers are ratios, so that their distances from 1 are compared:
     1.10 against 1.126 is a gain of 0.10 against one of 0.126.
     """
 
     claim: Claim
     ours: float | None
+    half: float | None
     relative: bool
 
     @property
@@ -68,34 +71,23 @@ class Outcome:
 def of_runs(paper: Paper, name: str, figure: Figure, runs: dict[Cell, Run | Failure]) -> Outcome:
     """The numbers of one figure, out of the results of its cells."""
     chosen = workloads(paper, figure)
-    raw: dict[tuple[str, str], float] = {}
+    complete: dict[tuple[str, str], Run] = {}
     failed: dict[tuple[str, str], list[str]] = {}
     for workload in chosen:
         for series in figure.series:
             run = runs[Cell(name, series.name, workload.label)]
             if isinstance(run, Run) and run.complete:
-                value = METRICS[series.metric or figure.metric].of(run)
-                if not math.isnan(value):
-                    raw[series.name, workload.label] = value
+                complete[series.name, workload.label] = run
             else:
                 reason = run.error if isinstance(run, Failure) else run.stopped
                 failed.setdefault((series.name, reason or "ended early"), []).append(workload.label)
-    labels = [workload.label for workload in chosen]
+    numbers = Numbers(figure, complete)
     averages = _averages(paper, figure)
-    by_name = {series.name: series for series in figure.series}
 
-    def shown(name: str, label: str) -> float | None:
-        return _divide(raw.get((name, label)), by_name[name].against, label, raw)
-
-    def row(name: str, against: str | None, row: str) -> float | None:
-        values = []
-        for label in averages.get(row, [row]):
-            value = shown(name, label)
-            if against is not None and value is not None:
-                base = shown(against, label)
-                value = value / base if base else None
-            values.append(value)
-        return _mean(values, figure.mean) if row in averages else values[0]
+    def shown(series: str, row: str) -> float | None:
+        if row not in averages:
+            return numbers.shown(series, row)
+        return _mean([numbers.shown(series, label) for label in averages[row]], figure.mean)
 
     columns = [series.name for series in figure.series if not series.hidden]
     return Outcome(
@@ -105,23 +97,33 @@ def of_runs(paper: Paper, name: str, figure: Figure, runs: dict[Cell, Run | Fail
         notes=figure.notes,
         columns=columns,
         rows={
-            label: [row(column, None, label) for column in columns]
-            for label in [*labels, *averages]
+            row: [shown(column, row) for column in columns]
+            for row in [*(workload.label for workload in chosen), *averages]
         },
         averages=frozenset(averages),
-        answers=[
-            Answer(
-                claim,
-                row(claim.series, claim.against, claim.row),
-                relative=bool(claim.against or by_name[claim.series].against),
-            )
-            for claim in figure.claim
-        ],
+        answers=[_answer(claim, numbers, averages) for claim in figure.claim],
         failures=[
             f"{series} over {', '.join(rows)}: {reason}"
             for (series, reason), rows in failed.items()
         ],
     )
+
+
+def _answer(claim: Claim, numbers: Numbers, averages: dict[str, list[str]]) -> Answer:
+    series, against = claim.series, claim.against
+    labels = averages.get(claim.row, [claim.row])
+    values = [
+        numbers.ratio(series, against, label) if against else numbers.shown(series, label)
+        for label in labels
+    ]
+    ours = _mean(values, numbers.figure.mean)
+    errors = [numbers.error(series, against, label) for label in labels]
+    known = [error for error in errors if error is not None]
+    half = None
+    if ours is not None and len(known) == len(errors):
+        # Workloads are sampled independently; what is averaged is their logarithms, or near it.
+        half = ours * math.hypot(*known) / len(known)
+    return Answer(claim, ours, half, relative=bool(against or numbers.against(series)))
 
 
 def of_collisions(name: str, figure: Collisions, counts: list[int]) -> Outcome:
@@ -138,7 +140,8 @@ def of_collisions(name: str, figure: Collisions, counts: list[int]) -> Outcome:
         rows=rows,
         averages=frozenset(),
         answers=[
-            Answer(claim, rows.get(claim.row, [None])[0], relative=False) for claim in figure.claim
+            Answer(claim, rows.get(claim.row, [None])[0], None, relative=False)
+            for claim in figure.claim
         ],
         failures=[],
     )
@@ -160,15 +163,6 @@ def _averages(paper: Paper, figure: Figure) -> dict[str, list[str]]:
             groups.setdefault(workload.group, []).append(workload.label)
     averages = {group: members for group, members in groups.items() if len(members) > 1}
     return averages | {MEAN: [workload.label for workload in chosen]}
-
-
-def _divide(
-    value: float | None, against: str | None, label: str, raw: dict[tuple[str, str], float]
-) -> float | None:
-    if against is None or value is None:
-        return value
-    base = raw.get((against, label))
-    return value / base if base else None
 
 
 def _mean(values: Iterable[float | None], kind: str) -> float | None:

@@ -45,10 +45,15 @@ def cells(answer: Answer) -> tuple[str, str, str, str, str]:
     return (
         answer.claim.says,
         limit + number(answer.claim.value),
-        number(answer.ours),
+        number(answer.ours) + interval(answer),
         off,
         answer.verdict,
     )
+
+
+def interval(answer: Answer) -> str:
+    """The half width of our number's confidence interval, with its sign; nothing for none."""
+    return "" if answer.half is None else f" \N{PLUS-MINUS SIGN}{number(answer.half)}"
 
 
 def number(value: float | None) -> str:
