@@ -13,9 +13,6 @@ from pagelab.measure import machine, page, probe, reproduce, result, table
 from pagelab.measure import validate as validation
 from pagelab.measure.result import Measurement
 
-# `pagelab reproduce`: published figures, a command each.
-reproductions = typer.Typer(help="Redo published figures on this machine.", no_args_is_help=True)
-
 PARTS = (
     "all",
     "caches",
@@ -138,7 +135,6 @@ def validate(
     typer.echo(str(out))
 
 
-@reproductions.command("measuring", epilog="Example:  pagelab reproduce measuring")
 def reproduce_measuring(
     measured: Annotated[
         Path | None, typer.Argument(metavar="[RESULT]", help="A measurement; a new one if none.")

@@ -1,5 +1,6 @@
 """The same chain on the real machine and on its preset in the simulator."""
 
+import dataclasses
 import json
 import random
 import tempfile
@@ -12,6 +13,7 @@ from pagelab import _core
 from pagelab.errors import PagelabError
 from pagelab.measure.charts import Chart, Series, log_chart
 from pagelab.measure.result import Curve, Measurement
+from pagelab.recording import Window
 from pagelab.units import size
 
 PAGE = 4096
@@ -76,7 +78,7 @@ def simulated_latency(pages: int, machine: str, seed: int) -> float:
                 "kind": "trace",
                 "name": "chain",
                 "path": str(trace),
-                "window": {"skip": 0, "limit": None, "sample": None, "in_instructions": False},
+                "window": dataclasses.asdict(Window()),
             }
             try:
                 text = _core.simulate(
