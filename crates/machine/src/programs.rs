@@ -17,7 +17,11 @@ struct Program<'a> {
 /// Numbers the processes of a batch anew, since each source begins at 0: those of all programs in
 /// turns, so that a number depends on nothing but the program and its own number.
 fn renumber(batch: &mut Batch, program: usize, programs: usize) {
-    let number = |process: u32| process * programs as u32 + program as u32;
+    let number = |process: u32| {
+        // A number past the last that the operating system takes is refused there.
+        let turn = process.saturating_mul(programs as u32);
+        turn.saturating_add(program as u32)
+    };
     batch.process = number(batch.process);
     for (_, control) in &mut batch.controls {
         if let Control::Fork { child } = control {
