@@ -81,7 +81,10 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
         crossing = ways[level - 1]["ways"] if level <= len(ways) else None
         claimed = str(claim["ways"]) if claim else ""
         what = f"L{level} ways"
-        if crossing is None or crossing["confidence"] < 0.95:
+        if level > 1 and (effective_page(measurement) or PAGE) < 2 << 20:
+            why = "addresses are not known: huge pages are broken up"
+            yield Finding("caches", what, "no conclusion", None, why, claimed)
+        elif crossing is None or crossing["confidence"] < 0.95:
             why = "lines a power of two apart do not fall into one set"
             yield Finding("caches", what, "no conclusion", None, why, claimed)
         else:
@@ -254,10 +257,11 @@ def _folios(measurement: Measurement) -> Iterator[Finding]:
             continue
         for key, what in FOLIO_FIGURES.items():
             yield _time("folios", f"{label}: {what}, a page", row["per_page_ns"][key])
-        copied = row["copied_share_child_gone"]
-        if copied is not None:
-            text = f"{copied:.0%}"
-            yield Finding("folios", f"{label}: copied, child gone", text, copied)
+        for child in ("gone", "alive"):
+            copied = row[f"copied_share_child_{child}"]
+            if copied is not None:
+                text = f"{copied:.0%}"
+                yield Finding("folios", f"{label}: copied, child {child}", text, copied)
 
 
 def _huge(measurement: Measurement) -> Iterator[Finding]:

@@ -103,7 +103,9 @@ def _caches(measurement: Measurement, found: Stepped, ghz: float) -> list[_Entry
         else:
             continue
         crossing = measured_ways[index]["ways"] if index < len(measured_ways) else None
-        if crossing and crossing["confidence"] >= 0.95:
+        # The sets of a larger level are known where huge pages are whole.
+        known = index == 0 or effective_page(measurement) == 2 << 20
+        if known and crossing and crossing["confidence"] >= 0.95:
             ways, how = crossing["last_below"], "measured"
         else:
             ways, how = (claim["ways"], "as sysfs claims") if claim else (16, "assumed")
