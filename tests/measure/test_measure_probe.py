@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -92,6 +93,31 @@ def test_settings_are_restored_however_it_ends(binary: Path, sent: signal.Signal
         process.wait()
     # The guard is another process, which restores after the probe has gone.
     _wait_until(lambda: settings() == before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changing settings needs root")
+def test_settings_are_restored_when_pagelab_itself_is_killed(binary: Path) -> None:
+    before = settings()
+    if not before:
+        pytest.skip("this kernel has no folio sizes to choose")
+    script = "from pagelab.measure import probe; probe.run('folios', print, allow_tuning=True)"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
+    try:
+        _wait_until(lambda: settings() != before)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    finally:
+        process.kill()
+        process.wait()
+    _wait_until(lambda: settings() == before)
+    # The measurement has not gone on to its end.
+    _wait_until(lambda: not any(_runs(pid) for pid in children))
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the journal directory is root's")

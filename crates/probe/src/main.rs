@@ -48,6 +48,10 @@ fn command() -> Command {
             "allow-tuning",
             "Allow changes of kernel settings; each is undone at the end, also after a crash",
         ))
+        .arg(flag(
+            "end-with-parent",
+            "End when the process that started this one ends, however that ends",
+        ))
         .arg(number(
             "seed",
             "Seed of everything random [default: from the clock]",
@@ -76,6 +80,9 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         ));
     }
     let fail = |error: Refused| error.to_string();
+    if matches.get_flag("end-with-parent") {
+        process::end_with_parent();
+    }
     let restored = tuning::recover().map_err(fail);
     let (name, arguments) = matches.subcommand().ok_or("no part given")?;
     if name == "restore" {

@@ -28,6 +28,12 @@ pub fn thread_usage() -> Usage {
     }
 }
 
+/// Has the kernel send SIGTERM to this process when its parent ends.
+pub fn end_with_parent() {
+    // SAFETY: a number; cannot fail for a signal that exists.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+}
+
 /// Binds the process to one CPU.
 ///
 /// # Errors
