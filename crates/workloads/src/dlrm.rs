@@ -120,3 +120,51 @@ impl Tables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check_places, run};
+    use std::collections::HashMap;
+
+    /// Runs one batch; returns how often each row of each table was read, by its address.
+    fn rows(zipf: &str) -> HashMap<u64, u64> {
+        let given = [
+            ("footprint".to_owned(), "8MiB".to_owned()),
+            ("batches".to_owned(), "1".to_owned()),
+            ("zipf".to_owned(), zipf.to_owned()),
+        ];
+        let parameters = Parameters::new(WORKLOAD.parameters, &given).expect("valid parameters");
+        let program = build(&parameters);
+        let ((), accesses) = run(|out| (program.kernel)(out));
+        check_places(&program.memory, &accesses);
+        assert_eq!(accesses.len() as u64, TABLES * SAMPLES * ACCESSES);
+        let mut rows = HashMap::new();
+        for access in accesses.iter().filter(|access| access.dep > 0) {
+            *rows.entry(access.addr / ROW).or_default() += u64::from(access.op.size());
+        }
+        rows.values_mut().for_each(|bytes| *bytes /= ROW);
+        rows
+    }
+
+    #[test]
+    fn every_sample_reads_80_rows_of_each_table() {
+        for zipf in ["0", "99"] {
+            let total: u64 = rows(zipf).values().sum();
+            assert_eq!(total, 8 * 64 * 80);
+        }
+    }
+
+    #[test]
+    fn skewed_indices_prefer_few_rows() {
+        // 4,096 rows a table: the most frequent has 1 / (1 + 1/2^0.99 + ...) = 11 %.
+        let most = |zipf| rows(zipf).values().copied().max().unwrap_or(0) as f64;
+        let lookups = (SAMPLES * LOOKUPS) as f64;
+        assert!(most("0") < 0.01 * lookups);
+        assert!(
+            (most("99") / lookups - 0.11).abs() < 0.02,
+            "{}",
+            most("99") / lookups
+        );
+    }
+}

@@ -58,3 +58,40 @@ fn pass(out: &mut Emitter, vectors: u64, from: &[u64], to: u64, arithmetic: u32)
         out.store(to + offset, VECTOR as u16, arithmetic, Loaded::NONE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check_places, run};
+    use pagelab_events::Access;
+
+    /// The bytes that stream.c counts for a pass: 2, 2, 3 and 3 arrays.
+    #[test]
+    fn each_kernel_moves_the_bytes_that_stream_counts() {
+        let given = [
+            ("footprint".to_owned(), "48KiB".to_owned()),
+            ("iterations".to_owned(), "1".to_owned()),
+        ];
+        let parameters = Parameters::new(WORKLOAD.parameters, &given).expect("valid parameters");
+        let program = build(&parameters);
+        let ((), accesses) = run(|out| (program.kernel)(out));
+        check_places(&program.memory, &accesses);
+        let array = 16 << 10;
+        let bytes: u64 = accesses
+            .iter()
+            .map(|access| u64::from(access.op.size()))
+            .sum();
+        assert_eq!(bytes, (2 + 2 + 3 + 3) * array);
+        // Loads and stores of a, b and c.
+        for (mapping, loads, stores) in [(0, 2, 1), (1, 2, 1), (2, 2, 2)] {
+            let first = program.memory.mappings()[mapping].addr;
+            let inside = accesses
+                .iter()
+                .filter(|a| (first..first + array).contains(&a.addr));
+            let (written, read): (Vec<&Access>, Vec<&Access>) =
+                inside.partition(|a| a.op.is_store());
+            assert_eq!(read.len() as u64 * VECTOR, loads * array);
+            assert_eq!(written.len() as u64 * VECTOR, stores * array);
+        }
+    }
+}

@@ -13,9 +13,10 @@ pub(crate) const DEGREE: u64 = 28;
 /// Both ends of each edge are drawn at random, each vertex with a probability in proportion to
 /// its weight (Chung and Lu, "Connected components in random graphs with given expected degree
 /// sequences", 2002). The weight of the r-th vertex is (r + c)^(-1/2), which makes the number of
-/// vertices of degree d fall as d^(-3), as preferential attachment does. The vertex at the end of an
-/// edge then has 3.0 times as many edges as a vertex on average; for Facebook, whose degrees LDBC's
-/// generator follows, that is 3.3 (Ugander et al., arXiv:1111.4503: 190 friends, who have 635).
+/// vertices of degree d fall as d^(-3), as preferential attachment does. The vertex at the end of
+/// an edge then has 3.0 times as many edges as a vertex on average; for Facebook, whose degrees
+/// LDBC's generator follows, that is 3.3 (Ugander et al., arXiv:1111.4503: 190 friends, who have
+/// 635).
 ///
 /// The constant c keeps degrees below the square root of the number of edges, above which a graph
 /// cannot have such degrees without double edges (Boguna, Pastor-Satorras and Vespignani, European
