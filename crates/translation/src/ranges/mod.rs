@@ -92,7 +92,10 @@ impl<P: PageTable> Ranged<P> {
                 let Some(page) = self.named(owner) else {
                     continue;
                 };
-                if let Some(found) = self.pages.lookup(page) {
+                // The very page that is being mapped may be among them, and is in no run yet.
+                if let Some(found) = self.pages.lookup(page)
+                    && self.runs.find(page.asid, page.vpn.0).is_some()
+                {
                     self.runs.remove(page.asid, page.vpn.0, pages);
                     self.enter(page, found);
                 }
@@ -138,7 +141,9 @@ impl<P: PageTable> PageTable for Ranged<P> {
         let mapped = self.pages.map(frames, page, translation, work);
         self.follow(work, before);
         mapped?;
-        self.enter(page, translation);
+        if let Some(found) = self.pages.lookup(page) {
+            self.enter(page, found);
+        }
         self.frames.fit(frames, self.runs.len(), work);
         Ok(())
     }
