@@ -17,6 +17,7 @@ from pagelab.errors import PagelabError, UsageError
 from pagelab.progress import display
 from pagelab.recording import Window
 from pagelab.results import Comparison, Failure, Recording, Run
+from pagelab.sources import together
 from pagelab.table import show, terminal_table
 
 # Recording everything a long program does would fill the disk: at up to 3 bytes an access this
@@ -92,7 +93,7 @@ def compare(
     with jobs.stoppable() as stop:
         if program:
             recorded = _record(program, file, window, stop, console, as_json=as_json, quiet=quiet)
-            source |= options.together([options.source(file, None, Window())], copies)
+            source |= together([options.source(file, None, Window())], copies)
     interrupted = stop.wanted
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
         ended = jobs.simulate_all(work, meters, stop, parallel)

@@ -10,6 +10,7 @@ from pagelab import _core, units
 from pagelab.errors import UsageError, unknown
 from pagelab.jobs import Simulation
 from pagelab.recording import Window
+from pagelab.sources import together
 
 # Windows of --sampled: enough for an interval from Student's t.
 WINDOWS = 30
@@ -124,18 +125,6 @@ def sources(
     programs = [source(trace, None, window, sampling) for trace in traces or []]
     programs += [source(None, workload, window, sampling) for workload in workloads or []]
     return together(programs, copies)
-
-
-def together(programs: list[dict[str, Any]], copies: int) -> dict[str, Any]:
-    """One source alone, or several at once, each so many times."""
-    programs = [program for program in programs for _ in range(copies)]
-    if len(programs) == 1:
-        return programs[0]
-    return {
-        "kind": "programs",
-        "name": "+".join(program["name"] for program in programs),
-        "programs": programs,
-    }
 
 
 def _parameters(text: str) -> dict[str, str]:

@@ -52,6 +52,9 @@ def dpt(
         float | None,
         typer.Option("--footprint", help="Run every workload at so many GiB instead of its own."),
     ] = None,
+    copies: Annotated[
+        int, typer.Option("--copies", min=1, help="Run each workload so many times at once.")
+    ] = 1,
     parallel: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Simulations at once.")
     ] = None,
@@ -67,12 +70,13 @@ def dpt(
     """
     paper = figure.load(experiments() / "dpt", figures or [])
     started = time.monotonic()
-    ablation = Ablation(full, tuple(changes or []), footprint)
+    ablation = Ablation(full, tuple(changes or []), footprint, copies)
     outcomes = compute(paper, ablation, parallel, out, quiet=quiet)
     facts = [
         ("machine", f"{paper.system.machine} (pagelab list machines)"),
         ("programs", "whole" if full else "sampled"),
         *([("changed", ", ".join(changes))] if changes else []),
+        *([("copies at once", str(copies))] if copies > 1 else []),
         *([("footprint", f"{footprint:g} GiB")] if footprint else []),
         ("took", units.duration(time.monotonic() - started)),
         ("pagelab", pagelab.__version__),

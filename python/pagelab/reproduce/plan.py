@@ -8,6 +8,7 @@ from pagelab.errors import PagelabError
 from pagelab.jobs import Simulation
 from pagelab.recording import Window
 from pagelab.reproduce.figure import Collisions, Figure, Paper, Series, Workload
+from pagelab.sources import together
 
 # What is free must hold the program, its page tables, and what fragmentation costs.
 SLACK = 1.15
@@ -28,12 +29,14 @@ class Cell:
 class Ablation:
     """What to do otherwise than the figures say, to see what a number hangs on.
 
-    Whole programs, keys of all machines changed, another footprint for all workloads.
+    Whole programs, keys of all machines changed, another footprint for all workloads, several
+    copies of each at once.
     """
 
     full: bool = False
     changes: tuple[str, ...] = ()
     footprint_gib: float | None = None
+    copies: int = 1
 
 
 def plan(paper: Paper, ablation: Ablation) -> dict[Cell, Simulation]:
@@ -69,27 +72,29 @@ def _simulation(
     keys = [*ablation.changes, *series.set]
     machine = json.loads(_core.machine(paper.system.machine, keys))
     utilisation = float(machine["memory"]["utilisation"])
-    memory = figure.memory_gib or memory_gib(footprint, utilisation, machine["memory"])
-    if memory * (1 - utilisation) < footprint:
+    together_gib = footprint * ablation.copies
+    memory = figure.memory_gib or memory_gib(together_gib, utilisation, machine["memory"])
+    if memory * (1 - utilisation) < together_gib:
         raise PagelabError(
-            f"{workload.label} takes {footprint:g} GiB, but {memory} GiB of memory of which "
+            f"{workload.label} takes {together_gib:g} GiB, but {memory} GiB of memory of which "
             f"{utilisation:.0%} are in use leave less"
         )
     sample = {"windows": 0} if ablation.full else figure.sample or paper.system.sample
     parameters = {"footprint": str(round(footprint * 2**30))} | {
         k: str(v) for k, v in sample.items()
     }
+    program = {
+        "kind": "workload",
+        "name": workload.name,
+        "parameters": parameters,
+        "window": asdict(Window()),
+    }
     return Simulation(
         label=f"{series.name} {workload.label}",
         design=series.design,
         machine=paper.system.machine,
         overrides=[f"memory.memory_bytes={memory << 30}", *keys],
-        source={
-            "kind": "workload",
-            "name": workload.name,
-            "parameters": parameters,
-            "window": asdict(Window()),
-        },
+        source=together([program], ablation.copies),
     )
 
 
