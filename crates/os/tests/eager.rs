@@ -40,14 +40,18 @@ fn ranges(machine: &mut Machine<Table>, pages: u64) -> Vec<u64> {
     lengths
 }
 
+/// The largest blocks follow each other but for the page tables made meanwhile; what is left over
+/// comes in ever smaller blocks.
 #[test]
-fn in_empty_memory_an_allocation_is_one_range() {
+fn in_empty_memory_an_allocation_is_a_few_ranges() {
     let mut machine = machine(config(PagePolicy::Base, 0.0));
     let pages = 10_000;
     map(&mut machine, 0, pages * PAGE_BYTES, READ_WRITE);
     let statistics = machine.os.statistics(&machine.table);
     assert_eq!((statistics.faults, statistics.anonymous.base), (0, pages));
-    assert_eq!(ranges(&mut machine, pages), [pages]);
+    let lengths = ranges(&mut machine, pages);
+    assert_eq!(lengths.iter().sum::<u64>(), pages);
+    assert!(lengths.len() <= 6, "{lengths:?}");
     machine.check();
     machine.check_end(0..1);
 }
