@@ -205,19 +205,19 @@ static struct page *bw_alloc_pages(struct bw *bw, unsigned int order)
 {
 	const int node = bw_next_node(bw, order);
 	gfp_t gfp = GFP_HIGHUSER;
-	struct page *page;
+	struct folio *folio;
 
 	if (order)
-		gfp |= __GFP_COMP | __GFP_NORETRY | __GFP_NOWARN;
-	page = alloc_pages_node(node, gfp | __GFP_THISNODE | __GFP_NOWARN, order);
-	if (!page && !order)	/* the node is full: better there than not at all */
-		page = alloc_pages_node(node, gfp, order);
-	if (!page)
+		gfp |= __GFP_NORETRY;
+	folio = __folio_alloc_node(gfp | __GFP_THISNODE | __GFP_NOWARN, order, node);
+	if (!folio && !order)	/* the node is full: better there than not at all */
+		folio = __folio_alloc_node(gfp, 0, node);
+	if (!folio)
 		return NULL;
-	atomic_long_add(1L << order, &bw->placed[page_to_nid(page)]);
-	if (page_to_nid(page) != node)
+	atomic_long_add(1L << order, &bw->placed[folio_nid(folio)]);
+	if (folio_nid(folio) != node)
 		atomic_long_inc(&bw->elsewhere);
-	return page;
+	return folio_page(folio, 0);
 }
 
 static int bw_alloc(struct mfs_super *super, struct mfs_run *run)

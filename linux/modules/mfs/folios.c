@@ -84,6 +84,7 @@ void mfs_detach(struct mfs_inode *mi, struct folio *folio)
 /* Make a fresh folio a file's: cleared, charged, and counted. */
 static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
 {
+	unsigned long i;
 	int err;
 
 	__folio_set_swapbacked(folio);
@@ -92,8 +93,8 @@ static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
 		return err;
 	atomic_long_set(mfs_owners(folio), 1);
 	atomic_long_add(folio_nr_pages(folio), &super->used);
-	if (clear)
-		folio_zero_range(folio, 0, folio_size(folio));
+	for (i = 0; clear && i < folio_nr_pages(folio); i++)
+		clear_highpage(folio_page(folio, i));
 	__folio_mark_uptodate(folio);
 	return 0;
 }

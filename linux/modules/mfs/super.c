@@ -89,6 +89,8 @@ static struct inode *mfs_new_inode(struct super_block *sb, struct mnt_idmap *idm
 	inode->i_ino = get_next_ino();
 	inode_init_owner(idmap, inode, dir, mode);
 	simple_inode_init_ts(inode);
+	/* A directory's lock is outside of mmap_lock, a file's inside. */
+	lockdep_annotate_inode_mutex_key(inode);
 	if (S_ISDIR(mode)) {
 		inode->i_op = &mfs_dir_inode_operations;
 		inode->i_fop = &simple_dir_operations;

@@ -24,13 +24,13 @@ def build(folder: Path) -> Path:
     assert code.count("\n") < LIMIT, f"{code.count(chr(10))} lines"
     (folder / "mfs").mkdir(parents=True)
     (folder / "mfs" / "mfs.h").write_text((managers / "mfs" / "mfs.h").read_text())
-    source = folder / "nodemfs"
+    source = folder / "onemfs"
     source.mkdir()
-    (source / "nodemfs.c").write_text(code)
+    (source / "onemfs.c").write_text(code)
     (source / "Kbuild").write_text(blocks("make"))
     symbols = f"KBUILD_EXTRA_SYMBOLS={managers / 'Module.symvers'}"
     run("make", "-C", os.environ["KERNEL_BUILD"], f"M={source}", symbols, "modules")
-    return source / "nodemfs.ko"
+    return source / "onemfs.ko"
 
 
 def run(*command: str, status: int = 0) -> str:
@@ -43,7 +43,7 @@ def run(*command: str, status: int = 0) -> str:
 def use(module: Path) -> None:
     """Mount it, and let Python have its memory from it."""
     managers, fbmm_run = os.environ["MANAGERS"], os.environ["FBMM_RUN"]
-    mount = ["mount", "-t", "nodemfs", "-o"]
+    mount = ["mount", "-t", "onemfs", "-o"]
     Path("/run/node").mkdir()
     run("insmod", f"{managers}/mfs/mfs.ko")
     run("insmod", str(module))
@@ -59,7 +59,7 @@ def use(module: Path) -> None:
     # 128 MB are more than there is: SIGBUS
     run(fbmm_run, "/run/node", "/usr/bin/python3", "-c", "bytearray(128 << 20)", status=-7)
     run("umount", "/run/node")
-    run("rmmod", "nodemfs")
+    run("rmmod", "onemfs")
     run("rmmod", "mfs")
     print("ok 1 the manager of the page gives memory of its node")
 
