@@ -114,8 +114,8 @@ def render(plan: Plan, costs: Costs) -> str:
     lines = [
         f"## {plan.title}",
         "",
-        "Instructions a call; an atomic operation counts as one, and clearing a page as 4096: it is "
-        "one instruction that repeats for every byte.",
+        "Instructions a call; an atomic operation counts as one, and clearing a page as 4096: it "
+        "is one instruction that repeats for every byte.",
         "",
     ]
     head = ["pages", *(name.replace("_", " ") for name in configurations)]
