@@ -346,7 +346,7 @@ static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 	t->alloc_threshold = options->pages[LOCAL] / 50;
 	t->reclaim_threshold = options->pages[LOCAL] / 20;
 	t->interval = 100;
-	t->scan = 4096;
+	t->scan = 32768;
 	thread = kthread_run(tiered_thread, t, "tieredmfs/%u", MINOR(super->sb->s_dev));
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
