@@ -1,6 +1,7 @@
 """Fixtures that several test files share."""
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,9 @@ import pytest
 
 import canned
 from pagelab.results import Comparison
+
+# Tests that a shell runs in the background start with SIGINT ignored, which their children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

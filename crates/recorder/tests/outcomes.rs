@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -70,14 +70,22 @@ fn signals_and_statuses_are_the_programs() {
 /// The recorder as a process of its own, its program waiting for a signal.
 fn waiting(output: &Path) -> Child {
     let program = build("signals.c", &STATIC).path;
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pagelab-record"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-record"));
+    command
         .arg(output)
         .arg(program)
         .arg("wait")
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the recorder starts");
+        .stderr(Stdio::piped());
+    // Tests that a shell runs in the background start with SIGINT ignored, which is inherited.
+    // SAFETY: signal() may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+    let mut child = command.spawn().expect("the recorder starts");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("a pipe");
     BufReader::new(stdout)
