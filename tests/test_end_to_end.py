@@ -108,11 +108,11 @@ def test_programs_at_once_have_a_core_each(tmp_path: Path) -> None:
     alone = simulated(tmp_path, "-d", "radix", "-w", small)
     run = simulated(tmp_path, "-d", "radix", "-w", small, "-w", large, "--copies", "2")
     cores = run["per_core"]
-    assert [core["accesses"] for core in cores] == [20_100, 20_100, 23_000, 23_000]
+    assert [core["accesses"] for core in cores] == [20_000] * 4
     assert sum(core["instructions"] for core in cores) == run["instructions"]
     # Chains of other cores leave a core's TLB alone.
     assert cores[0]["l2_tlb_misses"] == cores[1]["l2_tlb_misses"] == alone["tlb"]["l2_misses"]
-    assert cores[2]["l2_tlb_misses"] > 20_000
+    assert cores[2]["l2_tlb_misses"] == cores[3]["l2_tlb_misses"] == 20_000
 
 
 @pytest.mark.parametrize("tlb", ["mosaic", "range"])
