@@ -117,7 +117,8 @@ function describe(map, i) {
   return [`from 0x${(start * 4096).toString(16)}`, ...rows].join("\n");
 }
 
-const maps = JSON.parse(document.getElementById("maps-data").textContent);
+// Only a page with pictures of memory has their data.
+const maps = JSON.parse(document.getElementById("maps-data")?.textContent ?? "[]");
 const canvases = maps.map((map) => {
   const figure = document.createElement("div");
   figure.className = "map";
