@@ -82,23 +82,23 @@ def simulate_all(
     display: Display,
     stop: Stop,
     jobs: int | None = None,
-    ended: Callable[[Simulation, Run | Failure], None] | None = None,
+    ended: Callable[[int, Run | Failure], None] | None = None,
 ) -> list[Run | Failure]:
     """Runs all simulations, `jobs` at a time (all processors by default), in the given order.
 
-    `ended` is called from a worker as soon as a simulation has ended.
+    `ended` is called from a worker with the place of each simulation as soon as it has ended.
     """
 
-    def work(job: Simulation) -> Run | Failure:
+    def work(place: int, job: Simulation) -> Run | Failure:
         outcome = _simulate(job, display, stop)
         if ended:
-            ended(job, outcome)
+            ended(place, outcome)
         return outcome
 
     workers = min(jobs or os.cpu_count() or 1, len(simulations)) or 1
     pool = ThreadPoolExecutor(max_workers=workers)
     try:
-        futures = [pool.submit(work, job) for job in simulations]
+        futures = [pool.submit(work, place, job) for place, job in enumerate(simulations)]
         pending: set[Future[Run | Failure]] = set(futures)
         while pending:
             _, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)

@@ -50,7 +50,7 @@ def dpt(
     ] = None,
     footprint: Annotated[
         float | None,
-        typer.Option("--footprint", help="Run every workload at so many GiB instead of its own."),
+        typer.Option("--footprint", min=0.01, help="GiB of every workload, instead of its own."),
     ] = None,
     copies: Annotated[
         int, typer.Option("--copies", min=1, help="Run each workload so many times at once.")

@@ -33,14 +33,18 @@ def compute(
 
     work = plan.plan(paper, ablation)
     kept = runs.Kept(out / "runs")
+    # Figures share simulations.
+    keys = {cell: kept.key(simulation) for cell, simulation in work.items()}
+    wanted = {keys[cell]: simulation for cell, simulation in work.items()}
     with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
-        ended = runs.run_all(work.values(), kept, meters, stop, parallel, say)
+        ended = runs.run_all(wanted, kept, meters, stop, parallel, say)
     if stop.wanted:
         raise PagelabError(f"interrupted; what was computed is kept in {kept.directory}")
-    results = {cell: ended[kept.key(simulation)] for cell, simulation in work.items()}
+    results = {cell: ended[key] for cell, key in keys.items()}
     outcomes = []
     for name, one in paper.figures.items():
         if isinstance(one, Collisions):
+            say(f"{name}: entering {one.addresses:,} pages in {len(one.table_kib)} tables")
             counts = [_core.hash_collisions(kib << 7, one.addresses, 1) for kib in one.table_kib]
             outcomes.append(outcome.of_collisions(name, one, counts))
         else:

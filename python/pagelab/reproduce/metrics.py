@@ -9,14 +9,13 @@ from pagelab.results import Run
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of a run, and what it is.
+    """A number of a run.
 
     `window` names a counter of the windows: between runs of the same instructions, its ratios are
     those of the metric or the inverse of them.
     """
 
     of: Callable[[Run], float]
-    what: str
     window: str | None = None
 
 
@@ -64,49 +63,27 @@ def _counter(name: str) -> Callable[[Run], float]:
 
 
 METRICS: dict[str, Metric] = {
-    "speed": Metric(
-        lambda run: _ratio(run.instructions, run.cycles.elapsed),
-        "instructions a cycle",
-        "cycles",
-    ),
-    "translation_latency": Metric(
-        _translation,
-        "cycles of page walks an instruction",
-        "walk_cycles",
-    ),
-    "l2_mpki": Metric(
-        lambda run: run.caches.l2_mpki,
-        "L2 misses per thousand instructions",
-        "l2_misses",
-    ),
-    "llc_mpki": Metric(
-        lambda run: run.caches.llc_mpki,
-        "last-level cache misses per thousand instructions",
-        "llc_misses",
-    ),
-    "walk_references": Metric(
-        lambda run: _ratio(run.walks.reads, run.instructions),
-        "memory references of walks an instruction",
-        "walk_reads",
-    ),
+    # Instructions a cycle.
+    "speed": Metric(lambda run: _ratio(run.instructions, run.cycles.elapsed), "cycles"),
+    # Cycles of page walks an instruction.
+    "translation_latency": Metric(_translation, "walk_cycles"),
+    "l2_mpki": Metric(lambda run: run.caches.l2_mpki, "l2_misses"),
+    "llc_mpki": Metric(lambda run: run.caches.llc_mpki, "llc_misses"),
+    # Memory references of walks an instruction, and the share of them that DRAM served.
+    "walk_references": Metric(lambda run: _ratio(run.walks.reads, run.instructions), "walk_reads"),
     "walk_references_from_dram": Metric(
-        lambda run: _ratio(run.walks.served_by.dram, run.walks.reads),
-        "share of the walks' references that DRAM served",
+        lambda run: _ratio(run.walks.served_by.dram, run.walks.reads)
     ),
-    "metadata_cache_share": Metric(
-        _metadata_cache_share, "share of the time for metadata that the DMC answered"
-    ),
-    "pages_migrated": Metric(lambda run: run.os.pages_migrated, "pages of data moved"),
-    "pages_migrated_per_page": Metric(
-        lambda run: _ratio(run.os.pages_migrated, _pages(run)),
-        "pages of data moved per page allocated",
-    ),
+    "metadata_cache_share": Metric(_metadata_cache_share),
+    # Pages of data moved out of a page table's way.
+    "pages_migrated": Metric(lambda run: run.os.pages_migrated),
+    "pages_migrated_per_page": Metric(lambda run: _ratio(run.os.pages_migrated, _pages(run))),
+    # PTEs moved within the table, per page mapped.
     "ptes_migrated_per_page": Metric(
-        lambda run: _ratio(_counter("ptes_migrated")(run), _counter("pages_mapped")(run)),
-        "PTEs moved within the table per page allocated",
+        lambda run: _ratio(_counter("ptes_migrated")(run), _counter("pages_mapped")(run))
     ),
+    # Before the program gives its memory back.
     "free_2m_blocks": Metric(
-        lambda run: float("nan") if run.free_2m_blocks is None else run.free_2m_blocks,
-        "free aligned 2 MiB blocks before the program gives its memory back",
+        lambda run: float("nan") if run.free_2m_blocks is None else run.free_2m_blocks
     ),
 }

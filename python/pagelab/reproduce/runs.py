@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -54,35 +54,24 @@ class Kept:
 
 
 def run_all(
-    simulations: Iterable[Simulation],
+    simulations: dict[str, Simulation],
     kept: Kept,
     display: Display,
     stop: Stop,
     workers: int | None,
     say: Callable[[str], None],
 ) -> dict[str, Run | Failure]:
-    """Every simulation's result by its key; what is kept already is not computed again."""
-    ended: dict[str, Run | Failure] = {}
-    missing: dict[str, Simulation] = {}
-    for simulation in simulations:
-        key = kept.key(simulation)
-        if key in ended or key in missing:
-            continue
-        run = kept.get(key)
-        if run is not None:
-            ended[key] = run
-        else:
-            missing[key] = simulation
-    say(f"{len(ended) + len(missing)} simulations, of which {len(ended)} are kept already")
-    keys = {id(simulation): key for key, simulation in missing.items()}
+    """The result of every simulation by its key; what is kept already is not computed again."""
+    found = {key: kept.get(key) for key in simulations}
+    ended: dict[str, Run | Failure] = {key: run for key, run in found.items() if run is not None}
+    missing = [key for key, run in found.items() if run is None]
+    say(f"{len(simulations)} simulations, of which {len(ended)} are kept already")
 
-    def done(simulation: Simulation, outcome: Run | Failure) -> None:
+    def done(place: int, outcome: Run | Failure) -> None:
         # An interrupted run holds for less than its key says.
         if isinstance(outcome, Run) and outcome.complete:
-            kept.put(keys[id(simulation)], outcome)
+            kept.put(missing[place], outcome)
 
-    work = list(missing.values())
-    if work:
-        outcomes = jobs.simulate_all(work, display, stop, workers, done)
-        ended |= dict(zip(missing, outcomes, strict=True))
-    return ended
+    work = [simulations[key] for key in missing]
+    outcomes = jobs.simulate_all(work, display, stop, workers, done) if work else []
+    return ended | dict(zip(missing, outcomes, strict=True))
