@@ -32,6 +32,10 @@ impl Processes {
         }
     }
 
+    pub fn is_shared(&self, process: u32, vpn: u64) -> bool {
+        matches!(self.pages.get(&(process, vpn)), Some(Kind::Shared(..)))
+    }
+
     /// An access, which makes memory appear where there is none.
     pub fn touch(&mut self, process: u32, vpn: u64) {
         if self.pages.contains_key(&(process, vpn)) {

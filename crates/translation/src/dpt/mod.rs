@@ -271,9 +271,12 @@ impl Dpt {
         if self.is_empty(base) && !pooled {
             self.free_page(frames, base);
         }
-        let large = self.layout.spot(PageSize::Large2M, region);
-        if self.is_empty(large) {
-            self.free_page(frames, large);
+        // A region that was given another address may have got one for its own before.
+        for stretch in [region, recorded] {
+            let large = self.layout.spot(PageSize::Large2M, stretch);
+            if self.is_empty(large) {
+                self.free_page(frames, large);
+            }
         }
         let in_use = self.layout.page(base).exists() && !(pooled && self.is_empty(base));
         if region != recorded && !in_use && !self.is_present(PageSize::Large2M, region) {

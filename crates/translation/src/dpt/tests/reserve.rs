@@ -157,3 +157,18 @@ fn a_pool_serves_allocations_without_placing_anything() {
     assert_eq!(bench.table.counters().pte_pages, 9);
     promise(&bench.table, &bench.frames);
 }
+
+#[test]
+fn a_region_that_moved_after_it_had_a_page_for_large_entries_loses_it_too() {
+    let mut bench = Bench::new(&DptConfig {
+        ptp_mib: 8,
+        ..bare()
+    });
+    bench.map(VPN, Large2M).unwrap();
+    bench.unmap(VPN, Large2M);
+    bench.reserve(VPN, 1, Base4K);
+    assert_eq!(bench.table.counters().ptp_regions, 1);
+    let page = bench.page(VPN);
+    bench.table.release(&mut bench.frames, page, 512);
+    assert_eq!(bench.frames.table_bytes(), 0);
+}
