@@ -56,6 +56,11 @@ if [ "$goal" = linux ] || [ "$goal" = linux-deb ]; then
     [ -x /usr/sbin/mkfs.xfs ] || missing="$missing xfsprogs"
     need redis-server redis-server
     need redis-tools redis-cli
+    need memcached memcached
+    need stress-ng stress-ng
+    [ -n "$(ls /usr/lib/postgresql/*/bin/pgbench 2>/dev/null)" ] || missing="$missing postgresql"
+    /usr/bin/python3 -c 'import test.test_mmap' 2>/dev/null ||
+        missing="$missing lib$(basename "$(readlink -f /usr/bin/python3)")-testsuite"
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing="$missing python3-numpy"
 fi
 if [ "$goal" = linux-deb ]; then

@@ -238,12 +238,51 @@ static long mfs_fallocate(struct file *file, int mode, loff_t offset, loff_t len
 	}
 }
 
+/* The first place from @index on that has a page, or has none; or @end. */
+static pgoff_t mfs_seek(struct mfs_inode *mi, pgoff_t index, pgoff_t end,
+			bool data)
+{
+	unsigned long at = index;
+	struct folio *folio;
+
+	if (data)
+		return xa_find(&mi->folios, &at, end - 1, XA_PRESENT) ?
+			max(at, index) : end;
+	while (at < end) {
+		folio = xa_load(&mi->folios, at);
+		if (!folio)
+			return at;
+		at = ALIGN_DOWN(at, folio_nr_pages(folio)) + folio_nr_pages(folio);
+	}
+	return end;
+}
+
+/* SEEK_DATA also tells a core dump which pages are only zeros. */
+static loff_t mfs_llseek(struct file *file, loff_t offset, int whence)
+{
+	struct inode *inode = file_inode(file);
+	const loff_t size = i_size_read(inode);
+	pgoff_t at;
+
+	if (whence != SEEK_DATA && whence != SEEK_HOLE)
+		return generic_file_llseek(file, offset, whence);
+	if (offset < 0 || offset >= size)
+		return -ENXIO;
+	filemap_invalidate_lock_shared(inode->i_mapping);
+	at = mfs_seek(mfs_inode(inode), offset >> PAGE_SHIFT,
+		      size >> PAGE_SHIFT, whence == SEEK_DATA);
+	filemap_invalidate_unlock_shared(inode->i_mapping);
+	if (whence == SEEK_DATA && at == size >> PAGE_SHIFT)
+		return -ENXIO;
+	return vfs_setpos(file, max(offset, (loff_t)at << PAGE_SHIFT), size);
+}
+
 const struct file_operations mfs_file_operations = {
 	.mmap			= mfs_mmap,
 	.fallocate		= mfs_fallocate,
 	.remap_file_range	= mfs_remap_file_range,
 	.get_unmapped_area	= thp_get_unmapped_area,
-	.llseek			= generic_file_llseek,
+	.llseek			= mfs_llseek,
 };
 
 /* Nothing is ever written back. */

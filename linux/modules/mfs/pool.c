@@ -103,7 +103,11 @@ void mfs_pool_put(struct mfs_pool *pool, struct folio *folio)
 	const bool reuse = folio_ref_count(folio) == 1 &&
 			   !folio_test_hwpoison(folio);
 
-	folio->flags &= ~PAGE_FLAGS_CHECK_AT_PREP;
+	/* The flags of a page in use are not ours, but what the manager marked. */
+	if (reuse)
+		folio->flags &= ~PAGE_FLAGS_CHECK_AT_PREP;
+	else
+		folio_clear_active(folio);
 	spin_lock(&pool->lock);
 	if (reuse) {
 		list_add(&folio->lru, &pool->free);

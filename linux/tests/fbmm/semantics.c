@@ -196,6 +196,41 @@ static void test_dontneed_fork(void)
 	munmap(a, SIZE);
 }
 
+static int child_sees_zeros(void *memory)
+{
+	return zero(memory, SIZE / 2) && filled((char *)memory + SIZE / 2, SIZE / 2, 21) ? 0 : 1;
+}
+
+static void test_wipeonfork(void)
+{
+	char *a = map_private(SIZE, 0);
+
+	fill(a + SIZE / 2, SIZE / 2, 21);
+	fill(a, SIZE / 2, 22);
+	test_result(!madvise(a, SIZE / 2, MADV_WIPEONFORK), "MADV_WIPEONFORK");
+	test_result(!in_child(child_sees_zeros, a), "a child sees zeros there, and the rest");
+	test_result(filled(a, SIZE / 2, 22), "the parent keeps it");
+	if (madvise(a, SIZE / 2, MADV_KEEPONFORK))
+		fail("MADV_KEEPONFORK");
+	fill(a, SIZE, 6);
+	test_result(!in_child(child_reads, a), "and so does a child after MADV_KEEPONFORK");
+	munmap(a, SIZE);
+}
+
+/* Nothing is swapped, but the advice is taken and harms nothing. */
+static void test_pageout(void)
+{
+	char *a = map_private(1 << 22, 0);
+
+	fill(a, 1 << 22, 23);
+	test_result(!madvise(a, 1 << 22, MADV_COLD) && filled(a, 1 << 22, 23), "MADV_COLD");
+	test_result(!madvise(a + page_size, (1 << 22) - 2 * page_size, MADV_PAGEOUT) &&
+		    filled(a, 1 << 22, 23), "MADV_PAGEOUT");
+	fill(a, 1 << 22, 24);
+	test_result(filled(a, 1 << 22, 24), "memory can be written afterwards");
+	munmap(a, 1 << 22);
+}
+
 static void test_mremap(void)
 {
 	char *a = map_private(SIZE, 0), *b, *c;
@@ -409,6 +444,8 @@ int main(void)
 	test_fork_chain();
 	test_dontneed();
 	test_dontneed_fork();
+	test_wipeonfork();
+	test_pageout();
 	test_mremap();
 	test_mprotect();
 	test_accounting();

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Memory of a memory file system counts against memory cgroups, and their limits hold.
+
+Run under fbmm-run; without, it tests itself.
+"""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+MB = 1 << 20
+# Takes argv[1] MB, says so, and waits to be told to go on.
+TAKE = """
+import mmap, sys
+flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0x8000 if sys.argv[2:] else 0)
+memory = mmap.mmap(-1, int(sys.argv[1]) << 20, flags=flags)
+for page in range(0, len(memory), 4096):
+    memory[page] = 1
+print("taken", flush=True)
+sys.stdin.readline()
+"""
+tests = 0
+
+
+def ok(what: str) -> None:
+    """One more result."""
+    global tests
+    tests += 1
+    print(f"ok {tests} {what}", flush=True)
+
+
+def group(name: str, limit: int) -> Path:
+    """A cgroup with a limit of so many bytes."""
+    path = ROOT / name
+    path.mkdir()
+    (path / "memory.max").write_text(str(limit))
+    return path
+
+
+def start(path: Path, *arguments: object) -> subprocess.Popen[str]:
+    """A process in the cgroup that takes memory."""
+    command = [sys.executable, "-c", TAKE, *map(str, arguments)]
+    script = f'echo $$ >{path}/cgroup.procs && exec "$@"'
+    return subprocess.Popen(
+        ["sh", "-c", script, "sh", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def await_taken(process: subprocess.Popen[str]) -> None:
+    """Until the process has its memory."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line == "taken\n", (line, process.wait())
+
+
+def finish(process: subprocess.Popen[str]) -> int:
+    """Let the process go on, and wait for its end."""
+    with contextlib.suppress(BrokenPipeError):
+        process.communicate("\n")
+    return process.wait()
+
+
+def current(path: Path) -> int:
+    """What is charged to the cgroup, in bytes."""
+    return int((path / "memory.current").read_text())
+
+
+def field(path: Path, file: str, name: str) -> int:
+    """A line of memory.stat or memory.events."""
+    lines = (path / file).read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.split()[0] == name)
+
+
+def remove(path: Path) -> None:
+    """The cgroup is empty: what it was charged is given back."""
+    # Of files that the processes read there may be pages left, and of each CPU's advance.
+    with contextlib.suppress(OSError):
+        (path / "memory.reclaim").write_text(str(64 * MB))
+    deadline = time.monotonic() + 10
+    while current(path) > MB and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert current(path) <= MB, current(path)
+    path.rmdir()
+
+
+def main() -> None:
+    """A result a line."""
+    (ROOT / "cgroup.subtree_control").write_text("+memory")
+    one = group("one", 64 * MB)
+    process = start(one, 24)
+    await_taken(process)
+    assert current(one) >= 24 * MB, current(one)
+    mapped = field(one, "memory.stat", "file_mapped") + field(one, "memory.stat", "anon")
+    assert mapped >= 24 * MB, mapped
+    ok("pages are charged, and memory.stat knows them")
+    assert finish(process) == 0
+    remove(one)
+    ok("all is given back at the end")
+
+    for populate in ((), ("populate",)):
+        one, two = group("one", 64 * MB), group("two", 64 * MB)
+        small, neighbour = start(one, 8), start(two, 8)
+        await_taken(small)
+        await_taken(neighbour)
+        large = start(one, 96, *populate)
+        assert finish(large) == -signal.SIGKILL, large.returncode
+        assert field(one, "memory.events", "oom_kill") == 1
+        assert field(two, "memory.events", "oom_kill") == 0
+        assert small.poll() is None
+        assert neighbour.poll() is None
+        ok(f"who takes too much is killed, and nobody else {' '.join(populate)}")
+        assert finish(small) == finish(neighbour) == 0
+        remove(one)
+        remove(two)
+        ok("its memory is given back")
+    print(f"1..{tests}")
+
+
+main()
