@@ -155,39 +155,21 @@ static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
 		end - index;
 }
 
-/**
- * mfs_fill_hole - give a file pages where it has none
- * @mi: the file, its invalidate_lock held shared
- * @index: the page that is wanted
- * @first: first page of the file that may be filled along with it
- * @end: the page after the last
- *
- * Return: how many pages from @index on the file now has, or an error.
- */
-long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
-		   pgoff_t end)
+/* Ask for @run and put it into the file; how many pages from run->index on. */
+static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-	struct mfs_run run = {
-		.inode = &mi->inode,
-		.index = index,
-		.nr = mfs_hole(mi, index, end),
-		.order = mfs_order(mi, index, first, end),
-	};
+	int err = super->ops->alloc(super, run);
 	unsigned long step, i;
 	struct folio *folio;
 	pgoff_t at;
-	int err;
 
-	if (!run.nr)
-		return 1;	/* another thread was faster */
-	err = super->ops->alloc(super, &run);
 	if (err)
 		return err;
-	step = 1UL << run.order;
-	at = ALIGN_DOWN(index, step);
-	for (i = 0; i < run.nr; i += step) {
-		folio = page_folio(run.page + i);
+	step = 1UL << run->order;
+	at = ALIGN_DOWN(run->index, step);
+	for (i = 0; i < run->nr; i += step) {
+		folio = page_folio(run->page + i);
 		if (err && err != -EBUSY) {
 			mfs_give_back(super, folio);
 			continue;
@@ -201,9 +183,42 @@ long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		if (err)
 			mfs_drop(super, folio);
 	}
-	if (err && err != -EBUSY && !xa_load(&mi->folios, index))
+	if (err && err != -EBUSY && !xa_load(&mi->folios, run->index))
 		return err;
-	return at + run.nr - index;
+	return at + run->nr - run->index;
+}
+
+/**
+ * mfs_fill_hole - give a file pages where it has none
+ * @mi: the file, its invalidate_lock held shared
+ * @index: the page that is wanted
+ * @first: first page of the file that may be filled along with it
+ * @end: the page after the last
+ *
+ * Return: how many pages from @index on the file now has, or an error.
+ */
+long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
+		   pgoff_t end)
+{
+	struct mfs_run run = {
+		.inode = &mi->inode,
+		.index = index,
+		.nr = mfs_hole(mi, index, end),
+		.order = mfs_order(mi, index, first, end),
+	};
+	const bool large = run.order;
+	long filled;
+
+	if (!run.nr)
+		return 1;	/* another thread was faster */
+	filled = mfs_fill_run(mi, &run);
+	if (filled == -ENOMEM && large) {
+		/* A memory cgroup kills nobody for the sake of a large folio. */
+		run.nr = 1;
+		run.order = 0;
+		filled = mfs_fill_run(mi, &run);
+	}
+	return filled;
 }
 
 /* A base page for one place of a file, not inserted yet. */

@@ -10,7 +10,7 @@ stress() # STRESSORS...
 	# Some take what there is. How much was done in the time differs.
 	same "stress-ng $*" stress-ng "
 		ulimit -v 400000
-		stress-ng --verify --timeout 5 --temp-path . --oom-avoid $* 2>&1 |
+		stress-ng --verify --timeout 4 --temp-path . --oom-avoid $* 2>&1 |
 			grep -iE 'successful|fail|error|corrupt' |
 			sed -E 's/^.*\] //; s/ in [0-9.]+s\$//'"
 }
