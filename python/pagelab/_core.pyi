@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from pathlib import Path
 
 class Error(Exception):
     """What went wrong in the compiled part, in words for the user."""
@@ -20,6 +21,20 @@ def workloads() -> list[tuple[str, str]]:
 
 def hash_collisions(entries: int, pages: int, seed: int) -> int:
     """How many of so many random pages find their entry of a hashed table taken."""
+
+def replay_ranges(
+    machine: str,
+    overrides: list[str],
+    entries: int,
+    ranges: list[tuple[int, int, int]],
+    accesses: Path,
+) -> tuple[int, int, int, int]:
+    """Replays page accesses of a guest against the machine's TLB, and with a range TLB beside it.
+
+    `ranges` are first page, pages and first frame; `accesses` is a file of linux/guest/pages.c.
+    Returns accesses, walks without and with the range TLB, and accesses outside all ranges.
+    Raises Error.
+    """
 
 def managers() -> list[tuple[str, str]]:
     """Names of the memory managers, each with a line that describes it."""

@@ -16,7 +16,7 @@ OUTPUT = b"""text that is no sample
 def _plan(**paper: dict[int, float]) -> allocation.Plan:
     cost = allocation.Cost(title="mmap()", bench="mmap", **paper)
     return allocation.Plan(
-        name="x", title="X", suites={"off": "fbmm/off", "basicmfs": "fbmm/basicmfs"}, cost=[cost]
+        title="X", suites={"off": "fbmm/off", "basicmfs": "fbmm/basicmfs"}, cost=[cost]
     )
 
 

@@ -3,6 +3,7 @@
 
 mod progress;
 mod record;
+mod replay;
 mod simulate;
 mod source;
 mod trace;
@@ -111,6 +112,18 @@ mod _core {
         progress: Py<PyAny>,
     ) -> PyResult<String> {
         super::simulate::simulate(py, design, machine, &overrides, source, progress)
+    }
+
+    #[pyfunction]
+    fn replay_ranges(
+        py: Python<'_>,
+        machine: &str,
+        overrides: Vec<String>,
+        entries: u32,
+        ranges: Vec<(u64, u64, u64)>,
+        accesses: PathBuf,
+    ) -> PyResult<(u64, u64, u64, u64)> {
+        super::replay::replay(py, machine, &overrides, entries, &ranges, &accesses)
     }
 
     #[pyfunction]

@@ -24,6 +24,7 @@ mod nested;
 mod page_table;
 mod radix;
 mod ranges;
+mod replay;
 mod tlb;
 mod walk;
 mod walk_cache;
@@ -44,6 +45,7 @@ pub use nested::{Nested, NestedConfig, NestedCounters, host_page};
 pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use ranges::{Range, RangeCounters, Ranged};
+pub use replay::{ReplayError, Replayed, replay_ranges};
 pub use tlb::{
     ConventionalTlb, Mapped, MosaicConfig, MosaicError, MosaicTlb, PerfectTlb, RangeConfig,
     RangeTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError,

@@ -13,6 +13,8 @@ import pagelab
 from pagelab import units
 from pagelab.cli.options import IsQuiet, Json
 from pagelab.linux import cli as linux
+from pagelab.linux.fbmm import report
+from pagelab.linux.layout import find
 from pagelab.measure import cli as measuring
 from pagelab.reproduce import figure, page, show
 from pagelab.reproduce.compute import compute
@@ -81,15 +83,15 @@ def dpt(
         ("took", units.duration(time.monotonic() - started)),
         ("pagelab", pagelab.__version__),
     ]
-    report = out / "report.html"
-    page.write(paper.system.title, facts, outcomes, report)
+    written = out / "report.html"
+    page.write(paper.system.title, facts, outcomes, written)
     if as_json:
         typer.echo(json.dumps([_json(one) for one in outcomes], indent=1))
         return
     console = Console()
     for one in outcomes:
         show.show(one, console)
-    typer.echo(f"Report: {report}")
+    typer.echo(f"Report: {written}")
 
 
 @app.command()
@@ -99,9 +101,28 @@ def foliomap() -> None:
 
 
 @app.command()
-def fbmm() -> None:
-    """FBMM (ATC 2024): memory file systems, measured in guests; needs `pagelab linux build`."""
-    _guests("fbmm")
+def fbmm(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help="costs, gups, ...; all of them if none is named.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure anew what --out has from an earlier run.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
+    ] = Path("pagelab-results/reproduce-fbmm"),
+) -> None:
+    """FBMM (ATC 2024): memory file systems, measured in guests; needs `pagelab linux build`.
+
+    What was measured is kept in --out, so that a run that was broken off goes on where it was.
+    """
+    console = Console(stderr=True)
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False)
+
+    typer.echo(report.reproduce(find(), parts or [], out, say, again=again))
+    typer.echo(f"Report: {out / 'report.md'}")
 
 
 app.command("measuring")(measuring.reproduce_measuring)

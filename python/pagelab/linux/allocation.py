@@ -1,7 +1,7 @@
 """What mapping and unmapping memory costs under several memory managers, beside a paper's table.
 
-An experiments/*.toml with `suites`: one suite a configuration of the kernel, each running the same
-benchmark in one guest whose instructions are counted.
+The tables `costs` and `threads` of an experiments/*.toml: one suite a configuration of the kernel,
+each running the same benchmark in one guest whose instructions are counted.
 """
 
 import json
@@ -32,12 +32,15 @@ class Cost(BaseModel):
 
 
 class Plan(BaseModel):
-    """What to run: `suites` has the benchmark's name under linux/bench by configuration."""
+    """What to run: `suites` has the benchmark's name under linux/bench by configuration.
+
+    `by` is what the benchmark's `pages` are, where they are something else.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
     title: str
+    by: str = "pages"
     suites: dict[str, str]
     cost: list[Cost]
 
@@ -55,18 +58,18 @@ class Sample(BaseModel):
 
 def describes(path: Path) -> bool:
     """Whether this experiment's file is one of ours."""
-    return "suites" in tomllib.loads(path.read_text())
+    return "costs" in tomllib.loads(path.read_text())
 
 
 def read(path: Path) -> Plan:
-    """An experiment's file.
+    """What an experiment's file says of costs.
 
     Raises:
         PagelabError: it is malformed; names the key.
 
     """
     try:
-        return Plan.model_validate(tomllib.loads(path.read_text()))
+        return Plan.model_validate(tomllib.loads(path.read_text())["costs"])
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         raise PagelabError(f"{path}: {error}") from error
 
@@ -112,13 +115,11 @@ def render(plan: Plan, costs: Costs) -> str:
     configurations = [name for name in plan.suites if any(key[0] == name for key in costs)]
     last = configurations[-1]
     lines = [
-        f"## {plan.title}",
-        "",
         "Instructions a call; an atomic operation counts as one, and clearing a page as 4096: it "
         "is one instruction that repeats for every byte.",
         "",
     ]
-    head = ["pages", *(name.replace("_", " ") for name in configurations)]
+    head = [plan.by, *(name.replace("_", " ") for name in configurations)]
     head += [f"{last} / off", "paper", f"atomics off, {last}"]
     for cost in plan.cost:
         rows: dict[int, dict[str, tuple[float, float]]] = defaultdict(dict)

@@ -23,6 +23,8 @@ CONSOLE_LINES = 40
 GUEST_JOB = "/run/pagelab"
 GUEST_OUT = f"{GUEST_JOB}/out"
 COUNTS = "counts"
+# MB that QEMU's q35 machine has without a hole between; more lies above 4 GB.
+LOW_MEMORY = 2048
 
 
 class Ending(StrEnum):
@@ -39,8 +41,9 @@ class Ending(StrEnum):
 class Machine:
     """The virtual machine to start.
 
-    `memory` is in MB, `timeout` in seconds of the host. `plugin` is a QEMU plugin that is told
-    out=PATH; what it writes there comes back as the result's file COUNTS.
+    `memory` is in MB, `timeout` in seconds of the host. CPUs are divided among the nodes; a single
+    one is on node 0, and the other nodes have memory only. `plugin` is a QEMU plugin that is told
+    out=PATH and `plugin_options`; what it writes there comes back as the result's file COUNTS.
     """
 
     image: Path
@@ -51,6 +54,7 @@ class Machine:
     append: str = ""
     icount: bool = False
     plugin: Path | None = None
+    plugin_options: tuple[str, ...] = ()
     accel: str = "auto"
     timeout: float = 600.0
 
@@ -58,7 +62,7 @@ class Machine:
         """Refuse what QEMU would refuse later and less clearly."""
         if self.cpus < 1 or self.nodes < 1 or self.memory < 64:
             raise UsageError("a guest needs at least 1 CPU, 1 node and 64 MB")
-        if self.cpus % self.nodes:
+        if self.cpus > 1 and self.cpus % self.nodes:
             raise UsageError(f"{self.cpus} CPUs cannot be divided evenly among {self.nodes} nodes")
         if self.icount and self.cpus != 1:
             raise UsageError("--icount counts the instructions of one CPU: use --cpus 1")
@@ -130,7 +134,8 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "q35", "-cpu", "host" if accel == "kvm" else "max"),
         # A socket a node: the kernel warns of nodes that share a cache.
-        *("-smp", f"{machine.cpus},sockets={machine.nodes}", "-m", f"{machine.memory}M"),
+        *("-smp", f"{machine.cpus},sockets={min(machine.cpus, machine.nodes)}"),
+        *("-m", f"{machine.memory}M"),
         *("-kernel", str(machine.image), "-append", " ".join(append).strip()),
         *_share("root", Path("/"), readonly=True, tag="/dev/root"),
         *_share("job", job, readonly=False, tag="job"),
@@ -144,7 +149,8 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
     else:
         argv += ["-accel", "tcg,thread=multi"]
     if machine.plugin:
-        argv += ["-plugin", f"{machine.plugin},out={job / 'out' / COUNTS}"]
+        told = (f"out={job / 'out' / COUNTS}", *machine.plugin_options)
+        argv += ["-plugin", ",".join([str(machine.plugin), *told])]
     if not ports:
         return [*argv, "-serial", "mon:stdio"]
     console, *streams = ports
@@ -328,13 +334,27 @@ def _nodes(machine: Machine) -> list[str]:
         return []
     argv: list[str] = []
     share = machine.memory // machine.nodes
+    cpus = machine.cpus // machine.nodes
     for node in range(machine.nodes):
         size = share if node else machine.memory - share * (machine.nodes - 1)
-        first = node * machine.cpus // machine.nodes
-        last = (node + 1) * machine.cpus // machine.nodes - 1
+        mine = f"cpus={node * cpus}-{node * cpus + cpus - 1}," if cpus else ""
+        if machine.cpus == 1 and node == 0:
+            mine = "cpus=0,"
         argv += ["-object", f"memory-backend-ram,id=mem{node},size={size}M"]
-        argv += ["-numa", f"node,nodeid={node},cpus={first}-{last},memdev=mem{node}"]
+        argv += ["-numa", f"node,nodeid={node},{mine}memdev=mem{node}"]
     return argv
+
+
+def node_boundary(machine: Machine) -> int:
+    """The address at which node 1's memory starts in a machine of two nodes.
+
+    Raises:
+        UsageError: there are not two, or the machine has so much memory that a hole divides it.
+
+    """
+    if machine.nodes != 2 or machine.memory > LOW_MEMORY:
+        raise UsageError(f"accesses are counted for two nodes of at most {LOW_MEMORY} MB together")
+    return (machine.memory - machine.memory // 2) << 20
 
 
 def _need(*programs: str) -> None:

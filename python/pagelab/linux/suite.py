@@ -11,10 +11,11 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,17 +31,20 @@ _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 class Entry(BaseModel):
     """One program of a suite and the guest it wants.
 
-    `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own.
+    `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own; `cflags`
+    are what the compiler is told besides. An argument "$NAME.c" is a program to compile, too.
     `append` lists the boots to run it in, and `manager` the memory file systems, "" for none: a
     guest for each pair. After a run under one, nothing of its memory may be left. `icount` makes
-    the guest's clock count instructions; `count` counts instructions and atomic ones between the
-    marks in the program. `kvm` skips it under emulation, where its times mean nothing.
+    the guest's clock count instructions; `count` is a plugin of linux/guest that counts something
+    between the marks in the program, and `count_options` its options beside those it always gets.
+    `kvm` skips it under emulation, where its times mean nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     program: str
+    cflags: list[str] = []
     args: list[str] = []
     append: list[str] = Field(default=[""], min_length=1)
     modules: list[str] = []
@@ -51,7 +55,8 @@ class Entry(BaseModel):
     memory: int = 1024
     timeout: float = 300.0
     icount: bool = False
-    count: bool = False
+    count: Literal["", "count", "nodes", "pages"] = ""
+    count_options: list[str] = []
     kvm: bool = False
     compare: bool = False
 
@@ -119,7 +124,7 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         for name in entry.modules
     }
     env["KERNEL_BUILD"] = str(layout.out(debug))
-    command = [*_command(layout, job), *entry.args]
+    command = [*_command(layout, job), *(_argument(layout, job, word) for word in entry.args)]
     if manager.APPEND in job.append.split():
         env |= manager.prepare(layout, debug)
     if job.manager:
@@ -132,11 +137,14 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         nodes=entry.nodes,
         append=job.append,
         icount=entry.icount,
-        plugin=_compile(layout, layout.linux / "guest" / "count.c", plugin=True)
-        if entry.count
-        else None,
         timeout=entry.timeout,
     )
+    if entry.count:
+        options = list(entry.count_options)
+        if entry.count == "nodes":
+            options.append(f"boundary={guest.node_boundary(machine)}")
+        plugin = _compile(layout, layout.linux / "guest" / f"{entry.count}.c", plugin=True)
+        machine = replace(machine, plugin=plugin, plugin_options=tuple(options))
     result = guest.run(
         machine,
         command,
@@ -216,7 +224,7 @@ def _command(layout: Layout, job: Job) -> list[str]:
         raise PagelabError(f"{job.folder / 'suite.toml'} names {source.name}, which is not there")
     match source.suffix:
         case ".c":
-            return [str(_compile(layout, source))]
+            return [str(_compile(layout, source, cflags=tuple(job.entry.cflags)))]
         case ".py":
             return ["/usr/bin/python3", str(source)]
         case ".sh":
@@ -225,13 +233,26 @@ def _command(layout: Layout, job: Job) -> list[str]:
             raise PagelabError(f"{source}: expected a .c, .py or .sh program")
 
 
-def _compile(layout: Layout, source: Path, *, plugin: bool = False) -> Path:
+def _argument(layout: Layout, job: Job, word: str) -> str:
+    if not (word.startswith("$") and word.endswith(".c")):
+        return word
+    return str(_compile(layout, job.folder / word.removeprefix("$")))
+
+
+def compile_program(layout: Layout, job: Job) -> Path:
+    """The job's program, compiled for the guest, which is this machine's for files."""
+    return Path(_command(layout, job)[0])
+
+
+def _compile(
+    layout: Layout, source: Path, *, plugin: bool = False, cflags: tuple[str, ...] = ()
+) -> Path:
     """Build a program, or a plugin for QEMU, when it is older than its source."""
     binary = layout.work / "programs" / source.parent.name / source.stem
     binary.parent.mkdir(parents=True, exist_ok=True)
-    headers = layout.linux.glob("*/*/*.h")
+    headers = [*layout.linux.glob("*/*.h"), *layout.linux.glob("*/*/*.h")]
     newest = max(file.stat().st_mtime for file in [source, *headers])
     if not binary.exists() or binary.stat().st_mtime < newest:
         flags = ("-shared", "-fPIC") if plugin else ()
-        capture(["gcc", *_CFLAGS, *flags, "-o", binary, source])
+        capture(["gcc", *_CFLAGS, *flags, "-o", binary, source, *cflags])
     return binary

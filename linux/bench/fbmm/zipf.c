@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A read-only load on memcached, as YCSB's workload C: values of 1 KB, whose keys
+ * follow a zipfian distribution with the constant 0.99, scattered over the items
+ * (Cooper et al., SoCC 2010, section 5). For the FBMM paper's Figure 3.
+ *
+ * linux/guest/nodes.c counts the server's accesses between the marks, a line for
+ * each JSON object printed; this program is linked to low addresses, so that it
+ * can be told apart. Several keys go in one request, since most of what an emulated
+ * processor would do otherwise is the system calls between. With "hog", memory of
+ * node 0 is taken first until LOCAL megabytes are left there.
+ *
+ * Usage: zipf ITEMS READS LOCAL_MB [hog]
+ */
+#include "nodes.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define THETA		0.99
+#define VALUE		1000
+#define AT_ONCE		32
+#define SLICES		8
+
+static int server;
+static uint64_t state = 88172645463325252ull;
+
+static double next_random(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (state >> 11) * 0x1p-53;
+}
+
+/* Ranks by Gray et al., "Quickly generating billion-record synthetic databases". */
+static struct {
+	double items, zeta, eta, alpha;
+} zipf;
+
+static void zipf_init(unsigned long items)
+{
+	double zeta2 = 1 + pow(0.5, THETA);
+	unsigned long i;
+
+	zipf.items = items;
+	for (i = 1; i <= items; i++)
+		zipf.zeta += pow(1.0 / i, THETA);
+	zipf.alpha = 1 / (1 - THETA);
+	zipf.eta = (1 - pow(2.0 / items, 1 - THETA)) / (1 - zeta2 / zipf.zeta);
+}
+
+static unsigned long next_rank(void)
+{
+	const double u = next_random(), uz = u * zipf.zeta;
+
+	if (uz < 1)
+		return 0;
+	if (uz < 1 + pow(0.5, THETA))
+		return 1;
+	return zipf.items * pow(zipf.eta * u - zipf.eta + 1, zipf.alpha);
+}
+
+/* FNV-1a, as YCSB scatters ranks: neighbouring ones are no neighbours in memory. */
+static unsigned long next_item(unsigned long items)
+{
+	unsigned long rank = next_rank();
+	uint64_t hash = 0xcbf29ce484222325ull;
+	int i;
+
+	for (i = 0; i < 8; i++, rank >>= 8)
+		hash = (hash ^ (rank & 0xff)) * 0x100000001b3ull;
+	return hash % items;
+}
+
+static void talk(const char *request, size_t length, const char *end)
+{
+	static char answer[AT_ONCE * (VALUE + 64) + 64];
+	const size_t end_length = strlen(end);
+	size_t have = 0;
+	ssize_t n;
+
+	while (length) {
+		n = write(server, request, length);
+		if (n <= 0)
+			fail("write to memcached");
+		request += n;
+		length -= n;
+	}
+	while (have < end_length || memcmp(answer + have - end_length, end, end_length)) {
+		n = read(server, answer + have, sizeof(answer) - have);
+		if (n <= 0)
+			fail("memcached's answer");
+		have += n;
+	}
+}
+
+static void store_all(unsigned long items)
+{
+	static char request[VALUE + 64];
+	unsigned long i;
+	size_t length;
+
+	for (i = 0; i < items; i++) {
+		length = sprintf(request, "set user%lu 0 0 %d\r\n", i, VALUE);
+		memset(request + length, 'a' + i % 26, VALUE);
+		memcpy(request + length + VALUE, "\r\n", 2);
+		talk(request, length + VALUE + 2, "STORED\r\n");
+	}
+}
+
+static void read_some(unsigned long items, unsigned long reads)
+{
+	static char request[AT_ONCE * 32 + 16];
+	size_t length;
+	int i;
+
+	for (; reads >= AT_ONCE; reads -= AT_ONCE) {
+		length = sprintf(request, "get");
+		for (i = 0; i < AT_ONCE; i++)
+			length += sprintf(request + length, " user%lu", next_item(items));
+		length += sprintf(request + length, "\r\n");
+		talk(request, length, "END\r\n");
+	}
+}
+
+static pid_t start_server(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	pid_t pid;
+	int tries;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/memcached-%d", getpid());
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (!pid) {
+		execlp("memcached", "memcached", "-u", "root", "-s",
+		       address.sun_path, "-t", "1", "-m", "1024", NULL);
+		fail("memcached");
+	}
+	server = socket(AF_UNIX, SOCK_STREAM, 0);
+	for (tries = 0; connect(server, (void *)&address, sizeof(address)); tries++) {
+		if (tries == 500)
+			fail(address.sun_path);
+		usleep(10000);
+	}
+	unlink(address.sun_path);
+	return pid;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long items, reads;
+	pid_t pid;
+	int i;
+
+	if (argc < 4) {
+		fprintf(stderr, "usage: zipf ITEMS READS LOCAL_MB [hog]\n");
+		return 2;
+	}
+	items = strtoul(argv[1], NULL, 0);
+	reads = strtoul(argv[2], NULL, 0);
+	lab_init();
+	if (argc > 4)
+		take_local(strtol(argv[3], NULL, 0));
+	pid = start_server();
+	zipf_init(items);
+	store_all(items);
+	for (i = 0; i < SLICES; i++) {
+		mark_begin();
+		read_some(items, reads / SLICES);
+		mark_end();
+		printf("{\"bench\": \"memcached\", \"reads\": %lu}\n", reads / SLICES);
+		fflush(stdout);
+	}
+	kill(pid, SIGTERM);
+	waitpid(pid, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,103 @@
+"""Every table and figure of the FBMM paper that is measured here, one after the other."""
+
+import time
+import tomllib
+from pathlib import Path
+
+from pagelab.errors import PagelabError, unknown
+from pagelab.linux import allocation
+from pagelab.linux.fbmm import calls, lines, part, placement, ranges, tiers
+from pagelab.linux.fbmm.part import Data, Part, Say
+from pagelab.linux.layout import Layout
+
+
+def _measure_costs(layout: Layout, plan: Data, say: Say) -> Data:
+    costs = allocation.measure(layout, allocation.Plan.model_validate(plan), say)
+    return [[*key, *value] for key, value in costs.items()]
+
+
+def _render_costs(plan: Data, data: Data) -> str:
+    costs = {
+        (name, bench, n): (instructions, atomics) for name, bench, n, instructions, atomics in data
+    }
+    return allocation.render(allocation.Plan.model_validate(plan), costs)
+
+
+PARTS = (
+    Part("costs", "Table 3: what memory from files costs", _measure_costs, _render_costs),
+    Part("threads", "Table 3 with 1 to 32 threads", _measure_costs, _render_costs),
+    Part("calls", "Table 4: calls of real programs", calls.measure, calls.render),
+    Part("gups", "Table 5: GUPS with a hot set that moves", tiers.measure_gups, tiers.render_gups),
+    Part(
+        "memcached",
+        "Figure 3: memcached, zipfian reads",
+        tiers.measure_memcached,
+        tiers.render_memcached,
+    ),
+    Part("placement", "Figure 4: placement by weight", placement.measure, placement.render),
+    Part("ranges", "Table 6: walks a range TLB prevents", ranges.measure, ranges.render),
+    Part("lines", "Table 7: files and lines", lines.measure, lines.render),
+)
+
+# What the paper has and this does not, whatever machine it runs on.
+MISSING = """\
+- Times and bandwidths: instructions and accesses are counted, in an emulator.
+- Table 3 with threads on several processors: there is one, on which the threads take turns.
+- Table 4 for mcf, cactuBSSN and canneal, Table 6 for mcf and cactuBSSN: no Debian packages.
+- Figure 3's and Table 5's throughput, Figure 4's bandwidth.
+"""
+
+
+def read(layout: Layout) -> Data:
+    """The experiment's file: a table for each part."""
+    return tomllib.loads((layout.root / "experiments" / "fbmm.toml").read_text())
+
+
+def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: bool) -> str:
+    """Measure the parts of these names, or all; the report, in Markdown.
+
+    What an earlier run found with the same kernel, modules and benchmarks is taken from `out`,
+    unless `again`. A part that fails is reported, and the others go on.
+
+    Raises:
+        UsageError: there is no part of that name.
+        PagelabError: nothing could be measured.
+
+    """
+    plan = read(layout)
+    known = [one.name for one in PARTS]
+    for name in names:
+        if name not in known:
+            raise unknown("part", name, known)
+    wanted = [one for one in PARTS if not names or one.name in names]
+    text = [f"# {plan['title']}", ""]
+    failures: list[str] = []
+    for number, one in enumerate(wanted, start=1):
+        say(f"{number} of {len(wanted)}: {one.title}")
+        try:
+            data = _measure(layout, one, plan[one.name], out, say, again=again)
+        except PagelabError as error:
+            say(f"{one.name} failed: {error}")
+            failures.append(f"- {one.title}: {str(error).splitlines()[0]}")
+            continue
+        text += [f"## {one.title}", "", one.render(plan[one.name], data)]
+    if len(failures) == len(wanted):
+        raise PagelabError("\n".join(["nothing could be measured:", *failures]))
+    text += ["## Not measured", "", MISSING + "\n".join(failures)]
+    report = "\n".join(text).rstrip() + "\n"
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.md").write_text(report)
+    return report
+
+
+def _measure(layout: Layout, one: Part, plan: Data, out: Path, say: Say, *, again: bool) -> Data:
+    state = part.fingerprint(layout, plan)
+    data = None if again else part.recall(out, one.name, state)
+    if data is not None:
+        say(f"{one.name}: as measured before")
+        return data
+    started = time.monotonic()
+    data = one.measure(layout, plan, say)
+    part.keep(out, one.name, state, data)
+    say(f"{one.name}: {time.monotonic() - started:.0f} s")
+    return data

@@ -1,0 +1,97 @@
+"""Table 5 and Figure 3: which share of a program's reads goes to the remote node."""
+
+from collections.abc import Sequence
+
+from pagelab.linux.fbmm import part
+from pagelab.linux.fbmm.part import Data, Say
+from pagelab.linux.layout import Layout
+
+# A line of counts of linux/guest/nodes.c
+_LOADS = slice(0, 2)
+_MISSES = slice(4, 6)
+
+
+def share(counts: Sequence[Sequence[int]], which: slice) -> float:
+    """Of the loads of these lines, what part was of node 1."""
+    local, remote = (sum(column) for column in zip(*(row[which] for row in counts), strict=True))
+    return remote / max(local + remote, 1)
+
+
+def measure_gups(layout: Layout, plan: Data, say: Say) -> Data:
+    """The remote share of each stretch of GUPS, by how far the hot set moves and by system."""
+    found = []
+    for move in plan["move"]:
+        for system, name in move["suites"].items():
+            say(f"running {name}")
+            printed, counts = part.run(layout, part.job(layout, name))
+            rows = [
+                {"moved": line["moved"], "loads": share([row], _LOADS)}
+                for line, row in zip(printed, counts, strict=True)
+            ]
+            updates = sum(line["updates"] for line in printed)
+            whole = share(counts, _LOADS)
+            found.append(
+                {"move": move["title"], "system": system, "whole": whole, "slices": rows}
+                | {"updates": updates}
+            )
+    return found
+
+
+def render_gups(plan: Data, data: Data) -> str:
+    """One table for each distance, with the paper's figures in the last column."""
+    lines = []
+    for move in plan["move"]:
+        mine = [one for one in data if one["move"] == move["title"]]
+        lines += [f"{move['title']}; {mine[0]['updates'] / 1e6:.0f} million updates.", ""]
+        rows = []
+        for one in mine:
+            before = [row["loads"] for row in one["slices"] if not row["moved"]]
+            after = [row["loads"] for row in one["slices"] if row["moved"]]
+            paper = move.get("paper", {}).get(one["system"])
+            rows.append(
+                [
+                    one["system"],
+                    *(_percent(x) for x in (before[0], before[-1], after[0], after[-1])),
+                    _percent(one["whole"]),
+                    "" if paper is None else _percent(paper),
+                ]
+            )
+        head = ["remote loads", "first", "before the move", "after it", "last", "all", "paper"]
+        lines.append(part.table(head, rows))
+    return "\n".join(lines)
+
+
+def measure_memcached(layout: Layout, plan: Data, say: Say) -> Data:
+    """The remote share of memcached's loads and of those that miss a cache, by system."""
+    found = {}
+    for system, name in plan["suites"].items():
+        say(f"running {name}")
+        _, counts = part.run(layout, part.job(layout, name))
+        found[system] = {
+            "loads": [share([row], _LOADS) for row in counts],
+            "misses": [share([row], _MISSES) for row in counts],
+            "all_loads": share(counts, _LOADS),
+            "all_misses": share(counts, _MISSES),
+        }
+    return found
+
+
+def render_memcached(plan: Data, data: Data) -> str:
+    """A row a system."""
+    rows = []
+    for system, one in data.items():
+        paper = plan["paper"].get(system)
+        rows.append(
+            [
+                system,
+                *(_percent(x) for x in (one["misses"][0], one["misses"][-1], one["all_misses"])),
+                "" if paper is None else _percent(paper),
+                _percent(one["all_loads"]),
+            ]
+        )
+    head = ["remote loads", "first", "last", "all", "paper", "with those the cache has"]
+    return part.table(head, rows)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
