@@ -66,7 +66,7 @@ static void run(const char *bench, size_t size, unsigned int order, int processe
 	uint32_t *pages = malloc(count * sizeof(*pages));
 	char *memory = alloc_folios(size, order);
 	int ready[2], go[2], i, status;
-	uint64_t start;
+	uint64_t start, end;
 	char c;
 
 	if (!memory || !pages) {
@@ -89,13 +89,16 @@ static void run(const char *bench, size_t size, unsigned int order, int processe
 	for (i = 0; i < processes; i++)
 		await_char(ready[0], &c);
 	start = now();
+	mark_begin();
 	close(go[1]);
 	for (i = 0; i < processes; i++)
 		if (wait(&status) < 0 || status)
 			fail("a writer");
+	mark_end();
+	end = now();
 	printf("{\"bench\": \"%s\", \"folio_kb\": %zu, \"pages\": %u, \"ns\": %lu, \"copies\": %u}\n",
 	       bench, page_size << order >> 10, count * processes,
-	       (unsigned long)(now() - start), count * processes);
+	       (unsigned long)(end - start), count * processes);
 	fflush(stdout);
 	close(go[0]);
 	close(ready[0]);

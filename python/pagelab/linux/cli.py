@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import allocation, experiment, guest, layout, manager, source, suite
+from pagelab.linux import allocation, experiment, guest, layout, manager, paired, source, suite
 from pagelab.linux import bisect as series
 from pagelab.linux import build as kbuild
 
@@ -192,7 +192,9 @@ def reproduce(
     samples = experiment.measure(where, plan, lambda name: say(f"running {name}"))
     print(f"## {plan.title}\n")
     for table in plan.table:
-        if rows := experiment.rows(table, samples):
+        if table.at_most is not None:
+            print(paired.render(table, samples))
+        elif rows := experiment.rows(table, samples):
             print(experiment.render(table, rows))
     if plan.memory:
         print(experiment.memory(where))

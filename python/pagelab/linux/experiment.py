@@ -21,7 +21,8 @@ class Table(BaseModel):
     """One table: a benchmark of the suite, a row a folio size.
 
     `paper` has the speedups the paper states, by folio size in KB; `unit` is what a benchmark's
-    time is divided by. `suite` is where the benchmark is, if not in the experiment's own.
+    time is divided by. `suite` is where the benchmark is, if not in the experiment's own. With
+    `at_most`, the paper's bound on how many times longer it takes, boots are compared in pairs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,8 +31,9 @@ class Table(BaseModel):
     suite: str | None = None
     bench: str
     unit: str
-    paper: dict[int, float]
+    paper: dict[int, float] = {}
     paper_says: str
+    at_most: float | None = None
 
 
 class Experiment(BaseModel):
@@ -60,7 +62,7 @@ class Sample(BaseModel):
     """One line a benchmark prints, and what was counted between its marks if anything was.
 
     `icount` says that the guest's clock counted instructions: `ns` is their number, with those
-    of interrupts and of reading the clock.
+    of interrupts and of reading the clock. `boot` numbers the boots of a side.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -71,6 +73,7 @@ class Sample(BaseModel):
     ns: int
     copies: int
     suite: str | None = None
+    boot: int = 0
     icount: bool = False
     instructions: int | None = None
     atomics: int | None = None
@@ -134,7 +137,9 @@ def measure(
             say(f"{job.name}: not without KVM")
             continue
         say(job.name)
-        samples["foliomap=on" in job.append.split()] += take(layout, job)
+        side = samples["foliomap=on" in job.append.split()]
+        boot = 1 + max((sample.boot for sample in side), default=0)
+        side += [sample.model_copy(update={"boot": boot}) for sample in take(layout, job)]
     return samples
 
 
