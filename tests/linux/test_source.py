@@ -43,6 +43,14 @@ def test_an_edit_survives_refresh_and_a_fresh_tree(layout: Layout) -> None:
     assert (_prepare(layout) / "Kbuild").read_text() == edited
 
 
+def test_commits_survive_when_git_tidies_up(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    source.git(tree, "pack-refs", "--all")
+    _prepare(layout)
+    assert "line three" in (tree / "Kbuild").read_text()
+
+
 def test_patches_that_stay_are_not_applied_again(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")

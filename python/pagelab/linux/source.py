@@ -52,7 +52,7 @@ def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
     """
     patches = read_series(layout.patches)
     tree = layout.tree
-    if not (tree / ".git" / "refs" / "tags" / "base").exists():
+    if not _is_unpacked(tree):
         _unpack(layout, source, say)
     elif source is not None and git(tree, "log", "-1", "--format=%s", "base").strip() != str(
         source.resolve()
@@ -142,6 +142,14 @@ def refresh(layout: Layout) -> list[Path]:
     git(tree, "tag", "--force", "series")
     (tree / ".git" / "pagelab-series").write_text(fingerprint(patches))
     return patches
+
+
+def _is_unpacked(tree: Path) -> bool:
+    # Asked of git, which moves tags out of their files when it tidies up.
+    verify = ["git", "-C", str(tree), "rev-parse", "--quiet", "--verify", "refs/tags/base"]
+    return (tree / ".git").exists() and not subprocess.run(
+        verify, stdout=subprocess.DEVNULL, check=False
+    ).returncode
 
 
 def _unpack(layout: Layout, source: Path | None, say: Callable[[str], None]) -> None:
