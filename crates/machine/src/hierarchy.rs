@@ -2,7 +2,7 @@ use crate::buffer::Buffer;
 use crate::chunk::{Chunk, Episode, part};
 use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY};
+use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome};
 
 /// Where a reference was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,73 +99,138 @@ pub(crate) fn reference<S: Simd>(
     let answers = served.room(references.len() + 1);
     answers.fill(Served::L1);
     to_l2.clear();
-    let mut below = Below {
+    let mut from_l1 = FromL1 {
+        references,
+        l2,
         descents: to_l2.room(2 * references.len() + 1),
         len: 0,
         outgoing,
     };
     match walks_enter {
-        WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), |place, access| {
-            below.missed(l2, references[place], place, access);
-        }),
-        WalksEnter::L2 => pass_walks_on::<S>(
-            l1,
-            l2,
-            references,
-            parts.as_slice(),
-            episodes.as_slice(),
-            &mut below,
-        ),
+        WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), &mut from_l1),
+        WalksEnter::L2 => {
+            pass_walks_on::<S>(l1, parts.as_slice(), episodes.as_slice(), &mut from_l1);
+        }
     }
-    let down = &below.descents[..below.len];
+    let FromL1 { descents, len, .. } = from_l1;
+    let down = &descents[..len];
     to_llc.clear();
-    let below = to_llc.room(2 * down.len() + 1);
-    let mut len = 0;
-    l2.access_all::<S>(down.iter().map(|d| d.0), |at, access| {
-        let (reference, place) = down[at];
-        let line = reference & !MODIFY;
-        llc.prefetch(line);
-        answers[place as usize] = Served::L2;
-        below[len] = (line, place);
-        len += usize::from(!access.hit & (place != outgoing));
-        below[len] = (access.evicted | MODIFY, outgoing);
-        len += usize::from(access.evicts_modified);
-    });
-    let down = &below[..len];
-    llc.access_all::<S>(down.iter().map(|d| d.0), |at, access| {
-        let (_, place) = down[at];
-        *writebacks += u64::from(access.evicts_modified);
-        answers[place as usize] = if access.hit {
-            Served::Llc
-        } else {
-            Served::Dram
-        };
-    });
+    let mut from_l2 = FromL2 {
+        down,
+        llc,
+        answers,
+        descents: to_llc.room(2 * down.len() + 1),
+        len: 0,
+        outgoing,
+    };
+    l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
+    let FromL2 {
+        descents,
+        len,
+        answers,
+        ..
+    } = from_l2;
+    let down = &descents[..len];
+    let mut from_llc = FromLlc {
+        down,
+        answers,
+        writebacks,
+    };
+    llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
     served.added(references.len());
 }
 
 /// What goes on to the second level.
-struct Below<'a> {
+struct FromL1<'a, 'below> {
+    references: &'a [u32],
+    l2: &'below Cache,
     descents: &'a mut [Descent],
     len: usize,
     outgoing: u32,
 }
 
-impl Below<'_> {
+impl FromL1<'_, '_> {
+    /// Sends a reference of a walk on that did not look in the first level.
+    fn pass_on(&mut self, place: usize) {
+        let line = self.references[place];
+        self.l2.prefetch(line);
+        self.descents[self.len] = (line, place as u32);
+        self.len += 1;
+    }
+}
+
+impl Outcome for FromL1<'_, '_> {
     /// Sends on what missed, and a modified line that made room for it.
     ///
     /// Which of these hit nobody can predict below the first level: what should not go on is
     /// overwritten by the next, without a branch. Each reference sends at most two lines on.
     #[inline(always)]
-    fn missed(&mut self, l2: &Cache, reference: u32, place: usize, access: CacheAccess) {
+    fn of(&mut self, place: usize, access: CacheAccess) {
         if access.hit {
             return;
         }
-        let line = reference & !MODIFY;
-        l2.prefetch(line);
+        let line = self.references[place] & !MODIFY;
+        self.l2.prefetch(line);
         self.descents[self.len] = (line, place as u32);
         self.descents[self.len + 1] = (access.evicted | MODIFY, self.outgoing);
         self.len += 1 + usize::from(access.evicts_modified);
+    }
+}
+
+/// What goes on to the last level.
+struct FromL2<'a, 'below> {
+    down: &'a [Descent],
+    llc: &'below Cache,
+    answers: &'a mut [Served],
+    descents: &'a mut [Descent],
+    len: usize,
+    outgoing: u32,
+}
+
+impl Outcome for FromL2<'_, '_> {
+    #[inline(always)]
+    fn of(&mut self, at: usize, access: CacheAccess) {
+        let (reference, place) = self.down[at];
+        let line = reference & !MODIFY;
+        self.llc.prefetch(line);
+        self.answers[place as usize] = Served::L2;
+        self.descents[self.len] = (line, place);
+        self.len += usize::from(!access.hit & (place != self.outgoing));
+        self.descents[self.len] = (access.evicted | MODIFY, self.outgoing);
+        self.len += usize::from(access.evicts_modified);
+    }
+}
+
+/// Where the last level's references are served.
+struct FromLlc<'a> {
+    down: &'a [Descent],
+    answers: &'a mut [Served],
+    writebacks: &'a mut u64,
+}
+
+impl Outcome for FromLlc<'_> {
+    #[inline(always)]
+    fn of(&mut self, at: usize, access: CacheAccess) {
+        let (_, place) = self.down[at];
+        *self.writebacks += u64::from(access.evicts_modified);
+        self.answers[place as usize] = if access.hit {
+            Served::Llc
+        } else {
+            Served::Dram
+        };
+    }
+}
+
+/// One reference, at a place that is not the first.
+struct At<'a, 'b, 'below> {
+    place: usize,
+    from_l1: &'a mut FromL1<'b, 'below>,
+}
+
+impl Outcome for At<'_, '_, '_> {
+    #[inline(always)]
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.from_l1.of(self.place, access);
     }
 }
 
@@ -173,11 +238,9 @@ impl Below<'_> {
 #[inline(never)]
 fn pass_walks_on<S: Simd>(
     l1: &mut Cache,
-    l2: &Cache,
-    references: &[u32],
     parts: &[u8],
     episodes: &[Episode],
-    below: &mut Below,
+    from_l1: &mut FromL1,
 ) {
     let mut episodes = episodes.iter();
     let mut place = 0;
@@ -185,10 +248,7 @@ fn pass_walks_on<S: Simd>(
         if bits & part::SLOW != 0 {
             for episode in &mut episodes {
                 for _ in 0..episode.reads {
-                    let line = references[place];
-                    l2.prefetch(line);
-                    below.descents[below.len] = (line, place as u32);
-                    below.len += 1;
+                    from_l1.pass_on(place);
                     place += 1;
                 }
                 if !episode.faulted {
@@ -196,9 +256,8 @@ fn pass_walks_on<S: Simd>(
                 }
             }
         }
-        l1.access_all::<S>(std::iter::once(references[place]), |_, access| {
-            below.missed(l2, references[place], place, access);
-        });
+        let reference = from_l1.references[place];
+        l1.access_all::<S>(std::iter::once(reference), &mut At { place, from_l1 });
         place += 1;
     }
 }

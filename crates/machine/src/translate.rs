@@ -52,13 +52,17 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         }
         let misses = self.cores[core].tlb.counters().l2_misses;
         if T::FREE || self.cores[core].prefetch_walks {
-            for (&page, &addr) in pages.iter().zip(addr) {
-                self.cores[core].tlb.prefetch(page);
-                self.table.prefetch(Page {
-                    id: page,
-                    asid,
-                    vpn: VirtAddr(addr).vpn(),
-                });
+            let named = |(&id, &addr): (&PageId, &u64)| Page {
+                id,
+                asid,
+                vpn: VirtAddr(addr).vpn(),
+            };
+            for page in pages.iter().zip(addr).map(named) {
+                self.cores[core].tlb.prefetch(page.id);
+                self.table.prefetch(page);
+            }
+            for page in pages.iter().zip(addr).map(named) {
+                self.table.prefetch_behind(page);
             }
         }
         let mut at = 0;

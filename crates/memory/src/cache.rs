@@ -55,6 +55,13 @@ pub struct CacheAccess {
     pub evicted: u32,
 }
 
+/// What becomes of each reference of [`Cache::access_all`]. A trait and not a closure: the body of
+/// a closure cannot be made to be inlined, and this one is where a simulation spends its time.
+pub trait Outcome {
+    /// Takes what the reference at a place in the order found. Implement it `#[inline(always)]`.
+    fn of(&mut self, place: usize, access: CacheAccess);
+}
+
 impl Cache {
     /// An empty cache.
     ///
@@ -78,20 +85,20 @@ impl Cache {
     }
 
     /// References lines in order, each with [`MODIFY`] for a store or a write-back; a miss enters
-    /// the line. Calls `each` with the place in the order and what was found.
+    /// the line. Tells `outcome` what each found.
     ///
     /// Many at a time, so that the geometry is looked at once and not for each.
     #[inline(always)]
     pub fn access_all<S: Simd>(
         &mut self,
         references: impl Iterator<Item = u32>,
-        each: impl FnMut(usize, CacheAccess),
+        outcome: &mut impl Outcome,
     ) {
         match self.lines.per_set() {
-            4 => self.access_all_in::<S, 4>(references, each),
-            8 => self.access_all_in::<S, 8>(references, each),
-            16 => self.access_all_in::<S, 16>(references, each),
-            _ => self.access_all_wide(references, each),
+            4 => self.access_all_in::<S, 4>(references, outcome),
+            8 => self.access_all_in::<S, 8>(references, outcome),
+            16 => self.access_all_in::<S, 16>(references, outcome),
+            _ => self.access_all_wide(references, outcome),
         }
     }
 
@@ -99,14 +106,14 @@ impl Cache {
     fn access_all_in<S: Simd, const N: usize>(
         &mut self,
         references: impl Iterator<Item = u32>,
-        mut each: impl FnMut(usize, CacheAccess),
+        outcome: &mut impl Outcome,
     ) {
         let last = (self.ways - 1) & (N - 1);
         let index = self.index;
         let sets = self.lines.sets_of::<N>();
         for (place, reference) in references.enumerate() {
             let set = index.of(reference & !MODIFY);
-            each(place, access_set::<S, N>(&mut sets[set], last, reference));
+            outcome.of(place, access_set::<S, N>(&mut sets[set], last, reference));
         }
     }
 
@@ -114,10 +121,10 @@ impl Cache {
     fn access_all_wide(
         &mut self,
         references: impl Iterator<Item = u32>,
-        mut each: impl FnMut(usize, CacheAccess),
+        outcome: &mut impl Outcome,
     ) {
         for (place, reference) in references.enumerate() {
-            each(place, self.access_wide(reference));
+            outcome.of(place, self.access_wide(reference));
         }
     }
 

@@ -8,7 +8,7 @@ mod lru_sets;
 mod modulo;
 pub mod simd;
 
-pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY};
+pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, Outcome};
 pub use dram::{Dram, DramConfig};
 pub use lanes::prefetch;
 pub use lru_keys::LruKeys;

@@ -56,13 +56,23 @@ impl Simd for Baseline {
 
     #[inline(always)]
     unsafe fn shift_in<const N: usize>(lanes: &mut [u32; N], front: u32, last: usize) {
+        debug_assert!(last < N);
         #[cfg(target_arch = "x86_64")]
-        if N == 4 {
-            // SAFETY: there are four lanes, last < 4, and SSE2 is part of x86-64.
-            return unsafe { x86::shift_in4(lanes.as_mut_ptr(), front, last) };
+        // SAFETY: N is a multiple of four, at most 16, last < N, and SSE2 is part of x86-64.
+        unsafe {
+            let lanes = lanes.as_mut_ptr();
+            // From the last four down: each takes its first lane from the four before.
+            for block in (1..N / 4).rev() {
+                let before = *lanes.add(4 * block - 1);
+                x86::shift_in4(lanes.add(4 * block), before, last, 4 * block);
+            }
+            x86::shift_in4(lanes, front, last, 0);
         }
-        lanes.copy_within(..last, 1);
-        lanes[0] = front;
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            lanes.copy_within(..last, 1);
+            lanes[0] = front;
+        }
     }
 }
 
@@ -203,14 +213,16 @@ mod x86 {
         }
     }
 
+    /// Shifts four of the lanes of a set, those from `at` on, as far as they are at `last` or
+    /// before.
     #[inline(always)]
-    pub(super) unsafe fn shift_in4(lanes: *mut u32, front: u32, last: usize) {
-        // SAFETY: the caller passes four lanes and `last < 4`, so the mask is read from
-        // MASKS[12..16] on; SSE2 is part of x86-64.
+    pub(super) unsafe fn shift_in4(lanes: *mut u32, front: u32, last: usize, at: usize) {
+        // SAFETY: the caller passes four lanes and `last < 16`, `at <= 12`, so that the mask is
+        // read from MASKS[at..at + 19]; SSE2 is part of x86-64.
         unsafe {
             let old = _mm_loadu_si128(lanes.cast());
             let shifted = _mm_or_si128(_mm_slli_si128(old, 4), _mm_cvtsi32_si128(front as i32));
-            let mask = _mm_loadu_si128(MASKS.as_ptr().add(15 - last).cast());
+            let mask = _mm_loadu_si128(MASKS.as_ptr().add(15 - last + at).cast());
             let new = _mm_or_si128(_mm_and_si128(mask, shifted), _mm_andnot_si128(mask, old));
             _mm_storeu_si128(lanes.cast(), new);
         }
@@ -280,7 +292,7 @@ mod x86 {
             // SAFETY: there are N lanes, last < N; the caller has AVX2.
             unsafe {
                 match N {
-                    4 => shift_in4(lanes, front, last),
+                    4 => shift_in4(lanes, front, last, 0),
                     8 => shift_in8(lanes, front, last),
                     16 => shift_in16(lanes, front, last),
                     _ => unreachable!("a set has 4, 8 or 16 lanes"),

@@ -1,7 +1,9 @@
 //! The packed stores beside lists that do the same slowly, at every SIMD level of this machine.
 
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_memory::{Cache, CacheConfig, LruKeys, LruSets, MODIFY, dispatch};
+use pagelab_memory::{
+    Cache, CacheAccess, CacheConfig, LruKeys, LruSets, MODIFY, Outcome, dispatch,
+};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -135,31 +137,48 @@ proptest! {
     }
 }
 
-#[inline(always)]
-fn drive_cache<S: Simd>(config: &CacheConfig, accesses: &[(u32, bool)]) {
-    let mut fast = Cache::new(config).unwrap();
-    let sets = config.kib as usize * 16 / config.ways as usize;
-    let mut slow = ListSets::new(sets, config.ways as usize);
-    let references = accesses
-        .iter()
-        .map(|&(line, modify)| if modify { line | MODIFY } else { line });
-    fast.access_all::<S>(references, |place, access| {
-        let (line, modify) = accesses[place];
-        let set = line as usize % sets;
-        let found = slow.get(set, line);
+/// Lists of lines, most recent first, beside a cache.
+struct Twin<'a> {
+    accesses: &'a [(u32, bool)],
+    slow: ListSets,
+    sets: usize,
+}
+
+impl Outcome for Twin<'_> {
+    #[inline(always)]
+    fn of(&mut self, place: usize, access: CacheAccess) {
+        let (line, modify) = self.accesses[place];
+        let set = line as usize % self.sets;
+        let found = self.slow.get(set, line);
         let written_back = match found {
             Some(modified) => {
-                slow.sets[set][0].1 = modified | u32::from(modify);
+                self.slow.sets[set][0].1 = modified | u32::from(modify);
                 None
             }
-            None => slow
+            None => self
+                .slow
                 .insert(set, line, u32::from(modify))
                 .and_then(|(old, modified)| (modified != 0).then_some(old)),
         };
         assert_eq!(access.hit, found.is_some());
         let evicted = access.evicts_modified.then_some(access.evicted);
         assert_eq!(evicted, written_back);
-    });
+    }
+}
+
+#[inline(always)]
+fn drive_cache<S: Simd>(config: &CacheConfig, accesses: &[(u32, bool)]) {
+    let mut fast = Cache::new(config).unwrap();
+    let sets = config.kib as usize * 16 / config.ways as usize;
+    let mut twin = Twin {
+        accesses,
+        slow: ListSets::new(sets, config.ways as usize),
+        sets,
+    };
+    let references = accesses
+        .iter()
+        .map(|&(line, modify)| if modify { line | MODIFY } else { line });
+    fast.access_all::<S>(references, &mut twin);
 }
 
 #[test]

@@ -124,6 +124,21 @@ pub trait PageTable {
     /// Hints to the host that `walk` will soon be called for this page.
     fn prefetch(&self, page: Page);
 
+    /// Hints the same a while after [`PageTable::prefetch`], for what only what that has fetched
+    /// tells the place of.
+    #[inline]
+    fn prefetch_behind(&self, page: Page) {
+        let _ = page;
+    }
+
+    /// The frame of the last entry that `walk` reads for a page, where it is easily known: for
+    /// hints only.
+    #[inline]
+    fn entry_frame(&self, page: Page) -> Option<Pfn> {
+        let _ = page;
+        None
+    }
+
     /// Physical memory that the tables take, in bytes.
     fn table_bytes(&self) -> u64;
 }

@@ -68,6 +68,13 @@ impl Walk {
         self.metadata = self.reads.len() as u16;
     }
 
+    /// Counts all reads so far among those that entries are read by and that something waits for.
+    #[inline]
+    pub fn tell_none_apart(&mut self) {
+        self.metadata = 0;
+        self.background = 0;
+    }
+
     /// What follows depends on what was read so far.
     #[inline]
     pub fn next_step(&mut self) {

@@ -1,3 +1,4 @@
+use super::walk::Candidates;
 use crate::hashed::ContiguityCounters;
 use serde::Serialize;
 
@@ -56,16 +57,14 @@ pub struct WalkKinds {
 }
 
 impl WalkKinds {
-    /// Counts a walk that reads these ways out of all, a bit each, by page size.
+    /// Counts a walk that reads these lines out of all.
     #[inline]
-    pub(super) fn count(&mut self, read: &[u8; 3], all: &[u8; 3]) {
-        let lines: u32 = read.iter().map(|ways| ways.count_ones()).sum();
-        let sizes = |ways: &[u8; 3]| ways.iter().filter(|&&ways| ways != 0).count();
-        *match lines {
+    pub(super) fn count(&mut self, read: Candidates, all: Candidates) {
+        *match read.lines() {
             0 => &mut self.none,
             1 => &mut self.direct,
-            _ if sizes(read) > 1 && read == all => &mut self.complete,
-            _ if sizes(read) > 1 => &mut self.partial,
+            _ if read.sizes() > 1 && read == all => &mut self.complete,
+            _ if read.sizes() > 1 => &mut self.partial,
             _ => &mut self.size,
         } += 1;
     }

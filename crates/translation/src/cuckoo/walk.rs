@@ -54,27 +54,35 @@ impl HeaderCache {
     }
 }
 
-/// Which ways of which tables may have a page's entry: a bit for each way, by page size.
+/// Which ways of which tables may have a page's entry: a bit for each way in the byte of the page
+/// size, the smallest lowest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Candidates([u8; 3]);
+pub(super) struct Candidates(u32);
+
+/// The lowest bit of a size.
+#[inline]
+fn shift(size: PageSize) -> u32 {
+    8 * size as u32
+}
 
 impl Candidates {
     /// All ways of the tables that the process has.
     #[inline]
     fn of(process: &Process, ways: usize) -> Candidates {
-        let all = ((1u32 << ways) - 1) as u8;
-        let bits = |table: &Option<_>| if table.is_some() { all } else { 0 };
-        let [base, large, huge] = &process.tables;
-        Candidates([bits(base), bits(large), bits(huge)])
+        let all = (1u32 << ways) - 1;
+        let tables = PageSize::ALL.into_iter().zip(&process.tables);
+        let present = tables.filter(|(_, table)| table.is_some());
+        Candidates(present.fold(0, |bits, (size, _)| bits | all << shift(size)))
     }
 
     /// Leaves what a header allows.
     #[inline]
     fn narrow(&mut self, size: PageSize, header: Header) {
-        self.0[size as usize] &= header.way().map_or(0, |way| 1 << way);
+        let way = header.way().map_or(0, |way| 1 << way);
+        self.0 &= !(0xff << shift(size)) | way << shift(size);
         for smaller in PageSize::ALL {
             if smaller < size && !header.has(smaller) {
-                self.0[smaller as usize] = 0;
+                self.0 &= !(0xff << shift(smaller));
             }
         }
     }
@@ -82,12 +90,31 @@ impl Candidates {
     /// Whether a page of this size or a smaller one may be found.
     #[inline]
     fn up_to(self, size: PageSize) -> bool {
-        self.0[..=size as usize].iter().any(|&ways| ways != 0)
+        self.0 & ((0x100 << shift(size)) - 1) != 0
+    }
+
+    /// The ways of a size, a bit each.
+    #[inline]
+    fn ways(self, size: PageSize) -> u32 {
+        self.0 >> shift(size) & 0xff
     }
 
     #[inline]
     fn has(self, size: PageSize, way: usize) -> bool {
-        self.0[size as usize] & (1 << way) != 0
+        self.ways(size) & (1 << way) != 0
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(super) fn lines(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Of how many sizes.
+    #[inline]
+    pub(super) fn sizes(self) -> usize {
+        let sizes = PageSize::ALL.into_iter();
+        sizes.filter(|&size| self.ways(size) != 0).count()
     }
 }
 
@@ -103,7 +130,9 @@ impl<D> CuckooPageTable<D> {
         let process = self.processes.get(usize::from(page.asid.0))?;
         let all = Candidates::of(process, self.config.tables.ways);
         let mut candidates = all;
-        let mut hits = [false; 3];
+        // A bit by page size, as in `candidates`: arrays that small would be written to memory
+        // and read back at once.
+        let mut hits = 0u32;
         for size in PageSize::ALL.into_iter().rev() {
             let Some(walk_table) = &process.walk_tables[size as usize] else {
                 continue;
@@ -123,7 +152,7 @@ impl<D> CuckooPageTable<D> {
             counters.lookups += 1;
             if let Some(header) = cached {
                 counters.hits += 1;
-                hits[size as usize] = true;
+                hits |= 1 << size as u32;
                 candidates.narrow(size, header);
                 continue;
             }
@@ -141,7 +170,7 @@ impl<D> CuckooPageTable<D> {
             }
         }
         walk.metadata_ends();
-        self.counters.walks.count(&candidates.0, &all.0);
+        self.counters.walks.count(candidates, all);
         read_lines(process, candidates, page, walk);
         let found = self.clusters.lookup(page.id);
         let in_reach = found.is_some_and(|found| {
@@ -149,7 +178,7 @@ impl<D> CuckooPageTable<D> {
             let way = cluster.and_then(|c| self.headers.get(found.size, c).way());
             way.is_some_and(|way| candidates.has(found.size, way))
         });
-        if !in_reach && hits.contains(&true) {
+        if !in_reach && hits != 0 {
             self.counters.searches_repeated += 1;
             self.counters.stale += u64::from(found.is_some());
             self.search_again(core, page, hits, walk);
@@ -160,14 +189,14 @@ impl<D> CuckooPageTable<D> {
     /// Searches everywhere, and reads the entries of walk tables anew whose cached copies led
     /// nowhere.
     #[inline(never)]
-    fn search_again(&mut self, core: usize, page: Page, hits: [bool; 3], walk: &mut Walk) {
+    fn search_again(&mut self, core: usize, page: Page, hits: u32, walk: &mut Walk) {
         let process = &self.processes[usize::from(page.asid.0)];
         if !walk.reads().is_empty() {
             walk.next_step();
         }
         for size in PageSize::ALL
             .into_iter()
-            .filter(|&size| hits[size as usize])
+            .filter(|&size| hits & 1 << size as u32 != 0)
         {
             let tag = Clusters::tag_of(page.vpn.0, size) >> GROUP_SHIFT;
             if let Some(walk_table) = &process.walk_tables[size as usize] {
@@ -196,7 +225,7 @@ fn read_lines(process: &Process, candidates: Candidates, page: Page, walk: &mut 
         let Some(table) = table else {
             continue;
         };
-        let mut ways = candidates.0[size as usize];
+        let mut ways = candidates.ways(size);
         if ways == 0 {
             continue;
         }

@@ -8,7 +8,7 @@ mod tests;
 pub use config::NestedConfig;
 
 use crate::walk_cache::WalkCache;
-use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, WalkRead, Work};
 use pagelab_addr::{Asid, PAGE_SHIFT, PageId, PageSize, Pfn, PhysAddr, Vpn};
 use serde::Serialize;
 
@@ -93,63 +93,128 @@ impl<G: PageTable, H: PageTable> Nested<G, H> {
         }
     }
 
-    /// Translates a guest frame by a walk of the host's page table, whose reads are in
-    /// `host_walk` then.
+    /// Translates a guest frame by a walk of the host's page table, as the next part of `walk`.
     #[inline]
     fn walk_host(&mut self, core: usize, frame: Pfn, walk: &mut Walk) -> Option<Translation> {
-        self.host_walk.clear();
-        let found = self.host.walk(core, host_page(frame), &mut self.host_walk);
-        self.counters.host_reads += self.host_walk.reads().len() as u64;
-        walk.count_cache_of(&self.host_walk);
+        let before = walk.reads().len();
+        let found = self.host.walk(core, host_page(frame), walk);
+        self.counters.host_reads += (walk.reads().len() - before) as u64;
         found
+    }
+
+    /// Whether the nested TLB has a guest frame.
+    #[inline]
+    fn look_up(&mut self, core: usize, frame: Pfn, walk: &mut Walk) -> bool {
+        let hit = self.tlbs[core].get(u64::from(frame.0), frame.0);
+        walk.count_cache(hit);
+        self.counters.tlb_lookups += 1;
+        self.counters.tlb_hits += u64::from(hit);
+        hit
+    }
+
+    /// Does a step of the guest's walk that is one read: after those that translate its address.
+    #[inline]
+    fn read_alone(&mut self, core: usize, addr: PhysAddr, walk: &mut Walk) -> Option<()> {
+        let frame = addr.pfn();
+        let found = if self.look_up(core, frame, walk) {
+            self.host.lookup(host_page(frame))?
+        } else {
+            let before = walk.reads().len();
+            let found = self.walk_host(core, frame, walk)?;
+            if walk.reads().len() > before {
+                walk.next_step();
+            }
+            self.tlbs[core].insert(u64::from(frame.0), frame.0);
+            found
+        };
+        walk.spend(self.tlb_cycles);
+        walk.read(in_frame(found.pfn, addr));
+        walk.next_step();
+        Some(())
     }
 
     /// Does the reads of one step of the guest's walk, each after those that translate its
     /// address. Reads of a step go side by side, so theirs do too.
     fn read_guest(&mut self, core: usize, from: usize, to: usize, walk: &mut Walk) -> Option<()> {
         self.parallel.clear();
-        let mut longest_wait = 0;
+        let (mut longest_wait, mut last) = (0, 0);
         for read in from..to {
             let addr = self.guest_walk.reads()[read].addr;
             let frame = addr.pfn();
-            let hit = self.tlbs[core].get(u64::from(frame.0), frame.0);
-            walk.count_cache(hit);
-            self.counters.tlb_lookups += 1;
-            self.counters.tlb_hits += u64::from(hit);
             let mut wait = self.tlb_cycles;
             let mut step = 0;
-            let found = if hit {
+            let found = if self.look_up(core, frame, walk) {
                 self.host.lookup(host_page(frame))?
             } else {
-                let found = self.walk_host(core, frame, walk)?;
+                self.host_walk.clear();
+                let found = self
+                    .host
+                    .walk(core, host_page(frame), &mut self.host_walk)?;
+                walk.count_cache_of(&self.host_walk);
                 let reads = self.host_walk.reads();
+                self.counters.host_reads += reads.len() as u64;
                 self.parallel.extend(reads.iter().map(|r| (r.step, r.addr)));
                 step = reads.last().map_or(0, |last| last.step + 1);
                 wait += self.host_walk.cycles();
                 self.tlbs[core].insert(u64::from(frame.0), frame.0);
                 found
             };
-            let offset = addr.0 & ((1 << PAGE_SHIFT) - 1);
-            let addr = PhysAddr(found.pfn.address().0 | offset);
-            self.parallel.push((step, addr));
+            self.parallel.push((step, in_frame(found.pfn, addr)));
             longest_wait = longest_wait.max(wait);
+            last = last.max(step);
         }
         walk.spend(longest_wait);
-        if to - from > 1 {
-            // Stable, and short: reads of one step keep their order.
-            self.parallel.sort_by_key(|&(step, _)| step);
-        }
-        let mut step = 0;
-        for &(at, addr) in &self.parallel {
-            if at != step {
+        for step in 0..=last {
+            if step > 0 {
                 walk.next_step();
-                step = at;
             }
-            walk.read(addr);
+            for &(at, addr) in &self.parallel {
+                if at == step {
+                    walk.read(addr);
+                }
+            }
         }
         walk.next_step();
         Some(())
     }
+}
+
+impl<G: PageTable, H: PageTable> Nested<G, H> {
+    #[inline]
+    fn walk_both(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+        self.guest_walk.clear();
+        let found = self.guest.walk(core, page, &mut self.guest_walk);
+        walk.spend(self.guest_walk.cycles());
+        walk.count_cache_of(&self.guest_walk);
+        let reads = self.guest_walk.reads().len();
+        self.counters.guest_reads += reads as u64;
+        let mut from = 0;
+        while from < reads {
+            let all = self.guest_walk.reads();
+            let WalkRead { addr, step } = all[from];
+            let to = from + all[from..].iter().take_while(|r| r.step == step).count();
+            if to == from + 1 {
+                self.read_alone(core, addr, walk)?;
+            } else {
+                self.read_guest(core, from, to, walk)?;
+            }
+            from = to;
+        }
+        let guest = found?;
+        let host = self.walk_host(core, guest.pfn, walk)?;
+        Some(Translation {
+            pfn: host.pfn,
+            size: guest.size.min(host.size),
+            writable: guest.writable,
+        })
+    }
+}
+
+/// An address in another frame.
+#[inline]
+fn in_frame(frame: Pfn, addr: PhysAddr) -> PhysAddr {
+    let offset = addr.0 & ((1 << PAGE_SHIFT) - 1);
+    PhysAddr(frame.address().0 | offset)
 }
 
 impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
@@ -201,40 +266,25 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
     /// guest's and the host's page.
     #[inline]
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
-        self.guest_walk.clear();
-        let found = self.guest.walk(core, page, &mut self.guest_walk);
-        walk.spend(self.guest_walk.cycles());
-        walk.count_cache_of(&self.guest_walk);
-        let reads = self.guest_walk.reads().len();
-        self.counters.guest_reads += reads as u64;
-        let mut from = 0;
-        while from < reads {
-            let all = self.guest_walk.reads();
-            let step = all[from].step;
-            let to = from + all[from..].iter().take_while(|r| r.step == step).count();
-            self.read_guest(core, from, to, walk)?;
-            from = to;
-        }
-        let guest = found?;
-        let host = self.walk_host(core, guest.pfn, walk)?;
-        walk.spend(self.host_walk.cycles());
-        let mut step = 0;
-        for read in self.host_walk.reads() {
-            if read.step != step {
-                walk.next_step();
-                step = read.step;
-            }
-            walk.read(read.addr);
-        }
-        Some(Translation {
-            pfn: host.pfn,
-            size: guest.size.min(host.size),
-            writable: guest.writable,
-        })
+        let found = self.walk_both(core, page, walk);
+        // A guest's metadata is read by walks of the host.
+        walk.tell_none_apart();
+        found
     }
 
+    #[inline]
     fn prefetch(&self, page: Page) {
         self.guest.prefetch(page);
+    }
+
+    #[inline]
+    fn prefetch_behind(&self, page: Page) {
+        if let Some(frame) = self.guest.entry_frame(page) {
+            self.host.prefetch(host_page(frame));
+        }
+        if let Some(guest) = self.guest.lookup(page) {
+            self.host.prefetch(host_page(guest.pfn));
+        }
     }
 
     fn table_bytes(&self) -> u64 {

@@ -404,6 +404,12 @@ impl PageTable for Radix {
         self.map.prefetch(page.id);
     }
 
+    #[inline]
+    fn entry_frame(&self, page: Page) -> Option<Pfn> {
+        let region = self.map.region(page.id);
+        (region.slot != NO_SLOT).then_some(region.frame)
+    }
+
     fn table_bytes(&self) -> u64 {
         self.counters.nodes * PAGE_BYTES
     }

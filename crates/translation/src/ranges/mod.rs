@@ -191,6 +191,7 @@ impl<P: PageTable> PageTable for Ranged<P> {
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
         let found = self.pages.walk(core, page, walk)?;
         if let Some(range) = self.range(page) {
+            self.runs.remember(page.id, range);
             self.walks += 1;
             for addr in self.frames.path(range.first.0) {
                 walk.read_in_background(addr);
@@ -201,13 +202,19 @@ impl<P: PageTable> PageTable for Ranged<P> {
 
     #[inline]
     fn range(&self, page: Page) -> Option<Range> {
-        let range = self.runs.find(page.asid, page.vpn.0)?;
+        let range = self.runs.find_near(page)?;
         (range.pages > 1).then_some(range)
     }
 
     #[inline]
     fn prefetch(&self, page: Page) {
         self.pages.prefetch(page);
+        self.runs.prefetch(page.id);
+    }
+
+    #[inline]
+    fn prefetch_behind(&self, page: Page) {
+        self.pages.prefetch_behind(page);
     }
 
     fn table_bytes(&self) -> u64 {

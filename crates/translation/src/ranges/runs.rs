@@ -1,4 +1,6 @@
-use pagelab_addr::{Asid, Pfn, Vpn};
+use crate::Page;
+use pagelab_addr::{Asid, PageId, Pfn, Vpn};
+use pagelab_memory::prefetch;
 use std::collections::BTreeMap;
 
 /// Pages that follow each other in virtual and in physical memory, with one permission.
@@ -46,6 +48,11 @@ pub(super) struct Runs {
     runs: BTreeMap<(Asid, u64), Range>,
     pages: u64,
     peak: u64,
+    /// Changes so far.
+    changes: u64,
+    /// The run that was found last in each 2 MiB region, by number of the region, and `changes`
+    /// then: walks find most runs here and not in the tree.
+    recent: Vec<(u64, Option<Range>)>,
 }
 
 impl Runs {
@@ -78,8 +85,39 @@ impl Runs {
         self.at_or_below(asid, vpn).filter(|run| vpn < run.end())
     }
 
+    /// The same, first where [`Runs::remember`] has put the last one nearby.
+    #[inline]
+    pub(super) fn find_near(&self, page: Page) -> Option<Range> {
+        match self.recent.get(page.id.region()) {
+            Some(&(changes, Some(run)))
+                if changes == self.changes && page.vpn.0.wrapping_sub(run.first.0) < run.pages =>
+            {
+                Some(run)
+            }
+            _ => self.find(page.asid, page.vpn.0),
+        }
+    }
+
+    /// Keeps the run around a page at hand.
+    #[inline]
+    pub(super) fn remember(&mut self, id: PageId, run: Range) {
+        if self.recent.len() <= id.region() {
+            self.recent.resize(id.region() + 1, (0, None));
+        }
+        self.recent[id.region()] = (self.changes, Some(run));
+    }
+
+    /// Hints to the host that [`Runs::find_near`] will soon be called.
+    #[inline]
+    pub(super) fn prefetch(&self, id: PageId) {
+        if let Some(recent) = self.recent.get(id.region()) {
+            prefetch(recent);
+        }
+    }
+
     /// Adds pages that no run has.
     pub(super) fn insert(&mut self, new: Range) {
+        self.changes += 1;
         let mut run = new;
         self.pages += new.pages;
         if let Some(before) = self.at_or_below(new.asid, new.first.0)
@@ -102,6 +140,7 @@ impl Runs {
 
     /// Takes pages out of the run that has all of them.
     pub(super) fn remove(&mut self, asid: Asid, first: u64, pages: u64) {
+        self.changes += 1;
         let mut left = first;
         while left < first + pages {
             let Some(run) = self.find(asid, left) else {
