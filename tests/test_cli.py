@@ -66,6 +66,10 @@ def test_lists_have_a_description_for_every_name(kind: str) -> None:
             ["simulate", "-d", "radix", "-w", "pointer-chase", "--set", "tlb.l2_cycle=9"],
             ["l2_cycle", "did you mean l2_cycles"],
         ),
+        (
+            ["simulate", "-d", "radix", "-w", "pointer-chase", "--manager", "interleav"],
+            ["interleav", "'interleave'", "tiered"],
+        ),
         (["list", "design"], ["design", "'designs'"]),
         (["compare"], ["-- PROGRAM", "--trace", "--workload"]),
         (["compare", "--trace", "t", "--", "ls"], ["give one of"]),

@@ -103,6 +103,40 @@ def test_the_same_run_gives_the_same_numbers_on_any_number_of_threads(tmp_path: 
     assert runs[0] == runs[1] == runs[2]
 
 
+TWO_NODES = """
+base = "dpt-paper"
+[memory]
+utilisation = 0.0
+[[memory.nodes]]
+bytes = 67108864
+latency_ns = 90.0
+gigabytes_per_second = 25.6
+[[memory.nodes]]
+bytes = 268435456
+latency_ns = 180.0
+gigabytes_per_second = 17.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("manager", "pages"),
+    [
+        ("linux", (16384, 8616)),
+        ("interleave:weights=3:2", (15000, 10000)),
+    ],
+)
+def test_a_manager_says_which_node_pages_come_from(
+    manager: str, pages: tuple[int, int], tmp_path: Path
+) -> None:
+    (tmp_path / "two.toml").write_text(TWO_NODES)
+    arguments = ["-d", "ideal", "-m", "two.toml", "--manager", manager]
+    run = simulated(tmp_path, *arguments, "-w", "pointer-chase:pages=25000,loads=50000")
+    resident = [node["resident_bytes"] // 4096 for node in run["nodes"]]
+    assert sum(resident) == 25000
+    assert resident == pytest.approx(pages, abs=5)
+    assert run["nodes"][1]["share"] == pytest.approx(pages[1] / 25000, abs=0.02)
+
+
 def test_programs_at_once_have_a_core_each(tmp_path: Path) -> None:
     small, large = "pointer-chase:pages=100,loads=20000", "pointer-chase:pages=3000,loads=20000"
     alone = simulated(tmp_path, "-d", "radix", "-w", small)

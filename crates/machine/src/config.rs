@@ -194,13 +194,18 @@ impl MachineConfig {
     }
 
     fn from_table(name: &str, table: Table) -> Result<Self, ConfigError> {
-        table.try_into().map_err(|error: toml::de::Error| {
+        let mut config: MachineConfig = table.try_into().map_err(|error: toml::de::Error| {
             let what = error.to_string();
             ConfigError::Invalid {
                 name: name.to_owned(),
                 what: format!("{}{}", what.trim(), unknown_field_hint(&what)),
             }
-        })
+        })?;
+        let sizes = config.memory.nodes.iter().map(|node| node.bytes);
+        if !config.memory.nodes.is_empty() {
+            config.memory.memory_bytes = sizes.fold(0, u64::saturating_add);
+        }
+        Ok(config)
     }
 }
 

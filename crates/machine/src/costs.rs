@@ -50,8 +50,8 @@ impl Costs {
             + work.table_frames * self.table_page
             + entries * self.entry
             + work.probes * self.probe;
-        let migration =
-            effects.pages_migrated * self.migrate_4k + work.displaced.len() as u64 * self.shootdown;
+        let shootdowns = work.displaced.len() as u64 + effects.shootdowns;
+        let migration = effects.pages_migrated * self.migrate_4k + shootdowns * self.shootdown;
         (kernel, migration)
     }
 }

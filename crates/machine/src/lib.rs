@@ -11,6 +11,7 @@ mod designs;
 mod hierarchy;
 mod histogram;
 mod machine;
+mod main_memory;
 mod memory;
 mod programs;
 mod result;
@@ -28,8 +29,9 @@ pub use designs::Design;
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::{BuildError, Machine, RunError};
+pub use pagelab_os::MANAGERS;
 pub use result::{
-    CacheResult, CoreResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
-    WalkResult, WindowResult,
+    CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,
+    TlbResult, WalkResult, WindowResult,
 };
 pub use simulate::{Progress, SimulateError, simulate, simulate_programs};

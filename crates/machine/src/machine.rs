@@ -2,6 +2,7 @@ use crate::chunk::{CHUNK, Chunk};
 use crate::config::{CachesConfig, MachineConfig};
 use crate::costs::Costs;
 use crate::hierarchy::{self, PrivateCaches, SharedCache};
+use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::timeline::Timeline;
 use crate::timing::{self, Counts, Latencies};
@@ -11,7 +12,7 @@ use pagelab_addr::{Asid, DirectoryFull, PageDirectory, PageSize};
 use pagelab_cpu::{Core, CoreError};
 use pagelab_events::{Batch, Control, Op, SourceError};
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_memory::{Dram, GeometryError, dispatch};
+use pagelab_memory::{GeometryError, dispatch};
 use pagelab_os::{Effects, Invalidation, Os, OsConfigError, OsError};
 use pagelab_translation::{Page, PageTable, Tlb, Walk};
 use std::collections::HashMap;
@@ -89,7 +90,7 @@ pub(crate) struct CoreState<T> {
 pub struct Machine<P, T> {
     pub(crate) cores: Vec<CoreState<T>>,
     pub(crate) shared: SharedCache,
-    pub(crate) dram: Dram,
+    pub(crate) memory: MainMemory,
     pub(crate) table: P,
     pub(crate) os: Os,
     pub(crate) directory: PageDirectory,
@@ -106,12 +107,15 @@ pub struct Machine<P, T> {
     pub(crate) timeline: Timeline,
     pub(crate) windows: Windows,
     /// Physical memory just before the first process ended, which gives most of it back.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) at_exit: Option<Memory>,
     /// The core of each thread, in order of appearance.
     threads: HashMap<(u32, u32), usize>,
     current: Option<(u32, usize)>,
     /// The core on which all runs that does, where each program has its own.
     pinned: Option<usize>,
+    /// When the memory manager is to work next, and how often, in slots. Never without one that does.
+    next_tick: u64,
+    tick: Option<u64>,
 }
 
 /// How far a batch has gone through the machine.
@@ -135,13 +139,11 @@ impl Latencies {
     fn new(config: &MachineConfig) -> Self {
         let CachesConfig { l1, l2, llc, .. } = config.caches;
         let width = u64::from(config.core.width);
-        let dram_ns = config.dram.latency_ns * config.core.ghz;
         Latencies {
             served: [
                 u64::from(l1.cycles) * width,
                 u64::from(l2.cycles) * width,
                 u64::from(llc.cycles) * width,
-                u64::from(llc.cycles) * width + (dram_ns * width as f64).round() as u64,
             ],
             second_tlb: u64::from(config.tlb.l2_cycles) * width,
         }
@@ -185,21 +187,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             config.memory.memory_bytes <= MAX_MEMORY_BYTES,
             "at most 128 GiB",
         )?;
-        let dram = config.dram;
-        check(
-            "dram.gigabytes_per_second",
-            dram.gigabytes_per_second.to_string(),
-            dram.gigabytes_per_second.is_finite() && dram.gigabytes_per_second > 0.001,
-            "a bandwidth above 0.001",
-        )?;
-        check(
-            "dram.latency_ns",
-            dram.latency_ns.to_string(),
-            (0.0..1e9).contains(&dram.latency_ns),
-            "a time from 0 to 10^9 ns",
-        )?;
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
+        let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
         let cores = (0..config.cores)
             .map(|_| {
                 Ok(CoreState {
@@ -214,7 +204,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         Ok(Machine {
             cores,
             shared: SharedCache::new(&config.caches)?,
-            dram: Dram::new(64.0 / dram.gigabytes_per_second * slots_per_ns),
+            memory: MainMemory::new(config)?,
             table,
             os,
             directory: PageDirectory::new(),
@@ -230,10 +220,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
             windows: Windows::default(),
-            memory: None,
+            at_exit: None,
             threads: HashMap::new(),
             current: None,
             pinned: None,
+            next_tick: tick.unwrap_or(u64::MAX),
+            tick,
         })
     }
 
@@ -335,7 +327,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         hierarchy::reference::<S>(&mut state.caches, &mut self.shared, &mut self.chunk);
         timing::time(
             &mut state.clock,
-            &mut self.dram,
+            &mut self.memory,
             &self.latencies,
             &mut self.timing,
             &self.chunk,
@@ -344,12 +336,34 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         );
         state.accesses += addr.len() as u64;
         self.counts.accesses += addr.len() as u64;
+        if self.cores[core].clock.now() >= self.next_tick && self.begins_turn() {
+            self.tick(core);
+        }
         if self.counts.accesses == self.timeline.next() {
             let sample = self.sample();
             self.timeline.push(sample);
         }
         self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
         Ok(())
+    }
+
+    /// Lets the memory manager work, on the core that gets there first.
+    #[cold]
+    fn tick(&mut self, core: usize) {
+        self.effects.clear();
+        self.os
+            .tick(&mut self.table, &mut self.directory, &mut self.effects);
+        self.invalidate();
+        let (kernel, migration) = self.costs.of(&self.effects);
+        let clock = &mut self.cores[core].clock;
+        clock.kernel(kernel, migration);
+        self.next_tick = self.tick.map_or(u64::MAX, |tick| clock.now() + tick);
+    }
+
+    /// Whether page walks have to say which pages they found.
+    #[inline(always)]
+    pub(crate) fn tells_accesses(&self) -> bool {
+        self.tick.is_some()
     }
 
     /// Accesses left of the current core's turn, a chunk: where batches end is no matter.
@@ -401,8 +415,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 return Ok(());
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
-            Control::Exit { .. } if self.memory.is_none() => {
-                self.memory = Some(Memory::of(&self.os));
+            Control::Exit { .. } if self.at_exit.is_none() => {
+                self.at_exit = Some(Memory::of(&self.os));
             }
             _ => {}
         }

@@ -8,6 +8,8 @@ const CELLS: u32 = 4096;
 pub(crate) struct Memory {
     pub(crate) map: Vec<MemoryCell>,
     pub(crate) free_2m_blocks: u32,
+    /// Frames with programs' data, by node.
+    pub(crate) data_frames: Vec<u32>,
 }
 
 impl Memory {
@@ -15,6 +17,7 @@ impl Memory {
         Memory {
             map: os.memory_map(CELLS),
             free_2m_blocks: os.free_2m_blocks(),
+            data_frames: os.frames().data_frames_by_node(),
         }
     }
 }

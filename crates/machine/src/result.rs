@@ -49,6 +49,9 @@ pub struct RunResult {
     pub caches: CacheResult,
     /// Memory traffic.
     pub dram: DramResult,
+    /// The nodes of memory, where the machine's description has some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeResult>,
     /// The operating system's counters.
     pub os: OsStatistics,
     /// Each core by itself, where each has a program of its own.
@@ -193,6 +196,22 @@ pub struct DramResult {
     /// Lines written back.
     pub writes: u64,
     /// Cycles that reads waited for bandwidth, in all.
+    pub queue_cycles: u64,
+}
+
+/// What one node of memory did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct NodeResult {
+    /// Its size.
+    pub bytes: u64,
+    /// The programs' data in it just before the first process ended, or at the end.
+    pub resident_bytes: u64,
+    /// Lines read from it, data and walks.
+    pub reads: u64,
+    /// Share of the lines read from memory. The processors are at the first node, so the shares
+    /// of the others add up to that of remote accesses.
+    pub share: f64,
+    /// Cycles that reads waited for its bandwidth, in all.
     pub queue_cycles: u64,
 }
 

@@ -3,11 +3,12 @@ use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::result::{
-    CacheResult, CoreResult, Cycles, DramResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
-    WalkResult, WindowResult,
+    CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,
+    TlbResult, WalkResult, WindowResult,
 };
 use crate::totals::{CoreTotals, Totals};
 use crate::windows::Walks;
+use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
 use pagelab_translation::{PageTable, Tlb};
 use std::collections::BTreeMap;
@@ -40,7 +41,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         let slots = self.slots_per_cycle;
         let measured = self.measured();
         let totals = measured.totals;
-        let memory = self.memory.take().unwrap_or_else(|| Memory::of(&self.os));
+        let memory = self.at_exit.take().unwrap_or_else(|| Memory::of(&self.os));
         let timeline = std::mem::take(&mut self.timeline).finish(last);
         RunResult {
             schema: SCHEMA,
@@ -61,6 +62,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             walks: walks(&totals, slots, measured.walk_latency),
             caches: caches(&totals),
             dram: dram(&totals, slots),
+            nodes: nodes(&totals, slots, config, &memory),
             per_core: if self.has_programs() {
                 let cores = measured.cores.iter();
                 cores.map(|totals| core(totals, slots)).collect()
@@ -165,8 +167,29 @@ fn dram(totals: &Totals, slots: u64) -> DramResult {
     DramResult {
         reads,
         writes: totals.writebacks,
-        queue_cycles: totals.queued / slots,
+        queue_cycles: totals.node_queued.iter().sum::<u64>() / slots,
     }
+}
+
+/// Each node, where the machine's description has nodes.
+fn nodes(totals: &Totals, slots: u64, config: &MachineConfig, memory: &Memory) -> Vec<NodeResult> {
+    let all: u64 = totals.node_reads.iter().sum();
+    let counted = totals.node_reads.iter().zip(&totals.node_queued);
+    let described = config.memory.nodes.iter().zip(&memory.data_frames);
+    described
+        .zip(counted)
+        .map(|((node, &frames), (&reads, &queued))| NodeResult {
+            bytes: node.bytes,
+            resident_bytes: u64::from(frames) * PAGE_BYTES,
+            reads,
+            share: if all == 0 {
+                0.0
+            } else {
+                reads as f64 / all as f64
+            },
+            queue_cycles: queued / slots,
+        })
+        .collect()
 }
 
 fn core(totals: &CoreTotals, slots: u64) -> CoreResult {

@@ -1,16 +1,53 @@
 use crate::chunk::{Chunk, Episode, part};
 use crate::hierarchy::Served;
 use crate::histogram::Histogram;
+use crate::main_memory::MainMemory;
 use pagelab_cpu::Core;
-use pagelab_memory::Dram;
+use pagelab_memory::MODIFY;
 
 /// Latencies of a machine, in slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
-    /// From where a reference is served: L1, L2, last level, memory (idle).
-    pub(crate) served: [u64; 4],
+    /// From where a reference is served: L1, L2, last level. Memory's nodes have their own.
+    pub(crate) served: [u64; 3],
     /// Second-level TLB.
     pub(crate) second_tlb: u64,
+}
+
+impl Latencies {
+    /// How long a reference takes that goes out at `now`.
+    #[inline(always)]
+    fn of(&self, served: Served, line: u32, memory: &mut MainMemory, now: u64) -> u64 {
+        match served {
+            Served::Dram => memory.read(line & !MODIFY, now),
+            cache => self.served[cache as usize],
+        }
+    }
+}
+
+/// References that are still to be timed.
+struct References<'a> {
+    served: &'a [Served],
+    lines: &'a [u32],
+}
+
+impl<'a> References<'a> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<(Served, u32)> {
+        let (&served, later) = self.served.split_first()?;
+        let (&line, later_lines) = self.lines.split_first()?;
+        (self.served, self.lines) = (later, later_lines);
+        Some((served, line))
+    }
+
+    /// The next few.
+    #[inline(always)]
+    fn take(&mut self, count: usize) -> References<'a> {
+        let (served, later) = self.served.split_at(count);
+        let (lines, later_lines) = self.lines.split_at(count);
+        (self.served, self.lines) = (later, later_lines);
+        References { served, lines }
+    }
 }
 
 /// What the timing counts.
@@ -32,14 +69,17 @@ pub(crate) struct Counts {
 #[inline(always)]
 pub(crate) fn time(
     core: &mut Core,
-    dram: &mut Dram,
+    memory: &mut MainMemory,
     latencies: &Latencies,
     counts: &mut Counts,
     chunk: &Chunk,
     gap: &[u32],
     dep: &[u32],
 ) {
-    let mut references = chunk.served.as_slice().iter();
+    let mut references = References {
+        served: chunk.served.as_slice(),
+        lines: chunk.references.as_slice(),
+    };
     let mut episodes = chunk.episodes.as_slice().iter();
     let mut steps = chunk.steps.as_slice().iter();
     let mut access = 0;
@@ -59,12 +99,11 @@ pub(crate) fn time(
             if bits & part::SLOW != 0 {
                 for episode in &mut episodes {
                     if episode.walked {
-                        let served = references.as_slice().split_at(episode.reads as usize);
-                        references = served.1.iter();
+                        let reads = references.take(episode.reads as usize);
                         let taken = steps.as_slice().split_at(episode.reads as usize);
                         steps = taken.1.iter();
                         translated = walk(
-                            core, dram, latencies, counts, episode, served.0, taken.0, translated,
+                            core, memory, latencies, counts, episode, reads, taken.0, translated,
                         );
                     }
                     if !episode.faulted {
@@ -74,20 +113,19 @@ pub(crate) fn time(
                 }
             }
         }
-        let Some(&served) = references.next() else {
+        let Some((served, line)) = references.next() else {
             debug_assert!(false, "a part has a data reference");
             return;
         };
         counts.data_served[served as usize] += 1;
-        let mut done = translated + latencies.served[served as usize];
-        if served != Served::L1 {
+        let done = if served == Served::L1 {
+            translated + latencies.served[Served::L1 as usize]
+        } else {
             let begun = core.miss_buffer(translated);
-            done += begun - translated;
-            if served == Served::Dram {
-                done += dram.transfer(begun);
-            }
+            let done = begun + latencies.of(served, line, memory, begun);
             core.missed(done);
-        }
+            done
+        };
         core.complete(part, store, translated, done);
     }
 }
@@ -97,11 +135,11 @@ pub(crate) fn time(
 #[allow(clippy::too_many_arguments)]
 fn walk(
     core: &mut Core,
-    dram: &mut Dram,
+    memory: &mut MainMemory,
     latencies: &Latencies,
     counts: &mut Counts,
     episode: &Episode,
-    served: &[Served],
+    mut reads: References,
     steps: &[u8],
     asked: u64,
 ) -> u64 {
@@ -109,27 +147,22 @@ fn walk(
     let mut step_begun = begun + episode.walk;
     let mut step_ended = step_begun;
     let mut step = 0;
-    let waited = served.len() - usize::from(episode.background);
-    let (served, behind) = served.split_at(waited);
-    for (&served, &at) in served.iter().zip(steps) {
+    let metadata = &reads.served[..usize::from(episode.metadata)];
+    let waited = reads.take(reads.served.len() - usize::from(episode.background));
+    for ((&served, &line), &at) in waited.served.iter().zip(waited.lines).zip(steps) {
         if at != step {
             step = at;
             step_begun = step_ended;
         }
         counts.walk_served[served as usize] += 1;
-        let mut ended = step_begun + latencies.served[served as usize];
-        if served == Served::Dram {
-            ended += dram.transfer(step_begun);
-        }
+        let ended = step_begun + latencies.of(served, line, memory, step_begun);
         step_ended = step_ended.max(ended);
     }
-    for &served in behind {
+    for (&served, &line) in reads.served.iter().zip(reads.lines) {
         counts.walk_served[served as usize] += 1;
-        if served == Served::Dram {
-            dram.transfer(begun);
-        }
+        latencies.of(served, line, memory, begun);
     }
-    for &served in &served[..usize::from(episode.metadata)] {
+    for &served in metadata {
         counts.metadata_served[served as usize] += 1;
     }
     core.walked(walker, step_ended);

@@ -1,4 +1,5 @@
 use crate::machine::{CoreState, Machine};
+use crate::main_memory::MAX_NODES;
 use pagelab_cpu::Stalls;
 use pagelab_translation::{PageTable, Tlb};
 
@@ -23,7 +24,9 @@ pub(crate) struct Totals {
     pub(crate) walk_cache_lookups: u64,
     pub(crate) walk_cache_hits: u64,
     pub(crate) writebacks: u64,
-    pub(crate) queued: u64,
+    /// Lines read from each node of memory, and time waited for its bandwidth.
+    pub(crate) node_reads: [u64; MAX_NODES],
+    pub(crate) node_queued: [u64; MAX_NODES],
 }
 
 impl Totals {
@@ -56,7 +59,8 @@ impl Totals {
             walk_cache_lookups: f(self.walk_cache_lookups, other.walk_cache_lookups),
             walk_cache_hits: f(self.walk_cache_hits, other.walk_cache_hits),
             writebacks: f(self.writebacks, other.writebacks),
-            queued: f(self.queued, other.queued),
+            node_reads: four(self.node_reads, other.node_reads),
+            node_queued: four(self.node_queued, other.node_queued),
         }
     }
 }
@@ -74,7 +78,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             walk_cache_lookups: self.counts.walk_cache_lookups,
             walk_cache_hits: self.counts.walk_cache_hits,
             writebacks: self.shared.writebacks,
-            queued: self.dram.queued_ticks(),
+            node_reads: self.memory.reads(),
+            node_queued: self.memory.queued(),
             ..Totals::default()
         };
         for core in &self.cores {

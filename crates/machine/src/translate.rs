@@ -199,6 +199,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 && (found.writable || !store)
             {
                 self.chunk.parts.push(bits);
+                if self.tells_accesses() {
+                    self.os.access(found.pfn);
+                }
                 return Ok(found.pfn);
             }
         } else if let Some(pfn) = self.cores[core].tlb.lookup_second::<S>(page, store) {
@@ -254,6 +257,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 && (found.writable || !store)
             {
                 self.chunk.episodes.push(episode);
+                if self.tells_accesses() {
+                    self.os.access(found.pfn);
+                }
                 self.cores[core].tlb.fill::<S>(page, found, &self.table);
                 return Ok(found.pfn);
             }

@@ -27,6 +27,13 @@ impl<G: ConfiguredTable, H: ConfiguredTable> ConfiguredTable for Nested<G, H> {
 /// Maps the whole memory of the virtual machine in the host's page table, as a host does that
 /// populates it at the start. What that costs is not in the run.
 fn back<H: ConfiguredTable>(mut table: H, config: &MachineConfig) -> Result<H, BuildError> {
+    if !config.memory.nodes.is_empty() {
+        return Err(BuildError::Value {
+            key: "memory.nodes",
+            value: format!("{} nodes", config.memory.nodes.len()),
+            expected: "empty, as a virtual machine's memory has to be",
+        });
+    }
     let guest_bytes = config.memory.memory_bytes;
     let host_bytes = match config.nested.host_memory_bytes {
         0 => guest_bytes * 2,

@@ -37,6 +37,11 @@ struct Zone {
 #[derive(Clone, Debug)]
 pub struct Buddy {
     zones: Vec<Zone>,
+    /// The first frame of each node.
+    nodes: Vec<u32>,
+    /// For each node, all zones in the order in which they are asked for memory: its own from the
+    /// highest down, then those of the next node (the kernel's zonelists).
+    zonelists: Vec<Vec<usize>>,
     max_order: u32,
     tags: Vec<u8>,
     /// Of the first frame of a free block: the next and the previous block in its list.
@@ -57,6 +62,14 @@ impl Buddy {
     /// When there are 2^32 frames or more, a zone does not start at a multiple of the largest block, zones are
     /// not in ascending order or start past the last frame, or a tag is 128 or more.
     pub fn new(tags: Vec<u8>, zone_starts: &[u32], max_order: u32) -> Self {
+        Self::with_nodes(tags, zone_starts, vec![0], max_order)
+    }
+
+    /// The same for memory of several nodes; a node begins at each element of `nodes`.
+    ///
+    /// # Panics
+    /// When a node does not start with a zone, besides.
+    pub fn with_nodes(tags: Vec<u8>, zone_starts: &[u32], nodes: Vec<u32>, max_order: u32) -> Self {
         let count = u32::try_from(tags.len()).expect("frame numbers have 32 bits");
         assert_eq!(zone_starts.first(), Some(&0));
         let ends = zone_starts[1..].iter().copied().chain([count]);
@@ -69,8 +82,11 @@ impl Buddy {
                 blocks: vec![0; max_order as usize + 1],
             }
         });
+        assert!(nodes.iter().all(|start| zone_starts.contains(start)));
         let mut buddy = Buddy {
             zones: zones.collect(),
+            zonelists: zonelists(zone_starts, &nodes),
+            nodes,
             max_order,
             words: vec![[0; 2]; tags.len()],
             used: Vec::new(),
@@ -233,15 +249,44 @@ impl Buddy {
         &mut self.words[pfn.0 as usize]
     }
 
-    /// Takes 2^`order` contiguous, aligned frames and tags each of them, from the highest zone
-    /// that has them (the fallback order of the kernel's zonelist). `None` when no zone has.
+    /// Free frames of a node.
+    pub fn free_frames_of(&self, node: usize) -> u32 {
+        let end = self.nodes.get(node + 1).copied().unwrap_or(self.count());
+        let inside = |zone: &&Zone| (self.nodes[node]..end).contains(&zone.start);
+        let blocks = |zone: &Zone| {
+            let orders = zone.blocks.iter().enumerate();
+            orders.map(|(order, blocks)| blocks << order).sum::<u32>()
+        };
+        self.zones.iter().filter(inside).map(blocks).sum()
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node of a frame.
+    #[inline]
+    pub fn node_of(&self, pfn: Pfn) -> usize {
+        self.nodes.partition_point(|&start| start <= pfn.0) - 1
+    }
+
+    /// Takes 2^`order` contiguous, aligned frames and tags each of them, from the first node or,
+    /// where that has none, from the next; `None` when none has.
     #[inline]
     pub fn allocate(&mut self, order: u32, tag: u8) -> Option<Pfn> {
+        self.allocate_from(0, order, tag)
+    }
+
+    /// The same, from this node first.
+    #[inline]
+    pub fn allocate_from(&mut self, node: usize, order: u32, tag: u8) -> Option<Pfn> {
         debug_assert!(!is_free_tag(tag));
         if order > self.max_order {
-            return self.allocate_contiguous(order, tag);
+            return self.allocate_contiguous(node, order, tag);
         }
-        for zone in (0..self.zones.len()).rev() {
+        for place in 0..self.zones.len() {
+            let zone = self.zonelists[node][place];
             for from in order..=self.max_order {
                 let pfn = self.zones[zone].heads[from as usize];
                 if pfn == NONE {
@@ -262,11 +307,12 @@ impl Buddy {
 
     /// A block above the largest order, out of free neighbours of the largest order
     /// (`alloc_contig_pages`, without its migration of what is in the way).
-    fn allocate_contiguous(&mut self, order: u32, tag: u8) -> Option<Pfn> {
+    fn allocate_contiguous(&mut self, node: usize, order: u32, tag: u8) -> Option<Pfn> {
         let length = 1u32.checked_shl(order)?;
         let step = 1 << self.max_order;
         let head = FREE_HEAD | self.max_order as u8;
-        for zone in (0..self.zones.len()).rev() {
+        for place in 0..self.zones.len() {
+            let zone = self.zonelists[node][place];
             let Zone { start, end, .. } = self.zones[zone];
             let mut first = start.checked_next_multiple_of(length)?;
             while end.checked_sub(first).is_some_and(|left| left >= length) {
@@ -408,6 +454,18 @@ impl Buddy {
             self.words[next as usize][1] = previous;
         }
     }
+}
+
+/// For each node the order in which zones are asked.
+fn zonelists(zone_starts: &[u32], nodes: &[u32]) -> Vec<Vec<usize>> {
+    let node_of = |zone: usize| nodes.partition_point(|&start| start <= zone_starts[zone]) - 1;
+    let from = |node: usize| {
+        let mut zones: Vec<usize> = (0..zone_starts.len()).rev().collect();
+        // Stable, so that the zones of a node stay in order.
+        zones.sort_by_key(|&zone| (node_of(zone) + nodes.len() - node) % nodes.len());
+        zones
+    };
+    (0..nodes.len()).map(from).collect()
 }
 
 /// Which of up to 64 frames are free when none is in a list: bit 0 for the first.

@@ -1,3 +1,4 @@
+use crate::ManagerConfig;
 use crate::buddy::PAGEBLOCK_ORDER;
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT, PageSize};
 use serde::{Deserialize, Serialize};
@@ -6,8 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OsConfig {
-    /// Size of the physical memory in bytes.
+    /// Size of the physical memory in bytes; with `nodes`, their sum.
     pub memory_bytes: u64,
+    /// The memory's nodes in the order of their addresses, the processors at the first. None for
+    /// one node that is as the rest of the machine's description says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeConfig>,
+    /// Which node a page comes from.
+    #[serde(skip_serializing_if = "ManagerConfig::is_default")]
+    pub manager: ManagerConfig,
     /// Where each zone starts, in bytes. Those past the end of the memory do not count. Memory
     /// is taken from the last zone that has some. Default: DMA, DMA32 and Normal of x86-64.
     pub zone_starts: Vec<u64>,
@@ -34,6 +42,8 @@ impl Default for OsConfig {
     fn default() -> Self {
         OsConfig {
             memory_bytes: 16 << 30,
+            nodes: Vec::new(),
+            manager: ManagerConfig::default(),
             zone_starts: vec![0, 16 << 20, 4 << 30],
             max_order: 10,
             utilisation: 0.0,
@@ -44,6 +54,18 @@ impl Default for OsConfig {
             stack_limit: 8 << 20,
         }
     }
+}
+
+/// A node of memory: a range of frames with a latency and a bandwidth of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Idle latency in nanoseconds, from the last-level cache's miss on.
+    pub latency_ns: f64,
+    /// Peak bandwidth in 10^9 bytes a second.
+    pub gigabytes_per_second: f64,
 }
 
 /// How 4 KiB pages of data get their frames: not a choice of the user's, but what a TLB design
@@ -118,6 +140,15 @@ impl OsConfig {
             format!("{} is not between {PAGEBLOCK_ORDER} and 18", self.max_order),
         )?;
         let block = PAGE_BYTES << self.max_order;
+        require(
+            self.nodes_fit(block),
+            "nodes",
+            format!(
+                "their sizes are not multiples of the largest buddy block ({block} bytes) that \
+                 add up to memory_bytes = {}",
+                self.memory_bytes
+            ),
+        )?;
         let frames = self.memory_bytes >> PAGE_SHIFT;
         require(
             self.memory_bytes.is_multiple_of(block) && frames > 0 && frames < 1 << 31,
@@ -151,15 +182,37 @@ impl OsConfig {
         Ok(())
     }
 
+    /// Whether the nodes, if there are any, are whole blocks and make up the memory.
+    fn nodes_fit(&self, block: u64) -> bool {
+        let sizes = || self.nodes.iter().map(|node| node.bytes);
+        let whole = sizes().all(|bytes| bytes > 0 && bytes.is_multiple_of(block));
+        let sum: u128 = sizes().map(u128::from).sum();
+        self.nodes.is_empty() || whole && sum == u128::from(self.memory_bytes)
+    }
+
     /// Frames of the memory.
     pub(crate) fn frames(&self) -> u32 {
         (self.memory_bytes >> PAGE_SHIFT) as u32
     }
 
-    /// First frame of each zone that the memory reaches.
+    /// First frame of each zone that the memory reaches. No zone has frames of two nodes.
     pub(crate) fn zone_frames(&self) -> Vec<u32> {
         let inside = |start: &&u64| **start < self.memory_bytes;
         let starts = self.zone_starts.iter().filter(inside);
-        starts.map(|start| (start >> PAGE_SHIFT) as u32).collect()
+        let mut frames: Vec<u32> = starts.map(|start| (start >> PAGE_SHIFT) as u32).collect();
+        frames.extend(self.node_frames());
+        frames.sort_unstable();
+        frames.dedup();
+        frames
+    }
+
+    /// First frame of each node.
+    pub fn node_frames(&self) -> Vec<u32> {
+        let sizes = self.nodes.iter().map(|node| node.bytes);
+        let starts = sizes.scan(0, |next, bytes| {
+            Some(std::mem::replace(next, *next + bytes))
+        });
+        let frames: Vec<u32> = starts.map(|start| (start >> PAGE_SHIFT) as u32).collect();
+        if frames.is_empty() { vec![0] } else { frames }
     }
 }

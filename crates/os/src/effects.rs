@@ -23,8 +23,11 @@ pub struct Effects {
     pub pages_filled: u64,
     /// Base pages copied for copy-on-write.
     pub pages_copied: u64,
-    /// Base pages moved out of a page table's way (the pages of `work.displaced`).
+    /// Base pages moved: out of a page table's way (the pages of `work.displaced`), or by the
+    /// memory manager.
     pub pages_migrated: u64,
+    /// TLB shootdowns, but for those of `work.displaced`.
+    pub shootdowns: u64,
     /// Entries copied by fork, of any size.
     pub entries_forked: u64,
     /// Entries moved by mremap, of any size.
@@ -54,6 +57,7 @@ impl Effects {
         self.pages_filled = 0;
         self.pages_copied = 0;
         self.pages_migrated = 0;
+        self.shootdowns = 0;
         self.entries_forked = 0;
         self.entries_moved = 0;
         self.frames_freed = 0;

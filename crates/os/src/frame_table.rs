@@ -1,8 +1,10 @@
-use crate::HashedStatistics;
 use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
 use crate::hashed::Hashed;
+use crate::manager::Manager;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
 use crate::shared_memory::{ObjectId, SharedMemory};
+use crate::tiers::Tiers;
+use crate::{HashedStatistics, TierStatistics};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg};
 
@@ -42,6 +44,7 @@ pub struct FrameTable {
     pub(crate) shared: SharedMemory,
     /// How 4 KiB pages are placed, where any free frame would not do.
     hashed: Option<Hashed>,
+    manager: Manager,
     /// The block that is being mapped: like a locked folio it stays where it is.
     pinned: Option<(Pfn, u32)>,
     data_frames: u32,
@@ -51,13 +54,14 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    pub(crate) fn new(buddy: Buddy, iceberg: Option<Iceberg>) -> Self {
+    pub(crate) fn new(buddy: Buddy, iceberg: Option<Iceberg>, manager: Manager) -> Self {
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames(),
             buddy,
             owners: OwnerLists::new(),
             shared: SharedMemory::default(),
             hashed: iceberg.map(Hashed::new),
+            manager,
             pinned: None,
             data_frames: 0,
             peak_data_frames: 0,
@@ -87,6 +91,17 @@ impl FrameTable {
     /// The most that [`FrameTable::data_frames`] ever was.
     pub fn peak_data_frames(&self) -> u32 {
         self.peak_data_frames
+    }
+
+    /// The same by node.
+    pub fn data_frames_by_node(&self) -> Vec<u32> {
+        let mut frames = vec![0; self.buddy.nodes()];
+        for pfn in (0..self.buddy.count()).map(Pfn) {
+            if data_size(self.buddy.tag(pfn)).is_some() {
+                frames[self.buddy.node_of(pfn)] += 1;
+            }
+        }
+        frames
     }
 
     /// Frames that hold page tables.
@@ -141,8 +156,17 @@ impl FrameTable {
     pub(crate) fn allocate_data(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
         let head = match &mut self.hashed {
             Some(hashed) if size == PageSize::Base4K => hashed.allocate(&mut self.buddy, page)?,
-            _ => self.buddy.allocate(size.order(), tag::data(size))?,
+            _ => {
+                let node = self.manager.node(&self.buddy, size);
+                self.buddy
+                    .allocate_from(node, size.order(), tag::data(size))?
+            }
         };
+        if let Manager::Tiered(tiers) = &mut self.manager
+            && size == PageSize::Base4K
+        {
+            tiers.add(head, self.buddy.node_of(head));
+        }
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
         self.data_frames += size.base_pages();
         self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
@@ -226,6 +250,9 @@ impl FrameTable {
             return 0;
         }
         self.buddy.free(head, size.order());
+        if let Manager::Tiered(tiers) = &mut self.manager {
+            tiers.remove(head);
+        }
         self.data_frames -= size.base_pages();
         size.base_pages()
     }
@@ -246,6 +273,37 @@ impl FrameTable {
                 word = self.owners.add(word, Owner::Page(PageId(owner.0 + offset)));
             }
             *self.buddy.words_mut(Pfn(head.0 + offset)) = [word, owners.len() as u32];
+        }
+    }
+
+    /// Moves a page of 4 KiB, but for its entries in page tables, to another frame of this very
+    /// node: that frame, unless none is free.
+    pub(crate) fn move_to_node(&mut self, from: Pfn, node: usize) -> Option<Pfn> {
+        if self.buddy.free_frames_of(node) == 0 {
+            return None;
+        }
+        let tag = self.buddy.tag(from);
+        let to = self.buddy.allocate_from(node, 0, tag)?;
+        self.move_words(from, to);
+        self.buddy.free(from, 0);
+        if let Manager::Tiered(tiers) = &mut self.manager {
+            tiers.follow(from, to, node);
+        }
+        Some(to)
+    }
+
+    /// The lists of the `tiered` manager.
+    pub(crate) fn tiers_mut(&mut self) -> Option<&mut Tiers> {
+        match &mut self.manager {
+            Manager::Tiered(tiers) => Some(tiers),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn tier_statistics(&self) -> Option<TierStatistics> {
+        match &self.manager {
+            Manager::Tiered(tiers) => Some(tiers.statistics),
+            _ => None,
         }
     }
 
@@ -330,10 +388,16 @@ impl Frames for FrameTable {
             (Some(hashed), Some(&owner)) if size == PageSize::Base4K => {
                 hashed.allocate(&mut self.buddy, owner)?
             }
-            _ => self.buddy.allocate(size.order(), old_tag)?,
+            _ => {
+                let node = self.buddy.node_of(from);
+                self.buddy.allocate_from(node, size.order(), old_tag)?
+            }
         };
         if old_tag != tag::PREALLOCATED {
             self.move_words(from, to);
+            if let Manager::Tiered(tiers) = &mut self.manager {
+                tiers.follow(from, to, self.buddy.node_of(to));
+            }
         }
         if size == PageSize::Base4K {
             self.buddy.set_tag(pfn, 0, tag::TABLE);

@@ -1,3 +1,4 @@
+use crate::TierStatistics;
 use pagelab_addr::PageSize;
 use serde::{Deserialize, Serialize};
 
@@ -100,4 +101,7 @@ pub struct OsStatistics {
     /// Where pages are placed by hashing: how they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashed: Option<HashedStatistics>,
+    /// With the `tiered` manager: what it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<TierStatistics>,
 }

@@ -1,10 +1,13 @@
 use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
 use crate::frame_table::FrameTable;
+use crate::manager::Manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::presence::Presence;
-use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement};
+use crate::{
+    Effects, ManagerConfig, OsConfig, OsConfigError, OsError, OsStatistics, Placement, TieredConfig,
+};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
 use pagelab_translation::{Iceberg, Page, PageTable};
@@ -56,9 +59,19 @@ impl Os {
                 (preallocate_hashed(&config, seed, &iceberg), Some(iceberg))
             }
         };
-        let buddy = Buddy::new(tags, &config.zone_frames(), config.max_order);
+        let nodes = config.node_frames();
+        let manager = Manager::new(&config.manager, &nodes, config.frames())?;
+        if placement != Placement::Buddy && !config.manager.is_default() {
+            return Err(OsConfigError {
+                key: "manager",
+                reason:
+                    "the design's TLB has pages placed in ways of its own; only linux goes with it"
+                        .to_owned(),
+            });
+        }
+        let buddy = Buddy::with_nodes(tags, &config.zone_frames(), nodes, config.max_order);
         Ok(Os {
-            frames: FrameTable::new(buddy, iceberg),
+            frames: FrameTable::new(buddy, iceberg, manager),
             spaces: Vec::new(),
             presence: Presence::default(),
             statistics: OsStatistics::default(),
@@ -130,6 +143,33 @@ impl Os {
         done
     }
 
+    /// Time between two ticks of the memory manager, in nanoseconds, if it has any.
+    pub fn tick_ns(&self) -> Option<f64> {
+        match self.config.manager {
+            ManagerConfig::Tiered(TieredConfig { interval_us, .. }) => Some(interval_us * 1000.0),
+            _ => None,
+        }
+    }
+
+    /// Sets the accessed bit of the page in a frame, as a page walk does.
+    #[inline]
+    pub fn access(&mut self, pfn: Pfn) {
+        if let Some(tiers) = self.frames.tiers_mut() {
+            tiers.access(pfn);
+        }
+    }
+
+    /// Lets the memory manager do what it does every [`Os::tick_ns`]. What that was is added to
+    /// `effects`.
+    pub fn tick<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        effects: &mut Effects,
+    ) {
+        self.call(table, directory, effects).mapper.tick();
+    }
+
     /// What happened so far, and how memory stands.
     pub fn statistics<T: PageTable>(&self, table: &T) -> OsStatistics {
         let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES;
@@ -145,6 +185,7 @@ impl Os {
             free_2m_blocks: buddy.free_pageblocks(),
             unusable_free_space_index: buddy.unusable_free_space_index(),
             hashed: self.frames.hashed_statistics(),
+            tiers: self.frames.tier_statistics(),
             ..self.statistics.clone()
         }
     }

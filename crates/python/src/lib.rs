@@ -99,7 +99,7 @@ mod _core {
 
     #[pyfunction]
     fn managers() -> Names {
-        vec![]
+        pagelab_machine::MANAGERS.to_vec()
     }
 
     #[pyfunction]

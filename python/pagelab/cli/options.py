@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +42,14 @@ Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="KEY=VALUE", help="Change a key of the machine: tlb.l2_cycles=9."
+    ),
+]
+Manager = Annotated[
+    str | None,
+    typer.Option(
+        "--manager",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="Which node of memory pages come from (pagelab list managers).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
@@ -179,6 +188,25 @@ def _key(design: str, change: str) -> str:
     return change if change.split(".")[0] in parts else f"{parts[0]}.{change}"
 
 
+def manager(text: str) -> str:
+    """The key of the machine that names a memory manager: `interleave:weights=3:2`."""
+    valid = [known for known, _ in _core.managers()]
+    name, _, rest = text.partition(":")
+    if name not in valid:
+        raise unknown("manager", name, valid)
+    keys = [f"{key}={_toml(value)}" for key, value in _parameters(rest).items()]
+    return f"memory.manager={{{', '.join([f'name={json.dumps(name)}', *keys])}}}"
+
+
+def _toml(value: str) -> str:
+    """A number as it is, anything else as a string."""
+    try:
+        float(value)
+    except ValueError:
+        return json.dumps(value)
+    return value
+
+
 def simulations(
     designs: list[Design],
     machine: str,
@@ -187,11 +215,14 @@ def simulations(
     *,
     thp: bool,
     seed: int | None,
+    memory_manager: str | None = None,
 ) -> list[Simulation]:
     """One simulation a design, each machine checked before anything long starts."""
     common = list(changes or [])
     if thp:
         common.append("memory.page_policy=thp")
+    if memory_manager is not None:
+        common.append(manager(memory_manager))
     if seed is not None:
         common.append(f"seed={seed}")
     made = []

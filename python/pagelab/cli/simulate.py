@@ -21,6 +21,7 @@ def simulate(
     machine: options.Machine = "dpt-paper",
     thp: options.Thp = False,
     changes: options.Set = None,
+    manager: options.Manager = None,
     seed: options.Seed = None,
     skip: options.Skip = None,
     limit: options.Limit = None,
@@ -44,7 +45,9 @@ def simulate(
     chosen = options.designs(design)
     if len(chosen) != 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")
-    work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
+    work = options.simulations(
+        chosen, machine, changes, source, thp=thp, seed=seed, memory_manager=manager
+    )
     directory = store.directory(out, chosen[0].label) if out else None
     with jobs.stoppable() as stop, display(Console(stderr=True), quiet=quiet) as meters:
         [run] = jobs.simulate_all(work, meters, stop)

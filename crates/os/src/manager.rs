@@ -1,0 +1,169 @@
+//! Memory managers: which node of memory a page of data comes from.
+
+use crate::buddy::Buddy;
+use crate::tiers::Tiers;
+use crate::{OsConfigError, TieredConfig};
+use pagelab_addr::PageSize;
+use serde::{Deserialize, Serialize};
+
+/// The managers: name, description.
+pub const MANAGERS: &[(&str, &str)] = &[
+    (
+        "linux",
+        "the node of the processors as long as it has memory, then the next (first touch)",
+    ),
+    (
+        "interleave",
+        "pages dealt out to the nodes by weight: weights=3:2 (BWMFS of the FBMM paper)",
+    ),
+    (
+        "tiered",
+        "pages in use in the near node, others moved to the far one: interval_us, allocation, \
+         reclamation, pages (TieredMFS of the FBMM paper)",
+    ),
+];
+
+/// A memory manager and its parameters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+pub enum ManagerConfig {
+    /// First touch: every page from the processors' node, node 0, as long as it has memory.
+    #[default]
+    Linux,
+    /// Weighted interleaving (Shrinivas et al., "FBMM", USENIX ATC 2024, section 5.2).
+    Interleave {
+        /// How many pages of a round each node gives, by node: `3:2`.
+        weights: String,
+    },
+    /// Hot and cold pages in a near and a far node (the same paper, section 5.1).
+    Tiered(TieredConfig),
+}
+
+impl ManagerConfig {
+    /// Whether this is the manager that a machine has when none is named.
+    pub fn is_default(&self) -> bool {
+        *self == ManagerConfig::default()
+    }
+}
+
+/// A manager at work.
+#[derive(Clone, Debug)]
+pub(crate) enum Manager {
+    Linux,
+    /// For pages of each size, since a round of small pages tells nothing about large ones.
+    Interleave([Round; 3]),
+    Tiered(Box<Tiers>),
+}
+
+impl Manager {
+    /// The manager of memory with so many frames in which nodes begin at these.
+    pub(crate) fn new(
+        config: &ManagerConfig,
+        starts: &[u32],
+        frames: u32,
+    ) -> Result<Self, OsConfigError> {
+        let nodes = starts.len();
+        match config {
+            ManagerConfig::Linux => Ok(Manager::Linux),
+            ManagerConfig::Interleave { weights } => {
+                let round = Round::new(weights, nodes)?;
+                Ok(Manager::Interleave([round.clone(), round.clone(), round]))
+            }
+            ManagerConfig::Tiered(config) => {
+                config.validate(nodes)?;
+                Ok(Manager::Tiered(Box::new(Tiers::new(
+                    config, starts[1], frames,
+                ))))
+            }
+        }
+    }
+
+    /// The node that the next page of a size is to come from; where that has none, the next node
+    /// gives it.
+    #[inline]
+    pub(crate) fn node(&mut self, buddy: &Buddy, size: PageSize) -> usize {
+        match self {
+            Manager::Linux => 0,
+            Manager::Interleave(rounds) => rounds[size as usize].next(),
+            Manager::Tiered(tiers) => tiers.node(buddy),
+        }
+    }
+}
+
+/// Rounds in which each node has as many turns as its weight, spread evenly: at each turn every
+/// node gains its weight, and the one that has most pays the sum of all (as in bwmfs, the module
+/// in `linux/modules/`).
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    weights: Vec<i64>,
+    credit: Vec<i64>,
+}
+
+impl Round {
+    fn new(weights: &str, nodes: usize) -> Result<Self, OsConfigError> {
+        let parsed: Result<Vec<u16>, _> = weights.split(':').map(str::parse).collect();
+        match parsed {
+            Ok(parsed) if parsed.len() <= nodes && parsed.iter().any(|&weight| weight > 0) => {
+                let mut weights: Vec<i64> = parsed.into_iter().map(i64::from).collect();
+                weights.resize(nodes, 0);
+                let credit = vec![0; nodes];
+                Ok(Round { weights, credit })
+            }
+            _ => Err(OsConfigError {
+                key: "manager.weights",
+                reason: format!(
+                    "{weights:?} are not weights from 0 to 65535 for up to {nodes} nodes, such as \
+                     \"3:2\", one of them above 0"
+                ),
+            }),
+        }
+    }
+
+    fn next(&mut self) -> usize {
+        let mut best = 0;
+        for node in 0..self.weights.len() {
+            self.credit[node] += self.weights[node];
+            if self.credit[node] > self.credit[best] {
+                best = node;
+            }
+        }
+        self.credit[best] -= self.weights.iter().sum::<i64>();
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// After whole rounds the proportion is exact; within one no node is a page off its share.
+        #[test]
+        fn nodes_have_their_shares(weights in proptest::collection::vec(0u16..40, 1..5)) {
+            prop_assume!(weights.iter().any(|&weight| weight > 0));
+            let text: Vec<String> = weights.iter().map(u16::to_string).collect();
+            let mut round = Round::new(&text.join(":"), weights.len()).unwrap();
+            let sum: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
+            let mut given = vec![0i64; weights.len()];
+            for turn in 1..=3 * sum {
+                given[round.next()] += 1;
+                for (&given, &weight) in given.iter().zip(&weights) {
+                    let due = turn * i64::from(weight);
+                    prop_assert!((given * sum - due).abs() < sum * weights.len() as i64);
+                    if turn % sum == 0 {
+                        prop_assert_eq!(given * sum, due);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_cannot_be_are_refused() {
+        for weights in ["", "0:0", "1:2:3", "a", "3:-2", "70000:1"] {
+            assert!(Round::new(weights, 2).is_err(), "{weights}");
+        }
+        assert!(Round::new("0:1", 2).is_ok());
+    }
+}
