@@ -30,14 +30,22 @@ static inline uint64_t second_node(void)
 	return first;
 }
 
-/* How many of these pages are on node 0. */
+/* How many of these pages are on node 0; quickly, as nothing else runs meanwhile. */
 static inline size_t count_local(const void *memory, size_t size)
 {
 	const uint64_t second = second_node();
-	size_t at, local = 0;
+	const uint64_t frame = (1ull << 55) - 1;
+	const size_t pages = size / page_size;
+	uint64_t *entries = malloc(pages * sizeof(*entries));
+	const ssize_t bytes = pages * sizeof(*entries);
+	size_t i, local = 0;
 
-	for (at = 0; at < size; at += page_size)
-		local += page_frame((const char *)memory + at) < second;
+	if (!entries || pread(pagemap_fd, entries, bytes,
+			      (uintptr_t)memory / page_size * sizeof(*entries)) != bytes)
+		fail("pagemap");
+	for (i = 0; i < pages; i++)
+		local += entries[i] >> 63 && (entries[i] & frame) < second;
+	free(entries);
 	return local;
 }
 

@@ -43,8 +43,8 @@ def place(maps: str, table: str) -> list[Range]:
     """Ranges by virtual page: /proc/PID/maps says where a file is mapped, contigmfs its frames."""
     pieces: dict[int, list[Range]] = {}
     for line in table.splitlines():
-        inode, index, pages, frame = map(int, line.split())
-        pieces.setdefault(inode, []).append((index, pages, frame))
+        owner, index, pages, frame = map(int, line.split())
+        pieces.setdefault(owner, []).append((index, pages, frame))
     found = []
     for line in maps.splitlines():
         addresses, _, offset, _, inode, *_ = line.split()

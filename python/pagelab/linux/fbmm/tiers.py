@@ -13,7 +13,8 @@ _MISSES = slice(4, 6)
 
 def share(counts: Sequence[Sequence[int]], which: slice) -> float:
     """Of the loads of these lines, what part was of node 1."""
-    local, remote = (sum(column) for column in zip(*(row[which] for row in counts), strict=True))
+    local = sum(row[which][0] for row in counts)
+    remote = sum(row[which][1] for row in counts)
     return remote / max(local + remote, 1)
 
 

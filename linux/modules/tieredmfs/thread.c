@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The thread of tieredmfs: which pages are used, and moving them.
+ *
+ * It clears the accessed bits of some pages of each list, waits, and looks which
+ * are set again. A bit says whether a page was used, not how often: after a long
+ * wait all pages look used, after a short one none. So it waits for as long as
+ * makes as many pages look used as the local pool has. One such window is often
+ * wrong about a page: a page changes list after two in a row.
+ *
+ * While less than reclaim_threshold pages are free locally, cold ones go to the
+ * remote pool; while more than alloc_threshold are, hot remote ones come back.
+ */
+#include <linux/freezer.h>
+#include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+
+#include "tiered.h"
+
+/* Limits of the window, of the pages in it, and of moves after it */
+#define TIERED_WINDOW_MIN	(100 * NSEC_PER_USEC)
+#define TIERED_WINDOW_FIRST	NSEC_PER_MSEC
+#define TIERED_BATCH_MIN	64UL
+#define TIERED_BATCH_MAX	16384UL
+#define TIERED_MOVES		512
+
+/* While little changes, rests are up to this many times longer. */
+#define TIERED_CALM		16
+
+/* Looking */
+
+static void tiered_watch_list(struct tiered *t, struct tier *tier, int heat,
+			      unsigned long nr)
+{
+	struct folio *folio;
+
+	while (nr--) {
+		spin_lock(&t->lock);
+		if (list_empty(&tier->list[heat])) {
+			spin_unlock(&t->lock);
+			break;
+		}
+		folio = list_last_entry(&tier->list[heat], struct folio, lru);
+		list_move(&folio->lru, &tier->watched);
+		folio_get(folio);
+		spin_unlock(&t->lock);
+
+		if (folio_trylock(folio)) {
+			fbmm_clear_accessed(folio);
+			folio_unlock(folio);
+		}
+		folio_put(folio);
+		cond_resched();
+	}
+}
+
+/*
+ * Open a window, with the same share of every list. How long that took says how
+ * many pages the next can have.
+ */
+static void tiered_watch(struct tiered *t)
+{
+	const unsigned long all = max(tiered_pages(t), 1UL);
+	const unsigned long batch = min(t->batch, all);
+	const u64 start = ktime_get_ns();
+	int tier, heat;
+	u64 took;
+
+	for (tier = 0; tier < NR_TIERS; tier++)
+		for (heat = 0; heat < NR_HEATS; heat++)
+			tiered_watch_list(t, &t->tier[tier], heat,
+				DIV_ROUND_UP(READ_ONCE(t->tier[tier].nr[heat]) * batch,
+					     all));
+	fbmm_flush_accessed();
+	took = ktime_get_ns() - start;
+	if (took > t->window / 2)
+		t->batch = max(t->batch / 2, TIERED_BATCH_MIN);
+	else if (took < t->window / 4)
+		t->batch = min(t->batch * 2, TIERED_BATCH_MAX);
+}
+
+/*
+ * Put a folio where it belongs now; returns whether that is another list. In doubt
+ * it goes to the end of its own, and is looked at again in the next window.
+ */
+static bool tiered_judge(struct tiered *t, struct folio *folio, bool used)
+{
+	struct tier *tier = tier_of(t, folio);
+	const bool hot = folio_test_active(folio);
+	const bool doubt = tiered_was_used(folio) != hot;
+
+	lockdep_assert_held(&t->lock);
+	if (!doubt) {	/* else a page that is likely to be unlike the others */
+		t->looked++;
+		t->seen += used;
+	}
+	tiered_del(t, folio);
+	if (used == hot || doubt) {
+		tiered_add(t, folio, used, used);
+		return used != hot;
+	}
+	tiered_add(t, folio, hot, used);
+	list_move_tail(&folio->lru, &tier->list[hot]);
+	return false;
+}
+
+static bool tiered_look(struct tiered *t, struct folio *folio)
+{
+	bool used, changed = false;
+
+	if (!folio_trylock(folio))
+		return false;
+	if (folio->mapping) {
+		used = fbmm_clear_accessed(folio);
+		spin_lock(&t->lock);
+		if (!list_empty(&folio->lru))
+			changed = tiered_judge(t, folio, used);
+		spin_unlock(&t->lock);
+	}
+	folio_unlock(folio);
+	return changed;
+}
+
+/* Close the window of a tier; returns how many pages changed list. */
+static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
+{
+	unsigned long changed = 0;
+	struct folio *folio;
+
+	for (;;) {
+		spin_lock(&t->lock);
+		if (list_empty(&tier->watched)) {
+			spin_unlock(&t->lock);
+			break;
+		}
+		folio = list_last_entry(&tier->watched, struct folio, lru);
+		list_move(&folio->lru, &tier->list[folio_test_active(folio)]);
+		folio_get(folio);
+		spin_unlock(&t->lock);
+
+		changed += tiered_look(t, folio);
+		folio_put(folio);
+		cond_resched();
+	}
+	return changed;
+}
+
+/*
+ * The window was too long if more pages look used than are to be local. Steps are
+ * small, since neighbours in a list are often alike: those looked at lately need
+ * not stand for all. Returns whether it is far off.
+ */
+static bool tiered_adapt_window(struct tiered *t)
+{
+	const unsigned long all = tiered_pages(t), nr = t->tier[LOCAL].pool.nr;
+	const unsigned long room = nr - min(nr, READ_ONCE(t->alloc_threshold));
+	const u64 most = READ_ONCE(t->interval) * NSEC_PER_MSEC;
+	unsigned long used;
+	u64 window;
+
+	if (t->looked < all / 8)
+		return t->off;
+	used = t->seen * all / max(t->looked, 1UL);
+	window = used > room ? t->window - t->window / 8 : t->window + t->window / 8;
+	window = clamp_t(u64, window, TIERED_WINDOW_MIN, most);
+	t->off = window != t->window && (used > 2 * room || used < room / 2);
+	t->looked = 0;
+	t->seen = 0;
+	WRITE_ONCE(t->window, window);
+	return t->off;
+}
+
+/* Moving */
+
+/* The folio last found to be in the right list, with a reference, put to the end. */
+static struct folio *tiered_take(struct tiered *t, int tier, int heat)
+{
+	struct list_head *list = &t->tier[tier].list[heat];
+	struct folio *folio;
+
+	spin_lock(&t->lock);
+	folio = list_first_entry_or_null(list, struct folio, lru);
+	if (folio && tiered_was_used(folio) != (heat == HOT))
+		folio = NULL;		/* all are in doubt */
+	if (folio) {
+		list_move_tail(&folio->lru, list);
+		folio_get(folio);
+	}
+	spin_unlock(&t->lock);
+	return folio;
+}
+
+/* Move a cold or a hot folio to the other tier; false if there is none or no room. */
+static bool tiered_move(struct tiered *t, int from, int heat)
+{
+	struct mfs_pool *pool = &t->tier[!from].pool;
+	struct folio *folio, *target;
+	struct page *page;
+	int err;
+
+	folio = tiered_take(t, from, heat);
+	if (!folio)
+		return false;
+	page = mfs_pool_get(pool);
+	if (!page) {
+		folio_put(folio);
+		return false;
+	}
+	target = page_folio(page);
+	INIT_LIST_HEAD(&target->lru);
+	tiered_mark(target, heat == HOT, heat == HOT);
+	err = mfs_migrate(&t->super, folio, target);
+	if (err) {
+		mfs_pool_put(pool, target);
+		folio_put(folio);
+		atomic_long_inc(&t->failed);
+		return true;
+	}
+	mfs_pool_put(&t->tier[from].pool, folio);
+	atomic_long_inc(from == LOCAL ? &t->demoted : &t->promoted);
+	return true;
+}
+
+/* Make room, and use it; returns how many folios were tried. */
+static unsigned long tiered_balance(struct tiered *t)
+{
+	struct tier *local = &t->tier[LOCAL];
+	unsigned long moves = 0, before;
+
+	do {
+		before = moves;
+		while (moves < TIERED_MOVES && !kthread_should_stop() &&
+		       tier_free(local) < READ_ONCE(t->reclaim_threshold) &&
+		       tiered_move(t, LOCAL, COLD)) {
+			moves++;
+			cond_resched();
+		}
+		while (moves < TIERED_MOVES && !kthread_should_stop() &&
+		       tier_free(local) > READ_ONCE(t->alloc_threshold) &&
+		       tiered_move(t, REMOTE, HOT)) {
+			moves++;
+			cond_resched();
+		}
+	} while (moves > before && moves < TIERED_MOVES && !kthread_should_stop());
+	return moves;
+}
+
+/* Resting */
+
+static void tiered_sleep(u64 ns)
+{
+	ktime_t time = ns_to_ktime(ns);
+
+	set_current_state(TASK_INTERRUPTIBLE);
+	if (!kthread_should_stop())
+		schedule_hrtimeout_range(&time, ns / 16, HRTIMER_MODE_REL);
+	__set_current_state(TASK_RUNNING);
+	try_to_freeze();
+}
+
+/* Nothing is remote, and there is room: it does not matter what is used. */
+static bool tiered_is_idle(struct tiered *t)
+{
+	return !(t->tier[REMOTE].nr[COLD] + t->tier[REMOTE].nr[HOT]) &&
+	       tier_free(&t->tier[LOCAL]) >= READ_ONCE(t->reclaim_threshold);
+}
+
+/* One window, and what follows from it. Returns how long to rest after it. */
+static u64 tiered_round(struct tiered *t)
+{
+	const unsigned long share = READ_ONCE(t->share);
+	const u64 start = ktime_get_ns();
+	unsigned long changed = 0;
+	u64 closed, work, rest;
+	bool off;
+	int tier;
+
+	tiered_watch(t);
+	work = ktime_get_ns() - start;
+	tiered_sleep(t->window);
+	closed = ktime_get_ns();
+	for (tier = 0; tier < NR_TIERS; tier++)
+		changed += tiered_look_at_tier(t, &t->tier[tier]);
+	off = tiered_adapt_window(t);
+	changed += tiered_balance(t);
+	work += ktime_get_ns() - closed;
+
+	if (off || changed > t->batch / 32)
+		t->calm = 1;
+	else
+		t->calm = min(t->calm * 2, TIERED_CALM);
+	rest = div_u64(work * (100 - share) * t->calm, share);
+	return rest > t->window ? rest - t->window : 0;
+}
+
+static int tiered_thread(void *data)
+{
+	struct tiered *t = data;
+	u64 rest;
+
+	set_freezable();
+	while (!kthread_should_stop()) {
+		rest = tiered_is_idle(t) ? U64_MAX : tiered_round(t);
+		rest = min_t(u64, rest, READ_ONCE(t->interval) * NSEC_PER_MSEC);
+		if (rest)
+			tiered_sleep(rest);
+	}
+	return 0;
+}
+
+int tiered_start(struct tiered *t)
+{
+	struct task_struct *thread;
+
+	t->window = TIERED_WINDOW_FIRST;
+	t->batch = TIERED_BATCH_MIN;
+	t->calm = 1;
+	thread = kthread_run(tiered_thread, t, "tieredmfs/%u",
+			     MINOR(t->super.sb->s_dev));
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	t->thread = thread;
+	return 0;
+}

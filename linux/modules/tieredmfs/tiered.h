@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Between the files of tieredmfs. */
+#ifndef _TIERED_H
+#define _TIERED_H
+
+#include "mfs.h"
+
+enum { LOCAL, REMOTE, NR_TIERS };
+enum { COLD, HOT, NR_HEATS };
+
+/* A page's pool is that of its node, and it is hot if it is marked active. */
+struct tier {
+	struct mfs_pool pool;
+	/*
+	 * First what was last found to be as its list says; last what has not
+	 * been looked at for longest, and behind it what is in doubt.
+	 */
+	struct list_head list[NR_HEATS];
+	/* Pages of both lists whose accessed bits are being watched */
+	struct list_head watched;
+	unsigned long nr[NR_HEATS];
+};
+
+struct tiered {
+	struct mfs_super super;
+	spinlock_t lock;			/* for the lists */
+	struct tier tier[NR_TIERS];
+	struct task_struct *thread;
+
+	/* Settings: pages, pages, milliseconds, percent of a processor */
+	unsigned long alloc_threshold;
+	unsigned long reclaim_threshold;
+	unsigned long interval;
+	unsigned long share;
+
+	/* The thread's own: nanoseconds, pages in a window, factor of its rests */
+	u64 window;
+	unsigned long batch;
+	unsigned int calm;
+
+	/* Since the window last changed: pages looked at, and found used */
+	unsigned long looked, seen;
+	bool off;
+
+	atomic_long_t demoted, promoted, failed;
+};
+
+static inline struct tier *tier_of(struct tiered *t, struct folio *folio)
+{
+	return &t->tier[folio_nid(folio) == t->tier[LOCAL].pool.node ? LOCAL : REMOTE];
+}
+
+static inline unsigned long tier_free(struct tier *tier)
+{
+	return READ_ONCE(tier->pool.nr_free);
+}
+
+/* Pages in the lists */
+static inline unsigned long tiered_pages(struct tiered *t)
+{
+	return READ_ONCE(t->tier[LOCAL].nr[COLD]) + READ_ONCE(t->tier[LOCAL].nr[HOT]) +
+	       READ_ONCE(t->tier[REMOTE].nr[COLD]) + READ_ONCE(t->tier[REMOTE].nr[HOT]);
+}
+
+/*
+ * What was last seen of a page is noted as PG_workingset: unmapping a page sets
+ * PG_referenced.
+ */
+static inline bool tiered_was_used(struct folio *folio)
+{
+	return folio_test_workingset(folio);
+}
+
+/* Which list a page is to be in, before it is. */
+static inline void tiered_mark(struct folio *folio, bool hot, bool used)
+{
+	if (hot)
+		folio_set_active(folio);
+	else
+		folio_clear_active(folio);
+	if (used)
+		folio_set_workingset(folio);
+	else
+		folio_clear_workingset(folio);
+}
+
+void tiered_add(struct tiered *t, struct folio *folio, bool hot, bool used);
+void tiered_del(struct tiered *t, struct folio *folio);
+int tiered_start(struct tiered *t);
+
+#endif /* _TIERED_H */
