@@ -72,8 +72,8 @@ fn main() {
         .filter(|argument| !argument.starts_with('-'))
         .collect();
     println!(
-        "{:24} {:18} {:>12} {:>8} {:>8} {:>10}",
-        "workload", "design", "M access/s", "radix", "source", "host MiB"
+        "{:24} {:18} {:>12} {:>8} {:>12} {:>8} {:>10}",
+        "workload", "design", "M access/s", "radix", "reads/access", "source", "host MiB"
     );
     for case in CASES {
         let mut of_radix = None;
@@ -82,7 +82,12 @@ fn main() {
             if !wanted.iter().all(|w| case.0.contains(w) || name == *w) {
                 continue;
             }
-            let Some(Measured { rate, source }) = measure(case, &name) else {
+            let Some(Measured {
+                rate,
+                reads,
+                source,
+            }) = measure(case, &name)
+            else {
                 println!("{:24} {name:18} ends early", case.0);
                 continue;
             };
@@ -91,7 +96,7 @@ fn main() {
             }
             let relative = of_radix.map(|radix| format!("{:.2}", rate / radix));
             println!(
-                "{:24} {name:18} {rate:12.1} {:>8} {source:7.0}% {:10}",
+                "{:24} {name:18} {rate:12.1} {:>8} {reads:12.2} {source:7.0}% {:10}",
                 case.0,
                 relative.unwrap_or_default(),
                 peak_mib(),
@@ -104,6 +109,8 @@ fn main() {
 struct Measured {
     /// Million accesses a second.
     rate: f64,
+    /// Reads of page walks for each access: each goes through the caches as the access does.
+    reads: f64,
     /// Share of that time in the source, in percent.
     source: f64,
 }
@@ -142,6 +149,7 @@ fn measure((_, workload, parameters): &Case, design: &str) -> Option<Measured> {
     let seconds = (end - start?).as_secs_f64();
     result.complete.then(|| Measured {
         rate: accesses as f64 / seconds / 1e6,
+        reads: result.walks.reads as f64 / result.accesses as f64,
         source: 100.0 * timed.inside.as_secs_f64() / seconds,
     })
 }

@@ -3,7 +3,7 @@
 
 use super::level::{LARGER, Level, TlbArrayConfig, TlbError, frame, value};
 use super::{Mapped, Tlb, TlbConfig, TlbCounters};
-use crate::iceberg::{Cpfn, Iceberg};
+use crate::iceberg::Iceberg;
 use crate::{ConfigError, Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::simd::Simd;
@@ -26,11 +26,11 @@ impl Default for MosaicConfig {
 
 const MAX_PAGES: usize = 64;
 
-/// What a part of an entry holds: a [`Cpfn`], with this bit when stores are not allowed.
-const READ_ONLY: u8 = 1 << 7;
-/// A part that holds nothing; no place has this number.
-const INVALID: u8 = (1 << 7) - 1;
-const _: () = assert!(Cpfn::PLACES <= INVALID as u32);
+/// What a part of an entry holds: in hardware a compressed frame number, here the frame that it
+/// stands for, so that a hit need not hash; with this bit when stores are not allowed.
+const READ_ONLY: u32 = 1 << 31;
+/// A part that holds nothing; no frame has this number.
+const INVALID: u32 = !READ_ONLY;
 
 /// Keys of mosaic pages beside those of the other entries in the same array (`level.rs`): their
 /// numbers have 28 bits.
@@ -70,7 +70,7 @@ struct MosaicCounters {
 #[derive(Clone, Debug)]
 struct MosaicLevel {
     level: Level,
-    parts: Vec<u8>,
+    parts: Vec<u32>,
     /// Numbers not in use: one at least, since there is one more than entries.
     free: Vec<u32>,
     shift: u32,
@@ -111,7 +111,7 @@ impl MosaicLevel {
     /// Looks a page up among the mosaic pages: whether there is an entry, and the part for it. A
     /// part that does not allow the access becomes invalid.
     #[inline(always)]
-    fn get<S: Simd>(&mut self, page: PageId, store: bool) -> (Option<u32>, Option<Cpfn>) {
+    fn get<S: Simd>(&mut self, page: PageId, store: bool) -> (Option<u32>, Option<Pfn>) {
         let Some(number) = self.find::<S>(page.0 >> self.shift) else {
             return (None, None);
         };
@@ -121,12 +121,12 @@ impl MosaicLevel {
             *part = INVALID;
         }
         let valid = *part & !READ_ONLY != INVALID;
-        (Some(number), valid.then_some(Cpfn(*part & !READ_ONLY)))
+        (Some(number), valid.then_some(Pfn(*part & !READ_ONLY)))
     }
 
     /// Enters a mosaic page, or other parts for one that is there.
     #[inline(always)]
-    fn fill<S: Simd>(&mut self, group: u32, parts: &[u8]) {
+    fn fill<S: Simd>(&mut self, group: u32, parts: &[u32]) {
         let number = match self.find::<S>(group) {
             Some(number) => number,
             None => {
@@ -246,7 +246,7 @@ impl MosaicTlb {
 
     /// The parts of the mosaic page around a page.
     #[inline(always)]
-    fn parts(&mut self, page: Page, mapped: &impl Mapped) -> [u8; MAX_PAGES] {
+    fn parts(&mut self, page: Page, mapped: &impl Mapped) -> [u32; MAX_PAGES] {
         let mut parts = [INVALID; MAX_PAGES];
         let (first_id, first_vpn) = (
             page.id.0 >> self.shift << self.shift,
@@ -257,13 +257,10 @@ impl MosaicTlb {
             let vpn = Vpn(first_vpn + u64::from(offset));
             if let Some(found) = mapped.lookup(Page { id, vpn, ..page })
                 && found.size == PageSize::Base4K
-                && let Some(Cpfn(cpfn)) = self.iceberg.compress(id, found.pfn)
+                && self.iceberg.compress(id, found.pfn).is_some()
             {
-                *part = if found.writable {
-                    cpfn
-                } else {
-                    cpfn | READ_ONLY
-                };
+                let read_only = if found.writable { 0 } else { READ_ONLY };
+                *part = found.pfn.0 | read_only;
                 self.own.parts_filled += 1;
             }
         }
@@ -286,8 +283,8 @@ impl Tlb for MosaicTlb {
     #[inline(always)]
     fn lookup_first<S: Simd>(&mut self, page: PageId, store: bool) -> Option<Pfn> {
         self.counters.lookups += 1;
-        if let (_, Some(cpfn)) = self.l1.get::<S>(page, store) {
-            return Some(self.iceberg.expand(page, cpfn));
+        if let (_, Some(pfn)) = self.l1.get::<S>(page, store) {
+            return Some(pfn);
         }
         let refused = if store { super::level::READ_ONLY } else { 0 };
         for size in self.other_sizes() {
@@ -303,11 +300,11 @@ impl Tlb for MosaicTlb {
     fn lookup_second<S: Simd>(&mut self, page: Page, store: bool) -> Option<Pfn> {
         let page = page.id;
         let (entry, part) = self.l2.get::<S>(page, store);
-        if let (Some(number), Some(cpfn)) = (entry, part) {
+        if let (Some(number), Some(pfn)) = (entry, part) {
             let range = self.l2.range(number);
             self.l1
                 .fill::<S>(page.0 >> self.shift, &self.l2.parts[range]);
-            return Some(self.iceberg.expand(page, cpfn));
+            return Some(pfn);
         }
         let refused = if store { super::level::READ_ONLY } else { 0 };
         for size in self.other_sizes() {
