@@ -85,16 +85,24 @@ const FAR: usize = 1;
 /// No frame.
 const NONE: u32 = u32::MAX;
 
-/// One of the four lists.
+/// One of the four lists: twice the node, one more for its hot pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct List {
-    node: usize,
-    hot: bool,
-}
+struct List(u8);
 
 impl List {
+    /// The list of a frame that is in none.
+    const NONE: List = List(u8::MAX);
+
+    fn of(node: usize, hot: bool) -> List {
+        List(node as u8 * 2 + u8::from(hot))
+    }
+
     fn number(self) -> usize {
-        self.node * 2 + usize::from(self.hot)
+        usize::from(self.0)
+    }
+
+    fn is_hot(self) -> bool {
+        self.0 & 1 != 0
     }
 }
 
@@ -108,7 +116,7 @@ pub(crate) struct Tiers {
     /// By frame: the next towards the top of its list, and towards the bottom.
     links: Vec<[u32; 2]>,
     /// By frame: the list that it is in.
-    lists: Vec<Option<List>>,
+    lists: Vec<List>,
     accessed: Vec<bool>,
     /// Top and bottom of each list, and its length.
     ends: [[u32; 2]; 4],
@@ -128,7 +136,7 @@ impl Tiers {
             allocation: share(config.allocation),
             reclamation: share(config.reclamation),
             links: vec![[NONE; 2]; frames],
-            lists: vec![None; frames],
+            lists: vec![List::NONE; frames],
             accessed: vec![false; frames],
             ends: [[NONE; 2]; 4],
             lengths: [0; 4],
@@ -153,12 +161,16 @@ impl Tiers {
 
     /// A new page, which is hot.
     pub(crate) fn add(&mut self, pfn: Pfn, node: usize) {
-        self.push(pfn.0, List { node, hot: true });
+        self.push(pfn.0, List::of(node, true));
     }
 
-    /// A frame that is freed, or that its page leaves: the list that it was in.
+    /// A frame that is freed, or that its page leaves: whether its page was hot, if it was in a
+    /// list.
     pub(crate) fn remove(&mut self, pfn: Pfn) -> Option<bool> {
-        let list = self.lists[pfn.0 as usize].take()?;
+        let list = std::mem::replace(&mut self.lists[pfn.0 as usize], List::NONE);
+        if list == List::NONE {
+            return None;
+        }
         let [up, down] = self.links[pfn.0 as usize];
         let ends = &mut self.ends[list.number()];
         match up {
@@ -171,13 +183,13 @@ impl Tiers {
         }
         self.lengths[list.number()] -= 1;
         self.accessed[pfn.0 as usize] = false;
-        Some(list.hot)
+        Some(list.is_hot())
     }
 
     /// A page has moved to another frame.
     pub(crate) fn follow(&mut self, from: Pfn, to: Pfn, node: usize) {
         if let Some(hot) = self.remove(from) {
-            self.push(to.0, List { node, hot });
+            self.push(to.0, List::of(node, hot));
         }
     }
 
@@ -190,12 +202,12 @@ impl Tiers {
             _ => self.links[below as usize][UP] = frame,
         }
         self.links[frame as usize] = [NONE, below];
-        self.lists[frame as usize] = Some(list);
+        self.lists[frame as usize] = list;
         self.lengths[list.number()] += 1;
     }
 
     fn end(&self, node: usize, hot: bool, end: usize) -> Option<Pfn> {
-        let frame = self.ends[List { node, hot }.number()][end];
+        let frame = self.ends[List::of(node, hot).number()][end];
         (frame != NONE).then_some(Pfn(frame))
     }
 
@@ -204,12 +216,12 @@ impl Tiers {
         let mut changed = Vec::new();
         for node in [NEAR, FAR] {
             for hot in [true, false] {
-                let list = List { node, hot };
+                let list = List::of(node, hot);
                 let mut frame = self.ends[list.number()][DOWN];
                 while frame != NONE {
                     let accessed = std::mem::take(&mut self.accessed[frame as usize]);
                     if accessed != hot {
-                        changed.push((frame, List { node, hot: !hot }));
+                        changed.push((frame, List::of(node, !hot)));
                     }
                     frame = self.links[frame as usize][UP];
                 }
@@ -220,7 +232,7 @@ impl Tiers {
             self.push(frame, list);
         }
         self.statistics.ticks += 1;
-        let length = |node, hot| self.lengths[List { node, hot }.number()];
+        let length = |node, hot| self.lengths[List::of(node, hot).number()];
         self.statistics.hot = [length(NEAR, true), length(FAR, true)];
         self.statistics.cold = [length(NEAR, false), length(FAR, false)];
     }

@@ -64,10 +64,11 @@ fn hot_pages_come_near() {
 
 #[test]
 fn what_was_hot_makes_room_for_what_is() {
-    // So long an interval that all pages of a region are used in each.
-    let patient = "{ name = \"tiered\", interval_us = 300, pages = 2048 }";
+    // So long an interval that all pages of a region are used in each. What lies between the
+    // thresholds is what can be exchanged in one.
+    let patient = "{ name = \"tiered\", interval_us = 300, reclamation = 0.3 }";
     let tiers = |regions: &[(u64, u64)]| {
-        let result = simulate(patient, "ideal", regions, 100_000);
+        let result = simulate(patient, "ideal", regions, 200_000);
         result.os.tiers.unwrap()
     };
     let one = tiers(&[(2048, 1500)]);
@@ -75,7 +76,7 @@ fn what_was_hot_makes_room_for_what_is() {
     assert_eq!(one.hot, [1500, 0]);
     assert_eq!(two.hot, [1500, 0]);
     // Of the first region, what there was no room for beside the second had to leave.
-    let room = NEAR_PAGES - RECLAMATION;
+    let room = NEAR_PAGES - ALLOCATION;
     assert!(two.demoted - one.demoted >= 2 * 1500 - room);
 }
 
