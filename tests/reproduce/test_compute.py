@@ -1,9 +1,11 @@
 """A small paper, computed for real, broken off and gone on with."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from pagelab import _core
 from pagelab.reproduce import figure, plan, runs
 from pagelab.reproduce.compute import compute
 from pagelab.reproduce.plan import Ablation
@@ -52,3 +54,17 @@ def test_a_changed_machine_has_another_key(paper: figure.Paper, tmp_path: Path) 
     changed = plan.plan(paper, Ablation(changes=("tlb.l2_cycles=9",)))
     for cell, simulation in plain.items():
         assert kept.key(simulation) != kept.key(changed[cell])
+
+
+def test_a_series_overrides_the_command_line_and_that_the_paper(tmp_path: Path) -> None:
+    system = SMALL.replace(
+        "sample =", 'set = ["core.walkers=2", "core.width=5", "tlb.l2_cycles=9"]\nsample ='
+    )
+    wide = FIGURE + 'set = ["core.width=7"]\n'
+    paper = figure.load(folder(tmp_path, wide, system), [])
+    ablation = Ablation(changes=("core.width=6", "tlb.l2_cycles=10"))
+    [simulation] = plan.plan(paper, ablation).values()
+    machine = json.loads(_core.machine(simulation.machine, simulation.overrides))
+    assert machine["core"]["walkers"] == 2
+    assert machine["tlb"]["l2_cycles"] == 10
+    assert machine["core"]["width"] == 7

@@ -29,12 +29,14 @@ class Workload(_Model):
 class System(_Model):
     """What a paper's figures have in common.
 
+    `set` are keys of the machine that the paper decides otherwise than the machine's file.
     `sample` is what is simulated of a workload unless it is run whole: parameters of every
     workload, such as `windows` (docs/workloads.md).
     """
 
     title: str
     machine: str
+    set: list[str] = []
     sample: dict[str, int]
     workload: list[Workload]
 

@@ -69,7 +69,7 @@ def _simulation(
     ablation: Ablation,
 ) -> Simulation:
     footprint = ablation.footprint_gib or figure.footprint_gib or workload.footprint_gib
-    keys = [*ablation.changes, *series.set]
+    keys = [*paper.system.set, *ablation.changes, *series.set]
     machine = json.loads(_core.machine(paper.system.machine, keys))
     utilisation = float(machine["memory"]["utilisation"])
     together_gib = footprint * ablation.copies
