@@ -113,7 +113,8 @@ pub struct Machine<P, T> {
     current: Option<(u32, usize)>,
     /// The core on which all runs that does, where each program has its own.
     pinned: Option<usize>,
-    /// When the memory manager is to work next, and how often, in slots. Never without one that does.
+    /// When the memory manager is to work next, and how often, in slots; `None` for one that need
+    /// not.
     next_tick: u64,
     tick: Option<u64>,
 }

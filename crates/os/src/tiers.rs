@@ -30,10 +30,10 @@ pub struct TieredConfig {
 impl Default for TieredConfig {
     fn default() -> Self {
         TieredConfig {
-            interval_us: 1000.0,
+            interval_us: 10_000.0,
             allocation: 0.02,
             reclamation: 0.04,
-            pages: 1024,
+            pages: 256,
         }
     }
 }

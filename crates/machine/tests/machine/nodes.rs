@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 pub const PAGE: u64 = 4096;
 
-/// Two nodes, of so many MiB and GB/s each, 100 and 180 ns away, with nothing in use and a kernel that takes
-/// no time.
+/// Two nodes, of so many MiB and GB/s each, 100 and 180 ns away, with nothing in use and a kernel
+/// that takes no time.
 pub fn machine(mib: [u64; 2], bandwidth: [f64; 2], manager: &str, more: &[&str]) -> MachineConfig {
     let node = |at: usize, latency: f64| {
         format!(
@@ -143,8 +143,8 @@ fn stream(config: &MachineConfig, copies: usize) -> (f64, RunResult) {
     ((result.dram.reads * 64) as f64 / seconds / 1e9, result)
 }
 
-/// What FBMM's Figure 4 is about: two memories together are as fast as the sum of both when the pages are divided
-/// as the bandwidths are, and else as the one that is done last.
+/// What FBMM's Figure 4 is about: two memories together are as fast as the sum of both when the
+/// pages are divided as the bandwidths are, and else as the one that is done last.
 #[test]
 fn stream_has_the_bandwidth_of_both_nodes() {
     let bandwidth = [3.0, 2.0];

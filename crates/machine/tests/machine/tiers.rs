@@ -66,7 +66,7 @@ fn hot_pages_come_near() {
 fn what_was_hot_makes_room_for_what_is() {
     // So long an interval that all pages of a region are used in each. What lies between the
     // thresholds is what can be exchanged in one.
-    let patient = "{ name = \"tiered\", interval_us = 300, reclamation = 0.3 }";
+    let patient = "{ name = \"tiered\", interval_us = 300, reclamation = 0.3, pages = 1024 }";
     let tiers = |regions: &[(u64, u64)]| {
         let result = simulate(patient, "ideal", regions, 200_000);
         result.os.tiers.unwrap()
