@@ -30,7 +30,7 @@ pub enum ManagerConfig {
     /// First touch: every page from the processors' node, node 0, as long as it has memory.
     #[default]
     Linux,
-    /// Weighted interleaving (Shrinivas et al., "FBMM", USENIX ATC 2024, section 5.2).
+    /// Weighted interleaving (Tabatabai et al., "FBMM", USENIX ATC 2024, section 5.2).
     Interleave {
         /// How many pages of a round each node gives, by node: `3:2`.
         weights: String,

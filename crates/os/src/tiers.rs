@@ -1,6 +1,6 @@
 //! The `tiered` manager: pages in use near the processors, the others in the second node.
 //!
-//! After TieredMFS (Shrinivas et al., "FBMM", USENIX ATC 2024, section 5.1). Each node has a list
+//! After TieredMFS (Tabatabai et al., "FBMM", USENIX ATC 2024, section 5.1). Each node has a list
 //! of hot and one of cold pages. Every interval the accessed bits of all pages move them between
 //! the two. Then, as long as the near node has less free memory than one threshold, the page that
 //! has been cold longest leaves it; as long as it has more than the other, lower one, a hot page of
