@@ -107,3 +107,16 @@ def test_the_table_fits_80_columns() -> None:
     # One line a design: nothing wrapped, nothing cut.
     assert sum(line.startswith(("radix", "dpt", "ideal")) for line in lines) == 4
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+
+
+def test_shares_of_the_nodes_are_shown_where_there_are_nodes() -> None:
+    raw = canned.comparison("radix", "dpt")
+    assert "node" not in legend(Comparison.model_validate(raw))
+    for run in raw["runs"]:
+        run["nodes"] = [
+            {"bytes": 1, "resident_bytes": 0, "reads": 3, "share": 0.75, "queue_cycles": 0},
+            {"bytes": 1, "resident_bytes": 0, "reads": 1, "share": 0.25, "queue_cycles": 0},
+        ]
+    text = legend(Comparison.model_validate(raw))
+    assert text.replace("\n", " ").count("75.0, 25.0") == len(raw["runs"])
+    assert max(map(len, text.splitlines())) <= 80

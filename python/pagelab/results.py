@@ -152,6 +152,16 @@ class MemoryCell(_Model):
         return self.free + self.data + self.tables + self.preallocated
 
 
+class Node(_Model):
+    """A node of memory: lines read from it, and their share of those read from all nodes."""
+
+    bytes: Natural
+    resident_bytes: Natural
+    reads: Natural
+    share: float
+    queue_cycles: Natural
+
+
 class Run(_Model):
     """One design on one machine over one stream of events."""
 
@@ -180,6 +190,7 @@ class Run(_Model):
     # Absent from results of before it was kept.
     free_2m_blocks: Natural | None = None
     memory_map: list[MemoryCell]
+    nodes: list[Node] = []
     host: dict[str, Any]
 
     @property

@@ -1,5 +1,6 @@
 """The table on the terminal: a line a design, 80 columns at most."""
 
+import textwrap
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -108,9 +109,21 @@ def legend(comparison: Comparison) -> str:
     ]
     if len(comparison.baseline.windows) > 1:
         lines += _sampling(comparison.baseline)
+    if comparison.baseline.nodes:
+        lines += _nodes(comparison)
     if not comparison.complete:
         lines.append("* ended early")
     return "\n".join(lines)
+
+
+def _nodes(comparison: Comparison) -> list[str]:
+    """What share of the lines that came from memory each node gave."""
+    shares = [
+        f"{run.design} {', '.join(f'{100 * node.share:.1f}' for node in run.nodes)}"
+        for run in comparison.runs
+    ]
+    text = f"Lines read by node of memory, in percent: {'; '.join(shares)}."
+    return textwrap.wrap(text, 80)
 
 
 def _sampling(run: Run) -> list[str]:
