@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 import pagelab
 from pagelab import units
 from pagelab.cli.options import IsQuiet, Json
-from pagelab.linux import cli as linux
+from pagelab.linux import foliomap as folios
 from pagelab.linux.fbmm import report
 from pagelab.linux.layout import find
 from pagelab.measure import cli as measuring
@@ -97,7 +97,7 @@ def dpt(
 @app.command()
 def foliomap() -> None:
     """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`."""
-    _guests("foliomap")
+    typer.echo(folios.reproduce(find(), _say))
 
 
 @app.command()
@@ -116,22 +116,15 @@ def fbmm(
 
     What was measured is kept in --out, so that a run that was broken off goes on where it was.
     """
-    console = Console(stderr=True)
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False)
-
-    typer.echo(report.reproduce(find(), parts or [], out, say, again=again))
+    typer.echo(report.reproduce(find(), parts or [], out, _say, again=again))
     typer.echo(f"Report: {out / 'report.md'}")
 
 
 app.command("measuring")(measuring.reproduce_measuring)
 
 
-def _guests(paper: str) -> None:
-    """Every experiment of a paper whose figures are measured in a kernel."""
-    for path in sorted(experiments().glob(f"{paper}*.toml")):
-        linux.reproduce(path.stem)
+def _say(text: str) -> None:
+    Console(stderr=True).print(text, highlight=False, markup=False)
 
 
 def _json(one: Outcome) -> dict[str, Any]:

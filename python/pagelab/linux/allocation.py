@@ -56,11 +56,6 @@ class Sample(BaseModel):
     ns: int
 
 
-def describes(path: Path) -> bool:
-    """Whether this experiment's file is one of ours."""
-    return "costs" in tomllib.loads(path.read_text())
-
-
 def read(path: Path) -> Plan:
     """What an experiment's file says of costs.
 

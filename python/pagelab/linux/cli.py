@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import allocation, experiment, guest, layout, manager, paired, source, suite
+from pagelab.errors import PagelabError
 from pagelab.linux import bisect as series
 from pagelab.linux import build as kbuild
+from pagelab.linux import guest, layout, manager, source, suite
 
 app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
 _console = Console(stderr=True)
@@ -163,47 +163,6 @@ def run_benchmarks(
 ) -> None:
     """Run the benchmarks under linux/bench and print what they print."""
     _run_suites(layout.find().linux / "bench", names or [], verbose=True)
-
-
-@app.command()
-def reproduce(
-    name: Annotated[str, typer.Argument(help="foliomap: a file of experiments/ with a suite.")],
-) -> None:
-    """Measure a paper's figures again in guests; print them beside the paper's, in Markdown."""
-    where = layout.find()
-    path = where.root / "experiments" / f"{name}.toml"
-    if not path.is_file():
-        raise UsageError(f"no experiment {path}")
-
-    def say(text: str) -> None:
-        _console.print(text, highlight=False, markup=False)
-
-    if allocation.describes(path):
-        costs = allocation.read(path)
-        print(allocation.render(costs, allocation.measure(where, costs, say)))
-        return
-    plan = experiment.read(path)
-    bench = where.linux / "bench"
-    hooks = [] if plan.without is None else list(suite.load(bench, [plan.without]))
-    # Before hours of measuring, not after.
-    for job in [*hooks, *suite.load(bench, plan.suites)]:
-        suite.need_kernel(where, job)
-
-    samples = experiment.measure(where, plan, lambda name: say(f"running {name}"))
-    print(f"## {plan.title}\n")
-    for table in plan.table:
-        if table.at_most is not None:
-            print(paired.render(table, samples))
-        elif rows := experiment.rows(table, samples):
-            print(experiment.render(table, rows))
-    if plan.memory:
-        print(experiment.memory(where))
-    if hooks:
-        without: list[experiment.Sample] = []
-        for job in hooks:
-            say(f"running {job.name}")
-            without += experiment.take(where, job)
-        print(experiment.render_hooks(without, samples))
 
 
 def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
