@@ -97,13 +97,9 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint8_t *code = qemu_plugin_insn_data(insn);
 		const size_t size = qemu_plugin_insn_size(insn);
-		const enum mark mark = mark_of(code, size);
 
 		count(insn, is_atomic(code, size));
-		if (mark)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn,
-				mark == MARK_BEGIN ? on_begin : on_end,
-				QEMU_PLUGIN_CB_NO_REGS, NULL);
+		call_at_mark(insn, on_begin, on_end);
 	}
 }
 

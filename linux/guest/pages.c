@@ -59,13 +59,8 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	for (i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		const enum mark mark = mark_of(qemu_plugin_insn_data(insn),
-					       qemu_plugin_insn_size(insn));
 
-		if (mark)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn,
-				mark == MARK_BEGIN ? on_begin : on_end,
-				QEMU_PLUGIN_CB_NO_REGS, NULL);
+		call_at_mark(insn, on_begin, on_end);
 		if (qemu_plugin_insn_vaddr(insn) < KERNEL)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_access,
 				QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);

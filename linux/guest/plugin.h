@@ -63,4 +63,17 @@ static inline enum mark mark_of(const uint8_t *code, size_t size)
 	return code[3] == 0xb1 ? MARK_BEGIN : code[3] == 0xb2 ? MARK_END : MARK_NONE;
 }
 
+/* Calls one of two functions when an instruction is executed that is a mark. */
+static inline void call_at_mark(struct qemu_plugin_insn *insn,
+				void (*begin)(unsigned int cpu, void *data),
+				void (*end)(unsigned int cpu, void *data))
+{
+	const enum mark mark = mark_of(qemu_plugin_insn_data(insn),
+				       qemu_plugin_insn_size(insn));
+
+	if (mark)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn,
+			mark == MARK_BEGIN ? begin : end, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
 #endif /* _PLUGIN_H */

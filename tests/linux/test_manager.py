@@ -6,6 +6,7 @@ import pytest
 
 from pagelab.errors import PagelabError, UsageError
 from pagelab.linux import allocation, layout, manager, suite
+from pagelab.linux.fbmm import report
 
 OUTPUT = b"""text that is no sample
 {"bench": "mmap", "pages": 1, "calls": 10, "ns": 5}
@@ -67,8 +68,7 @@ def test_the_table_has_the_paper_beside_it() -> None:
 
 def test_the_experiment_names_benchmarks_that_exist() -> None:
     where = layout.find()
-    path = where.root / "experiments" / "fbmm.toml"
-    plan = allocation.read(path)
+    plan = allocation.plan(report.read(where)["costs"])
     for name in plan.suites.values():
         for job in suite.load(where.linux / "bench", [name]):
             source = (job.folder / job.entry.program).read_text()

@@ -41,8 +41,13 @@ impl MainMemory {
                 expected: "at most 4 nodes",
             });
         }
+        let mut keys = [
+            "memory.nodes.gigabytes_per_second",
+            "memory.nodes.latency_ns",
+        ];
         if nodes.is_empty() {
             nodes.push((config.memory.memory_bytes, config.dram));
+            keys = ["dram.gigabytes_per_second", "dram.latency_ns"];
         }
         let width = f64::from(config.core.width);
         let slots_per_ns = config.core.ghz * width;
@@ -50,7 +55,7 @@ impl MainMemory {
         let mut end = 0;
         let mut built = Vec::with_capacity(nodes.len());
         for (bytes, dram) in nodes {
-            check(&dram)?;
+            check(&dram, keys)?;
             end += bytes >> LINE_SHIFT;
             built.push(Node {
                 end: end as u32,
@@ -89,7 +94,8 @@ impl MainMemory {
     }
 }
 
-fn check(dram: &DramConfig) -> Result<(), BuildError> {
+/// Refuses impossible values, named by the keys of bandwidth and latency.
+fn check(dram: &DramConfig, keys: [&'static str; 2]) -> Result<(), BuildError> {
     let refuse = |key, value: f64, expected| {
         Err(BuildError::Value {
             key,
@@ -99,12 +105,10 @@ fn check(dram: &DramConfig) -> Result<(), BuildError> {
     };
     let bandwidth = dram.gigabytes_per_second;
     if !(bandwidth.is_finite() && bandwidth > 0.001) {
-        let key = "dram.gigabytes_per_second";
-        return refuse(key, bandwidth, "a bandwidth above 0.001");
+        return refuse(keys[0], bandwidth, "a bandwidth above 0.001");
     }
     if !(0.0..1e9).contains(&dram.latency_ns) {
-        let key = "dram.latency_ns";
-        return refuse(key, dram.latency_ns, "a time from 0 to 10^9 ns");
+        return refuse(keys[1], dram.latency_ns, "a time from 0 to 10^9 ns");
     }
     Ok(())
 }

@@ -5,10 +5,9 @@ each running the same benchmark in one guest whose instructions are counted.
 """
 
 import json
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -56,17 +55,17 @@ class Sample(BaseModel):
     ns: int
 
 
-def read(path: Path) -> Plan:
-    """What an experiment's file says of costs.
+def plan(table: dict[str, Any]) -> Plan:
+    """A table of an experiment's file.
 
     Raises:
         PagelabError: it is malformed; names the key.
 
     """
     try:
-        return Plan.model_validate(tomllib.loads(path.read_text())["costs"])
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise PagelabError(f"{path}: {error}") from error
+        return Plan.model_validate(table)
+    except ValidationError as error:
+        raise PagelabError(f"a table of costs in experiments/: {error}") from error
 
 
 def measure(layout: Layout, plan: Plan, say: Callable[[str], None]) -> Costs:

@@ -186,5 +186,5 @@ fn what_cannot_be_is_refused() {
     let text = refused(&machine([64, 63], [10.0; 2], LINUX, &[]), "radix");
     assert!(text.contains("memory.nodes"), "{text}");
     let text = refused(&machine([64, 64], [10.0, 0.0], LINUX, &[]), "radix");
-    assert!(text.contains("gigabytes_per_second"), "{text}");
+    assert!(text.contains("memory.nodes.gigabytes_per_second"), "{text}");
 }

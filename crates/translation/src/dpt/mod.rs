@@ -272,8 +272,8 @@ impl Dpt {
             self.free_page(frames, base);
         }
         // A region that was given another address may have got one for its own before.
-        for stretch in [region, recorded] {
-            let large = self.layout.spot(PageSize::Large2M, stretch);
+        for place in [region, recorded] {
+            let large = self.layout.spot(PageSize::Large2M, place);
             if self.is_empty(large) {
                 self.free_page(frames, large);
             }

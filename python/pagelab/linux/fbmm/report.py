@@ -12,7 +12,7 @@ from pagelab.linux.layout import Layout
 
 
 def _measure_costs(layout: Layout, plan: Data, say: Say) -> Data:
-    costs = allocation.measure(layout, allocation.Plan.model_validate(plan), say)
+    costs = allocation.measure(layout, allocation.plan(plan), say)
     return [[*key, *value] for key, value in costs.items()]
 
 
@@ -20,7 +20,7 @@ def _render_costs(plan: Data, data: Data) -> str:
     costs = {
         (name, bench, n): (instructions, atomics) for name, bench, n, instructions, atomics in data
     }
-    return allocation.render(allocation.Plan.model_validate(plan), costs)
+    return allocation.render(allocation.plan(plan), costs)
 
 
 PARTS = (
