@@ -6,7 +6,7 @@ from typing import Any
 
 from pagelab import _core
 from pagelab.errors import PagelabError
-from pagelab.linux.fbmm import part
+from pagelab.linux import markdown
 from pagelab.linux.fbmm.part import Data, Say
 from pagelab.linux.layout import Layout
 from pagelab.recording import Window
@@ -76,4 +76,4 @@ def render(plan: Data, data: Data) -> str:
             ]
         )
     head = ["local:remote", "GB/s read", "local lines", "relative to Linux", "paper"]
-    return part.table(head, rows)
+    return markdown.table(head, rows)

@@ -1,6 +1,6 @@
 """Table 4: how often real programs ask for memory, and for how much."""
 
-from pagelab.linux import suite
+from pagelab.linux import markdown, suite
 from pagelab.linux.fbmm import part
 from pagelab.linux.fbmm.part import Data, Say
 from pagelab.linux.layout import Layout
@@ -31,7 +31,7 @@ def render(plan: Data, data: Data) -> str:
         if name not in data
     ]
     head = ["program", "", "mmap calls", "brk calls", "average pages", "allocations a second"]
-    return part.table(head, rows)
+    return markdown.table(head, rows)
 
 
 def _cells(ours: Data) -> list[str]:

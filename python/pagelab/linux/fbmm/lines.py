@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from pagelab.linux import manager
-from pagelab.linux.fbmm import part
+from pagelab.linux import manager, markdown
 from pagelab.linux.fbmm.part import Data, Say
 from pagelab.linux.layout import Layout
 
@@ -53,4 +52,4 @@ def render(plan: Data, data: Data) -> str:
             ]
         )
     head = ["", "files", "lines", "paper: files", "lines", "what it stands for: files, lines"]
-    return part.table(head, rows)
+    return markdown.table(head, rows)

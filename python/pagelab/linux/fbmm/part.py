@@ -1,14 +1,12 @@
-"""What a part of the reproduction is, and how its results are kept between runs."""
+"""What a part of the reproduction is, and what its results depend on."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pagelab.errors import PagelabError
-from pagelab.linux import guest, suite
+from pagelab.linux import guest, kept, suite
 from pagelab.linux.layout import Layout
 
 Say = Callable[[str], None]
@@ -62,37 +60,8 @@ def run(layout: Layout, found: suite.Job) -> tuple[list[Data], list[list[int]]]:
     return printed, counts
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown, its first column to the left and the others to the right."""
-    lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*lines, ""])
-
-
 def fingerprint(layout: Layout, plan: Data) -> str:
     """Of all that results depend on: the kernel, the modules, the benchmarks, what is asked."""
-    digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode())
     folders = [layout.linux / name for name in ("modules", "bench/fbmm", "guest", "tests/foliomap")]
-    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    for path in [layout.image(), *files]:
-        if path.exists():
-            digest.update(path.name.encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def recall(out: Path, name: str, state: str) -> Data | None:
-    """What an earlier run found in the same state, if it came to its end."""
-    try:
-        kept = json.loads((out / f"{name}.json").read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    return kept["data"] if kept.get("state") == state else None
-
-
-def keep(out: Path, name: str, state: str, data: Data) -> None:
-    """Keep what was found; a run that is broken off leaves nothing half written."""
-    out.mkdir(parents=True, exist_ok=True)
-    new = out / f"{name}.json.new"
-    new.write_text(json.dumps({"state": state, "data": data}, indent=1))
-    new.rename(out / f"{name}.json")
+    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    return kept.fingerprint(plan, [layout.image(), *files])

@@ -1,6 +1,6 @@
 """Figure 4: on which node bwmfs puts pages, by the weights of the nodes."""
 
-from pagelab.linux import suite
+from pagelab.linux import markdown, suite
 from pagelab.linux.fbmm import part
 from pagelab.linux.fbmm.part import Data, Say
 from pagelab.linux.layout import Layout
@@ -43,4 +43,4 @@ def render(plan: Data, data: Data) -> str:
             ]
         )
     head = ["local:remote", "local pages", "by the weights", "", "local accesses of the triad"]
-    return part.table(head, rows)
+    return markdown.table(head, rows)

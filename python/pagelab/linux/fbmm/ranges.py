@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pagelab import _core
 from pagelab.errors import PagelabError
-from pagelab.linux import guest, suite
+from pagelab.linux import guest, markdown, suite
 from pagelab.linux.fbmm import part
 from pagelab.linux.fbmm.part import Data, Say
 from pagelab.linux.layout import Layout
@@ -78,7 +78,7 @@ def render(plan: Data, data: Data) -> str:
         if program not in data
     ]
     head = ["program", "walks prevented", "paper", "walks without", "in no range", "ranges"]
-    return part.table(head, rows)
+    return markdown.table(head, rows)
 
 
 def _paper(plan: Data, program: str) -> str:

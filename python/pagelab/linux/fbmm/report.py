@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from pagelab.errors import PagelabError, unknown
-from pagelab.linux import allocation
+from pagelab.linux import allocation, kept
 from pagelab.linux.fbmm import bandwidth, calls, lines, part, placement, ranges, tiers
 from pagelab.linux.fbmm.part import Data, Part, Say
 from pagelab.linux.layout import Layout
@@ -93,12 +93,12 @@ def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: b
 
 def _measure(layout: Layout, one: Part, plan: Data, out: Path, say: Say, *, again: bool) -> Data:
     state = part.fingerprint(layout, plan)
-    data = None if again else part.recall(out, one.name, state)
+    data = None if again else kept.recall(out, one.name, state)
     if data is not None:
         say(f"{one.name}: as measured before")
         return data
     started = time.monotonic()
     data = one.measure(layout, plan, say)
-    part.keep(out, one.name, state, data)
+    kept.keep(out, one.name, state, data)
     say(f"{one.name}: {time.monotonic() - started:.0f} s")
     return data

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pagelab.linux import markdown
 from pagelab.linux.fbmm import part
 from pagelab.linux.fbmm.part import Data, Say
 from pagelab.linux.layout import Layout
@@ -58,7 +59,7 @@ def render_gups(plan: Data, data: Data) -> str:
                 ]
             )
         head = ["remote loads", "first", "before the move", "after it", "last", "all", "paper"]
-        lines.append(part.table(head, rows))
+        lines.append(markdown.table(head, rows))
     return "\n".join(lines)
 
 
@@ -91,7 +92,7 @@ def render_memcached(plan: Data, data: Data) -> str:
             ]
         )
     head = ["remote loads", "first", "last", "all", "paper", "with those the cache has"]
-    return part.table(head, rows)
+    return markdown.table(head, rows)
 
 
 def _percent(value: float) -> str:
