@@ -7,7 +7,7 @@ import pytest
 
 from pagelab.errors import PagelabError
 from pagelab.linux import experiment, layout, suite
-from pagelab.linux.experiment import Sample, Table
+from pagelab.linux.experiment import Experiment, Sample, Table
 
 TABLE = Table(title="t", bench="fork", unit="page", paper={64: 1.5}, paper_says="1.5")
 
@@ -58,21 +58,46 @@ def test_counted_instructions_stand_for_time() -> None:
     assert (row.off.time, row.on.time, row.on.atomics) == (99.9, 5.0, 0.3)
 
 
+def _cells(text: str) -> list[list[str]]:
+    """The lines of the tables in a text, without their padding."""
+    lines = [line.strip("| ") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")] for line in lines]
+
+
 def test_a_table_says_what_it_counts() -> None:
     ns = experiment.rows(TABLE, {False: [_sample(1)], True: [_sample(2)]})
-    assert "| ns off | on |" in experiment.render(TABLE, ns)
+    assert "Below: ns a page" in experiment.render(TABLE, ns)
     counted = [_sample(10).model_copy(update={"icount": True})]
     text = experiment.render(TABLE, experiment.rows(TABLE, {False: counted, True: counted}))
-    assert "| instructions off | on |" in text
-    assert "| 64 KB | 1.0 | 1.0 | 1.000 | 1.50 | 0.00 | 0.00 |" in text
+    assert "Below: instructions a page" in text
+    assert ["64 KB", "1.00", "1.00", "1.000", "1.50", "0.000", "0.000"] in _cells(text)
 
 
 def test_hooks_are_shown_for_folios_of_one_page() -> None:
+    plan = Experiment(name="x", title="x", suite="s/with", without="s/without", table=[])
     without = [_sample(10, folio_kb=4), _sample(10, folio_kb=4, bench="munmap")]
-    both = {False: [_sample(20, folio_kb=4)], True: [_sample(30, folio_kb=4), _sample(7)]}
-    lines = experiment.render_hooks(without, both).splitlines()
-    assert "| fork | 1.0 | 2.0 | 3.0 | 0.00 | 0.00 | 0.00 |" in lines
-    assert "| munmap | 1.0 |  |  | 0.00 |  |  |" in lines
+    samples = {
+        False: [*_of("s/without", *without), *_of("s/with", _sample(20, folio_kb=4))],
+        True: _of("s/with", _sample(30, folio_kb=4), _sample(7)),
+    }
+    samples[False] += _of("s/in-time", _sample(99, folio_kb=4))
+    cells = _cells(experiment.render_hooks(plan, samples))
+    assert ["fork", "1.0", "2.0", "3.0", "0.00", "0.00", "0.00"] in cells
+    assert ["munmap", "1.0", "", "", "0.00"] in cells
+
+
+def _of(name: str, *samples: Sample) -> list[Sample]:
+    return [sample.model_copy(update={"suite": name}) for sample in samples]
+
+
+def test_boots_of_a_side_are_numbered() -> None:
+    jobs = [
+        suite.Job(Path("s"), suite.Entry(name="e", program="e.c"), append)
+        for append in ("", "foliomap=on", "foliomap=on x", "")
+    ]
+    samples = experiment.measure(jobs, lambda _: [_sample(1), _sample(2)])
+    assert [sample.boot for sample in samples[False]] == [1, 1, 2, 2]
+    assert [sample.boot for sample in samples[True]] == [1, 1, 2, 2]
 
 
 def test_the_experiments_of_the_project_name_benchmarks_that_exist() -> None:

@@ -95,9 +95,24 @@ def dpt(
 
 
 @app.command()
-def foliomap() -> None:
-    """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`."""
-    typer.echo(folios.reproduce(find(), _say))
+def foliomap(
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(help="primitives, contention, ...; all of them if none is named."),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure anew what --out has from an earlier run.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
+    ] = Path("pagelab-results/reproduce-foliomap"),
+) -> None:
+    """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`.
+
+    What was measured is kept in --out, so that a run that was broken off goes on where it was.
+    """
+    typer.echo(folios.reproduce(find(), parts or [], out, _say, again=again))
+    typer.echo(f"Report: {out / 'report.md'}")
 
 
 @app.command()

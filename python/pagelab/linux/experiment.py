@@ -4,7 +4,7 @@ import json
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -12,7 +12,7 @@ from statistics import median
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pagelab.errors import PagelabError
-from pagelab.linux import guest, suite
+from pagelab.linux import guest, markdown, suite
 from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
@@ -84,6 +84,10 @@ class Sample(BaseModel):
         return self.ns if self.instructions is None else self.instructions
 
 
+# What was found without (False) and with (True) the patch.
+Samples = dict[bool, list[Sample]]
+
+
 @dataclass(frozen=True)
 class Cost:
     """Medians a unit for one folio size on one kernel; no atomics if none were counted."""
@@ -125,21 +129,17 @@ def read(path: Path) -> Experiment:
 
 
 def measure(
-    layout: Layout, experiment: Experiment, say: Callable[[str], None] = lambda _: None
-) -> dict[bool, list[Sample]]:
-    """Run all boots of all suites; the samples without (False) and with (True) the patch.
-
-    `say` is told of every boot before it starts. What needs KVM is left out where there is none.
-    """
-    samples: dict[bool, list[Sample]] = {False: [], True: []}
-    for job in suite.load(layout.linux / "bench", experiment.suites):
-        if job.entry.kvm and not guest.kvm_works():
-            say(f"{job.name}: not without KVM")
-            continue
+    jobs: Iterable[suite.Job],
+    take: Callable[[suite.Job], list[Sample]],
+    say: Callable[[str], None] = lambda _: None,
+) -> Samples:
+    """Run the boots of one suite, whose samples `take` gets. `say` is told of each before it."""
+    samples: Samples = {False: [], True: []}
+    for job in jobs:
         say(job.name)
         side = samples["foliomap=on" in job.append.split()]
         boot = 1 + max((sample.boot for sample in side), default=0)
-        side += [sample.model_copy(update={"boot": boot}) for sample in take(layout, job)]
+        side += [sample.model_copy(update={"boot": boot}) for sample in take(job)]
     return samples
 
 
@@ -157,7 +157,7 @@ def take(layout: Layout, job: suite.Job) -> list[Sample]:
     about = {"suite": f"{job.folder.name}/{job.entry.name}", "icount": job.entry.icount}
     samples = [sample.model_copy(update=about) for sample in parse(result.stdout)]
     if job.entry.count:
-        samples = add_counts(samples, result.files[guest.COUNTS])
+        samples = add_counts(samples, result.files.get(guest.COUNTS, b""))
     return samples
 
 
@@ -178,7 +178,7 @@ def parse(output: bytes) -> list[Sample]:
     return [Sample.model_validate(json.loads(line)) for line in lines if line.startswith("{")]
 
 
-def rows(table: Table, samples: dict[bool, list[Sample]]) -> list[Row]:
+def rows(table: Table, samples: Samples) -> list[Row]:
     """One row a folio size that was measured both ways."""
     off, on = (
         costs(table.bench, [sample for sample in samples[which] if sample.suite == table.suite])
@@ -213,47 +213,57 @@ def render(table: Table, measured: list[Row]) -> str:
     counted = all(row.off.counted and row.on.counted for row in measured)
     counts_atomics = any(row.off.atomics is not None for row in measured)
     what = "instructions" if counted else "ns"
-    columns = ["folio", f"{what} off", "on", "off / on", "paper", "copies off", "on"]
+    below = f"{what} a {table.unit}, off and on, and pages copied"
+    head = ["folio", "off", "on", "off/on", "paper", "copies", "on"]
     if counts_atomics:
-        columns += ["atomics off", "on"]
-    lines = [
-        f"### {table.title}",
-        "",
-        f"Paper: {table.paper_says}. Below: medians a {table.unit}.",
-        "",
-        f"| {' | '.join(columns)} |",
-        f"|{' ---: |' * len(columns)}",
-    ]
+        below += ", and atomic operations"
+        head += ["atomics", "on"]
+    lines = []
     for row in measured:
         cells = [
             f"{row.folio_kb} KB",
-            *(f"{cost.time:.1f}" for cost in (row.off, row.on)),
+            *(_digits(cost.time) for cost in (row.off, row.on)),
             f"{row.speedup:.3f}",
             "" if row.paper is None else f"{row.paper:.2f}",
-            *(f"{cost.copies:.2f}" for cost in (row.off, row.on)),
+            *(_digits(cost.copies) for cost in (row.off, row.on)),
         ]
         if counts_atomics:
-            cells += [f"{cost.atomics or 0:.2f}" for cost in (row.off, row.on)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+            cells += [_digits(cost.atomics or 0) for cost in (row.off, row.on)]
+        lines.append(cells)
+    return section(table.title, f"Paper: {table.paper_says}. Below: {below}; medians.", head, lines)
 
 
-def render_hooks(without: list[Sample], samples: dict[bool, list[Sample]]) -> str:
+def section(title: str, about: str, head: list[str], lines: list[list[str]]) -> str:
+    """A heading, a paragraph and a table."""
+    return "\n".join(
+        [f"### {title}", "", markdown.paragraph(about), "", markdown.table(head, lines)]
+    )
+
+
+def _digits(value: float) -> str:
+    """Four digits, and at most three after the point."""
+    return f"{value:.{0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 1 else 3}f}"
+
+
+def render_hooks(plan: Experiment, samples: Samples) -> str:
     """What the hooks cost where they do nothing: compiled out, off and on, for small folios."""
-    lines = [
-        "### Folios of one page: the design compiled out, off, and on",
-        "",
-        "Medians a page or fault.",
-        "",
-        "| | instructions, compiled out | off | on | atomics, compiled out | off | on |",
-        "| --- |" + " ---: |" * 6,
-    ]
+    without = [sample for sample in samples[False] if sample.suite == plan.without]
+    off, on = (
+        [sample for sample in samples[which] if sample.suite == plan.suite]
+        for which in (False, True)
+    )
+    lines = []
     for bench in dict.fromkeys(sample.bench for sample in without):
-        found = [costs(bench, taken).get(4) for taken in (without, samples[False], samples[True])]
+        found = [costs(bench, taken).get(4) for taken in (without, off, on)]
         times = ["" if cost is None else f"{cost.time:.1f}" for cost in found]
         atomics = ["" if cost is None else f"{cost.atomics or 0:.2f}" for cost in found]
-        lines.append(f"| {' | '.join([bench, *times, *atomics])} |")
-    return "\n".join([*lines, ""])
+        lines.append([bench, *times, *atomics])
+    return section(
+        "Folios of one page: the design compiled out, off, and on",
+        "Below: instructions, then atomic operations, a page or fault; medians.",
+        ["", "without", "off", "on", "atomics", "off", "on"],
+        lines,
+    )
 
 
 def memory(layout: Layout) -> str:
@@ -264,14 +274,9 @@ def memory(layout: Layout) -> str:
     found = re.findall(
         r"^order (\d+): linux (\d+) foliomap (\d+) paper (\d+)$", printed, re.MULTILINE
     )
-    lines = [
-        "### Bytes that track a folio's mappings",
-        "",
+    return section(
+        "Bytes that track a folio's mappings",
         "Paper: 40 bytes for 2 MB; the others follow from its Eq. 2.",
-        "",
-        "| folio | Linux | FolioMap | paper |",
-        "| ---: | ---: | ---: | ---: |",
-    ]
-    for order, *sizes in found:
-        lines.append(f"| {4 << int(order)} KB | {' | '.join(sizes)} |")
-    return "\n".join([*lines, ""])
+        ["folio", "Linux", "FolioMap", "paper"],
+        [[f"{4 << int(order)} KB", *sizes] for order, *sizes in found],
+    )

@@ -12,7 +12,7 @@ from math import comb
 from statistics import geometric_mean, median
 
 from pagelab.errors import PagelabError
-from pagelab.linux.experiment import Sample, Table
+from pagelab.linux.experiment import Sample, Samples, Table, section
 
 _TAIL = 0.025  # of 95 %, on either side
 
@@ -61,7 +61,7 @@ def interval(ratios: Sequence[float]) -> Ratio:
     return Ratio(median(ordered), ordered[k - 1], ordered[-k])
 
 
-def rows(table: Table, samples: dict[bool, list[Sample]]) -> list[Row]:
+def rows(table: Table, samples: Samples) -> list[Row]:
     """A row a folio size, and one of the large folios' geometric mean; none if nothing was run."""
     off, on = (_by_boot(table, samples[which]) for which in (False, True))
     pairs = list(zip(off, on, strict=True))
@@ -94,32 +94,29 @@ def _row(name: str, pairs: list[tuple[float, float]]) -> Row:
     )
 
 
-def render(table: Table, samples: dict[bool, list[Sample]]) -> str:
+def render(table: Table, samples: Samples) -> str:
     """The table as Markdown, with what its intervals say about the paper's bound."""
     if table.at_most is None or not (measured := rows(table, samples)):
         return ""
     taken = [sample for sample in samples[False] if sample.suite == table.suite]
     counted = all(sample.instructions is not None for sample in taken)
-    what = "instructions" if counted else "ns"
-    lines = [
-        f"### {table.title}",
-        "",
-        f"Paper: {table.paper_says}. Below: a {table.unit}; medians of the boots' fastest rounds, "
-        "and of the ratios of boots that followed each other, with their 95 % interval.",
-        "",
-        f"| folio | {what} off | on | on / off | interval | at most {table.at_most:g} |",
-        "|" + " ---: |" * 6,
-    ]
     words = {True: "yes", False: "no", None: "undecided"}
-    for row in measured:
-        ratio = row.ratio
-        cells = [
+    lines = [
+        [
             row.name,
             f"{row.off:.1f}",
             f"{row.on:.1f}",
-            f"{ratio.median:.4f}",
-            f"{ratio.low:.4f} to {ratio.high:.4f}",
-            words[ratio.at_most(table.at_most)],
+            f"{row.ratio.median:.4f}",
+            f"{row.ratio.low:.4f} to {row.ratio.high:.4f}",
+            words[row.ratio.at_most(table.at_most)],
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+        for row in measured
+    ]
+    return section(
+        table.title,
+        f"Paper: {table.paper_says}. Below: {'instructions' if counted else 'ns'} a {table.unit}, "
+        "medians of the boots' fastest rounds; the median ratio of boots that followed each "
+        "other, with its 95 % interval; and what that says about the paper's bound.",
+        ["folio", "off", "on", "on/off", "interval", f"<= {table.at_most:g}"],
+        lines,
+    )
