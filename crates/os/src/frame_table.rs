@@ -1,10 +1,9 @@
+use crate::HashedStatistics;
 use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
 use crate::hashed::Hashed;
 use crate::manager::Manager;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
 use crate::shared_memory::{ObjectId, SharedMemory};
-use crate::tiers::Tiers;
-use crate::{HashedStatistics, TierStatistics};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg};
 
@@ -37,14 +36,14 @@ const IN_SLOT: u32 = 1 << 31;
 ///
 /// The first frame of each block of data keeps two words: its owners (see rmap.rs) and how
 /// many pages map it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FrameTable {
     buddy: Buddy,
     owners: OwnerLists,
     pub(crate) shared: SharedMemory,
     /// How 4 KiB pages are placed, where any free frame would not do.
     hashed: Option<Hashed>,
-    manager: Manager,
+    manager: Box<dyn Manager>,
     /// The block that is being mapped: like a locked folio it stays where it is.
     pinned: Option<(Pfn, u32)>,
     data_frames: u32,
@@ -54,7 +53,7 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    pub(crate) fn new(buddy: Buddy, iceberg: Option<Iceberg>, manager: Manager) -> Self {
+    pub(crate) fn new(buddy: Buddy, iceberg: Option<Iceberg>, manager: Box<dyn Manager>) -> Self {
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames(),
             buddy,
@@ -157,16 +156,12 @@ impl FrameTable {
         let head = match &mut self.hashed {
             Some(hashed) if size == PageSize::Base4K => hashed.allocate(&mut self.buddy, page)?,
             _ => {
-                let node = self.manager.node(&self.buddy, size);
+                let node = self.manager.alloc(&self.buddy, size);
                 self.buddy
                     .allocate_from(node, size.order(), tag::data(size))?
             }
         };
-        if let Manager::Tiered(tiers) = &mut self.manager
-            && size == PageSize::Base4K
-        {
-            tiers.add(head, self.buddy.node_of(head));
-        }
+        self.manager.added(head, size, self.buddy.node_of(head));
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
         self.data_frames += size.base_pages();
         self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
@@ -249,10 +244,8 @@ impl FrameTable {
         if self.buddy.words(head)[1] != 0 {
             return 0;
         }
+        self.manager.removing(head);
         self.buddy.free(head, size.order());
-        if let Manager::Tiered(tiers) = &mut self.manager {
-            tiers.remove(head);
-        }
         self.data_frames -= size.base_pages();
         size.base_pages()
     }
@@ -286,25 +279,21 @@ impl FrameTable {
         let to = self.buddy.allocate_from(node, 0, tag)?;
         self.move_words(from, to);
         self.buddy.free(from, 0);
-        if let Manager::Tiered(tiers) = &mut self.manager {
-            tiers.follow(from, to, node);
-        }
+        self.manager.moved(from, to, node);
         Some(to)
     }
 
-    /// The lists of the `tiered` manager.
-    pub(crate) fn tiers_mut(&mut self) -> Option<&mut Tiers> {
-        match &mut self.manager {
-            Manager::Tiered(tiers) => Some(tiers),
-            _ => None,
-        }
+    pub(crate) fn manager(&self) -> &dyn Manager {
+        &*self.manager
     }
 
-    pub(crate) fn tier_statistics(&self) -> Option<TierStatistics> {
-        match &self.manager {
-            Manager::Tiered(tiers) => Some(tiers.statistics),
-            _ => None,
-        }
+    pub(crate) fn manager_mut(&mut self) -> &mut dyn Manager {
+        &mut *self.manager
+    }
+
+    /// The next page that the manager moves, and the node it goes to.
+    pub(crate) fn next_move(&mut self) -> Option<(Pfn, usize)> {
+        self.manager.next_move(&self.buddy)
     }
 
     fn is_pinned(&self, pfn: Pfn) -> bool {
@@ -395,9 +384,7 @@ impl Frames for FrameTable {
         };
         if old_tag != tag::PREALLOCATED {
             self.move_words(from, to);
-            if let Manager::Tiered(tiers) = &mut self.manager {
-                tiers.follow(from, to, self.buddy.node_of(to));
-            }
+            self.manager.moved(from, to, self.buddy.node_of(to));
         }
         if size == PageSize::Base4K {
             self.buddy.set_tag(pfn, 0, tag::TABLE);

@@ -1,19 +1,17 @@
 use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
 use crate::frame_table::FrameTable;
-use crate::manager::Manager;
+use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::presence::Presence;
-use crate::{
-    Effects, ManagerConfig, OsConfig, OsConfigError, OsError, OsStatistics, Placement, TieredConfig,
-};
+use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
 use pagelab_translation::{Iceberg, Page, PageTable};
 
 /// The operating system of a simulated machine.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Os {
     config: OsConfig,
     /// Whether allocations get their frames when they are made.
@@ -60,7 +58,7 @@ impl Os {
             }
         };
         let nodes = config.node_frames();
-        let manager = Manager::new(&config.manager, &nodes, config.frames())?;
+        let manager = manager::build(&config.manager, &nodes, config.frames())?;
         if placement != Placement::Buddy && !config.manager.is_default() {
             return Err(OsConfigError {
                 key: "manager",
@@ -145,18 +143,13 @@ impl Os {
 
     /// Time between two ticks of the memory manager, in nanoseconds, if it has any.
     pub fn tick_ns(&self) -> Option<f64> {
-        match self.config.manager {
-            ManagerConfig::Tiered(TieredConfig { interval_us, .. }) => Some(interval_us * 1000.0),
-            _ => None,
-        }
+        self.frames.manager().interval_ns()
     }
 
     /// Sets the accessed bit of the page in a frame, as a page walk does.
     #[inline]
     pub fn access(&mut self, pfn: Pfn) {
-        if let Some(tiers) = self.frames.tiers_mut() {
-            tiers.access(pfn);
-        }
+        self.frames.manager_mut().accessed(pfn);
     }
 
     /// Lets the memory manager do what it does every [`Os::tick_ns`]. What that was is added to
@@ -185,7 +178,7 @@ impl Os {
             free_2m_blocks: buddy.free_pageblocks(),
             unusable_free_space_index: buddy.unusable_free_space_index(),
             hashed: self.frames.hashed_statistics(),
-            tiers: self.frames.tier_statistics(),
+            tiers: self.frames.manager().tiers(),
             ..self.statistics.clone()
         }
     }

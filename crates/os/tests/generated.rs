@@ -5,7 +5,7 @@ mod support;
 
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, Protection};
-use pagelab_os::{Os, OsConfig, OsError, PagePolicy};
+use pagelab_os::{ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy, TieredConfig};
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -18,6 +18,8 @@ enum Step {
     Load(u64),
     Store(u64),
     Control(Control),
+    /// The memory manager's interval is over.
+    Tick,
 }
 
 /// Places where a range may begin or end: in and around 2 MiB regions, on both sides of the
@@ -82,6 +84,7 @@ fn steps(length: Range<usize>) -> impl Strategy<Value = Vec<(u32, Step)>> {
         5 => vpn().prop_map(Step::Load),
         9 => vpn().prop_map(Step::Store),
         6 => event().prop_map(Step::Control),
+        4 => Just(Step::Tick),
     ];
     proptest::collection::vec((0..PROCESSES, step), length)
 }
@@ -164,6 +167,10 @@ fn run<T: PageTable>(
         }
         Step::Store(vpn) => machine.store(process, *vpn, serial),
         Step::Control(event) => machine.control(process, *event),
+        Step::Tick => {
+            machine.tick();
+            Ok(())
+        }
     }
 }
 
@@ -193,6 +200,7 @@ fn agrees<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
             Step::Load(vpn) => machine.load(*process, *vpn).map(|_| ()),
             Step::Store(vpn) => machine.store(*process, *vpn, 1),
             Step::Control(event) => machine.control(*process, *event),
+            Step::Tick => Ok(()),
         };
         machine.check();
         if done.is_err() {
@@ -228,6 +236,43 @@ fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
     Os::with_placement(config, placement, 7).unwrap()
 }
 
+/// A machine whose memory is two nodes, and a manager for them.
+fn two_nodes(policy: PagePolicy, near_mib: u64, manager: ManagerConfig) -> OsConfig {
+    let node = |bytes| NodeConfig {
+        bytes,
+        latency_ns: 100.0,
+        gigabytes_per_second: 10.0,
+    };
+    let config = config(policy, 0.1);
+    OsConfig {
+        nodes: vec![
+            node(near_mib << 20),
+            node(config.memory_bytes - (near_mib << 20)),
+        ],
+        manager,
+        ..config
+    }
+}
+
+fn manager() -> impl Strategy<Value = ManagerConfig> {
+    // The programs use little of the near node: everything cold leaves it, or nothing does.
+    let tiered = (0.0f64..0.9, any::<bool>(), 0u32..300).prop_map(|(allocation, leave, pages)| {
+        ManagerConfig::Tiered(TieredConfig {
+            allocation,
+            reclamation: if leave { 1.0 } else { allocation },
+            pages,
+            ..TieredConfig::default()
+        })
+    });
+    prop_oneof![
+        1 => Just(ManagerConfig::Linux),
+        2 => (0u16..4, 1u16..4).prop_map(|(near, far)| ManagerConfig::Interleave {
+            weights: format!("{near}:{far}")
+        }),
+        5 => tiered,
+    ]
+}
+
 /// How data get frames: the operating system's placement, not that of a [`MapTable`].
 fn frames() -> impl Strategy<Value = pagelab_os::Placement> {
     prop_oneof![
@@ -249,6 +294,18 @@ proptest! {
         steps in steps(1..60),
     ) {
         with_table!(design, reads_back(os(config(policy, utilisation), frames), &steps));
+    }
+
+    #[test]
+    fn every_page_reads_back_wherever_a_manager_moves_it(
+        policy in policy(),
+        design in design(),
+        manager in manager(),
+        near_blocks in 1u64..4,
+        steps in steps(1..60),
+    ) {
+        let config = two_nodes(policy, near_blocks * 4, manager);
+        with_table!(design, reads_back(os(config, pagelab_os::Placement::Buddy), &steps));
     }
 
     #[test]

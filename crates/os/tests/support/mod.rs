@@ -102,8 +102,23 @@ impl<T: PageTable> Machine<T> {
             found = self.table.lookup(page).filter(allows);
         }
         let translation = found.expect("a page is accessible after its fault");
+        self.os.access(translation.pfn);
         self.tlb.insert(page.id, translation);
         Ok(translation)
+    }
+
+    /// Lets the memory manager move pages.
+    pub fn tick(&mut self) {
+        self.effects.clear();
+        let Machine {
+            os,
+            table,
+            directory,
+            effects,
+            ..
+        } = self;
+        os.tick(table, directory, effects);
+        self.settle();
     }
 
     pub fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {

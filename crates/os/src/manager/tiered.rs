@@ -6,12 +6,17 @@
 //! has been cold longest leaves it; as long as it has more than the other, lower one, a hot page of
 //! the far node comes. Only pages that were faulted in as 4 KiB are in the lists.
 
+use super::{About, Manager};
 use crate::OsConfigError;
 use crate::buddy::Buddy;
-use crate::mapper::Mapper;
 use pagelab_addr::{PageSize, Pfn};
-use pagelab_translation::{PageTable, Translation};
 use serde::{Deserialize, Serialize};
+
+pub(super) const ABOUT: About = (
+    "tiered",
+    "pages in use in the near node, others moved to the far one: interval_us, allocation, \
+     reclamation, pages (TieredMFS of the FBMM paper)",
+);
 
 /// Parameters of the `tiered` manager. The paper has administrators choose them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +44,7 @@ impl Default for TieredConfig {
 }
 
 impl TieredConfig {
-    pub(crate) fn validate(&self, nodes: usize) -> Result<(), OsConfigError> {
+    fn validate(&self, nodes: usize) -> Result<(), OsConfigError> {
         let refuse = |key, reason| Err(OsConfigError { key, reason });
         let TieredConfig {
             interval_us,
@@ -107,12 +112,15 @@ impl List {
 }
 
 /// The lists, and what was accessed since the last tick.
-#[derive(Clone, Debug)]
-pub(crate) struct Tiers {
+#[derive(Debug)]
+pub(super) struct Tiered {
+    interval_ns: f64,
     pages: u32,
     /// Free frames of the near node below which it takes no page, and below which pages leave it.
     allocation: u32,
     reclamation: u32,
+    /// Moves that this tick may still make: demotions, promotions.
+    left: [u32; 2],
     /// By frame: the next towards the top of its list, and towards the bottom.
     links: Vec<[u32; 2]>,
     /// By frame: the list that it is in.
@@ -121,52 +129,41 @@ pub(crate) struct Tiers {
     /// Top and bottom of each list, and its length.
     ends: [[u32; 2]; 4],
     lengths: [u64; 4],
-    pub(crate) statistics: TierStatistics,
+    statistics: TierStatistics,
 }
+
+const DEMOTE: usize = 0;
+const PROMOTE: usize = 1;
 
 const UP: usize = 0;
 const DOWN: usize = 1;
 
-impl Tiers {
-    pub(crate) fn new(config: &TieredConfig, near_frames: u32, frames: u32) -> Self {
-        let share = |share: f64| (share * f64::from(near_frames)).round() as u32;
+impl Tiered {
+    pub(super) fn new(
+        config: &TieredConfig,
+        starts: &[u32],
+        frames: u32,
+    ) -> Result<Self, OsConfigError> {
+        config.validate(starts.len())?;
+        let share = |share: f64| (share * f64::from(starts[FAR])).round() as u32;
         let frames = frames as usize;
-        Tiers {
+        Ok(Tiered {
+            interval_ns: config.interval_us * 1000.0,
             pages: config.pages,
             allocation: share(config.allocation),
             reclamation: share(config.reclamation),
+            left: [0; 2],
             links: vec![[NONE; 2]; frames],
             lists: vec![List::NONE; frames],
             accessed: vec![false; frames],
             ends: [[NONE; 2]; 4],
             lengths: [0; 4],
             statistics: TierStatistics::default(),
-        }
+        })
     }
 
-    /// Where a new page goes.
-    pub(crate) fn node(&self, buddy: &Buddy) -> usize {
-        if buddy.free_frames_of(NEAR) > self.allocation {
-            NEAR
-        } else {
-            FAR
-        }
-    }
-
-    /// A page was accessed by a translation that was not cached: its accessed bit is set.
-    #[inline]
-    pub(crate) fn access(&mut self, pfn: Pfn) {
-        self.accessed[pfn.0 as usize] = true;
-    }
-
-    /// A new page, which is hot.
-    pub(crate) fn add(&mut self, pfn: Pfn, node: usize) {
-        self.push(pfn.0, List::of(node, true));
-    }
-
-    /// A frame that is freed, or that its page leaves: whether its page was hot, if it was in a
-    /// list.
-    pub(crate) fn remove(&mut self, pfn: Pfn) -> Option<bool> {
+    /// Takes a frame from its list: whether it was a hot one, if it was in any.
+    fn remove(&mut self, pfn: Pfn) -> Option<bool> {
         let list = std::mem::replace(&mut self.lists[pfn.0 as usize], List::NONE);
         if list == List::NONE {
             return None;
@@ -184,13 +181,6 @@ impl Tiers {
         self.lengths[list.number()] -= 1;
         self.accessed[pfn.0 as usize] = false;
         Some(list.is_hot())
-    }
-
-    /// A page has moved to another frame.
-    pub(crate) fn follow(&mut self, from: Pfn, to: Pfn, node: usize) {
-        if let Some(hot) = self.remove(from) {
-            self.push(to.0, List::of(node, hot));
-        }
     }
 
     /// Puts a frame on top of a list.
@@ -238,62 +228,69 @@ impl Tiers {
     }
 }
 
-impl<T: PageTable> Mapper<'_, T> {
-    /// What the `tiered` manager does every interval.
-    pub(crate) fn tick(&mut self) {
-        let Some(tiers) = self.frames.tiers_mut() else {
-            return;
-        };
-        tiers.age();
-        let Tiers {
-            pages,
-            allocation,
-            reclamation,
-            ..
-        } = *tiers;
-        let mut demoted = 0;
-        while demoted < pages
-            && self.frames.buddy().free_frames_of(NEAR) < reclamation
-            && self.move_end(NEAR, false, DOWN)
-        {
-            demoted += 1;
-        }
-        let mut promoted = 0;
-        while promoted < pages
-            && self.frames.buddy().free_frames_of(NEAR) > allocation
-            && self.move_end(FAR, true, UP)
-        {
-            promoted += 1;
-        }
-        if let Some(tiers) = self.frames.tiers_mut() {
-            tiers.statistics.demoted += u64::from(demoted);
-            tiers.statistics.promoted += u64::from(promoted);
+impl Manager for Tiered {
+    fn alloc(&mut self, memory: &Buddy, _size: PageSize) -> usize {
+        if memory.free_frames_of(NEAR) > self.allocation {
+            NEAR
+        } else {
+            FAR
         }
     }
 
-    /// Moves the page at the end of a list to the other node; whether there was one, and a frame
-    /// for it.
-    fn move_end(&mut self, node: usize, hot: bool, end: usize) -> bool {
-        let Some(from) = self
-            .frames
-            .tiers_mut()
-            .and_then(|tiers| tiers.end(node, hot, end))
-        else {
-            return false;
-        };
-        let Some(to) = self.frames.move_to_node(from, 1 - node) else {
-            return false;
-        };
-        for page in self.owners(to) {
-            let old = self.translation(page);
-            let updated = self.table.update(page, Translation { pfn: to, ..old });
-            debug_assert!(updated);
-            self.effects.work.entries_written += 1;
-            self.effects.invalidate(page.id, PageSize::Base4K);
+    /// New pages are hot.
+    fn added(&mut self, pfn: Pfn, size: PageSize, node: usize) {
+        if size == PageSize::Base4K {
+            self.push(pfn.0, List::of(node, true));
         }
-        self.effects.pages_migrated += 1;
-        self.effects.shootdowns += 1;
-        self.statistics.pages_migrated += 1;
-        true
+    }
+
+    fn moved(&mut self, from: Pfn, to: Pfn, node: usize) {
+        if let Some(hot) = self.remove(from) {
+            self.push(to.0, List::of(node, hot));
+        }
+    }
+
+    fn removing(&mut self, pfn: Pfn) {
+        self.remove(pfn);
+    }
+
+    fn accessed(&mut self, pfn: Pfn) {
+        self.accessed[pfn.0 as usize] = true;
+    }
+
+    fn interval_ns(&self) -> Option<f64> {
+        Some(self.interval_ns)
+    }
+
+    fn tick(&mut self) {
+        self.age();
+        self.left = [self.pages; 2];
+    }
+
+    /// First the pages that have been cold longest leave, then hot ones come.
+    fn next_move(&mut self, memory: &Buddy) -> Option<(Pfn, usize)> {
+        if self.left[DEMOTE] > 0
+            && memory.free_frames_of(NEAR) < self.reclamation
+            && memory.free_frames_of(FAR) > 0
+            && let Some(page) = self.end(NEAR, false, DOWN)
+        {
+            self.left[DEMOTE] -= 1;
+            self.statistics.demoted += 1;
+            return Some((page, FAR));
+        }
+        self.left[DEMOTE] = 0;
+        if self.left[PROMOTE] > 0
+            && memory.free_frames_of(NEAR) > self.allocation
+            && let Some(page) = self.end(FAR, true, UP)
+        {
+            self.left[PROMOTE] -= 1;
+            self.statistics.promoted += 1;
+            return Some((page, NEAR));
+        }
+        None
+    }
+
+    fn tiers(&self) -> Option<TierStatistics> {
+        Some(self.statistics)
     }
 }
