@@ -67,3 +67,14 @@ def parse_count(text: str) -> int:
         raise UsageError(f"'{text}' is not a count; write it as 5000, 10M or 1.5G")
     factor = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}[match[2].upper()]
     return round(float(match[1]) * factor)
+
+
+def number(value: float | None) -> str:
+    """Three or four significant digits; a dash for none."""
+    if value is None:
+        return "\N{EN DASH}"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"

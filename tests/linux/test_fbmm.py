@@ -81,7 +81,7 @@ def test_what_was_measured_is_measured_once(
     where = layout.find()
 
     def run(*, again: bool = False) -> str:
-        return report.reproduce(where, [], tmp_path, lambda _: None, again=again)
+        return report.reproduce(where, [], tmp_path, lambda _: None, again=again).markdown
 
     assert "x is 1" in run()
     assert "x is 1" in run()
@@ -101,7 +101,7 @@ def test_a_part_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
     bad = part.Part("calls", "Calls", fail, lambda *_: "")
     where = layout.find()
     monkeypatch.setattr(report, "PARTS", (bad, good))
-    text = report.reproduce(where, [], tmp_path, lambda _: None, again=False)
+    text = report.reproduce(where, [], tmp_path, lambda _: None, again=False).markdown
     assert "fine" in text
     assert "- Calls: no kernel" in text
     with pytest.raises(PagelabError, match="no kernel"):

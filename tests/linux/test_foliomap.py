@@ -38,7 +38,9 @@ class Lab:
     def reproduce(self, *names: str, again: bool = False) -> str:
         """What the command prints; `booted` has the guests it took."""
         self.booted.clear()
-        return foliomap.reproduce(self.where, [*names], self.out, lambda _: None, again=again)
+        return foliomap.reproduce(
+            self.where, [*names], self.out, lambda _: None, again=again
+        ).markdown
 
 
 @pytest.fixture

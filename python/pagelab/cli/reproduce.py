@@ -15,6 +15,7 @@ from pagelab.cli.options import IsQuiet, Json
 from pagelab.linux import foliomap as folios
 from pagelab.linux.fbmm import report
 from pagelab.linux.layout import find
+from pagelab.linux.page import Report
 from pagelab.measure import cli as measuring
 from pagelab.reproduce import figure, page, show
 from pagelab.reproduce.compute import compute
@@ -106,13 +107,13 @@ def foliomap(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
     ] = Path("pagelab-results/reproduce-foliomap"),
+    as_json: Json = False,
 ) -> None:
     """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`.
 
     What was measured is kept in --out, so that a run that was broken off goes on where it was.
     """
-    typer.echo(folios.reproduce(find(), parts or [], out, _say, again=again))
-    typer.echo(f"Report: {out / 'report.md'}")
+    _print(folios.reproduce(find(), parts or [], out, _say, again=again), as_json=as_json)
 
 
 @app.command()
@@ -126,16 +127,24 @@ def fbmm(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
     ] = Path("pagelab-results/reproduce-fbmm"),
+    as_json: Json = False,
 ) -> None:
     """FBMM (ATC 2024): memory file systems, measured in guests; needs `pagelab linux build`.
 
     What was measured is kept in --out, so that a run that was broken off goes on where it was.
     """
-    typer.echo(report.reproduce(find(), parts or [], out, _say, again=again))
-    typer.echo(f"Report: {out / 'report.md'}")
+    _print(report.reproduce(find(), parts or [], out, _say, again=again), as_json=as_json)
 
 
 app.command("measuring")(measuring.reproduce_measuring)
+
+
+def _print(measured: Report, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(measured.data, indent=1))
+        return
+    typer.echo(measured.markdown)
+    typer.echo(f"Report: {measured.path}")
 
 
 def _say(text: str) -> None:

@@ -5,16 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pagelab.errors import PagelabError, unknown
-from pagelab.linux import experiment, guest, kept, markdown, paired, source, suite
+from pagelab.linux import experiment, guest, kept, markdown, page, paired, source, suite
 from pagelab.linux.experiment import Experiment, Sample, Samples
 from pagelab.linux.layout import Layout
+from pagelab.linux.page import Chart, Report
 
 MEMORY = "memory"
 Say = Callable[[str], None]
 
 
-def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: bool) -> str:
-    """Measure off against on; tables in Markdown with the paper's figures beside ours.
+def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: bool) -> Report:
+    """Measure off against on; tables with the paper's figures beside ours, written into `out`.
 
     `names` picks parts: the entries of linux/bench/foliomap/suite.toml that the experiment uses,
     and `memory`. A boot that an earlier run measured in the same state is taken from `out`,
@@ -47,10 +48,12 @@ def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: b
     with_memory = plan.memory and (not names or MEMORY in names)
     if not with_memory and not any(samples.values()):
         raise PagelabError("\n".join(["nothing could be measured:", *failures]))
-    report = _render(layout, plan, samples, failures, with_memory=with_memory)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "report.md").write_text(report)
-    return report
+    text = _render(layout, plan, samples, failures, with_memory=with_memory)
+    data = {
+        name: [sample.model_dump() for sample in samples[which]]
+        for name, which in (("off", False), ("on", True))
+    }
+    return page.save(text, _charts(plan, samples), data, out)
 
 
 def _select(layout: Layout, plan: Experiment, names: list[str]) -> dict[str, list[suite.Job]]:
@@ -123,3 +126,22 @@ def _render(
     if failures:
         sections += ["### Not measured", "\n".join(f"- {failure}" for failure in failures)]
     return "\n\n".join(text.rstrip() for text in sections if text) + "\n"
+
+
+def _charts(plan: Experiment, samples: Samples) -> list[Chart]:
+    """Off and on by folio size, where each size is measured by itself."""
+    charts = []
+    for table in plan.table:
+        if table.at_most is not None:
+            continue
+        rows = experiment.rows(table, samples)
+        counted = all(row.off.counted and row.on.counted for row in rows)
+        charts.append(
+            Chart(
+                table.title,
+                f"{'Instructions' if counted else 'ns'} a {table.unit}, by folio size",
+                ["off", "on"],
+                {f"{row.folio_kb} KB": [row.off.time, row.on.time] for row in rows},
+            )
+        )
+    return charts

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from pagelab import units
 from pagelab.reproduce.outcome import Answer, Outcome
+from pagelab.units import number
 
 
 def show(outcome: Outcome, console: Console) -> None:
@@ -54,14 +55,3 @@ def cells(answer: Answer) -> tuple[str, str, str, str, str]:
 def interval(answer: Answer) -> str:
     """The half width of our number's confidence interval, with its sign; nothing for none."""
     return "" if answer.half is None else f" \N{PLUS-MINUS SIGN}{number(answer.half)}"
-
-
-def number(value: float | None) -> str:
-    """Three or four significant digits; a dash for none."""
-    if value is None:
-        return "\N{EN DASH}"
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"

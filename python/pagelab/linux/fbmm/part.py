@@ -8,6 +8,7 @@ from typing import Any
 from pagelab.errors import PagelabError
 from pagelab.linux import guest, kept, suite
 from pagelab.linux.layout import Layout
+from pagelab.linux.page import Chart
 
 Say = Callable[[str], None]
 # What a part measures: it is kept as JSON, and is the same when it is read back.
@@ -19,13 +20,14 @@ class Part:
     """One table or figure.
 
     `measure` takes minutes and returns JSON; `render` makes Markdown of that and of what the
-    experiment's file says about the paper.
+    experiment's file says about the paper; `charts` gets the title, and both, too.
     """
 
     name: str
     title: str
     measure: Callable[[Layout, Data, Say], Data]
     render: Callable[[Data, Data], str]
+    charts: Callable[[str, Data, Data], list[Chart]] = lambda *_: []
 
 
 def job(layout: Layout, name: str) -> suite.Job:

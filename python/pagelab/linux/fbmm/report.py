@@ -5,10 +5,11 @@ import tomllib
 from pathlib import Path
 
 from pagelab.errors import PagelabError, unknown
-from pagelab.linux import allocation, kept
-from pagelab.linux.fbmm import bandwidth, calls, lines, part, placement, ranges, tiers
+from pagelab.linux import allocation, kept, page
+from pagelab.linux.fbmm import bandwidth, calls, charts, lines, part, placement, ranges, tiers
 from pagelab.linux.fbmm.part import Data, Part, Say
 from pagelab.linux.layout import Layout
+from pagelab.linux.page import Report
 
 
 def _measure_costs(layout: Layout, plan: Data, say: Say) -> Data:
@@ -24,19 +25,44 @@ def _render_costs(plan: Data, data: Data) -> str:
 
 
 PARTS = (
-    Part("costs", "Table 3: what memory from files costs", _measure_costs, _render_costs),
-    Part("threads", "Table 3 with 1 to 32 threads", _measure_costs, _render_costs),
+    Part(
+        "costs",
+        "Table 3: what memory from files costs",
+        _measure_costs,
+        _render_costs,
+        charts.costs,
+    ),
+    Part("threads", "Table 3 with 1 to 32 threads", _measure_costs, _render_costs, charts.costs),
     Part("calls", "Table 4: calls of real programs", calls.measure, calls.render),
-    Part("gups", "Table 5: GUPS with a hot set that moves", tiers.measure_gups, tiers.render_gups),
+    Part(
+        "gups",
+        "Table 5: GUPS with a hot set that moves",
+        tiers.measure_gups,
+        tiers.render_gups,
+        charts.gups,
+    ),
     Part(
         "memcached",
         "Figure 3: memcached, zipfian reads",
         tiers.measure_memcached,
         tiers.render_memcached,
+        charts.memcached,
     ),
     Part("placement", "Figure 4: placement by weight", placement.measure, placement.render),
-    Part("bandwidth", "Figure 4: bandwidth by weight", bandwidth.measure, bandwidth.render),
-    Part("ranges", "Table 6: walks a range TLB prevents", ranges.measure, ranges.render),
+    Part(
+        "bandwidth",
+        "Figure 4: bandwidth by weight",
+        bandwidth.measure,
+        bandwidth.render,
+        charts.bandwidth,
+    ),
+    Part(
+        "ranges",
+        "Table 6: walks a range TLB prevents",
+        ranges.measure,
+        ranges.render,
+        charts.ranges,
+    ),
     Part("lines", "Table 7: files and lines", lines.measure, lines.render),
 )
 
@@ -54,8 +80,8 @@ def read(layout: Layout) -> Data:
     return tomllib.loads((layout.root / "experiments" / "fbmm.toml").read_text())
 
 
-def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: bool) -> str:
-    """Measure the parts of these names, or all; the report, in Markdown.
+def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: bool) -> Report:
+    """Measure the parts of these names, or all, and write the report into `out`.
 
     What an earlier run found with the same kernel, modules and benchmarks is taken from `out`,
     unless `again`. A part that fails is reported, and the others go on.
@@ -73,6 +99,8 @@ def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: b
     wanted = [one for one in PARTS if not names or one.name in names]
     text = [f"# {plan['title']}", ""]
     failures: list[str] = []
+    drawn: list[page.Chart] = []
+    found: dict[str, Data] = {}
     for number, one in enumerate(wanted, start=1):
         say(f"{number} of {len(wanted)}: {one.title}")
         try:
@@ -82,13 +110,12 @@ def reproduce(layout: Layout, names: list[str], out: Path, say: Say, *, again: b
             failures.append(f"- {one.title}: {str(error).splitlines()[0]}")
             continue
         text += [f"## {one.title}", "", one.render(plan[one.name], data)]
+        drawn += one.charts(one.title, plan[one.name], data)
+        found[one.name] = data
     if len(failures) == len(wanted):
         raise PagelabError("\n".join(["nothing could be measured:", *failures]))
     text += ["## Not measured", "", MISSING + "\n".join(failures)]
-    report = "\n".join(text).rstrip() + "\n"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "report.md").write_text(report)
-    return report
+    return page.save("\n".join(text).rstrip() + "\n", drawn, found, out)
 
 
 def _measure(layout: Layout, one: Part, plan: Data, out: Path, say: Say, *, again: bool) -> Data:
