@@ -1,5 +1,5 @@
 use crate::config::CostConfig;
-use crate::machine::BuildError;
+use crate::error::BuildError;
 use pagelab_os::Effects;
 
 /// [`CostConfig`] in slots of the core's clock.

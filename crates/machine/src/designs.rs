@@ -2,7 +2,7 @@
 //! itself. A page table or a TLB is one line here.
 
 use crate::config::{MachineConfig, suggestion};
-use crate::machine::BuildError;
+use crate::error::BuildError;
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
 use pagelab_os::{Os, Placement};

@@ -8,6 +8,7 @@ mod chunk;
 mod config;
 mod costs;
 mod designs;
+mod error;
 mod hierarchy;
 mod histogram;
 mod machine;
@@ -26,9 +27,10 @@ mod windows;
 
 pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter};
 pub use designs::Design;
+pub use error::{BuildError, RunError};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
-pub use machine::{BuildError, Machine, RunError};
+pub use machine::Machine;
 pub use pagelab_os::MANAGERS;
 pub use result::{
     CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,

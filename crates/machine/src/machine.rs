@@ -1,6 +1,7 @@
 use crate::chunk::{CHUNK, Chunk};
 use crate::config::{CachesConfig, MachineConfig};
 use crate::costs::Costs;
+use crate::error::{BuildError, RunError};
 use crate::hierarchy::{self, PrivateCaches, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
@@ -8,70 +9,14 @@ use crate::timeline::Timeline;
 use crate::timing::{self, Counts, Latencies};
 use crate::translate::StretchCache;
 use crate::windows::Windows;
-use pagelab_addr::{Asid, DirectoryFull, PageDirectory, PageSize};
-use pagelab_cpu::{Core, CoreError};
-use pagelab_events::{Batch, Control, Op, SourceError};
+use pagelab_addr::{Asid, PageDirectory, PageSize};
+use pagelab_cpu::Core;
+use pagelab_events::{Batch, Control, Op};
+use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_memory::{GeometryError, dispatch};
-use pagelab_os::{Effects, Invalidation, Os, OsConfigError, OsError};
+use pagelab_os::{Effects, Invalidation, Os};
 use pagelab_translation::{Page, PageTable, Tlb, Walk};
 use std::collections::HashMap;
-
-/// Why a run ended before its source did.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The program spreads too far.
-    #[error(transparent)]
-    Directory(#[from] DirectoryFull),
-    /// The operating system could not do what the program asked for.
-    #[error(transparent)]
-    Os(#[from] OsError),
-    /// The source could not be read on.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// Page faults on one access do not end: a defect of the design.
-    #[error("page faults at address {address:#x} do not lead to a translation")]
-    Unresolved {
-        /// Virtual address of the page.
-        address: u64,
-    },
-}
-
-/// Why a machine cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A cache's geometry.
-    #[error("caches: {0}")]
-    Caches(#[from] GeometryError),
-    /// The core.
-    #[error(transparent)]
-    Core(#[from] CoreError),
-    /// The TLB.
-    #[error("tlb: {0}")]
-    Tlb(#[from] pagelab_translation::TlbError),
-    /// The host of a virtual machine.
-    #[error("the host cannot hold the virtual machine: {0}")]
-    Host(#[source] OsError),
-    /// A mosaic TLB.
-    #[error(transparent)]
-    Mosaic(#[from] pagelab_translation::MosaicError),
-    /// A page-table design.
-    #[error("{0}")]
-    Design(#[from] pagelab_translation::ConfigError),
-    /// Physical memory.
-    #[error("memory.{0}")]
-    Os(#[from] OsConfigError),
-    /// A value that only makes sense between bounds.
-    #[error("{key} = {value} is not {expected}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What it should be.
-        expected: &'static str,
-    },
-}
 
 /// Everything that belongs to one core.
 #[derive(Debug)]

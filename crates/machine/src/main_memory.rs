@@ -1,7 +1,7 @@
 //! The memory behind the caches.
 
 use crate::config::MachineConfig;
-use crate::machine::BuildError;
+use crate::error::BuildError;
 use pagelab_addr::LINE_SHIFT;
 use pagelab_memory::{Dram, DramConfig};
 

@@ -1,6 +1,7 @@
 //! Several programs at once, each on a core of its own.
 
-use crate::machine::{Machine, Place, RunError};
+use crate::error::RunError;
+use crate::machine::{Machine, Place};
 use crate::simulate::Progress;
 use pagelab_events::{Batch, Control, Source};
 use pagelab_translation::{PageTable, Tlb};

@@ -1,6 +1,7 @@
 use crate::config::MachineConfig;
 use crate::designs::{ConfiguredTable, ConfiguredTlb, Design};
-use crate::machine::{BuildError, Machine, RunError};
+use crate::error::{BuildError, RunError};
+use crate::machine::Machine;
 use crate::programs;
 use crate::result::RunResult;
 use pagelab_events::{Batch, Source};

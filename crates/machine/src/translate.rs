@@ -1,5 +1,6 @@
 use crate::chunk::{CHUNK, Episode, part};
-use crate::machine::{Machine, RunError};
+use crate::error::RunError;
+use crate::machine::Machine;
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::Op;
 use pagelab_memory::MODIFY;

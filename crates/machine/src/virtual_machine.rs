@@ -2,7 +2,8 @@
 
 use crate::config::MachineConfig;
 use crate::designs::ConfiguredTable;
-use crate::machine::{BuildError, MAX_MEMORY_BYTES};
+use crate::error::BuildError;
+use crate::machine::MAX_MEMORY_BYTES;
 use pagelab_addr::{PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::{Backing, Control, Protection};
 use pagelab_os::{Effects, Os, OsConfig, PagePolicy};

@@ -5,21 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markdown_it import MarkdownIt
 
 from pagelab.errors import PagelabError
 from pagelab.report.columns import columns
+from pagelab.report.templating import environment
 
-_ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.ChoiceLoader(
-        [jinja2.PackageLoader("pagelab.linux"), jinja2.PackageLoader("pagelab.report")]
-    ),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = environment("pagelab.linux")
 _HEADING = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
 
 
@@ -51,7 +43,7 @@ def save(markdown: str, charts: list[Chart], data: Any, out: Path) -> Report:
     """
     report = Report(markdown, data, out / "report.html")
     title, *sections = _sections(markdown, charts)
-    html = _ENVIRONMENT.get_template("measured.html").render(first=title, sections=sections)
+    html = _TEMPLATES.get_template("measured.html").render(first=title, sections=sections)
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "report.md").write_text(markdown, encoding="utf-8")

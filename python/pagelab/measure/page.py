@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from pagelab.errors import PagelabError
 from pagelab.measure.bars import Bars
 from pagelab.measure.bars import bars as bars_of
@@ -12,17 +10,10 @@ from pagelab.measure.charts import Chart, charts
 from pagelab.measure.findings import Finding, findings
 from pagelab.measure.result import Measurement
 from pagelab.measure.table import ratio
+from pagelab.report.templating import environment
 from pagelab.units import size
 
-_ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.ChoiceLoader(
-        [jinja2.PackageLoader("pagelab.measure"), jinja2.PackageLoader("pagelab.report")]
-    ),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = environment("pagelab.measure")
 
 
 def render(measurement: Measurement, other: Measurement | None = None) -> str:
@@ -77,7 +68,7 @@ def render_charts(
 
 
 def _render(title: str, **content: Any) -> str:
-    return _ENVIRONMENT.get_template("measure.html").render(title=title, **content)
+    return _TEMPLATES.get_template("measure.html").render(title=title, **content)
 
 
 def write(html: str, path: Path) -> None:

@@ -8,23 +8,16 @@ narrow screen and could follow neither a dark colour scheme nor the page's type.
 
 from pathlib import Path
 
-import jinja2
-
 from pagelab.report.page import page as page
+from pagelab.report.templating import environment
 from pagelab.results import Comparison
 
-_ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.PackageLoader("pagelab.report"),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = environment("pagelab.report")
 
 
 def render(comparison: Comparison) -> str:
     """The whole report as HTML."""
-    return _ENVIRONMENT.get_template("report.html").render(page=page(comparison))
+    return _TEMPLATES.get_template("report.html").render(page=page(comparison))
 
 
 def write(comparison: Comparison, path: Path) -> None:

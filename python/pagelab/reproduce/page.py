@@ -2,23 +2,14 @@
 
 from pathlib import Path
 
-import jinja2
-
 from pagelab.errors import PagelabError
 from pagelab.report.columns import Columns, columns
+from pagelab.report.templating import environment
 from pagelab.reproduce.outcome import Outcome
 from pagelab.reproduce.show import cells
 from pagelab.units import number
 
-_ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.ChoiceLoader(
-        [jinja2.PackageLoader("pagelab.reproduce"), jinja2.PackageLoader("pagelab.report")]
-    ),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = environment("pagelab.reproduce")
 
 
 def chart(outcome: Outcome) -> Columns:
@@ -43,7 +34,7 @@ def write(title: str, facts: list[tuple[str, str]], outcomes: list[Outcome], pat
         }
         for outcome in outcomes
     ]
-    html = _ENVIRONMENT.get_template("reproduction.html").render(
+    html = _TEMPLATES.get_template("reproduction.html").render(
         title=title, facts=facts, figures=figures
     )
     try:

@@ -1,0 +1,61 @@
+use pagelab_addr::DirectoryFull;
+use pagelab_cpu::CoreError;
+use pagelab_events::SourceError;
+use pagelab_memory::GeometryError;
+use pagelab_os::{OsConfigError, OsError};
+
+/// Why a run ended before its source did.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The program spreads too far.
+    #[error(transparent)]
+    Directory(#[from] DirectoryFull),
+    /// The operating system could not do what the program asked for.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The source could not be read on.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Page faults on one access do not end: a defect of the design.
+    #[error("page faults at address {address:#x} do not lead to a translation")]
+    Unresolved {
+        /// Virtual address of the page.
+        address: u64,
+    },
+}
+
+/// Why a machine cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A cache's geometry.
+    #[error("caches: {0}")]
+    Caches(#[from] GeometryError),
+    /// The core.
+    #[error(transparent)]
+    Core(#[from] CoreError),
+    /// The TLB.
+    #[error("tlb: {0}")]
+    Tlb(#[from] pagelab_translation::TlbError),
+    /// The host of a virtual machine.
+    #[error("the host cannot hold the virtual machine: {0}")]
+    Host(#[source] OsError),
+    /// A mosaic TLB.
+    #[error(transparent)]
+    Mosaic(#[from] pagelab_translation::MosaicError),
+    /// A page-table design.
+    #[error("{0}")]
+    Design(#[from] pagelab_translation::ConfigError),
+    /// Physical memory.
+    #[error("memory.{0}")]
+    Os(#[from] OsConfigError),
+    /// A value that only makes sense between bounds.
+    #[error("{key} = {value} is not {expected}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
