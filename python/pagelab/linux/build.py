@@ -14,6 +14,11 @@ from pagelab.linux.process import capture
 
 # make's one line a file: "  CC      mm/rmap.o"
 _STEP = re.compile(r"^\s+(?:\[M\]\s+)?[A-Z]{2,8}\s+(?:\[M\]\s+)?(\S+)")
+LOG = "pagelab-build.log"
+# Of the image and of the packages: equal, so that packaging does not link the kernel again.
+_BUILD = "1"
+# Told of the files built so far, the files the last full build took or 0, and the current one.
+Progress = Callable[[int, int, str], None]
 
 
 def debug_options(layout: Layout) -> list[str]:
@@ -55,19 +60,20 @@ def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) 
 
 def warnings(layout: Layout, debug: tuple[str, ...] = ()) -> list[str]:
     """What the compiler warned of when the kernel was last built."""
-    log = layout.out(debug) / "pagelab-build.log"
+    log = layout.out(debug) / LOG
     return [line for line in log.read_text(errors="replace").splitlines() if "warning:" in line]
 
 
-def compile_kernel(
-    layout: Layout, debug: tuple[str, ...], jobs: int, progress: Callable[[int, int, str], None]
-) -> Path:
-    """Build the image and the modules; return the image.
+def compile_kernel(layout: Layout, debug: tuple[str, ...], jobs: int, progress: Progress) -> Path:
+    """Build the image and the modules; return the image."""
+    _make_logged(layout, layout.out(debug), ["bzImage", "modules"], jobs, progress, LOG)
+    return layout.image(debug)
 
-    `progress` is told (files built so far, files the last full build took or 0, current file).
-    """
-    out = layout.out(debug)
-    log_path = out / "pagelab-build.log"
+
+def _make_logged(
+    layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
+) -> None:
+    log_path = out / log_name
     total_path = out / ".pagelab-total"
     total = int(total_path.read_text()) if total_path.exists() else 0
     tail: deque[str] = deque(maxlen=40)
@@ -75,7 +81,7 @@ def compile_kernel(
     with (
         log_path.open("w", buffering=1) as log,
         subprocess.Popen(
-            _make_argv(layout, out, [f"-j{jobs}", "bzImage", "modules"]),
+            _make_argv(layout, out, [f"-j{jobs}", *targets]),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -97,11 +103,12 @@ def compile_kernel(
     if make.returncode != 0:
         errors = [line for line in tail if "error" in line.lower() or "***" in line] or list(tail)
         raise PagelabError(
-            "\n".join(["the kernel does not build:", *errors[-12:], f"whole log: {log_path}"])
+            "\n".join(
+                [f"make {' '.join(targets)} failed:", *errors[-12:], f"whole log: {log_path}"]
+            )
         )
     if done > total:
         total_path.write_text(str(done))
-    return layout.image(debug)
 
 
 def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
@@ -140,13 +147,26 @@ def build_selftest(layout: Layout, name: str) -> Path:
     return output
 
 
-def debian_packages(layout: Layout, debug: tuple[str, ...], jobs: int) -> list[Path]:
-    """Build installable packages of the image, the headers and the modules."""
-    capture(
-        _make_argv(layout, layout.out(debug), [f"-j{jobs}", "bindeb-pkg"]),
-        env=_environment(layout),
-    )
-    return sorted(layout.work.glob("linux-*.deb"))
+def debian_packages(
+    layout: Layout, debug: tuple[str, ...], jobs: int, progress: Progress
+) -> list[Path]:
+    """Build installable packages of the kernel, of its headers and of those of the C library.
+
+    Raises:
+        PagelabError: the kernel has not been built, or the packages cannot be.
+
+    """
+    out = layout.out(debug)
+    if not layout.image(debug).exists():
+        flags = "".join(f" --debug {name}" for name in debug)
+        raise PagelabError(f"no kernel in {out}: run `pagelab linux build{flags}` first")
+    release = (out / "include" / "config" / "kernel.release").read_text().strip().rstrip("+")
+    targets = [f"KDEB_PKGVERSION={release}-{_BUILD}", "bindeb-pkg"]
+    _make_logged(layout, out, targets, jobs, progress, "pagelab-deb.log")
+    # Each is named on a line of its own: "linux-image-6.12.1_6.12.1-1_amd64.deb kernel optional"
+    listed = (out / "debian" / "files").read_text().splitlines()
+    made = [layout.work / line.split()[0] for line in listed]
+    return [path for path in made if path.suffix == ".deb"]
 
 
 def _make(layout: Layout, out: Path, targets: list[str]) -> None:
@@ -169,6 +189,7 @@ def _environment(layout: Layout) -> dict[str, str]:
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_USER": "pagelab",
         "KBUILD_BUILD_HOST": "pagelab",
+        "KBUILD_BUILD_VERSION": _BUILD,
     }
 
 

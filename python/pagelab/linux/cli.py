@@ -92,7 +92,9 @@ def bisect(
 @app.command()
 def deb(debug: Debug = None, jobs: Jobs = _CPUS) -> None:
     """Make Debian packages of the kernel that `build` built."""
-    for package in kbuild.debian_packages(layout.find(), tuple(debug or ()), jobs):
+    with _compiling() as told:
+        packages = kbuild.debian_packages(layout.find(), tuple(debug or ()), jobs, told)
+    for package in packages:
         print(package)
 
 
