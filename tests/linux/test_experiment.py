@@ -66,10 +66,10 @@ def _cells(text: str) -> list[list[str]]:
 
 def test_a_table_says_what_it_counts() -> None:
     ns = experiment.rows(TABLE, {False: [_sample(1)], True: [_sample(2)]})
-    assert "Below: ns a page" in experiment.render(TABLE, ns)
+    assert "Below: ns per page" in experiment.render(TABLE, ns)
     counted = [_sample(10).model_copy(update={"icount": True})]
     text = experiment.render(TABLE, experiment.rows(TABLE, {False: counted, True: counted}))
-    assert "Below: instructions a page" in text
+    assert "Below: instructions per page" in text
     assert ["64 KB", "1.00", "1.00", "1.000", "1.50", "0.000", "0.000"] in _cells(text)
 
 

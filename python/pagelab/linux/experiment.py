@@ -213,7 +213,7 @@ def render(table: Table, measured: list[Row]) -> str:
     counted = all(row.off.counted and row.on.counted for row in measured)
     counts_atomics = any(row.off.atomics is not None for row in measured)
     what = "instructions" if counted else "ns"
-    below = f"{what} a {table.unit}, off and on, and pages copied"
+    below = f"{what} per {table.unit}, off and on, and pages copied"
     head = ["folio", "off", "on", "off/on", "paper", "copies", "on"]
     if counts_atomics:
         below += ", and atomic operations"

@@ -91,10 +91,10 @@ def _measure(layout: Layout, jobs: list[suite.Job], out: Path, say: Say, *, agai
 
 def _state(layout: Layout, job: suite.Job) -> str:
     """What a boot's samples depend on: the kernel, the benchmarks, how they are run."""
-    programs = (path for path in job.folder.iterdir() if path.suffix in (".c", ".py"))
     files = [
         suite.need_kernel(layout, job),
-        *sorted(programs),
+        job.folder / job.entry.program,
+        job.folder / "lab.py",
         layout.linux / "tests" / "foliomap" / "lab.h",
         *sorted((layout.linux / "guest").iterdir()),
     ]
@@ -139,7 +139,7 @@ def _charts(plan: Experiment, samples: Samples) -> list[Chart]:
         charts.append(
             Chart(
                 table.title,
-                f"{'Instructions' if counted else 'ns'} a {table.unit}, by folio size",
+                f"{'Instructions' if counted else 'ns'} per {table.unit}, by folio size",
                 ["off", "on"],
                 {f"{row.folio_kb} KB": [row.off.time, row.on.time] for row in rows},
             )
