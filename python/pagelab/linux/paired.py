@@ -115,8 +115,8 @@ def render(table: Table, samples: Samples) -> str:
     return section(
         table.title,
         f"Paper: {table.paper_says}. Below: {'instructions' if counted else 'ns'} per "
-        f"{table.unit}, medians of the boots' fastest rounds; the median ratio of boots that followed each "
-        "other, with its 95 % interval; and what that says about the paper's bound.",
+        f"{table.unit}, medians of the boots' fastest rounds; the median ratio of boots that "
+        "followed each other, with its 95 % interval; and what that says about the paper's bound.",
         ["folio", "off", "on", "on/off", "interval", f"<= {table.at_most:g}"],
         lines,
     )
