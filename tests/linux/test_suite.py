@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import layout, suite
+from pagelab.linux import cli, layout, suite
 from pagelab.linux.guest import Ending, Result
+from pagelab.linux.layout import Layout
 from pagelab.linux.suite import Verdict
 
 
@@ -65,3 +66,18 @@ def test_only_new_failures_are_regressions() -> None:
     assert suite.regressions(first, again) == []
     assert suite.regressions(first, worse) == ["not ok a", "BUG: soft lockup"]
     assert suite.regressions(again, Result(Ending.PANIC, None, [])) == ["the guest ended: panic"]
+
+
+def test_debug_entries_wait_for_their_kernel_unless_asked_for_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "linux" / "tests").mkdir(parents=True)
+    _write(tmp_path / "linux" / "tests", '[[entry]]\nname = "a"\nprogram = "a.c"\ndebug = ["vm"]\n')
+    monkeypatch.setattr(layout, "find", lambda: Layout(tmp_path))
+    for names in ([], ["feature"]):
+        cli.run_tests(names)
+        assert "skip  feature/a: no kernel of `pagelab linux build --debug vm`" in (
+            capsys.readouterr().out
+        )
+    with pytest.raises(PagelabError, match="run `pagelab linux build --debug vm` first"):
+        cli.run_tests(["feature/a"])

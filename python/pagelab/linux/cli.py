@@ -172,7 +172,8 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
     failed = 0
     firsts: dict[tuple[Path, str], guest.Result] = {}
     for job in suite.load(root, names):
-        if not names and job.entry.debug and not where.image(tuple(job.entry.debug)).exists():
+        asked = f"{job.folder.name}/{job.entry.name}" in names
+        if not asked and job.entry.debug and not where.image(tuple(job.entry.debug)).exists():
             flags = "".join(f" --debug {name}" for name in job.entry.debug)
             print(f"skip  {job.name}: no kernel of `pagelab linux build{flags}`", flush=True)
             continue
