@@ -9,8 +9,8 @@ from pagelab.linux import allocation, layout, manager, suite
 from pagelab.linux.fbmm import report
 
 OUTPUT = b"""text that is no sample
-{"bench": "mmap", "pages": 1, "calls": 10, "ns": 5}
-{"bench": "mmap", "pages": 8, "calls": 10, "ns": 5}
+{"bench": "mmap", "pages": 1, "calls": 10}
+{"bench": "mmap", "pages": 8, "calls": 10}
 """
 
 
@@ -45,7 +45,12 @@ def test_one_job_a_boot_and_manager(tmp_path: Path) -> None:
 
 def test_counts_are_divided_by_calls() -> None:
     costs = allocation.parse(OUTPUT, b"1000 20\n3000 40\n")
-    assert costs == [("mmap", 1, (100.0, 2.0)), ("mmap", 8, (300.0, 4.0))]
+    assert costs == {("mmap", 1): (100.0, 2.0), ("mmap", 8): (300.0, 4.0)}
+
+
+def test_an_interrupt_in_one_round_does_not_count() -> None:
+    costs = allocation.parse(OUTPUT * 3, b"1000 20\n30 1\n9000 90\n50 3\n1010 21\n40 2\n")
+    assert costs == {("mmap", 1): (101.0, 2.1), ("mmap", 8): (4.0, 0.2)}
 
 
 def test_a_missing_count_is_an_error() -> None:

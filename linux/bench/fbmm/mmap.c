@@ -4,60 +4,64 @@
  * the FBMM paper's Table 3. Also page faults one by one, for which it says that
  * they behave as MAP_POPULATE.
  *
- * Prints a JSON object a line; linux/guest/count.c counts between the marks.
+ * Calls are made in rounds, so that their median has no interrupts in it. Prints a
+ * JSON object for each, after all; linux/guest/count.c counts between the marks.
  *
  * Usage: mmap CALLS MAX_PAGES	at most so many calls, at most so many pages mapped
  */
 #include "../../tests/foliomap/lab.h"
 
-#include <time.h>
+#define ROUNDS	100
 
-static uint64_t start;
 static bool warm;	/* else nothing is printed, or counted */
 
 static void begin(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	start = t.tv_sec * 1000000000ull + t.tv_nsec;
 	if (warm)
 		mark_begin();
 }
 
 static void end(const char *what, size_t pages, size_t calls)
 {
-	struct timespec t;
-
 	if (!warm)
 		return;
 	mark_end();
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	printf("{\"bench\": \"%s\", \"pages\": %zu, \"calls\": %zu, \"ns\": %lu}\n",
-	       what, pages, calls,
-	       (unsigned long)(t.tv_sec * 1000000000ull + t.tv_nsec - start));
-	fflush(stdout);
+	printf("{\"bench\": \"%s\", \"pages\": %zu, \"calls\": %zu}\n", what, pages,
+	       calls);
+}
+
+/* How many calls make a round, so that all of them are as long. */
+static size_t round_of(size_t calls)
+{
+	return calls < ROUNDS ? 1 : calls / ROUNDS;
 }
 
 static void measure(size_t pages, size_t calls, int flags, const char *map,
 		    const char *unmap)
 {
-	const size_t size = pages * page_size;
-	char **at = calloc(calls, sizeof(*at));
-	size_t i;
+	const size_t size = pages * page_size, round = round_of(calls);
+	char **at = malloc(calls * sizeof(*at));
+	size_t first, i;
 
-	begin();
-	for (i = 0; i < calls; i++)
-		at[i] = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-	end(map, pages, calls);
-	for (i = 0; i < calls; i++)
-		if (at[i] == MAP_FAILED)
-			fail("mmap");
-	begin();
-	for (i = 0; i < calls; i++)
-		munmap(at[i], size);
-	end(unmap, pages, calls);
+	if (!at)
+		fail("malloc");
+	memset(at, 0, calls * sizeof(*at));
+	for (first = 0; first + round <= calls; first += round) {
+		begin();
+		for (i = first; i < first + round; i++)
+			at[i] = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+		end(map, pages, round);
+		for (i = first; i < first + round; i++)
+			if (at[i] == MAP_FAILED)
+				fail("mmap");
+	}
+	for (first = 0; first + round <= calls; first += round) {
+		begin();
+		for (i = first; i < first + round; i++)
+			munmap(at[i], size);
+		end(unmap, pages, round);
+	}
 	free(at);
 }
 
@@ -65,25 +69,30 @@ static void measure_faults(size_t pages)
 {
 	volatile char *memory = mmap(NULL, pages * page_size, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	size_t i;
+	const size_t round = round_of(pages);
+	size_t first, i;
 
 	if (memory == MAP_FAILED)
 		fail("mmap");
-	begin();
-	for (i = 0; i < pages; i++)
-		memory[i * page_size] = 1;
-	end("fault", 1, pages);
+	for (first = 0; first + round <= pages; first += round) {
+		begin();
+		for (i = first; i < first + round; i++)
+			memory[i * page_size] = 1;
+		end("fault", 1, round);
+	}
 	munmap((void *)memory, pages * page_size);
 }
 
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = { 1, 2, 8, 32, 128 };
+	static char printed[1 << 20];
 	const size_t calls = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000;
 	const size_t most = argc > 2 ? strtoul(argv[2], NULL, 0) : 16384;
 	size_t i, n;
 
 	lab_init();
+	setvbuf(stdout, printed, _IOFBF, sizeof(printed));
 	/* Caches, page tables and the first file are not what is measured. */
 	measure(128, 8, MAP_POPULATE, "", "");
 	measure(1, 8, 0, "", "");

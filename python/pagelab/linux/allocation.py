@@ -7,6 +7,7 @@ each running the same benchmark in one guest whose instructions are counted.
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -45,14 +46,13 @@ class Plan(BaseModel):
 
 
 class Sample(BaseModel):
-    """One line the benchmark prints: so many calls, each of so many pages."""
+    """One line the benchmark prints: a round of so many calls, each of so many pages."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     bench: str
     pages: int
     calls: int
-    ns: int
 
 
 def plan(table: dict[str, Any]) -> Plan:
@@ -81,13 +81,15 @@ def measure(layout: Layout, plan: Plan, say: Callable[[str], None]) -> Costs:
             if verdict is not suite.Verdict.PASS:
                 said = result.stderr.decode(errors="replace")
                 raise PagelabError(f"{job.name} failed: {result.describe()}\n{said}")
-            for bench, pages, cost in parse(result.stdout, result.files[guest.COUNTS]):
-                costs[configuration, bench, pages] = cost
+            found = parse(result.stdout, result.files[guest.COUNTS])
+            costs |= {(configuration, *what): cost for what, cost in found.items()}
     return costs
 
 
-def parse(output: bytes, counts: bytes) -> list[tuple[str, int, tuple[float, float]]]:
-    """Benchmark, pages a call, and instructions and atomic ones a call.
+def parse(output: bytes, counts: bytes) -> dict[tuple[str, int], tuple[float, float]]:
+    """By benchmark and pages a call: instructions and atomic ones a call.
+
+    They are the medians of the rounds, most of which are over before the timer interrupts.
 
     Raises:
         PagelabError: there is not one pair of counts for each sample.
@@ -98,10 +100,14 @@ def parse(output: bytes, counts: bytes) -> list[tuple[str, int, tuple[float, flo
     counted = [[int(word) for word in line.split()] for line in counts.decode().splitlines()]
     if len(samples) != len(counted):
         raise PagelabError(f"{len(samples)} samples, but {len(counted)} pairs of marks were passed")
-    return [
-        (sample.bench, sample.pages, (instructions / sample.calls, atomics / sample.calls))
-        for sample, (instructions, atomics) in zip(samples, counted, strict=True)
-    ]
+    rounds: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
+    for sample, (instructions, atomics) in zip(samples, counted, strict=True):
+        a_call = (instructions / sample.calls, atomics / sample.calls)
+        rounds[sample.bench, sample.pages].append(a_call)
+    return {
+        what: (median(i for i, _ in found), median(a for _, a in found))
+        for what, found in rounds.items()
+    }
 
 
 def render(plan: Plan, costs: Costs) -> str:
