@@ -85,9 +85,9 @@ static int basic_alloc(struct mfs_super *super, struct mfs_run *run)
 	return run->page ? 0 : -ENOSPC;
 }
 
-static void basic_free(struct mfs_super *super, struct folio *folio)
+static void basic_free_batch(struct mfs_super *super, struct folio_batch *folios)
 {
-	mfs_pool_put(&basic(super)->pool, folio);
+	mfs_pool_put_batch(&basic(super)->pool, folios);
 }
 
 static void basic_statfs(struct mfs_super *super, struct kstatfs *stat)
@@ -113,7 +113,7 @@ static const struct mfs_ops basic_ops = {
 	.fill		= basic_fill,
 	.drain		= basic_drain,
 	.alloc		= basic_alloc,
-	.free		= basic_free,
+	.free_batch	= basic_free_batch,
 	.statfs		= basic_statfs,
 	.show_options	= basic_show_options,
 };

@@ -3,6 +3,7 @@
 #include <linux/fbmm.h>
 #include <linux/falloc.h>
 #include <linux/huge_mm.h>
+#include <linux/oom.h>
 
 #include "internal.h"
 
@@ -23,36 +24,72 @@ static vm_fault_t mfs_error(int err)
 }
 
 /*
- * Make a page this file's alone. A large folio is replaced by base pages, for
- * which the lock is dropped and taken exclusively: look again afterwards.
+ * Make a page this file's alone, a large folio base pages. The lock is dropped
+ * and taken exclusively: look again afterwards.
  */
-static int mfs_make_own(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+static int mfs_make_own(struct mfs_inode *mi, pgoff_t index)
 {
 	struct address_space *mapping = mi->inode.i_mapping;
+	struct folio *folio;
 	int err = 0;
 
-	if (!folio_test_large(folio))
-		return mfs_unshare(mi, index, folio);
 	filemap_invalidate_unlock_shared(mapping);
 	filemap_invalidate_lock(mapping);
 	folio = xa_load(&mi->folios, index);
-	if (folio && folio_test_large(folio) && mfs_shared(folio))
-		err = mfs_shatter(mi, folio,
-				  ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0);
-	filemap_invalidate_unlock(mapping);
-	filemap_invalidate_lock_shared(mapping);
+	if (folio && mfs_shared(folio))
+		err = folio_test_large(folio) ?
+			mfs_shatter(mi, folio,
+				    ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0) :
+			mfs_unshare(mi, index, folio);
+	downgrade_write(&mapping->invalidate_lock);
 	return err;
 }
 
-/* The lock on the folio keeps what removes pages off until it is mapped. */
+/* The page is this file's alone; perhaps the file does not know it yet. */
+static void mfs_own(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	if (likely(folio->mapping))
+		return;
+	folio_lock(folio);
+	mfs_adopt(mi, index, folio);
+	folio_unlock(folio);
+}
+
+/*
+ * Map a page that was not: for writing, too, without the kernel's asking once
+ * more by ->page_mkwrite(). What the kernel copies, or has an error for, it gets
+ * with a reference and locked, and large folios, of which it may map more than
+ * a page; the lock keeps what removes pages off until that is done.
+ */
+static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct page *page = folio_file_page(folio, vmf->pgoff);
+	const bool shared = vma->vm_flags & VM_SHARED;
+
+	if (folio_test_large(folio) || PageHWPoison(page) ||
+	    ((vmf->flags & FAULT_FLAG_WRITE) && !shared)) {
+		folio_get(folio);
+		folio_lock(folio);
+		vmf->page = page;
+		return VM_FAULT_LOCKED;
+	}
+	if (!shared && check_stable_address_space(vma->vm_mm))
+		return VM_FAULT_SIGBUS;
+	if (vmf->flags & FAULT_FLAG_WRITE)
+		mfs_own(mfs_inode(file_inode(vma->vm_file)), vmf->pgoff, folio);
+	fbmm_map_folio(vmf, folio, page, 1, vmf->address);
+	return VM_FAULT_NOPAGE;
+}
+
 static vm_fault_t mfs_fault(struct vm_fault *vmf)
 {
 	struct inode *inode = file_inode(vmf->vma->vm_file);
 	struct address_space *mapping = inode->i_mapping;
 	struct mfs_inode *mi = mfs_inode(inode);
-	vm_fault_t ret = VM_FAULT_LOCKED;
 	struct folio *folio;
 	pgoff_t first, end;
+	vm_fault_t ret;
 	long err;
 
 	filemap_invalidate_lock_shared(mapping);
@@ -72,24 +109,22 @@ retry:
 		goto retry;
 	}
 	if ((vmf->flags & FAULT_FLAG_WRITE) && mfs_shared(folio)) {
-		err = mfs_make_own(mi, vmf->pgoff, folio);
+		err = mfs_make_own(mi, vmf->pgoff);
 		if (err) {
 			ret = mfs_error(err);
 			goto unlock;
 		}
 		goto retry;
 	}
-	folio_get(folio);
-	folio_lock(folio);
-	vmf->page = folio_file_page(folio, vmf->pgoff);
+	ret = mfs_map(vmf, folio);
 unlock:
 	filemap_invalidate_unlock_shared(mapping);
 	return ret;
 }
 
 /*
- * A page is about to become writable: a fresh one, or one mapped for reading,
- * which a file in another address space may have, too.
+ * A page is about to become writable that is mapped for reading, which a file in
+ * another address space may have, too; or a large folio's that is to be mapped.
  */
 static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
 {
@@ -103,7 +138,7 @@ static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
 	if (xa_load(&mi->folios, vmf->pgoff) != folio)
 		goto unlock;
 	if (mfs_shared(folio)) {
-		err = mfs_make_own(mi, vmf->pgoff, folio);
+		err = mfs_make_own(mi, vmf->pgoff);
 		if (err)
 			ret = mfs_error(err);
 		goto unlock;
@@ -277,7 +312,15 @@ static loff_t mfs_llseek(struct file *file, loff_t offset, int whence)
 	return vfs_setpos(file, max(offset, (loff_t)at << PAGE_SHIFT), size);
 }
 
+/* No recency of pages for the kernel's reclaim, which has none of them. */
+static int mfs_open(struct inode *inode, struct file *file)
+{
+	file->f_mode |= FMODE_NOREUSE;
+	return 0;
+}
+
 const struct file_operations mfs_file_operations = {
+	.open			= mfs_open,
 	.mmap			= mfs_mmap,
 	.fallocate		= mfs_fallocate,
 	.remap_file_range	= mfs_remap_file_range,

@@ -12,8 +12,6 @@
 
 #include "internal.h"
 
-#define MFS_BATCH	16	/* folios taken out of a file at a time */
-
 static atomic_long_t *mfs_owners(const struct folio *folio)
 {
 	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
@@ -46,26 +44,54 @@ void mfs_get_owner(struct folio *folio)
 	atomic_long_inc(mfs_owners(folio));
 }
 
-static void mfs_give_back(struct mfs_super *super, struct folio *folio)
+static void mfs_give_back_batch(struct mfs_super *super, struct folio_batch *folios)
 {
-	folio->private = NULL;
-	folio->mapping = NULL;
-	__folio_clear_swapbacked(folio);
-	fbmm_uncharge(folio);
-	if (super->ops->free)
-		super->ops->free(super, folio);
-	else
-		folio_put(folio);
+	unsigned int i;
+
+	for (i = 0; i < folio_batch_count(folios); i++) {
+		struct folio *folio = folios->folios[i];
+
+		folio->private = NULL;
+		folio->mapping = NULL;
+		__folio_clear_swapbacked(folio);
+	}
+	fbmm_uncharge_batch(folios);
+	if (super->ops->free_batch) {
+		super->ops->free_batch(super, folios);
+		return;
+	}
+	for (i = 0; i < folio_batch_count(folios); i++) {
+		if (super->ops->free)
+			super->ops->free(super, folios->folios[i]);
+		else
+			folio_put(folios->folios[i]);
+	}
 }
 
-/* A file has the folio no more. */
+static void mfs_give_back(struct mfs_super *super, struct folio *folio)
+{
+	struct folio_batch one;
+
+	folio_batch_init(&one);
+	folio_batch_add(&one, folio);
+	mfs_give_back_batch(super, &one);
+}
+
+/*
+ * A file has the folio no more; whether no file has it. Of one owner there will
+ * not be two: its invalidate_lock is held exclusive, or the folio is fresh.
+ */
+static bool mfs_disown(struct folio *folio)
+{
+	return atomic_long_read_acquire(mfs_owners(folio)) == 1 ||
+	       atomic_long_dec_and_test(mfs_owners(folio));
+}
+
 void mfs_drop(struct mfs_super *super, struct folio *folio)
 {
-	const unsigned long nr = folio_nr_pages(folio);
-
-	if (!atomic_long_dec_and_test(mfs_owners(folio)))
+	if (!mfs_disown(folio))
 		return;
-	atomic_long_sub(nr, &super->used);
+	atomic_long_sub(folio_nr_pages(folio), &super->used);
 	mfs_give_back(super, folio);
 }
 
@@ -106,7 +132,8 @@ int mfs_store(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 
 	do {
 		xas_lock(&xas);
-		if (xas_find_conflict(&xas))
+		/* For a page alone a look is enough, and takes less time. */
+		if (folio_order(folio) ? xas_find_conflict(&xas) : xas_load(&xas))
 			xas_set_err(&xas, -EBUSY);
 		else
 			xas_store(&xas, folio);
@@ -298,35 +325,29 @@ undo:
 }
 
 /**
- * mfs_unshare - give a file its own copy of a folio it shares
- * @mi: the file, its invalidate_lock held shared
+ * mfs_unshare - give a file its own copy of a base page it shares
+ * @mi: the file, its invalidate_lock held exclusive
  * @index: the page that is to be written
  * @folio: what the file has there
  *
- * Return: 0, also if another thread did it meanwhile, or an error.
+ * Return: 0 or an error.
  */
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 {
-	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	XA_STATE(xas, &mi->folios, index);
 	struct folio *copy = mfs_alloc_one(mi, index);
 
 	if (IS_ERR(copy))
 		return PTR_ERR(copy);
 	copy_highpage(folio_page(copy, 0), folio_page(folio, 0));
+	mfs_unmap(mi, index, 1);
 	folio_lock(copy);
-	if (xa_cmpxchg(&mi->folios, index, folio, copy, GFP_KERNEL) != folio) {
-		folio_unlock(copy);
-		mfs_drop(super, copy);
-		return 0;
-	}
+	xas_lock(&xas);
+	xas_store(&xas, copy);	/* in place of another: needs no memory */
+	xas_unlock(&xas);
 	mfs_adopt(mi, index, copy);
 	folio_unlock(copy);
-
-	/* Wait for who is mapping the old one just now. */
-	folio_lock(folio);
-	mfs_unmap(mi, index, 1);
-	folio_unlock(folio);
-	mfs_drop(super, folio);
+	mfs_drop(mfs_super(mi->inode.i_sb), folio);
 	return 0;
 }
 
@@ -350,32 +371,75 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	__folio_clear_swapbacked(folio);
 }
 
-struct mfs_taken {
-	struct folio *folio;
-	pgoff_t index;
-};
-
-/* Take base pages from [*@first, @end) until one is large; *@first is where. */
-static unsigned int mfs_take(struct mfs_inode *mi, pgoff_t *first, pgoff_t end,
-			     struct mfs_taken *batch)
+/*
+ * Take base pages from [@at, @end) as far as there is space, or until one is
+ * large; returns where that is. Those in a row are erased together, which costs
+ * less, and needs no memory.
+ */
+static pgoff_t mfs_take(struct mfs_inode *mi, pgoff_t at, pgoff_t end,
+			struct folio_batch *taken)
 {
-	XA_STATE(xas, &mi->folios, *first);
-	unsigned int nr = 0;
+	XA_STATE(xas, &mi->folios, at);
 	struct folio *folio;
+	pgoff_t first;
 
-	xas_lock(&xas);
-	xas_for_each(&xas, folio, end - 1) {
-		if (nr == MFS_BATCH || folio_test_large(folio))
+	while (folio_batch_space(taken)) {
+		xas_set(&xas, at);
+		rcu_read_lock();
+		folio = xas_find(&xas, end - 1);
+		at = folio ? xas.xa_index : end;
+		first = at;
+		while (folio && xas.xa_index == at && !folio_test_large(folio) &&
+		       folio_batch_space(taken)) {
+			folio_batch_add(taken, folio);
+			folio = xas_next_entry(&xas, end - 1);
+			at++;
+		}
+		rcu_read_unlock();
+		if (at == first)
 			break;
-		batch[nr++] = (struct mfs_taken){ folio, xas.xa_index };
-		xas_store(&xas, NULL);
+		xa_store_range(&mi->folios, first, at - 1, NULL, GFP_KERNEL);
 	}
-	*first = folio ? xas.xa_index : end;
-	xas_unlock(&xas);
-	return nr;
+	return at;
 }
 
-/* A folio that is in the file no more, but perhaps still mapped. */
+/*
+ * Base pages that are in the file no more, nor mapped: that takes the
+ * invalidate_lock, which is held exclusive since they were unmapped.
+ *
+ * A page's lock keeps its mapping for who has a reference to the page. What
+ * gives references is the file, page tables and the memory manager's lists, and
+ * the page is in none of them: if the file's is the last, nobody has the lock or
+ * will take it.
+ */
+static void mfs_remove_batch(struct mfs_inode *mi, struct folio_batch *taken)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < folio_batch_count(taken); i++) {
+		struct folio *folio = taken->folios[i];
+
+		if (folio->mapping == mi->inode.i_mapping) {
+			if (super->ops->removing)
+				super->ops->removing(super, folio);
+			if (folio_ref_count(folio) > 1) {
+				folio_lock(folio);
+				folio->mapping = NULL;
+				folio_unlock(folio);
+			}
+		}
+		if (mfs_disown(folio))
+			taken->folios[nr++] = folio;
+	}
+	if (!nr)
+		return;
+	taken->nr = nr;
+	atomic_long_sub(nr, &super->used);
+	mfs_give_back_batch(super, taken);
+}
+
+/* A large folio that is in the file no more, but perhaps still mapped. */
 static void mfs_remove(struct mfs_inode *mi, struct folio *folio, pgoff_t base)
 {
 	folio_lock(folio);	/* wait for who is mapping it just now */
@@ -425,19 +489,20 @@ static long mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
  */
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 {
-	struct mfs_taken batch[MFS_BATCH];
+	struct folio_batch taken;
 	pgoff_t at = first;
-	unsigned int nr, i;
+	bool full;
 	long next;
 
 	if (first >= end || xa_empty(&mi->folios))
 		return 0;
 	mfs_unmap(mi, first, end - first);
 	while (at < end) {
-		nr = mfs_take(mi, &at, end, batch);
-		for (i = 0; i < nr; i++)
-			mfs_remove(mi, batch[i].folio, batch[i].index);
-		if (at < end && nr < MFS_BATCH) {
+		folio_batch_init(&taken);
+		at = mfs_take(mi, at, end, &taken);
+		full = !folio_batch_space(&taken);
+		mfs_remove_batch(mi, &taken);
+		if (at < end && !full) {
 			next = mfs_punch_large(mi, at, first, end);
 			if (next < 0)
 				return next;

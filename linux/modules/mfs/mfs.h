@@ -7,8 +7,12 @@
  * of a folio, i_mmap_rwsem, the memory manager's own.
  *
  * A file's pages are in mfs_inode.folios. Faults and fallocate() add pages with
- * the invalidate_lock held shared; what removes, shares or moves them holds it
- * exclusive. A page that is found stays while the lock is held.
+ * the invalidate_lock held shared; what removes, shares, replaces or moves them
+ * holds it exclusive. A page that is found stays while the lock is held, and no
+ * other file gets it.
+ *
+ * Base pages are mapped with the invalidate_lock held, all others by the kernel
+ * after ->fault() has returned them: with a reference, and locked.
  */
 #ifndef _MFS_H
 #define _MFS_H
@@ -21,6 +25,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
+#include <linux/pagevec.h>
 #include <linux/statfs.h>
 #include <linux/xarray.h>
 
@@ -77,10 +82,17 @@ struct mfs_ops {
 	 */
 	int (*alloc)(struct mfs_super *super, struct mfs_run *run);
 
-	/* Take a folio back that no file has; the default is folio_put(). */
+	/*
+	 * Take folios back that no file has, one or many at a time: one of these,
+	 * or none for folio_put().
+	 */
 	void (*free)(struct mfs_super *super, struct folio *folio);
+	void (*free_batch)(struct mfs_super *super, struct folio_batch *folios);
 
-	/* A folio is in its place in a file, or about to leave it. */
+	/*
+	 * A folio is in its place in a file, or about to leave it. After removing
+	 * the memory manager gives nobody a reference to it.
+	 */
 	void (*added)(struct mfs_super *super, struct folio *folio);
 	void (*removing)(struct mfs_super *super, struct folio *folio);
 
@@ -162,6 +174,7 @@ void mfs_pool_init(struct mfs_pool *pool, int node);
 int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr);
 struct page *mfs_pool_get(struct mfs_pool *pool);
 void mfs_pool_put(struct mfs_pool *pool, struct folio *folio);
+void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios);
 void mfs_pool_drain(struct mfs_pool *pool);
 
 /* Let the kernel have free pages of the pool when it is short of memory. */

@@ -94,30 +94,44 @@ struct page *mfs_pool_get(struct mfs_pool *pool)
 EXPORT_SYMBOL_GPL(mfs_pool_get);
 
 /*
- * Take a page back. One that somebody still has, by get_user_pages() for
+ * Take pages back. One that somebody still has, by get_user_pages() for
  * example, or that is broken, is not used again: another comes in its place
  * when it is needed.
  */
-void mfs_pool_put(struct mfs_pool *pool, struct folio *folio)
+void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios)
 {
-	const bool reuse = folio_ref_count(folio) == 1 &&
-			   !folio_test_hwpoison(folio);
+	unsigned int i, busy = 0;
+
+	spin_lock(&pool->lock);
+	for (i = 0; i < folio_batch_count(folios); i++) {
+		struct folio *folio = folios->folios[i];
+
+		if (folio_ref_count(folio) != 1 || folio_test_hwpoison(folio)) {
+			folios->folios[busy++] = folio;
+			continue;
+		}
+		folio->flags &= ~PAGE_FLAGS_CHECK_AT_PREP;
+		list_add(&folio->lru, &pool->free);
+	}
+	pool->nr_free += i - busy;
+	pool->missing += busy;
+	spin_unlock(&pool->lock);
 
 	/* The flags of a page in use are not ours, but what the manager marked. */
-	if (reuse)
-		folio->flags &= ~PAGE_FLAGS_CHECK_AT_PREP;
-	else
-		folio_clear_active(folio);
-	spin_lock(&pool->lock);
-	if (reuse) {
-		list_add(&folio->lru, &pool->free);
-		pool->nr_free++;
-	} else {
-		pool->missing++;
+	for (i = 0; i < busy; i++) {
+		folio_clear_active(folios->folios[i]);
+		folio_put(folios->folios[i]);
 	}
-	spin_unlock(&pool->lock);
-	if (!reuse)
-		folio_put(folio);
+}
+EXPORT_SYMBOL_GPL(mfs_pool_put_batch);
+
+void mfs_pool_put(struct mfs_pool *pool, struct folio *folio)
+{
+	struct folio_batch one;
+
+	folio_batch_init(&one);
+	folio_batch_add(&one, folio);
+	mfs_pool_put_batch(pool, &one);
 }
 EXPORT_SYMBOL_GPL(mfs_pool_put);
 
