@@ -175,6 +175,8 @@ int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr);
 struct page *mfs_pool_get(struct mfs_pool *pool);
 void mfs_pool_put(struct mfs_pool *pool, struct folio *folio);
 void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios);
+void mfs_pool_add(struct mfs_pool *pool, struct page *pages, unsigned long nr);
+bool mfs_pool_take_row(struct mfs_pool *pool, struct page *pages, unsigned long nr);
 void mfs_pool_drain(struct mfs_pool *pool);
 
 /* Let the kernel have free pages of the pool when it is short of memory. */

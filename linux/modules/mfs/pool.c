@@ -28,6 +28,57 @@ static struct page *mfs_pool_page(struct mfs_pool *pool, gfp_t gfp)
 	return alloc_pages_node(pool->node, gfp | __GFP_THISNODE, 0);
 }
 
+/* A free page says so by its private field, for mfs_pool_take_row(). */
+static void mfs_pool_link(struct mfs_pool *pool, struct page *page)
+{
+	set_page_private(page, (unsigned long)pool);
+	list_add(&page->lru, &pool->free);
+	pool->nr_free++;
+}
+
+static void mfs_pool_unlink(struct mfs_pool *pool, struct page *page)
+{
+	list_del(&page->lru);
+	set_page_private(page, 0);
+	pool->nr_free--;
+}
+
+/* Add @nr pages in a row, of the pool's node, each with one reference. */
+void mfs_pool_add(struct mfs_pool *pool, struct page *pages, unsigned long nr)
+{
+	unsigned long i;
+
+	spin_lock(&pool->lock);
+	for (i = 0; i < nr; i++)
+		mfs_pool_link(pool, pages + i);
+	pool->nr += nr;
+	spin_unlock(&pool->lock);
+}
+EXPORT_SYMBOL_GPL(mfs_pool_add);
+
+/**
+ * mfs_pool_take_row - take pages in a row, if all of them are free in the pool
+ * @pool: the pool, locked
+ * @pages: the first
+ * @nr: how many
+ *
+ * Return: whether they were. They belong to the pool no more.
+ */
+bool mfs_pool_take_row(struct mfs_pool *pool, struct page *pages, unsigned long nr)
+{
+	unsigned long i;
+
+	lockdep_assert_held(&pool->lock);
+	for (i = 0; i < nr; i++)
+		if (page_private(pages + i) != (unsigned long)pool)
+			return false;
+	for (i = 0; i < nr; i++)
+		mfs_pool_unlink(pool, pages + i);
+	pool->nr -= nr;
+	return true;
+}
+EXPORT_SYMBOL_GPL(mfs_pool_take_row);
+
 /**
  * mfs_pool_fill - take pages from the kernel
  * @pool: the pool, initialized
@@ -47,9 +98,7 @@ int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr)
 			mfs_pool_drain(pool);
 			return page ? -EINTR : -ENOMEM;
 		}
-		list_add(&page->lru, &pool->free);
-		pool->nr_free++;
-		pool->nr++;
+		mfs_pool_add(pool, page, 1);
 		cond_resched();
 	}
 	return 0;
@@ -84,10 +133,8 @@ struct page *mfs_pool_get(struct mfs_pool *pool)
 
 	spin_lock(&pool->lock);
 	page = list_first_entry_or_null(&pool->free, struct page, lru);
-	if (page) {
-		list_del(&page->lru);
-		pool->nr_free--;
-	}
+	if (page)
+		mfs_pool_unlink(pool, page);
 	spin_unlock(&pool->lock);
 	return page ? page : mfs_pool_replace(pool);
 }
@@ -111,9 +158,8 @@ void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios)
 			continue;
 		}
 		folio->flags &= ~PAGE_FLAGS_CHECK_AT_PREP;
-		list_add(&folio->lru, &pool->free);
+		mfs_pool_link(pool, folio_page(folio, 0));
 	}
-	pool->nr_free += i - busy;
 	pool->missing += busy;
 	spin_unlock(&pool->lock);
 
@@ -153,10 +199,11 @@ static unsigned long mfs_pool_scan(struct shrinker *shrinker,
 
 	spin_lock(&pool->lock);
 	while (freed < sc->nr_to_scan && !list_empty(&pool->free)) {
-		list_move(pool->free.next, &pages);
+		page = list_first_entry(&pool->free, struct page, lru);
+		mfs_pool_unlink(pool, page);
+		list_add(&page->lru, &pages);
 		freed++;
 	}
-	pool->nr_free -= freed;
 	pool->missing += freed;
 	spin_unlock(&pool->lock);
 
@@ -196,9 +243,8 @@ void mfs_pool_drain(struct mfs_pool *pool)
 		shrinker_free(pool->shrinker);
 	pool->shrinker = NULL;
 	list_for_each_entry_safe(page, next, &pool->free, lru) {
-		list_del(&page->lru);
+		mfs_pool_unlink(pool, page);
 		__free_page(page);
-		pool->nr_free--;
 		pool->nr--;
 	}
 	WARN_ON_ONCE(pool->nr_free || pool->nr != pool->missing);

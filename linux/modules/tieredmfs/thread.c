@@ -8,8 +8,9 @@
  * makes as many pages look used as the local pool has. One such window is often
  * wrong about a page: a page changes list after two in a row.
  *
- * While less than reclaim_threshold pages are free locally, cold ones go to the
- * remote pool; while more than alloc_threshold are, hot remote ones come back.
+ * While less than reclaim_threshold pages are free locally, or no piece of 2 MB, cold
+ * ones go to the remote pool; while more than alloc_threshold are, hot remote ones
+ * come back.
  */
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
@@ -18,12 +19,12 @@
 
 #include "tiered.h"
 
-/* Limits of the window, of the pages in it, and of moves after it */
+/* Limits of the window, of the pages in it, and of the time for moves after it */
 #define TIERED_WINDOW_MIN	(100 * NSEC_PER_USEC)
 #define TIERED_WINDOW_FIRST	NSEC_PER_MSEC
 #define TIERED_BATCH_MIN	64UL
 #define TIERED_BATCH_MAX	16384UL
-#define TIERED_MOVES		512
+#define TIERED_MOVING		(4 * NSEC_PER_MSEC)
 
 /* While little changes, rests are up to this many times longer. */
 #define TIERED_CALM		16
@@ -31,11 +32,11 @@
 /* Looking */
 
 static void tiered_watch_list(struct tiered *t, struct tier *tier, int heat,
-			      unsigned long nr)
+			      long nr_pages)
 {
 	struct folio *folio;
 
-	while (nr--) {
+	while (nr_pages > 0) {
 		spin_lock(&t->lock);
 		if (list_empty(&tier->list[heat])) {
 			spin_unlock(&t->lock);
@@ -43,6 +44,7 @@ static void tiered_watch_list(struct tiered *t, struct tier *tier, int heat,
 		}
 		folio = list_last_entry(&tier->list[heat], struct folio, lru);
 		list_move(&folio->lru, &tier->watched);
+		nr_pages -= folio_nr_pages(folio);
 		folio_get(folio);
 		spin_unlock(&t->lock);
 
@@ -70,14 +72,14 @@ static void tiered_watch(struct tiered *t)
 	for (tier = 0; tier < NR_TIERS; tier++)
 		for (heat = 0; heat < NR_HEATS; heat++)
 			tiered_watch_list(t, &t->tier[tier], heat,
-				DIV_ROUND_UP(READ_ONCE(t->tier[tier].nr[heat]) * batch,
+				DIV_ROUND_UP(READ_ONCE(t->tier[tier].nr_pages[heat]) * batch,
 					     all));
 	fbmm_flush_accessed();
 	took = ktime_get_ns() - start;
 	if (took > t->window / 2)
 		t->batch = max(t->batch / 2, TIERED_BATCH_MIN);
 	else if (took < t->window / 4)
-		t->batch = min(t->batch * 2, TIERED_BATCH_MAX);
+		t->batch = min(t->batch * 2, TIERED_BATCH_MAX << t->super.max_order);
 }
 
 /*
@@ -89,11 +91,12 @@ static bool tiered_judge(struct tiered *t, struct folio *folio, bool used)
 	struct tier *tier = tier_of(t, folio);
 	const bool hot = folio_test_active(folio);
 	const bool doubt = tiered_was_used(folio) != hot;
+	const unsigned long nr = folio_nr_pages(folio);
 
 	lockdep_assert_held(&t->lock);
 	if (!doubt) {	/* else a page that is likely to be unlike the others */
-		t->looked++;
-		t->seen += used;
+		t->looked += nr;
+		t->seen += used ? nr : 0;
 	}
 	tiered_del(t, folio);
 	if (used == hot || doubt) {
@@ -105,12 +108,13 @@ static bool tiered_judge(struct tiered *t, struct folio *folio, bool used)
 	return false;
 }
 
-static bool tiered_look(struct tiered *t, struct folio *folio)
+/* How many pages changed list: all of the folio, or none. */
+static unsigned long tiered_look(struct tiered *t, struct folio *folio)
 {
 	bool used, changed = false;
 
 	if (!folio_trylock(folio))
-		return false;
+		return 0;
 	if (folio->mapping) {
 		used = fbmm_clear_accessed(folio);
 		spin_lock(&t->lock);
@@ -119,7 +123,7 @@ static bool tiered_look(struct tiered *t, struct folio *folio)
 		spin_unlock(&t->lock);
 	}
 	folio_unlock(folio);
-	return changed;
+	return changed ? folio_nr_pages(folio) : 0;
 }
 
 /* Close the window of a tier; returns how many pages changed list. */
@@ -153,7 +157,7 @@ static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
  */
 static bool tiered_adapt_window(struct tiered *t)
 {
-	const unsigned long all = tiered_pages(t), nr = t->tier[LOCAL].pool.nr;
+	const unsigned long all = tiered_pages(t), nr = t->tier[LOCAL].nr;
 	const unsigned long room = nr - min(nr, READ_ONCE(t->alloc_threshold));
 	const u64 most = READ_ONCE(t->interval) * NSEC_PER_MSEC;
 	unsigned long used;
@@ -191,59 +195,73 @@ static struct folio *tiered_take(struct tiered *t, int tier, int heat)
 	return folio;
 }
 
-/* Move a cold or a hot folio to the other tier; false if there is none or no room. */
-static bool tiered_move(struct tiered *t, int from, int heat)
+/*
+ * Move a cold or a hot folio to the other tier; how many pages it has, or 0 if there
+ * is none or no room for it.
+ */
+static unsigned long tiered_move(struct tiered *t, int from, int heat)
 {
-	struct mfs_pool *pool = &t->tier[!from].pool;
 	struct folio *folio, *target;
+	unsigned long nr;
 	struct page *page;
-	int err;
 
 	folio = tiered_take(t, from, heat);
 	if (!folio)
-		return false;
-	page = mfs_pool_get(pool);
+		return 0;
+	nr = folio_nr_pages(folio);
+	page = tier_get(&t->tier[!from], folio_order(folio));
 	if (!page) {
 		folio_put(folio);
-		return false;
+		return 0;
 	}
 	target = page_folio(page);
 	INIT_LIST_HEAD(&target->lru);
 	tiered_mark(target, heat == HOT, heat == HOT);
-	err = mfs_migrate(&t->super, folio, target);
-	if (err) {
-		mfs_pool_put(pool, target);
+	if (mfs_migrate(&t->super, folio, target)) {
+		tier_put(&t->tier[!from], target);
 		folio_put(folio);
-		atomic_long_inc(&t->failed);
-		return true;
+		atomic_long_add(nr, &t->failed);
+	} else {
+		tier_put(&t->tier[from], folio);
+		atomic_long_add(nr, from == LOCAL ? &t->demoted : &t->promoted);
 	}
-	mfs_pool_put(&t->tier[from].pool, folio);
-	atomic_long_inc(from == LOCAL ? &t->demoted : &t->promoted);
-	return true;
+	return nr;
 }
 
-/* Make room, and use it; returns how many folios were tried. */
-static unsigned long tiered_balance(struct tiered *t)
+/* Little is free locally, or not in the pieces that hot ones would need. */
+static bool tiered_is_short(struct tiered *t)
 {
 	struct tier *local = &t->tier[LOCAL];
-	unsigned long moves = 0, before;
+
+	return tier_free(local) < READ_ONCE(t->reclaim_threshold) ||
+	       (t->super.max_order && !READ_ONCE(local->nr_pieces));
+}
+
+/* What is to be moved next, if anything: room is made before it is used. */
+static unsigned long tiered_move_next(struct tiered *t)
+{
+	const unsigned long free = tier_free(&t->tier[LOCAL]);
+	unsigned long nr = 0;
+
+	if (tiered_is_short(t))
+		nr = tiered_move(t, LOCAL, COLD);
+	if (!nr && free > READ_ONCE(t->alloc_threshold))
+		nr = tiered_move(t, REMOTE, HOT);
+	return nr;
+}
+
+/* How many pages were tried */
+static unsigned long tiered_balance(struct tiered *t)
+{
+	const u64 end = ktime_get_ns() + TIERED_MOVING;
+	unsigned long moved = 0, nr;
 
 	do {
-		before = moves;
-		while (moves < TIERED_MOVES && !kthread_should_stop() &&
-		       tier_free(local) < READ_ONCE(t->reclaim_threshold) &&
-		       tiered_move(t, LOCAL, COLD)) {
-			moves++;
-			cond_resched();
-		}
-		while (moves < TIERED_MOVES && !kthread_should_stop() &&
-		       tier_free(local) > READ_ONCE(t->alloc_threshold) &&
-		       tiered_move(t, REMOTE, HOT)) {
-			moves++;
-			cond_resched();
-		}
-	} while (moves > before && moves < TIERED_MOVES && !kthread_should_stop());
-	return moves;
+		nr = tiered_move_next(t);
+		moved += nr;
+		cond_resched();
+	} while (nr && ktime_get_ns() < end && !kthread_should_stop());
+	return moved;
 }
 
 /* Resting */
@@ -262,8 +280,10 @@ static void tiered_sleep(u64 ns)
 /* Nothing is remote, and there is room: it does not matter what is used. */
 static bool tiered_is_idle(struct tiered *t)
 {
-	return !(t->tier[REMOTE].nr[COLD] + t->tier[REMOTE].nr[HOT]) &&
-	       tier_free(&t->tier[LOCAL]) >= READ_ONCE(t->reclaim_threshold);
+	const struct tier *remote = &t->tier[REMOTE];
+
+	return !(remote->nr_pages[COLD] + remote->nr_pages[HOT]) &&
+	       !tiered_is_short(t);
 }
 
 /* One window, and what follows from it. Returns how long to rest after it. */
@@ -301,6 +321,10 @@ static int tiered_thread(void *data)
 
 	set_freezable();
 	while (!kthread_should_stop()) {
+		if (t->super.max_order) {
+			tier_join(&t->tier[LOCAL]);
+			tier_join(&t->tier[REMOTE]);
+		}
 		rest = tiered_is_idle(t) ? U64_MAX : tiered_round(t);
 		rest = min_t(u64, rest, READ_ONCE(t->interval) * NSEC_PER_MSEC);
 		if (rest)

@@ -8,17 +8,21 @@
 enum { LOCAL, REMOTE, NR_TIERS };
 enum { COLD, HOT, NR_HEATS };
 
-/* A page's pool is that of its node, and it is hot if it is marked active. */
+/* A folio's tier is that of its node, and it is hot if it is marked active. */
 struct tier {
-	struct mfs_pool pool;
+	struct mfs_pool pool;			/* free base pages */
+	struct list_head pieces;		/* free ones of 2 MB; pool.lock */
+	unsigned long nr_pieces;
+	unsigned long missing;			/* to take anew: mfs_pool.missing */
+	unsigned long nr;			/* pages of all, free and used */
 	/*
 	 * First what was last found to be as its list says; last what has not
 	 * been looked at for longest, and behind it what is in doubt.
 	 */
 	struct list_head list[NR_HEATS];
-	/* Pages of both lists whose accessed bits are being watched */
+	/* Folios of both lists whose accessed bits are being watched */
 	struct list_head watched;
-	unsigned long nr[NR_HEATS];
+	unsigned long nr_pages[NR_HEATS];
 };
 
 struct tiered {
@@ -50,16 +54,20 @@ static inline struct tier *tier_of(struct tiered *t, struct folio *folio)
 	return &t->tier[folio_nid(folio) == t->tier[LOCAL].pool.node ? LOCAL : REMOTE];
 }
 
+/* In pages, also where a piece cannot be had for want of one in a row. */
 static inline unsigned long tier_free(struct tier *tier)
 {
-	return READ_ONCE(tier->pool.nr_free);
+	return READ_ONCE(tier->pool.nr_free) +
+	       READ_ONCE(tier->nr_pieces) * HPAGE_PMD_NR;
 }
 
 /* Pages in the lists */
 static inline unsigned long tiered_pages(struct tiered *t)
 {
-	return READ_ONCE(t->tier[LOCAL].nr[COLD]) + READ_ONCE(t->tier[LOCAL].nr[HOT]) +
-	       READ_ONCE(t->tier[REMOTE].nr[COLD]) + READ_ONCE(t->tier[REMOTE].nr[HOT]);
+	return READ_ONCE(t->tier[LOCAL].nr_pages[COLD]) +
+	       READ_ONCE(t->tier[LOCAL].nr_pages[HOT]) +
+	       READ_ONCE(t->tier[REMOTE].nr_pages[COLD]) +
+	       READ_ONCE(t->tier[REMOTE].nr_pages[HOT]);
 }
 
 /*
@@ -84,8 +92,18 @@ static inline void tiered_mark(struct folio *folio, bool hot, bool used)
 		folio_clear_workingset(folio);
 }
 
+/* pieces.c */
+int tier_fill(struct tier *tier, unsigned long nr, bool huge);
+void tier_drain(struct tier *tier);
+struct page *tier_get(struct tier *tier, unsigned int order);
+void tier_put(struct tier *tier, struct folio *folio);
+void tier_join(struct tier *tier);
+
+/* tiers.c */
 void tiered_add(struct tiered *t, struct folio *folio, bool hot, bool used);
 void tiered_del(struct tiered *t, struct folio *folio);
+
+/* thread.c */
 int tiered_start(struct tiered *t);
 
 #endif /* _TIERED_H */

@@ -4,12 +4,12 @@
  * thread that keeps what is used in the fast one (FBMM paper, section 5.1, after
  * Transparent Page Placement).
  *
- *	mount -t tieredmfs -o local=1G,remote=4G[,local_node=0,remote_node=1] none DIR
+ *	mount -t tieredmfs -o local=1G,remote=4G[,local_node=0,remote_node=1][,huge] none DIR
  *
- * Each pool has a list of hot and one of cold pages. New pages are hot, and local
- * while more than alloc_threshold pages are free there. Pages that several files
- * share after fork() are in no list and stay where they are.
- * /sys/fs/tieredmfs/MINOR has the settings and counters.
+ * Each pool has a list of hot and one of cold folios: base pages and, with huge,
+ * pieces of 2 MB. New ones are hot, and local while more than alloc_threshold pages
+ * are free there. What several files share after fork() is in no list and stays
+ * where it is. /sys/fs/tieredmfs/MINOR has the settings and counters.
  */
 #include <linux/kthread.h>
 #include <linux/seq_file.h>
@@ -21,6 +21,7 @@ struct tiered_options {
 	unsigned long pages[NR_TIERS];
 	int node[NR_TIERS];
 	bool node_given[NR_TIERS];
+	bool huge;
 };
 
 static struct tiered *tiered(struct mfs_super *super)
@@ -42,7 +43,7 @@ void tiered_add(struct tiered *t, struct folio *folio, bool hot, bool used)
 	lockdep_assert_held(&t->lock);
 	tiered_mark(folio, hot, used);
 	list_add(&folio->lru, &tier->list[hot]);
-	tier->nr[hot]++;
+	tier->nr_pages[hot] += folio_nr_pages(folio);
 }
 
 void tiered_del(struct tiered *t, struct folio *folio)
@@ -51,7 +52,7 @@ void tiered_del(struct tiered *t, struct folio *folio)
 
 	lockdep_assert_held(&t->lock);
 	list_del_init(&folio->lru);
-	tier->nr[folio_test_active(folio)]--;
+	tier->nr_pages[folio_test_active(folio)] -= folio_nr_pages(folio);
 }
 
 static void tiered_added(struct mfs_super *super, struct folio *folio)
@@ -74,18 +75,24 @@ static void tiered_removing(struct mfs_super *super, struct folio *folio)
 
 /* Pages */
 
+static struct page *tiered_get(struct tiered *t, unsigned int order)
+{
+	const bool local = tier_free(&t->tier[LOCAL]) > READ_ONCE(t->alloc_threshold);
+	struct page *page = tier_get(&t->tier[local ? LOCAL : REMOTE], order);
+
+	return page ? page : tier_get(&t->tier[local ? REMOTE : LOCAL], order);
+}
+
 static int tiered_alloc(struct mfs_super *super, struct mfs_run *run)
 {
-	struct tiered *t = tiered(super);
-	const bool local = tier_free(&t->tier[LOCAL]) > READ_ONCE(t->alloc_threshold);
-
-	run->page = mfs_pool_get(&t->tier[local ? LOCAL : REMOTE].pool);
-	if (!run->page)
-		run->page = mfs_pool_get(&t->tier[local ? REMOTE : LOCAL].pool);
+	run->page = tiered_get(tiered(super), run->order);
+	if (!run->page && run->order) {
+		run->order = 0;
+		run->page = tiered_get(tiered(super), 0);
+	}
 	if (!run->page)
 		return -ENOSPC;
-	run->nr = 1;
-	run->order = 0;
+	run->nr = 1UL << run->order;
 	INIT_LIST_HEAD(&page_folio(run->page)->lru);
 	tiered_mark(page_folio(run->page), true, true);
 	return 0;
@@ -93,18 +100,19 @@ static int tiered_alloc(struct mfs_super *super, struct mfs_run *run)
 
 static void tiered_free(struct mfs_super *super, struct folio *folio)
 {
-	mfs_pool_put(&tier_of(tiered(super), folio)->pool, folio);
+	tier_put(tier_of(tiered(super), folio), folio);
 }
 
 /* Mounting */
 
-enum { Opt_local, Opt_remote, Opt_local_node, Opt_remote_node };
+enum { Opt_local, Opt_remote, Opt_local_node, Opt_remote_node, Opt_huge };
 
 static const struct fs_parameter_spec tiered_parameters[] = {
 	fsparam_string("local", Opt_local),
 	fsparam_string("remote", Opt_remote),
 	fsparam_u32("local_node", Opt_local_node),
 	fsparam_u32("remote_node", Opt_remote_node),
+	fsparam_flag("huge", Opt_huge),
 	{}
 };
 
@@ -116,6 +124,10 @@ static int tiered_parse(struct fs_context *fc, struct fs_parameter *param)
 
 	if (opt < 0)
 		return opt;
+	if (opt == Opt_huge) {
+		options->huge = true;
+		return 0;
+	}
 	tier = opt == Opt_local || opt == Opt_local_node ? LOCAL : REMOTE;
 	if (opt == Opt_local || opt == Opt_remote) {
 		if (mfs_parse_size(param->string, &options->pages[tier]))
@@ -144,6 +156,7 @@ static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 		options->node[REMOTE] = next_memory_node(options->node[LOCAL]);
 	for (tier = 0; tier < NR_TIERS; tier++) {
 		mfs_pool_init(&t->tier[tier].pool, options->node[tier]);
+		INIT_LIST_HEAD(&t->tier[tier].pieces);
 		INIT_LIST_HEAD(&t->tier[tier].list[COLD]);
 		INIT_LIST_HEAD(&t->tier[tier].list[HOT]);
 		INIT_LIST_HEAD(&t->tier[tier].watched);
@@ -153,9 +166,12 @@ static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 	if (options->node[REMOTE] >= MAX_NUMNODES ||
 	    options->node[LOCAL] == options->node[REMOTE])
 		return invalfc(fc, "two different nodes with memory are needed");
+	if (options->huge && !has_transparent_hugepage())
+		return invalfc(fc, "huge: this machine has no huge pages");
 
+	super->max_order = options->huge ? PMD_ORDER : 0;
 	for (tier = 0; tier < NR_TIERS; tier++) {
-		err = mfs_pool_fill(&t->tier[tier].pool, options->pages[tier]);
+		err = tier_fill(&t->tier[tier], options->pages[tier], options->huge);
 		if (err)
 			return err;
 	}
@@ -174,15 +190,15 @@ static void tiered_unmount(struct mfs_super *super)
 
 static void tiered_drain(struct mfs_super *super)
 {
-	mfs_pool_drain(&tiered(super)->tier[LOCAL].pool);
-	mfs_pool_drain(&tiered(super)->tier[REMOTE].pool);
+	tier_drain(&tiered(super)->tier[LOCAL]);
+	tier_drain(&tiered(super)->tier[REMOTE]);
 }
 
 static void tiered_statfs(struct mfs_super *super, struct kstatfs *stat)
 {
 	struct tier *tier = tiered(super)->tier;
 
-	stat->f_blocks = tier[LOCAL].pool.nr + tier[REMOTE].pool.nr;
+	stat->f_blocks = tier[LOCAL].nr + tier[REMOTE].nr;
 	stat->f_bfree = tier_free(&tier[LOCAL]) + tier_free(&tier[REMOTE]);
 	stat->f_bavail = stat->f_bfree;
 }
@@ -191,10 +207,11 @@ static void tiered_show_options(struct mfs_super *super, struct seq_file *seq)
 {
 	const struct tier *tier = tiered(super)->tier;
 
-	seq_printf(seq, ",local=%luK,remote=%luK,local_node=%d,remote_node=%d",
-		   tier[LOCAL].pool.nr << (PAGE_SHIFT - 10),
-		   tier[REMOTE].pool.nr << (PAGE_SHIFT - 10),
-		   tier[LOCAL].pool.node, tier[REMOTE].pool.node);
+	seq_printf(seq, ",local=%luK,remote=%luK,local_node=%d,remote_node=%d%s",
+		   tier[LOCAL].nr << (PAGE_SHIFT - 10),
+		   tier[REMOTE].nr << (PAGE_SHIFT - 10),
+		   tier[LOCAL].pool.node, tier[REMOTE].pool.node,
+		   super->max_order ? ",huge" : "");
 }
 
 /* sysfs */
@@ -238,10 +255,12 @@ static struct kobj_attribute _name##_attr = __ATTR_RO(_name)
 
 TIERED_COUNTER(local_free, tier_free(&t->tier[LOCAL]));
 TIERED_COUNTER(remote_free, tier_free(&t->tier[REMOTE]));
-TIERED_COUNTER(local_hot, READ_ONCE(t->tier[LOCAL].nr[HOT]));
-TIERED_COUNTER(local_cold, READ_ONCE(t->tier[LOCAL].nr[COLD]));
-TIERED_COUNTER(remote_hot, READ_ONCE(t->tier[REMOTE].nr[HOT]));
-TIERED_COUNTER(remote_cold, READ_ONCE(t->tier[REMOTE].nr[COLD]));
+TIERED_COUNTER(local_pieces, READ_ONCE(t->tier[LOCAL].nr_pieces));
+TIERED_COUNTER(remote_pieces, READ_ONCE(t->tier[REMOTE].nr_pieces));
+TIERED_COUNTER(local_hot, READ_ONCE(t->tier[LOCAL].nr_pages[HOT]));
+TIERED_COUNTER(local_cold, READ_ONCE(t->tier[LOCAL].nr_pages[COLD]));
+TIERED_COUNTER(remote_hot, READ_ONCE(t->tier[REMOTE].nr_pages[HOT]));
+TIERED_COUNTER(remote_cold, READ_ONCE(t->tier[REMOTE].nr_pages[COLD]));
 TIERED_COUNTER(window, READ_ONCE(t->window) / NSEC_PER_USEC);
 TIERED_COUNTER(demoted, atomic_long_read(&t->demoted));
 TIERED_COUNTER(promoted, atomic_long_read(&t->promoted));
@@ -254,6 +273,8 @@ static struct attribute *tiered_attrs[] = {
 	&share_attr.attr,
 	&local_free_attr.attr,
 	&remote_free_attr.attr,
+	&local_pieces_attr.attr,
+	&remote_pieces_attr.attr,
 	&local_hot_attr.attr,
 	&local_cold_attr.attr,
 	&remote_hot_attr.attr,

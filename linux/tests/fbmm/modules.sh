@@ -197,6 +197,71 @@ result "cold pages are demoted, hot ones promoted, contents stay" \
 	"$FBMM_RUN" /run/a python3 /run/tiers.py "$tier"
 grep -H . "$tier"/* | sed 's/^/# /'
 result "unmount tieredmfs" umount /run/a
+
+result "with huge pages, it is mounted" mounted tieredmfs local=16M,remote=64M,huge /run/a
+tier=$(echo /sys/fs/tieredmfs/*)
+echo 10 >"$tier/interval"
+cat >/run/pieces.py <<'END'
+import ctypes, mmap, re, sys, time
+from pathlib import Path
+PIECE, PAGE = 2 << 20, 4096
+tier = Path(sys.argv[1])
+memory = mmap.mmap(-1, 50 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, len(memory), PAGE):
+    memory[page:page + 4] = page.to_bytes(4, "little")
+
+def huge():		# KB that are mapped by huge pages
+    return sum(map(int, re.findall(r"ShmemPmdMapped: +(\d+)", Path("/proc/self/smaps").read_text())))
+
+assert huge() >= 24 << 11, huge()
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+pagemap = open("/proc/self/pagemap", "rb", buffering=0)
+zones = re.findall(r"Node 1, zone.*?start_pfn: +(\d+)", Path("/proc/zoneinfo").read_text(), re.S)
+second = min(int(first) for first in zones if int(first))
+
+def local(page):
+    pagemap.seek((start + page) // PAGE * 8)
+    entry = int.from_bytes(pagemap.read(8), "little")
+    return bool(entry >> 63) and (entry & (1 << 55) - 1) < second
+
+first = -start % PIECE
+hot = range(first + 20 * PIECE, first + 22 * PIECE, PAGE)	# touched when the local tier was full
+assert not any(map(local, hot)), "hot pages are local from the start"
+end = time.monotonic() + 20
+while time.monotonic() < end and not all(map(local, hot)):
+    for page in hot:
+        memory[page + 8] = 1
+assert all(map(local, hot)), "hot pages are not local"
+for name in ("promoted", "demoted"):
+    moved = int((tier / name).read_text())
+    assert moved >= len(hot), (name, moved)
+assert all(memory[page:page + 4] == page.to_bytes(4, "little")
+           for page in range(0, len(memory), PAGE)), "contents"
+assert huge() >= 20 << 11, huge()	# some may be on their way
+# A page of each piece goes: what is left becomes base pages.
+for piece in range(first, first + 24 * PIECE, PIECE):
+    memory.madvise(mmap.MADV_DONTNEED, piece + 5 * PAGE, PAGE)
+    assert memory[piece + 5 * PAGE] == 0, "a page that was given back"
+    after = piece + 6 * PAGE
+    assert memory[after:after + 4] == after.to_bytes(4, "little"), "and the one after it"
+END
+result "pieces of 2 MB are demoted and promoted, contents stay" \
+	"$FBMM_RUN" /run/a python3 /run/pieces.py "$tier"
+cat >/run/whole.py <<'END'
+import sys, time
+from pathlib import Path
+tier = Path(sys.argv[1])
+read = lambda name: int((tier / name).read_text())
+end = time.monotonic() + 20
+while read("local_pieces") + read("remote_pieces") < 38 and time.monotonic() < end:
+    time.sleep(0.1)
+assert read("local_free") == 16 << 8 and read("remote_free") == 64 << 8, "free"
+# One of each tier may stay apart.
+assert read("local_pieces") >= 7 and read("remote_pieces") >= 31, "pieces"
+END
+result "base pages become pieces again, and all are free" python3 /run/whole.py "$tier"
+grep -H . "$tier"/* | sed 's/^/# /'
+result "unmount it" umount /run/a
 result "unload tieredmfs" rmmod tieredmfs
 
 insmod "$(mfs contigmfs)"
