@@ -64,35 +64,30 @@ def render_gups(plan: Data, data: Data) -> str:
 
 
 def measure_memcached(layout: Layout, plan: Data, say: Say) -> Data:
-    """The remote share of memcached's loads and of those that miss a cache, by system."""
+    """The remote share of memcached's loads and of those that miss a cache, by system and time."""
     found = {}
     for system, name in plan["suites"].items():
         say(f"running {name}")
-        _, counts = part.run(layout, part.job(layout, name))
-        found[system] = {
-            "loads": [share([row], _LOADS) for row in counts],
-            "misses": [share([row], _MISSES) for row in counts],
-            "all_loads": share(counts, _LOADS),
-            "all_misses": share(counts, _MISSES),
-        }
+        printed, counts = part.run(layout, part.job(layout, name))
+        found[system] = [
+            {"reads": line["reads"], "loads": share([row], _LOADS), "misses": share([row], _MISSES)}
+            for line, row in zip(printed, counts, strict=True)
+        ]
     return found
 
 
 def render_memcached(plan: Data, data: Data) -> str:
-    """A row a system."""
+    """A row a stretch of reads, a column a system; the paper's figures below."""
+    systems = list(data)
     rows = []
-    for system, one in data.items():
-        paper = plan["paper"].get(system)
-        rows.append(
-            [
-                system,
-                *(_percent(x) for x in (one["misses"][0], one["misses"][-1], one["all_misses"])),
-                "" if paper is None else _percent(paper),
-                _percent(one["all_loads"]),
-            ]
-        )
-    head = ["remote loads", "first", "last", "all", "paper", "with those the cache has"]
-    return markdown.table(head, rows)
+    for stretch in zip(*data.values(), strict=True):
+        cells = [_percent(one[what]) for one in stretch for what in ("misses", "loads")]
+        rows.append([f"{stretch[0]['reads']:,} reads", *cells])
+    papers = [plan["paper"].get(system) for system in systems]
+    cells = [cell for paper in papers for cell in (_percent(paper) if paper else "", "")]
+    rows.append(["paper", *cells])
+    head = [cell for system in systems for cell in (f"{system}, remote", "cache hits included")]
+    return markdown.table(["loads", *head], rows)
 
 
 def _percent(value: float) -> str:
