@@ -28,6 +28,14 @@ def test_the_share_is_of_all_loads() -> None:
     assert tiers.share(counts, slice(4, 6)) == 50 / 80
 
 
+def test_memcached_has_a_row_a_stretch_and_the_papers_below() -> None:
+    stretch = [{"reads": 32000, "loads": 0.1, "misses": 0.75}]
+    text = tiers.render_memcached({"paper": {"Linux": 0.57}}, {"Linux": stretch, "other": stretch})
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert rows[2] == ["32,000 reads", "75.0 %", "10.0 %", "75.0 %", "10.0 %"]
+    assert rows[3] == ["paper", "57.0 %", "", "", ""]
+
+
 def test_exact_placement_by_a_slow_round_robin() -> None:
     for weights in ([1, 1], [3, 2], [1, 3], [5, 2]):
         turn = [0] * weights[0] + [1] * weights[1]

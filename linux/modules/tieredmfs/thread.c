@@ -196,16 +196,17 @@ static struct folio *tiered_take(struct tiered *t, int tier, int heat)
 }
 
 /*
- * Move a cold or a hot folio to the other tier; how many pages it has, or 0 if there
- * is none or no room for it.
+ * Move a cold folio from the local tier, or a hot one from the remote; how many pages
+ * it has, or 0 if there is none or no room for it.
  */
-static unsigned long tiered_move(struct tiered *t, int from, int heat)
+static unsigned long tiered_move(struct tiered *t, int from)
 {
+	const bool hot = from == REMOTE;
 	struct folio *folio, *target;
 	unsigned long nr;
 	struct page *page;
 
-	folio = tiered_take(t, from, heat);
+	folio = tiered_take(t, from, hot ? HOT : COLD);
 	if (!folio)
 		return 0;
 	nr = folio_nr_pages(folio);
@@ -216,14 +217,14 @@ static unsigned long tiered_move(struct tiered *t, int from, int heat)
 	}
 	target = page_folio(page);
 	INIT_LIST_HEAD(&target->lru);
-	tiered_mark(target, heat == HOT, heat == HOT);
+	tiered_mark(target, hot, hot);
 	if (mfs_migrate(&t->super, folio, target)) {
 		tier_put(&t->tier[!from], target);
 		folio_put(folio);
 		atomic_long_add(nr, &t->failed);
 	} else {
 		tier_put(&t->tier[from], folio);
-		atomic_long_add(nr, from == LOCAL ? &t->demoted : &t->promoted);
+		atomic_long_add(nr, hot ? &t->promoted : &t->demoted);
 	}
 	return nr;
 }
@@ -237,30 +238,37 @@ static bool tiered_is_short(struct tiered *t)
 	       (t->super.max_order && !READ_ONCE(local->nr_pieces));
 }
 
-/* What is to be moved next, if anything: room is made before it is used. */
-static unsigned long tiered_move_next(struct tiered *t)
+static bool tiered_has_room(struct tiered *t)
 {
-	const unsigned long free = tier_free(&t->tier[LOCAL]);
-	unsigned long nr = 0;
-
-	if (tiered_is_short(t))
-		nr = tiered_move(t, LOCAL, COLD);
-	if (!nr && free > READ_ONCE(t->alloc_threshold))
-		nr = tiered_move(t, REMOTE, HOT);
-	return nr;
+	return tier_free(&t->tier[LOCAL]) > READ_ONCE(t->alloc_threshold);
 }
 
-/* How many pages were tried */
+static unsigned long tiered_move_from(struct tiered *t, int from, u64 end)
+{
+	unsigned long moved = 0, nr;
+
+	while (ktime_get_ns() < end && !kthread_should_stop() &&
+	       (from == LOCAL ? tiered_is_short(t) : tiered_has_room(t))) {
+		nr = tiered_move(t, from);
+		if (!nr)
+			break;
+		moved += nr;
+		cond_resched();
+	}
+	return moved;
+}
+
+/* Make room, and use it; returns how many pages were tried. */
 static unsigned long tiered_balance(struct tiered *t)
 {
 	const u64 end = ktime_get_ns() + TIERED_MOVING;
 	unsigned long moved = 0, nr;
 
 	do {
-		nr = tiered_move_next(t);
+		nr = tiered_move_from(t, LOCAL, end);
+		nr += tiered_move_from(t, REMOTE, end);
 		moved += nr;
-		cond_resched();
-	} while (nr && ktime_get_ns() < end && !kthread_should_stop());
+	} while (nr);
 	return moved;
 }
 

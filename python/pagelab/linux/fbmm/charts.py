@@ -42,7 +42,7 @@ def gups(title: str, plan: Data, data: Data) -> list[Chart]:
 
 def memcached(title: str, _plan: Data, data: Data) -> list[Chart]:
     """The remote share of loads that miss a cache, over time."""
-    shares = {system: one["misses"] for system, one in data.items()}
+    shares = {system: [row["misses"] for row in rows] for system, rows in data.items()}
     return [_over_time(title, "Remote loads in percent, by stretch of the run.", shares)]
 
 
