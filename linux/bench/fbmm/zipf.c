@@ -18,69 +18,19 @@
  * Usage: zipf ITEMS READS LOCAL_MB [hog]
  */
 #include "nodes.h"
+#include "zipf.h"
 
-#include <math.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define THETA		0.99
 #define VALUE		1000
 #define AT_ONCE		32
 #define SLICES		8
 #define FIRST(items)	((items) * 10 / 31)
 
 static int server;
-static uint64_t state = 88172645463325252ull;
-
-static double next_random(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (state >> 11) * 0x1p-53;
-}
-
-/* Ranks by Gray et al., "Quickly generating billion-record synthetic databases". */
-static struct {
-	double items, zeta, eta, alpha;
-} zipf;
-
-static void zipf_init(unsigned long items)
-{
-	double zeta2 = 1 + pow(0.5, THETA);
-	unsigned long i;
-
-	zipf.items = items;
-	for (i = 1; i <= items; i++)
-		zipf.zeta += pow(1.0 / i, THETA);
-	zipf.alpha = 1 / (1 - THETA);
-	zipf.eta = (1 - pow(2.0 / items, 1 - THETA)) / (1 - zeta2 / zipf.zeta);
-}
-
-static unsigned long next_rank(void)
-{
-	const double u = next_random(), uz = u * zipf.zeta;
-
-	if (uz < 1)
-		return 0;
-	if (uz < 1 + pow(0.5, THETA))
-		return 1;
-	return zipf.items * pow(zipf.eta * u - zipf.eta + 1, zipf.alpha);
-}
-
-/* FNV-1a, as YCSB scatters ranks: neighbouring ones are no neighbours in memory. */
-static unsigned long next_item(unsigned long items)
-{
-	unsigned long rank = next_rank();
-	uint64_t hash = 0xcbf29ce484222325ull;
-	int i;
-
-	for (i = 0; i < 8; i++, rank >>= 8)
-		hash = (hash ^ (rank & 0xff)) * 0x100000001b3ull;
-	return hash % items;
-}
 
 static void talk(const char *request, size_t length, const char *end)
 {
@@ -169,7 +119,8 @@ static pid_t start_server(void)
 
 int main(int argc, char **argv)
 {
-	unsigned long items, reads;
+	unsigned long items, reads, rank;
+	double zeta = 0;
 	pid_t pid;
 	int i;
 
@@ -183,7 +134,9 @@ int main(int argc, char **argv)
 	if (argc > 4)
 		take_local(strtol(argv[3], NULL, 0));
 	pid = start_server();
-	zipf_init(items);
+	for (rank = 1; rank <= items; rank++)
+		zeta += pow(1.0 / rank, THETA);
+	zipf_init(items, zeta);
 	store_all(items);
 	measure(items, FIRST(items));
 	for (i = 0; i < SLICES; i++)
