@@ -44,7 +44,9 @@ def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) 
         fragments.append(layout.linux / "config" / f"debug-{name}.config")
     stamp = out / ".pagelab-config"
     inputs = "".join(path.read_text() for path in fragments)
-    if stamp.exists() and stamp.read_text() == inputs and (out / ".config").exists():
+    made = stamp.exists() and stamp.read_text() == inputs and (out / ".config").exists()
+    # What an earlier state of the source did not know is no longer in its .config.
+    if made and not lenient:
         _make(layout, out, ["olddefconfig"])
     else:
         _make(layout, out, ["tinyconfig"])
