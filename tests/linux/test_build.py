@@ -1,0 +1,47 @@
+"""The kernel's configuration follows the state of the source that is built."""
+
+from pathlib import Path
+
+import pytest
+
+from pagelab.errors import PagelabError
+from pagelab.linux import build
+from pagelab.linux.layout import Layout
+
+# Kconfig, as far as it matters: what the source does not know drops out of .config.
+_MAKEFILE = """\
+tinyconfig:
+	@: > $(O)/.config
+olddefconfig:
+	@grep -x -f known $(O)/.config > $(O)/.config.new; mv $(O)/.config.new $(O)/.config
+"""
+_MERGE = '#!/bin/sh\nshift 2; out=$1; shift 2\ncat "$@" > "$out/.config"\n'
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A checkout whose kernel has two options, of which its source knows one."""
+    where = Layout(tmp_path)
+    (where.linux / "config").mkdir(parents=True)
+    (where.linux / "config" / "base.config").write_text("CONFIG_OLD=y\nCONFIG_NEW=y\n")
+    merge = where.tree / "scripts" / "kconfig" / "merge_config.sh"
+    merge.parent.mkdir(parents=True)
+    merge.write_text(_MERGE)
+    merge.chmod(0o755)
+    (where.tree / "Makefile").write_text(_MAKEFILE)
+    (where.tree / "known").write_text("CONFIG_OLD=y\n")
+    return where
+
+
+def test_an_option_of_a_later_patch_is_on_when_the_patch_is_there(layout: Layout) -> None:
+    config = layout.out() / ".config"
+    build.configure(layout, (), lenient=True)
+    assert config.read_text() == "CONFIG_OLD=y\n"
+    (layout.tree / "known").write_text("CONFIG_OLD=y\nCONFIG_NEW=y\n")
+    build.configure(layout, (), lenient=True)
+    assert config.read_text() == "CONFIG_OLD=y\nCONFIG_NEW=y\n"
+
+
+def test_an_option_that_does_not_take_effect_is_named(layout: Layout) -> None:
+    with pytest.raises(PagelabError, match=r"base\.config: CONFIG_NEW=y"):
+        build.configure(layout, ())
