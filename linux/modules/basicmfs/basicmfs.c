@@ -3,10 +3,11 @@
  * basicmfs: base pages from a list filled at mount. The least a memory manager
  * does, to measure what the way through files costs (FBMM paper, section 4).
  *
- *	mount -t basicmfs -o size=512M[,shrink] none DIR
+ *	mount -t basicmfs -o size=512M[,shrink][,swap=FILE] none DIR
  *
  * With shrink, free pages go back to the kernel when it is short of memory, and
- * come from it again when they are needed and it has any.
+ * come from it again when they are needed and it has any. With swap, pages that
+ * were not used lately go to the file when few are left.
  */
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -22,13 +23,15 @@ struct basic {
 struct basic_options {
 	unsigned long pages;
 	bool shrink;
+	char *swap;
 };
 
-enum { Opt_size, Opt_shrink };
+enum { Opt_size, Opt_shrink, Opt_swap };
 
 static const struct fs_parameter_spec basic_parameters[] = {
 	fsparam_string("size", Opt_size),
 	fsparam_flag("shrink", Opt_shrink),
+	fsparam_string("swap", Opt_swap),
 	{}
 };
 
@@ -51,9 +54,21 @@ static int basic_parse(struct fs_context *fc, struct fs_parameter *param)
 	case Opt_shrink:
 		options->shrink = true;
 		return 0;
+	case Opt_swap:
+		kfree(options->swap);
+		options->swap = param->string;
+		param->string = NULL;
+		return 0;
 	default:
 		return -ENOPARAM;
 	}
+}
+
+static void basic_free_options(struct fs_context *fc)
+{
+	struct basic_options *options = fc->fs_private;
+
+	kfree(options->swap);
 }
 
 static int basic_fill(struct mfs_super *super, struct fs_context *fc)
@@ -66,10 +81,13 @@ static int basic_fill(struct mfs_super *super, struct fs_context *fc)
 	if (!options->pages)
 		return invalfc(fc, "size is missing");
 	err = mfs_pool_fill(pool, options->pages);
-	if (err || !options->shrink)
-		return err;
-	basic(super)->shrink = true;
-	return mfs_pool_shrink(pool, "basicmfs");
+	if (!err && options->shrink) {
+		basic(super)->shrink = true;
+		err = mfs_pool_shrink(pool, "basicmfs");
+	}
+	if (!err && options->swap)
+		err = mfs_swap_open(super, fc, pool, options->swap);
+	return err;
 }
 
 static void basic_drain(struct mfs_super *super)
@@ -97,6 +115,7 @@ static void basic_statfs(struct mfs_super *super, struct kstatfs *stat)
 	stat->f_blocks = pool->nr;
 	stat->f_bfree = pool->nr_free + pool->missing;
 	stat->f_bavail = pool->nr_free;
+	mfs_swap_statfs(super, stat);
 }
 
 static void basic_show_options(struct mfs_super *super, struct seq_file *seq)
@@ -104,12 +123,14 @@ static void basic_show_options(struct mfs_super *super, struct seq_file *seq)
 	seq_printf(seq, ",size=%luK", basic(super)->pool.nr << (PAGE_SHIFT - 10));
 	if (basic(super)->shrink)
 		seq_puts(seq, ",shrink");
+	mfs_swap_show_options(super, seq);
 }
 
 static const struct mfs_ops basic_ops = {
 	.super_size	= sizeof(struct basic),
 	.options_size	= sizeof(struct basic_options),
 	.parse		= basic_parse,
+	.free_options	= basic_free_options,
 	.fill		= basic_fill,
 	.drain		= basic_drain,
 	.alloc		= basic_alloc,

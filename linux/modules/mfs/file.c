@@ -36,7 +36,7 @@ static int mfs_make_own(struct mfs_inode *mi, pgoff_t index)
 	filemap_invalidate_unlock_shared(mapping);
 	filemap_invalidate_lock(mapping);
 	folio = xa_load(&mi->folios, index);
-	if (folio && mfs_shared(folio))
+	if (folio && !xa_is_value(folio) && mfs_shared(folio))
 		err = folio_test_large(folio) ?
 			mfs_shatter(mi, folio,
 				    ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0) :
@@ -82,44 +82,47 @@ static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
 	return VM_FAULT_NOPAGE;
 }
 
+/* The folio for a fault, which the file has or gets now. */
+static struct folio *mfs_find(struct vm_fault *vmf, struct mfs_inode *mi)
+{
+	struct folio *folio;
+	pgoff_t first, end;
+	long err;
+
+	mfs_window(vmf, &first, &end);
+	if (vmf->pgoff >= end)
+		return ERR_PTR(-EINVAL);
+	for (;;) {
+		folio = xa_load(&mi->folios, vmf->pgoff);
+		if (!folio)
+			err = mfs_fill_hole(mi, vmf->pgoff, first, end);
+		else if (xa_is_value(folio))
+			err = mfs_swap_in(mi, vmf->pgoff, folio);
+		else if ((vmf->flags & FAULT_FLAG_WRITE) && mfs_shared(folio))
+			err = mfs_make_own(mi, vmf->pgoff);
+		else
+			return folio;
+		if (err < 0)
+			return ERR_PTR(err);
+	}
+}
+
 static vm_fault_t mfs_fault(struct vm_fault *vmf)
 {
 	struct inode *inode = file_inode(vmf->vma->vm_file);
-	struct address_space *mapping = inode->i_mapping;
-	struct mfs_inode *mi = mfs_inode(inode);
 	struct folio *folio;
-	pgoff_t first, end;
-	vm_fault_t ret;
-	long err;
+	vm_fault_t ret = 0;
+	int err;
 
-	filemap_invalidate_lock_shared(mapping);
-	mfs_window(vmf, &first, &end);
-	if (vmf->pgoff >= end) {
-		ret = VM_FAULT_SIGBUS;
-		goto unlock;
-	}
-retry:
-	folio = xa_load(&mi->folios, vmf->pgoff);
-	if (!folio) {
-		err = mfs_fill_hole(mi, vmf->pgoff, first, end);
-		if (err < 0) {
-			ret = mfs_error(err);
-			goto unlock;
-		}
-		goto retry;
-	}
-	if ((vmf->flags & FAULT_FLAG_WRITE) && mfs_shared(folio)) {
-		err = mfs_make_own(mi, vmf->pgoff);
-		if (err) {
-			ret = mfs_error(err);
-			goto unlock;
-		}
-		goto retry;
-	}
-	ret = mfs_map(vmf, folio);
-unlock:
-	filemap_invalidate_unlock_shared(mapping);
-	return ret;
+	do {
+		filemap_invalidate_lock_shared(inode->i_mapping);
+		folio = mfs_find(vmf, mfs_inode(inode));
+		err = PTR_ERR_OR_ZERO(folio);
+		if (!err)
+			ret = mfs_map(vmf, folio);
+		filemap_invalidate_unlock_shared(inode->i_mapping);
+	} while (mfs_swap_wait(mfs_super(inode->i_sb), &err));
+	return err ? mfs_error(err) : ret;
 }
 
 /*
@@ -132,15 +135,13 @@ static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
 	struct folio *folio = page_folio(vmf->page);
 	struct mfs_inode *mi = mfs_inode(inode);
 	vm_fault_t ret = VM_FAULT_NOPAGE;
-	int err;
+	int err = 0;
 
 	filemap_invalidate_lock_shared(inode->i_mapping);
 	if (xa_load(&mi->folios, vmf->pgoff) != folio)
 		goto unlock;
 	if (mfs_shared(folio)) {
 		err = mfs_make_own(mi, vmf->pgoff);
-		if (err)
-			ret = mfs_error(err);
 		goto unlock;
 	}
 	folio_lock(folio);
@@ -148,7 +149,8 @@ static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
 	ret = VM_FAULT_LOCKED;
 unlock:
 	filemap_invalidate_unlock_shared(inode->i_mapping);
-	return ret;
+	mfs_swap_wait(mfs_super(inode->i_sb), &err);	/* then it faults again */
+	return err ? mfs_error(err) : ret;
 }
 
 /* Map what is there; called under RCU, so nothing here may wait. */
@@ -165,13 +167,14 @@ static vm_fault_t mfs_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t las
 	if (!filemap_invalidate_trylock_shared(inode->i_mapping))
 		return 0;
 	xa_for_each_range(&mi->folios, index, folio, start, last) {
-		const pgoff_t base = ALIGN_DOWN(index, folio_nr_pages(folio));
+		const pgoff_t size = mfs_entry_pages(folio);
+		const pgoff_t base = ALIGN_DOWN(index, size);
 		const pgoff_t from = max(base, start);
-		const pgoff_t nr = min(base + folio_nr_pages(folio), last + 1) - from;
+		const pgoff_t nr = min(base + size, last + 1) - from;
 		const unsigned long addr = vma->vm_start +
 			((from - vma->vm_pgoff) << PAGE_SHIFT);
 
-		if (!folio_trylock(folio))
+		if (xa_is_value(folio) || !folio_trylock(folio))
 			continue;
 		if (write && !mfs_shared(folio))
 			mfs_adopt(mi, base, folio);
@@ -199,35 +202,41 @@ static int mfs_mmap(struct file *file, struct vm_area_struct *vma)
 	return 0;
 }
 
-static long mfs_fill_range(struct inode *inode, pgoff_t first, pgoff_t end)
+/* Fill holes from *@index to @end, which is moved on. */
+static long mfs_fill_from(struct mfs_inode *mi, pgoff_t first, pgoff_t end,
+			  pgoff_t *index)
 {
-	struct mfs_inode *mi = mfs_inode(inode);
-	pgoff_t index = first;
 	struct folio *folio;
 	long done;
 
-	filemap_invalidate_lock_shared(inode->i_mapping);
-	while (index < end) {
-		folio = xa_load(&mi->folios, index);
+	while (*index < end) {
+		folio = xa_load(&mi->folios, *index);
 		if (folio) {
-			index = ALIGN_DOWN(index, folio_nr_pages(folio)) +
-				folio_nr_pages(folio);
+			*index = mfs_next(*index, folio);
 			continue;
 		}
-		if (fatal_signal_pending(current)) {
-			done = -EINTR;
-			goto unlock;
-		}
-		done = mfs_fill_hole(mi, index, first, end);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		done = mfs_fill_hole(mi, *index, first, end);
 		if (done < 0)
-			goto unlock;
-		index += done;
+			return done;
+		*index += done;
 		cond_resched();
 	}
-	done = 0;
-unlock:
-	filemap_invalidate_unlock_shared(inode->i_mapping);
-	return done;
+	return 0;
+}
+
+static int mfs_fill_range(struct inode *inode, pgoff_t first, pgoff_t end)
+{
+	pgoff_t index = first;
+	int err;
+
+	do {
+		filemap_invalidate_lock_shared(inode->i_mapping);
+		err = mfs_fill_from(mfs_inode(inode), first, end, &index);
+		filemap_invalidate_unlock_shared(inode->i_mapping);
+	} while (mfs_swap_wait(mfs_super(inode->i_sb), &err));
+	return err;
 }
 
 static int mfs_extend(struct inode *inode, loff_t size)
@@ -287,7 +296,7 @@ static pgoff_t mfs_seek(struct mfs_inode *mi, pgoff_t index, pgoff_t end,
 		folio = xa_load(&mi->folios, at);
 		if (!folio)
 			return at;
-		at = ALIGN_DOWN(at, folio_nr_pages(folio)) + folio_nr_pages(folio);
+		at = mfs_next(at, folio);
 	}
 	return end;
 }

@@ -81,15 +81,21 @@ static void mfs_give_back(struct mfs_super *super, struct folio *folio)
  * A file has the folio no more; whether no file has it. Of one owner there will
  * not be two: its invalidate_lock is held exclusive, or the folio is fresh.
  */
-static bool mfs_disown(struct folio *folio)
+static bool mfs_disown(struct mfs_super *super, struct folio *folio)
 {
-	return atomic_long_read_acquire(mfs_owners(folio)) == 1 ||
-	       atomic_long_dec_and_test(mfs_owners(folio));
+	long left;
+
+	if (atomic_long_read_acquire(mfs_owners(folio)) == 1)
+		return true;
+	left = atomic_long_dec_return(mfs_owners(folio));
+	if (left == 1 && super->swap)
+		mfs_swap_settle(super, folio->index);
+	return !left;
 }
 
 void mfs_drop(struct mfs_super *super, struct folio *folio)
 {
-	if (!mfs_disown(folio))
+	if (!mfs_disown(super, folio))
 		return;
 	atomic_long_sub(folio_nr_pages(folio), &super->used);
 	mfs_give_back(super, folio);
@@ -125,18 +131,19 @@ static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
 	return 0;
 }
 
-/* Note a folio's place in a file; -EBUSY if there is another. */
-int mfs_store(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+/* Note the place in a file of a folio or slot; -EBUSY if there is another. */
+int mfs_store(struct mfs_inode *mi, pgoff_t index, void *entry)
 {
-	XA_STATE_ORDER(xas, &mi->folios, index, folio_order(folio));
+	XA_STATE_ORDER(xas, &mi->folios, index, ilog2(mfs_entry_pages(entry)));
 
 	do {
 		xas_lock(&xas);
 		/* For a page alone a look is enough, and takes less time. */
-		if (folio_order(folio) ? xas_find_conflict(&xas) : xas_load(&xas))
+		if (mfs_entry_pages(entry) > 1 ? xas_find_conflict(&xas) :
+						 xas_load(&xas))
 			xas_set_err(&xas, -EBUSY);
 		else
-			xas_store(&xas, folio);
+			xas_store(&xas, entry);
 		xas_unlock(&xas);
 	} while (xas_nomem(&xas, GFP_KERNEL));
 	return xas_error(&xas);
@@ -186,7 +193,7 @@ static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
 static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-	int err = super->ops->alloc(super, run);
+	int err = mfs_alloc(super, run);
 	unsigned long step, i;
 	struct folio *folio;
 	pgoff_t at;
@@ -254,7 +261,7 @@ struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index)
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
 	struct mfs_run run = { .inode = &mi->inode, .index = index, .nr = 1 };
 	struct folio *folio;
-	int err = super->ops->alloc(super, &run);
+	int err = mfs_alloc(super, &run);
 
 	if (err)
 		return ERR_PTR(err);
@@ -372,7 +379,7 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 }
 
 /*
- * Take base pages from [@at, @end) as far as there is space, or until one is
+ * Take base pages, and slots, from [@at, @end) as far as there is space, or until one is
  * large; returns where that is. Those in a row are erased together, which costs
  * less, and needs no memory.
  */
@@ -389,7 +396,7 @@ static pgoff_t mfs_take(struct mfs_inode *mi, pgoff_t at, pgoff_t end,
 		folio = xas_find(&xas, end - 1);
 		at = folio ? xas.xa_index : end;
 		first = at;
-		while (folio && xas.xa_index == at && !folio_test_large(folio) &&
+		while (folio && xas.xa_index == at && mfs_entry_pages(folio) == 1 &&
 		       folio_batch_space(taken)) {
 			folio_batch_add(taken, folio);
 			folio = xas_next_entry(&xas, end - 1);
@@ -420,6 +427,10 @@ static void mfs_remove_batch(struct mfs_inode *mi, struct folio_batch *taken)
 	for (i = 0; i < folio_batch_count(taken); i++) {
 		struct folio *folio = taken->folios[i];
 
+		if (xa_is_value(folio)) {
+			mfs_swap_put(super, xa_to_value(folio));
+			continue;
+		}
 		if (folio->mapping == mi->inode.i_mapping) {
 			if (super->ops->removing)
 				super->ops->removing(super, folio);
@@ -429,7 +440,7 @@ static void mfs_remove_batch(struct mfs_inode *mi, struct folio_batch *taken)
 				folio_unlock(folio);
 			}
 		}
-		if (mfs_disown(folio))
+		if (mfs_disown(super, folio))
 			taken->folios[nr++] = folio;
 	}
 	if (!nr)

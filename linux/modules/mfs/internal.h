@@ -5,6 +5,18 @@
 
 #include "mfs.h"
 
+/* What a file has at a place: a folio, or a value if it is swapped out. */
+static inline unsigned long mfs_entry_pages(const void *entry)
+{
+	return xa_is_value(entry) ? 1 : folio_nr_pages(entry);
+}
+
+/* The place after the entry at @index. */
+static inline pgoff_t mfs_next(pgoff_t index, const void *entry)
+{
+	return ALIGN_DOWN(index, mfs_entry_pages(entry)) + mfs_entry_pages(entry);
+}
+
 /* file.c */
 extern const struct file_operations mfs_file_operations;
 extern const struct address_space_operations mfs_aops;
@@ -17,7 +29,7 @@ void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 void mfs_detach(struct mfs_inode *mi, struct folio *folio);
 void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 		   struct folio *target);
-int mfs_store(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
+int mfs_store(struct mfs_inode *mi, pgoff_t index, void *entry);
 int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index);
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
@@ -26,6 +38,22 @@ int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 		pgoff_t first, pgoff_t end);
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
+
+/* swap.c */
+extern const struct attribute_group mfs_swap_group;
+
+void mfs_swap_get(struct mfs_super *super, unsigned long slot);
+void mfs_swap_put(struct mfs_super *super, unsigned long slot);
+void mfs_swap_settle(struct mfs_super *super, unsigned long slot);
+int mfs_swap_in(struct mfs_inode *mi, pgoff_t index, void *entry);
+void mfs_swap_add_file(struct mfs_inode *mi);
+void mfs_swap_del_file(struct mfs_inode *mi);
+void mfs_swap_stop(struct mfs_super *super);
+void mfs_swap_close(struct mfs_super *super);
+
+/* swapout.c */
+int mfs_alloc(struct mfs_super *super, struct mfs_run *run);
+bool mfs_swap_wait(struct mfs_super *super, int *err);
 
 /* share.c */
 loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,

@@ -30,6 +30,7 @@
 #include <linux/xarray.h>
 
 struct mfs_super;
+struct mfs_swap;
 
 /* A hole a file wants filled, and what the memory manager gave. */
 struct mfs_run {
@@ -126,11 +127,16 @@ struct mfs_super {
 	 */
 	unsigned long max_pages;
 	unsigned int max_order;
+	/* Where pages go when the pool is low; NULL without mfs_swap_open() */
+	struct mfs_swap *swap;
 };
 
 struct mfs_inode {
 	struct inode inode;
 	struct xarray folios;
+	/* With swap: its place among the files, and the next of its pages to look at */
+	struct list_head swap_list;
+	pgoff_t swap_hand;
 };
 
 static inline struct mfs_super *mfs_super(const struct super_block *sb)
@@ -181,6 +187,16 @@ void mfs_pool_drain(struct mfs_pool *pool);
 
 /* Let the kernel have free pages of the pool when it is short of memory. */
 int mfs_pool_shrink(struct mfs_pool *pool, const char *name);
+
+/*
+ * Let pages be swapped out to a file or disk while the pool they come from is low:
+ * for mfs_ops.fill, where max_order stays 0. The manager's statfs and
+ * show_options call the other two.
+ */
+int mfs_swap_open(struct mfs_super *super, struct fs_context *fc,
+		  struct mfs_pool *pool, const char *path);
+void mfs_swap_statfs(struct mfs_super *super, struct kstatfs *stat);
+void mfs_swap_show_options(struct mfs_super *super, struct seq_file *seq);
 
 /* "64M", "1G" or, of all memory, "25%" to pages; -EINVAL if it is none. */
 int mfs_parse_size(const char *text, unsigned long *pages);

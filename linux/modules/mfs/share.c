@@ -73,17 +73,39 @@ static int mfs_share_folio(struct mfs_inode *in, struct folio *folio,
 	return err;
 }
 
-static int mfs_share(struct mfs_inode *in, pgoff_t first, pgoff_t end,
+/* Let @out have the slot, too. */
+static int mfs_share_slot(struct mfs_inode *out, pgoff_t at, void *entry)
+{
+	struct mfs_super *super = mfs_super(out->inode.i_sb);
+	int err;
+
+	mfs_swap_get(super, xa_to_value(entry));
+	err = mfs_store(out, at, entry);
+	if (err)
+		mfs_swap_put(super, xa_to_value(entry));
+	return err;
+}
+
+/* From *@next on, which is moved on. */
+static int mfs_share(struct mfs_inode *in, pgoff_t *next, pgoff_t end,
 		     struct mfs_inode *out, long shift)
 {
+	const pgoff_t first = *next;
 	struct folio *folio;
 	unsigned long index;
 	int err;
 
 	xa_for_each_range(&in->folios, index, folio, first, end - 1) {
-		const unsigned long nr = folio_nr_pages(folio);
+		const unsigned long nr = mfs_entry_pages(folio);
 		const pgoff_t base = ALIGN_DOWN(index, nr);
 
+		*next = index;
+		if (xa_is_value(folio)) {
+			err = mfs_share_slot(out, index + shift, folio);
+			if (err)
+				return err;
+			continue;
+		}
 		err = -EBUSY;
 		if (base >= first && base + nr <= end &&
 		    IS_ALIGNED(base + shift, nr))
@@ -107,9 +129,16 @@ static int mfs_move(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 
 	unmap_mapping_pages(in->inode.i_mapping, first, end - first, false);
 	xa_for_each_range(&in->folios, index, folio, first, end - 1) {
-		const unsigned long nr = folio_nr_pages(folio);
+		const unsigned long nr = mfs_entry_pages(folio);
 		const pgoff_t base = ALIGN_DOWN(index, nr);
 
+		if (xa_is_value(folio)) {
+			err = mfs_store(out, index + shift, folio);
+			if (err)
+				return err;
+			xa_erase(&in->folios, index);
+			continue;
+		}
 		if (base < first || base + nr > end ||
 		    !IS_ALIGNED(base + shift, nr)) {
 			err = mfs_copy_part(folio, base, first, end, out, shift);
@@ -143,7 +172,7 @@ loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
 			    loff_t pos_out, loff_t len, unsigned int flags)
 {
 	struct inode *from = file_inode(in), *to = file_inode(out);
-	const pgoff_t first = pos_in >> PAGE_SHIFT;
+	pgoff_t first = pos_in >> PAGE_SHIFT;
 	const pgoff_t end = first + (len >> PAGE_SHIFT);
 	const long shift = (pos_out >> PAGE_SHIFT) - first;
 	int err;
@@ -153,12 +182,16 @@ loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
 		return -EOPNOTSUPP;
 	if (from->i_sb != to->i_sb)
 		return -EXDEV;
-	mfs_lock_two(from, to);
-	if (flags & FBMM_REMAP_MOVE)
-		err = mfs_move(mfs_inode(from), first, end, mfs_inode(to), shift);
-	else
-		err = mfs_share(mfs_inode(from), first, end, mfs_inode(to), shift);
-	mfs_unlock_two(from, to);
+	do {
+		mfs_lock_two(from, to);
+		if (flags & FBMM_REMAP_MOVE)
+			err = mfs_move(mfs_inode(from), first, end, mfs_inode(to),
+				       shift);
+		else
+			err = mfs_share(mfs_inode(from), &first, end,
+					mfs_inode(to), shift);
+		mfs_unlock_two(from, to);
+	} while (mfs_swap_wait(mfs_super(from->i_sb), &err));
 	return err ? err : len;
 }
 

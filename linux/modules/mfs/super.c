@@ -39,6 +39,7 @@ static void mfs_init_inode_once(void *object)
 static void mfs_evict_inode(struct inode *inode)
 {
 	if (S_ISREG(inode->i_mode)) {
+		mfs_swap_del_file(mfs_inode(inode));
 		filemap_invalidate_lock(inode->i_mapping);
 		mfs_punch(mfs_inode(inode), 0, ULONG_MAX);
 		filemap_invalidate_unlock(inode->i_mapping);
@@ -99,6 +100,7 @@ static struct inode *mfs_new_inode(struct super_block *sb, struct mnt_idmap *idm
 		inode->i_op = &mfs_file_inode_operations;
 		inode->i_fop = &mfs_file_operations;
 		inode->i_mapping->a_ops = &mfs_aops;
+		mfs_swap_add_file(mfs_inode(inode));
 	}
 	return inode;
 }
@@ -226,6 +228,8 @@ static int mfs_fill_super(struct super_block *sb, struct fs_context *fc)
 	err = kobject_add(&super->kobj, NULL, "%u", MINOR(sb->s_dev));
 	if (!err && ops->group)
 		err = sysfs_create_group(&super->kobj, ops->group);
+	if (!err && super->swap)
+		err = sysfs_create_group(&super->kobj, &mfs_swap_group);
 	if (err)
 		return err;
 
@@ -243,10 +247,13 @@ static void mfs_kill_sb(struct super_block *sb)
 		kobject_del(&super->kobj);
 	if (super && super->ops->unmount)
 		super->ops->unmount(super);
+	if (super)
+		mfs_swap_stop(super);
 	kill_litter_super(sb);
 	if (!super)
 		return;
 	WARN_ON_ONCE(atomic_long_read(&super->used));
+	mfs_swap_close(super);
 	if (super->ops->drain)
 		super->ops->drain(super);
 	kobject_put(&super->kobj);

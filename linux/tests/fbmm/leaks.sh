@@ -35,9 +35,11 @@ use() # TYPE OPTIONS
 insmod "$MANAGERS/mfs/mfs.ko" || exit 1
 echo scan >$leaks
 echo clear >$leaks
+truncate -s 256M /run/swap
 for round in 1 2; do
 	use basicmfs size=128M &&
 		use basicmfs size=128M,shrink &&
+		use basicmfs size=16M,swap=/run/swap &&
 		use bwmfs weights=3:2,huge &&
 		use contigmfs "" &&
 		use tieredmfs local=8M,remote=128M || exit 1

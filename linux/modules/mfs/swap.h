@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Between swap.c, slots and bringing pages back, and swapout.c, the thread. */
+#ifndef _MFS_SWAP_H
+#define _MFS_SWAP_H
+
+#include <linux/idr.h>
+#include <linux/refcount.h>
+#include <linux/wait.h>
+
+#include "internal.h"
+
+#define MFS_SWAP_BATCH	32	/* pages unmapped, and then written, at a time */
+
+/* A folio of the cache that is also in its slot */
+#define MFS_WRITTEN	XA_MARK_0
+
+struct mfs_swap {
+	struct mfs_super *super;
+	struct mfs_pool *pool;
+	struct file *file;
+	struct task_struct *thread;
+
+	/* Slots: how many, which are in use, by how many files and the thread */
+	unsigned long nr;
+	struct ida slots;
+	refcount_t *users;
+	struct xarray cache;
+
+	/* The files; first the one that the hand is in */
+	spinlock_t lock;
+	struct list_head files;
+	unsigned long nr_files;
+
+	/* The thread begins below the one, and works until there is the other. */
+	unsigned long low, high;
+	wait_queue_head_t wake;
+	/* Who needs a page waits here until there is one or two rounds are over. */
+	wait_queue_head_t wait;
+	atomic_t waiting;
+	unsigned long rounds;
+	/* Take also what is used. */
+	bool force;
+	/* The last round found nothing. */
+	bool idle;
+	/* Writing failed, and no slot has become free since. */
+	bool failed;
+	bool said;
+
+	atomic_long_t swapped, swapouts, swapins;
+};
+
+/* swap.c */
+int mfs_swap_io(struct mfs_swap *swap, unsigned long slot, struct folio *folio,
+		unsigned int direction);
+
+/* swapout.c */
+int mfs_swap_thread(void *data);
+
+#endif /* _MFS_SWAP_H */
