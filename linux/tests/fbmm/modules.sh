@@ -103,6 +103,12 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 assert memory[0] == 9 and memory[5 << 20] == 7
+private = mmap.mmap(fd, 8 << 20, flags=mmap.MAP_PRIVATE)
+assert private[5 << 20] == 7 and private[1 << 20] == 0
+private[5 << 20] = private[6 << 20] = 8
+assert memory[5 << 20] == 7 and memory[6 << 20] == 0
+memory[1 << 20] = 6		# not written there: still the file's page
+assert private[1 << 20] == 6 and private[5 << 20] == private[6 << 20] == 8
 try:
     os.posix_fallocate(fd, 0, 1 << 30)
     assert False
