@@ -79,7 +79,8 @@ static void mfs_give_back(struct mfs_super *super, struct folio *folio)
 
 /*
  * A file has the folio no more; whether no file has it. Of one owner there will
- * not be two: its invalidate_lock is held exclusive, or the folio is fresh.
+ * not be two: its invalidate_lock is held exclusive, or the folio is fresh, or
+ * erased from the cache of what is swapped, which had it last.
  */
 static bool mfs_disown(struct mfs_super *super, struct folio *folio)
 {
