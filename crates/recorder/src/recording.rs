@@ -102,10 +102,15 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// Reads what there is; `false` if there was nothing.
     pub(crate) fn round(&mut self) -> io::Result<bool> {
         self.find_rings();
-        for active in &mut self.rings {
+        for active in self.rings.iter_mut().filter(|active| !active.definitions) {
             active.reader.look();
         }
-        // Definitions were written before the cursors that have just been read.
+        // A block is defined before it is reported: what the cursors just read lead to has its
+        // definitions by now, perhaps in a ring that has come into use since.
+        self.find_rings();
+        for active in self.rings.iter_mut().filter(|active| active.definitions) {
+            active.reader.look();
+        }
         self.read_definitions();
         let mut progress = false;
         while let Some(epoch) = self.earliest() {
@@ -568,3 +573,6 @@ fn define(plans: &mut Vec<Plan>, reader: &Reader<'_>, words: usize, reporting: R
     }
     plans[number] = Plan::new(Block::analyse(pc, lengths, code, reporting));
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+use super::*;
+use crate::window::Window;
+use pagelab_events::Batch;
+use pagelab_recorder_wire::region::Ring;
+
+/// What a plugin does with a ring, in one process and as long as it does not wrap.
+#[derive(Clone, Copy)]
+struct Writer(usize);
+
+impl Writer {
+    fn ring(&self) -> &Ring {
+        // SAFETY: the address of a ring whose memory outlives the writer; all is atomic.
+        unsafe { &*std::ptr::with_exposed_provenance(self.0) }
+    }
+
+    fn open(shared: &Shared, index: usize, definitions: bool) -> Writer {
+        let ring = shared.ring(index);
+        let base = std::ptr::from_ref(ring).wrapping_add(1).expose_provenance() as u64;
+        ring.base.store(base, Ordering::Relaxed);
+        ring.write.store(base, Ordering::Relaxed);
+        ring.first.store(u32::from(!definitions), Ordering::Relaxed);
+        ring.definitions
+            .store(u32::from(definitions), Ordering::Relaxed);
+        ring.state.0.store(State::Open as u32, Ordering::Release);
+        let used = &shared.header().rings_used.0;
+        used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        Writer(std::ptr::from_ref(ring).expose_provenance())
+    }
+
+    fn put(&self, words: &[u64]) {
+        let write = self.ring().write.load(Ordering::Relaxed);
+        for (at, &word) in words.iter().enumerate() {
+            let place = std::ptr::with_exposed_provenance_mut::<u64>(write as usize);
+            // SAFETY: inside the ring: the test writes less than it holds.
+            unsafe { place.add(at).write(word) };
+        }
+        let end = write + 8 * words.len() as u64;
+        self.ring().write.store(end, Ordering::Release);
+    }
+}
+
+/// A block may be defined and reported while the recorder goes round, in whatever order the
+/// rings have come into use.
+#[test]
+fn a_block_is_known_when_it_is_reported() {
+    const BLOCKS: u64 = 100_000;
+    let shared = Shared::new(|_| {}).unwrap();
+    let output = Output::new(Vec::<Batch>::new());
+    let windows = Windows::new(Window::default());
+    let mut recording = Recording::new(&shared, windows, output, 1);
+    let definitions = Writer::open(&shared, 1, true);
+    recording.round().unwrap();
+    // The more rings are between the two, the longer it takes from one to the other.
+    for index in 2..RINGS {
+        Writer::open(&shared, index, true);
+    }
+    recording.round().unwrap();
+    let events = Writer::open(&shared, 0, false);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let two_nops = [2, u64::from_le_bytes([1, 1, 0x90, 0x90, 0, 0, 0, 0])];
+            for number in 0..BLOCKS {
+                let pc = 0x1000 + 2 * number;
+                let define = Kind::Define.word(4);
+                definitions.put(&[define, number, pc, two_nops[0], two_nops[1]]);
+                events.put(&[Kind::Block.word(number)]);
+            }
+        });
+        while !writing.is_finished() {
+            recording.round().unwrap();
+        }
+    });
+    while recording.round().unwrap() {}
+    assert_eq!(recording.instructions(), 2 * BLOCKS);
+}
