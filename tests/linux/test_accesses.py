@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -84,5 +85,5 @@ def test_pages_come_in_order(machine: Machine, binaries: dict[str, Path]) -> Non
     mine = [word for word in words if first <= word >> 1 < first + PAGES]
     loads = [(first + page) << 1 for page in range(PAGES)]
     stores = [word | 1 for word in loads]
-    # The last page read is the first written only if there is one page.
-    assert mine == [*loads, *loads, *stores]
+    # Another program of the guest may run in between: then a page is noted once more.
+    assert [word for word, _ in groupby(mine)] == [*loads, *loads, *stores]
