@@ -161,7 +161,7 @@ impl FrameTable {
                     .allocate_from(node, size.order(), tag::data(size))?
             }
         };
-        self.manager.added(head, size, self.buddy.node_of(head));
+        self.manager.added(head, size);
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
         self.data_frames += size.base_pages();
         self.peak_data_frames = self.peak_data_frames.max(self.data_frames);
@@ -279,7 +279,7 @@ impl FrameTable {
         let to = self.buddy.allocate_from(node, 0, tag)?;
         self.move_words(from, to);
         self.buddy.free(from, 0);
-        self.manager.moved(from, to, node);
+        self.manager.moved(from, to);
         Some(to)
     }
 
@@ -384,7 +384,7 @@ impl Frames for FrameTable {
         };
         if old_tag != tag::PREALLOCATED {
             self.move_words(from, to);
-            self.manager.moved(from, to, self.buddy.node_of(to));
+            self.manager.moved(from, to);
         }
         if size == PageSize::Base4K {
             self.buddy.set_tag(pfn, 0, tag::TABLE);

@@ -1,8 +1,8 @@
 //! Memory managers: which node of memory a page of data comes from, and when it moves.
 //!
 //! A manager is a file of this folder that implements [`Manager`]; [`ManagerConfig`], [`MANAGERS`]
-//! and [`build`] have a line for it. The operations have the names that they have in the kernel
-//! (`struct mfs_ops` in `linux/modules/mfs/mfs.h`), so that a policy keeps its shape there.
+//! and [`build`] have a line for it. `alloc`, `added` and `removing` are the kernel's, too (`struct
+//! mfs_ops` in `linux/modules/mfs/mfs.h`), so that a policy keeps its shape there.
 
 mod interleave;
 mod linux;
@@ -51,11 +51,11 @@ pub(crate) trait Manager: Debug {
     /// gives it.
     fn alloc(&mut self, memory: &Buddy, size: PageSize) -> usize;
 
-    /// A new page of a size is in a frame of this node.
-    fn added(&mut self, _pfn: Pfn, _size: PageSize, _node: usize) {}
+    /// A new page of a size is in a frame.
+    fn added(&mut self, _pfn: Pfn, _size: PageSize) {}
 
-    /// A page has moved to another frame, of this node.
-    fn moved(&mut self, _from: Pfn, _to: Pfn, _node: usize) {}
+    /// A page has moved to another frame.
+    fn moved(&mut self, _from: Pfn, _to: Pfn) {}
 
     /// A page is about to be freed.
     fn removing(&mut self, _pfn: Pfn) {}

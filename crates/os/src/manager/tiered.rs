@@ -116,6 +116,8 @@ impl List {
 pub(super) struct Tiered {
     interval_ns: f64,
     pages: u32,
+    /// The far node's first frame.
+    far: Pfn,
     /// Free frames of the near node below which it takes no page, and below which pages leave it.
     allocation: u32,
     reclamation: u32,
@@ -150,6 +152,7 @@ impl Tiered {
         Ok(Tiered {
             interval_ns: config.interval_us * 1000.0,
             pages: config.pages,
+            far: Pfn(starts[FAR]),
             allocation: share(config.allocation),
             reclamation: share(config.reclamation),
             left: [0; 2],
@@ -160,6 +163,10 @@ impl Tiered {
             lengths: [0; 4],
             statistics: TierStatistics::default(),
         })
+    }
+
+    fn node(&self, pfn: Pfn) -> usize {
+        if pfn < self.far { NEAR } else { FAR }
     }
 
     /// Takes a frame from its list: whether it was a hot one, if it was in any.
@@ -238,15 +245,15 @@ impl Manager for Tiered {
     }
 
     /// New pages are hot.
-    fn added(&mut self, pfn: Pfn, size: PageSize, node: usize) {
+    fn added(&mut self, pfn: Pfn, size: PageSize) {
         if size == PageSize::Base4K {
-            self.push(pfn.0, List::of(node, true));
+            self.push(pfn.0, List::of(self.node(pfn), true));
         }
     }
 
-    fn moved(&mut self, from: Pfn, to: Pfn, node: usize) {
+    fn moved(&mut self, from: Pfn, to: Pfn) {
         if let Some(hot) = self.remove(from) {
-            self.push(to.0, List::of(node, hot));
+            self.push(to.0, List::of(self.node(to), hot));
         }
     }
 

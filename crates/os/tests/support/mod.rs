@@ -47,18 +47,27 @@ impl<T: PageTable> Machine<T> {
         Page { id, asid, vpn }
     }
 
+    /// Calls the operating system, and does what a machine does afterwards.
+    fn call<R>(
+        &mut self,
+        what: impl FnOnce(&mut Os, &mut Shadow<T>, &mut PageDirectory, &mut Effects) -> R,
+    ) -> R {
+        self.effects.clear();
+        let done = what(
+            &mut self.os,
+            &mut self.table,
+            &mut self.directory,
+            &mut self.effects,
+        );
+        self.settle();
+        done
+    }
+
     /// Carries an event out, in the operating system and as the programs see it.
     pub fn control(&mut self, process: u32, event: Control) -> Result<(), OsError> {
-        self.effects.clear();
-        let Machine {
-            os,
-            table,
-            directory,
-            effects,
-            ..
-        } = self;
-        let done = os.control(table, directory, process, &event, effects);
-        self.settle();
+        let done = self.call(|os, table, directory, effects| {
+            os.control(table, directory, process, &event, effects)
+        });
         done?;
         self.processes.control(process, &event);
         Ok(())
@@ -109,30 +118,11 @@ impl<T: PageTable> Machine<T> {
 
     /// Lets the memory manager move pages.
     pub fn tick(&mut self) {
-        self.effects.clear();
-        let Machine {
-            os,
-            table,
-            directory,
-            effects,
-            ..
-        } = self;
-        os.tick(table, directory, effects);
-        self.settle();
+        self.call(|os, table, directory, effects| os.tick(table, directory, effects));
     }
 
     pub fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
-        self.effects.clear();
-        let Machine {
-            os,
-            table,
-            directory,
-            effects,
-            ..
-        } = self;
-        let done = os.fault(table, directory, page, store, effects);
-        self.settle();
-        done
+        self.call(|os, table, directory, effects| os.fault(table, directory, page, store, effects))
     }
 
     /// What the machine does after each call: drops stale translations, and the contents of
