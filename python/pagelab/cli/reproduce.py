@@ -32,6 +32,11 @@ class _PaperAndFigure(TyperGroup):
         return super().resolve_command(ctx, [paper, *filter(None, [name]), *args[1:]])
 
 
+Out = Annotated[Path, typer.Option("--out", "-o", help="Where results are kept between runs.")]
+Again = Annotated[
+    bool, typer.Option("--again", help="Measure anew what --out has from an earlier run.")
+]
+
 app = typer.Typer(
     cls=_PaperAndFigure,
     help="Compute a paper's figures again, with its numbers beside ours.",
@@ -61,9 +66,7 @@ def dpt(
     parallel: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Simulations at once.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
-    ] = Path("pagelab-results/reproduce-dpt"),
+    out: Out = Path("pagelab-results/reproduce-dpt"),
     as_json: Json = False,
     quiet: IsQuiet = False,
 ) -> None:
@@ -101,12 +104,8 @@ def foliomap(
         list[str] | None,
         typer.Argument(help="primitives, contention, ...; all of them if none is named."),
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Measure anew what --out has from an earlier run.")
-    ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
-    ] = Path("pagelab-results/reproduce-foliomap"),
+    again: Again = False,
+    out: Out = Path("pagelab-results/reproduce-foliomap"),
     as_json: Json = False,
 ) -> None:
     """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`.
@@ -121,12 +120,8 @@ def fbmm(
     parts: Annotated[
         list[str] | None, typer.Argument(help="costs, gups, ...; all of them if none is named.")
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Measure anew what --out has from an earlier run.")
-    ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where results are kept between runs.")
-    ] = Path("pagelab-results/reproduce-fbmm"),
+    again: Again = False,
+    out: Out = Path("pagelab-results/reproduce-fbmm"),
     as_json: Json = False,
 ) -> None:
     """FBMM (ATC 2024): memory file systems, measured in guests; needs `pagelab linux build`.

@@ -3,18 +3,13 @@
 from pathlib import Path
 
 from pagelab.errors import PagelabError
-from pagelab.report.columns import Columns, columns
+from pagelab.report.columns import columns
 from pagelab.report.templating import environment
 from pagelab.reproduce.outcome import Outcome
 from pagelab.reproduce.show import cells
 from pagelab.units import number
 
 _TEMPLATES = environment("pagelab.reproduce")
-
-
-def chart(outcome: Outcome) -> Columns:
-    """The figure as grouped columns."""
-    return columns(outcome.columns, outcome.rows, outcome.averages)
 
 
 def write(title: str, facts: list[tuple[str, str]], outcomes: list[Outcome], path: Path) -> None:
@@ -25,7 +20,7 @@ def write(title: str, facts: list[tuple[str, str]], outcomes: list[Outcome], pat
     figures = [
         {
             "outcome": outcome,
-            "chart": chart(outcome),
+            "chart": columns(outcome.columns, outcome.rows, outcome.averages),
             "rows": [
                 (label, [number(value) for value in row], label in outcome.averages)
                 for label, row in outcome.rows.items()
