@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pagelab.errors import PagelabError
-from pagelab.linux import guest, suite
+from pagelab.linux import guest, markdown, suite
 from pagelab.linux.layout import Layout
 
 # Configuration, benchmark, pages a call: instructions and atomic ones a call
@@ -114,42 +114,34 @@ def render(plan: Plan, costs: Costs) -> str:
     """The tables as Markdown: a row a number of pages, the last configuration against `off`."""
     configurations = [name for name in plan.suites if any(key[0] == name for key in costs)]
     last = configurations[-1]
-    lines = [
+    about = (
         "Instructions a call; an atomic operation counts as one, and clearing a page as 4096: it "
-        "is one instruction that repeats for every byte.",
-        "",
-    ]
-    head = [plan.by, *(name.replace("_", " ") for name in configurations)]
-    head += [f"{last} / off", "paper", f"atomics off, {last}"]
+        f"is one instruction that repeats for every byte. Ratios, ours and the paper's, are of "
+        f"{last} to off; the last two columns are the atomic operations of both."
+    )
+    head = [plan.by, *configurations, "ratio", "paper", "atomic", "off"]
+    sections = [markdown.paragraph(about), ""]
     for cost in plan.cost:
         rows: dict[int, dict[str, tuple[float, float]]] = defaultdict(dict)
         for (configuration, bench, pages), value in costs.items():
             if bench == cost.bench:
                 rows[pages][configuration] = value
-        lines += [
-            f"### {cost.title}",
-            "",
-            f"| {' | '.join(head)} |",
-            f"|{' ---: |' * len(head)}",
+        lines = [
+            _cells(cost, pages, found, configurations) for pages, found in sorted(rows.items())
         ]
-        for pages, found in sorted(rows.items()):
-            lines.append(f"| {' | '.join(_cells(cost, pages, found, configurations))} |")
-        lines.append("")
-    return "\n".join(lines)
+        sections += [f"### {cost.title}", "", markdown.table(head, lines)]
+    return "\n".join(sections)
 
 
 def _cells(
     cost: Cost, pages: int, found: dict[str, tuple[float, float]], configurations: list[str]
 ) -> list[str]:
     last = configurations[-1]
-    paper = ""
-    if pages in cost.linux and pages in cost.fbmm:
-        ratio = cost.fbmm[pages] / cost.linux[pages]
-        paper = f"{cost.linux[pages]}, {cost.fbmm[pages]} us: {ratio:.2f}"
+    known = pages in cost.linux and pages in cost.fbmm
     return [
         str(pages),
-        *(f"{found[name][0]:.1f}" for name in configurations),
+        *(f"{found[name][0]:.0f}" for name in configurations),
         f"{found[last][0] / found['off'][0]:.3f}",
-        paper,
-        f"{found['off'][1]:.1f}, {found[last][1]:.1f}",
+        f"{cost.fbmm[pages] / cost.linux[pages]:.2f}" if known else "",
+        *(f"{found[name][1]:.{0 if found[name][1] >= 100 else 1}f}" for name in (last, "off")),
     ]
