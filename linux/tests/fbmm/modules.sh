@@ -4,51 +4,11 @@
 # Loading, mounting and running out of memory file systems: what must fail says
 # so and harms nothing, and the machine's memory is as it was when all is over.
 
-count=0
-failed=0
-
-result() # WHAT COMMAND...
-{
-	what=$1
-	shift
-	count=$((count + 1))
-	if "$@" >/run/said 2>&1; then
-		echo "ok $count $what"
-	else
-		echo "not ok $count $what"
-		sed 's/^/# /' /run/said
-		failed=$((failed + 1))
-	fi
-}
-
-refused() # the command must fail, and not by a signal
-{
-	"$@"
-	status=$?
-	[ $status -gt 0 ] && [ $status -lt 126 ]
-}
-
-free_kb() # with what the lists of single CPUs hold back
-{
-	echo 3 >/proc/sys/vm/drop_caches
-	awk '/^MemFree/ { kb = $2 } $1 == "count:" { kb += 4 * $2 } END { print kb }' \
-		/proc/meminfo /proc/zoneinfo
-}
+. "$(dirname "$0")/result.sh"
 
 mfs() # NAME: the module's file
 {
 	echo "$MANAGERS/$1/$1.ko"
-}
-
-mounted() # TYPE OPTIONS DIR
-{
-	mkdir -p "$3" && mount -t "$1" ${2:+-o "$2"} none "$3"
-}
-
-near() # A B: within 2 MB
-{
-	echo "$1 KB free before, $2 KB after"
-	[ $(($1 - $2)) -lt 2048 ]
 }
 
 # The first load and mount leave caches behind that stay.

@@ -4,47 +4,7 @@
 # Swap files of memory file systems: which are refused, what they hold, and what
 # happens when they are full or cannot be written.
 
-count=0
-failed=0
-
-result() # WHAT COMMAND...
-{
-	what=$1
-	shift
-	count=$((count + 1))
-	if "$@" >/run/said 2>&1; then
-		echo "ok $count $what"
-	else
-		echo "not ok $count $what"
-		sed 's/^/# /' /run/said
-		failed=$((failed + 1))
-	fi
-}
-
-refused() # the command must fail, and not by a signal
-{
-	"$@"
-	status=$?
-	[ $status -gt 0 ] && [ $status -lt 126 ]
-}
-
-free_kb() # with what the lists of single CPUs hold back
-{
-	echo 3 >/proc/sys/vm/drop_caches
-	awk '/^MemFree/ { kb = $2 } $1 == "count:" { kb += 4 * $2 } END { print kb }' \
-		/proc/meminfo /proc/zoneinfo
-}
-
-mounted() # OPTIONS DIR
-{
-	mkdir -p "$2" && mount -t basicmfs -o "$1" none "$2"
-}
-
-near() # A B: within 2 MB
-{
-	echo "$1 KB free before, $2 KB after"
-	[ $(($1 - $2)) -lt 2048 ]
-}
+. "$(dirname "$0")/result.sh"
 
 counter() # NAME
 {
@@ -88,24 +48,24 @@ mount -t tmpfs -o size=64M none /run/files
 insmod "$MANAGERS/mfs/mfs.ko" && insmod "$MANAGERS/basicmfs/basicmfs.ko" || exit 1
 # The first mount leaves caches behind that stay.
 truncate -s 1M /run/files/first
-mounted size=1M,swap=/run/files/first /run/a
+mounted basicmfs size=1M,swap=/run/files/first /run/a
 umount /run/a
 rm /run/files/first
 before=$(free_kb)
 
 truncate -s 1000 /run/files/small
 truncate -s 32M /run/files/swap
-result "a swap file that is not there" refused mounted size=16M,swap=/run/files/none /run/a
-result "a directory" refused mounted size=16M,swap=/run/files /run/a
-result "a device that is no disk" refused mounted size=16M,swap=/dev/zero /run/a
-result "a file that is too small" refused mounted size=16M,swap=/run/files/small /run/a
+result "a swap file that is not there" refused mounted basicmfs size=16M,swap=/run/files/none /run/a
+result "a directory" refused mounted basicmfs size=16M,swap=/run/files /run/a
+result "a device that is no disk" refused mounted basicmfs size=16M,swap=/dev/zero /run/a
+result "a file that is too small" refused mounted basicmfs size=16M,swap=/run/files/small /run/a
 exec 3>>/run/files/swap
-result "a file that somebody writes to" refused mounted size=16M,swap=/run/files/swap /run/a
+result "a file that somebody writes to" refused mounted basicmfs size=16M,swap=/run/files/swap /run/a
 exec 3>&-
 result "and nothing is lost by that" near "$before" "$(free_kb)"
 
-result "a swap file" mounted size=16M,swap=/run/files/swap /run/a
-result "is only one mount's" refused mounted size=16M,swap=/run/files/swap /run/b
+result "a swap file" mounted basicmfs size=16M,swap=/run/files/swap /run/a
+result "is only one mount's" refused mounted basicmfs size=16M,swap=/run/files/swap /run/b
 result "and nobody else's to write to" refused sh -c 'echo >>/run/files/swap'
 result "or to cut" refused truncate -s 1M /run/files/swap
 result "/proc/mounts names it" grep -q 'size=16384K,swap=/run/files/swap ' /proc/mounts
@@ -128,7 +88,7 @@ truncate -s 256M /run/files/swap
 dd if=/dev/zero of=/run/files/filler bs=1M count=56 2>/dev/null
 dmesg -C
 result "a swap file that cannot become as large as it is" \
-	mounted size=16M,swap=/run/files/swap /run/a
+	mounted basicmfs size=16M,swap=/run/files/swap /run/a
 result "is used as far as it goes" take 12
 result "then SIGBUS" sigbus 48
 result "the kernel says so once" [ "$(dmesg | grep -c 'basicmfs: writing')" = 1 ]
@@ -140,9 +100,9 @@ result "nothing is left of that" empty
 result "unmount it" umount /run/a
 
 disk=$(losetup --show -f /run/files/swap)
-result "a disk" mounted size=16M,swap="$disk" /run/a
+result "a disk" mounted basicmfs size=16M,swap="$disk" /run/a
 result "is used" take 48
-result "and is only one mount's" refused mounted size=16M,swap="$disk" /run/b
+result "and is only one mount's" refused mounted basicmfs size=16M,swap="$disk" /run/b
 result "unmount what uses the disk" umount /run/a
 losetup -d "$disk"
 rm /run/files/swap
