@@ -148,7 +148,7 @@ memory = mmap.mmap(-1, 48 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for page in range(0, len(memory), 4096):
     memory[page:page + 4] = page.to_bytes(4, "little")
 hot = range(40 << 20, 44 << 20, 4096)		# first touched when the local tier was full
-end = time.monotonic() + 20
+end = time.monotonic() + 60
 while time.monotonic() < end:
     for page in hot:
         memory[page + 8] = 1
@@ -176,11 +176,20 @@ memory = mmap.mmap(-1, 50 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for page in range(0, len(memory), PAGE):
     memory[page:page + 4] = page.to_bytes(4, "little")
 
-def huge():		# KB that are mapped by huge pages
-    return sum(map(int, re.findall(r"ShmemPmdMapped: +(\d+)", Path("/proc/self/smaps").read_text())))
-
-assert huge() >= 24 << 11, huge()
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+first = -start % PIECE
+pieces = range(first, first + 24 * PIECE, PIECE)
+
+def huge(pieces_wanted):		# what is moved is mapped again when it is touched
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for piece in pieces:
+            memory[piece]
+        mapped = re.findall(r"ShmemPmdMapped: +(\d+)", Path("/proc/self/smaps").read_text())
+        if sum(map(int, mapped)) >= pieces_wanted << 11:
+            return True
+    return False
+
 pagemap = open("/proc/self/pagemap", "rb", buffering=0)
 zones = re.findall(r"Node 1, zone.*?start_pfn: +(\d+)", Path("/proc/zoneinfo").read_text(), re.S)
 second = min(int(first) for first in zones if int(first))
@@ -190,22 +199,22 @@ def local(page):
     entry = int.from_bytes(pagemap.read(8), "little")
     return bool(entry >> 63) and (entry & (1 << 55) - 1) < second
 
-first = -start % PIECE
-hot = range(first + 20 * PIECE, first + 22 * PIECE, PAGE)	# touched when the local tier was full
+hot = range(pieces[20], pieces[22], PAGE)	# touched when the local tier was full
 assert not any(map(local, hot)), "hot pages are local from the start"
-end = time.monotonic() + 20
-while time.monotonic() < end and not all(map(local, hot)):
+assert huge(24), "not mapped by huge pages"
+end = time.monotonic() + 60
+while not all(map(local, hot)):
+    assert time.monotonic() < end, "hot pages are not local"
     for page in hot:
         memory[page + 8] = 1
-assert all(map(local, hot)), "hot pages are not local"
 for name in ("promoted", "demoted"):
     moved = int((tier / name).read_text())
     assert moved >= len(hot), (name, moved)
 assert all(memory[page:page + 4] == page.to_bytes(4, "little")
            for page in range(0, len(memory), PAGE)), "contents"
-assert huge() >= 20 << 11, huge()	# some may be on their way
+assert huge(20), "taken apart"
 # A page of each piece goes: what is left becomes base pages.
-for piece in range(first, first + 24 * PIECE, PIECE):
+for piece in pieces:
     memory.madvise(mmap.MADV_DONTNEED, piece + 5 * PAGE, PAGE)
     assert memory[piece + 5 * PAGE] == 0, "a page that was given back"
     after = piece + 6 * PAGE
@@ -218,7 +227,7 @@ import sys, time
 from pathlib import Path
 tier = Path(sys.argv[1])
 read = lambda name: int((tier / name).read_text())
-end = time.monotonic() + 20
+end = time.monotonic() + 60
 while read("local_pieces") + read("remote_pieces") < 36 and time.monotonic() < end:
     time.sleep(0.1)
 # One of each tier may stay apart. One that the thread had at the wrong moment is taken anew
