@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Swap files of memory file systems: which are refused, what they hold, and what
-# happens when they are full or cannot be written.
+# happens when they are full or cannot be written or read.
 
 . "$(dirname "$0")/result.sh"
 
@@ -104,6 +104,30 @@ result "a disk" mounted basicmfs size=16M,swap="$disk" /run/a
 result "is used" take 48
 result "and is only one mount's" refused mounted basicmfs size=16M,swap="$disk" /run/b
 result "unmount what uses the disk" umount /run/a
+losetup -d "$disk"
+
+# A disk that loses what was written
+cat >/run/lost.py <<'END'
+import mmap, os, sys
+from pathlib import Path
+memory = mmap.mmap(-1, 24 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, len(memory), 4096):
+    memory[page] = 1
+os.sync()
+os.truncate("/run/files/swap", 0)
+Path("/proc/sys/vm/drop_caches").write_text("3")
+for page in range(0, len(memory), 4096):
+    assert memory[page] == 1, page
+END
+disk=$(losetup --show --direct-io=on -f /run/files/swap)
+result "another disk" mounted basicmfs size=16M,swap="$disk" /run/a
+"$FBMM_RUN" /run/a python3 /run/lost.py
+result "a page that cannot be read is SIGBUS" [ $? = 135 ]
+result "the kernel says so" sh -c 'dmesg | grep "basicmfs: reading"'
+result "nothing is left of that, too" empty
+truncate -s 256M /run/files/swap
+result "and the disk can be used again" take 48
+result "unmount what used the disk" umount /run/a
 losetup -d "$disk"
 rm /run/files/swap
 
