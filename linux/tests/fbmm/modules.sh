@@ -166,12 +166,17 @@ result "unmount tieredmfs" umount /run/a
 
 result "with huge pages, it is mounted" mounted tieredmfs local=16M,remote=64M,huge /run/a
 tier=$(echo /sys/fs/tieredmfs/*)
-echo 10 >"$tier/interval"
 cat >/run/pieces.py <<'END'
 import ctypes, mmap, re, sys, time
 from pathlib import Path
 PIECE, PAGE = 2 << 20, 4096
 tier = Path(sys.argv[1])
+
+def moving(interval, share):
+    (tier / "interval").write_text(str(interval))
+    (tier / "share").write_text(str(share))
+
+moving(2000, 1)		# hardly at all
 memory = mmap.mmap(-1, 50 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for page in range(0, len(memory), PAGE):
     memory[page:page + 4] = page.to_bytes(4, "little")
@@ -180,7 +185,7 @@ start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 first = -start % PIECE
 pieces = range(first, first + 24 * PIECE, PIECE)
 
-def huge(pieces_wanted):		# what is moved is mapped again when it is touched
+def huge(pieces_wanted):		# what was moved is mapped again when it is touched
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for piece in pieces:
@@ -202,11 +207,13 @@ def local(page):
 hot = range(pieces[20], pieces[22], PAGE)	# touched when the local tier was full
 assert not any(map(local, hot)), "hot pages are local from the start"
 assert huge(24), "not mapped by huge pages"
+moving(10, 25)
 end = time.monotonic() + 60
 while not all(map(local, hot)):
     assert time.monotonic() < end, "hot pages are not local"
     for page in hot:
         memory[page + 8] = 1
+moving(2000, 1)
 for name in ("promoted", "demoted"):
     moved = int((tier / name).read_text())
     assert moved >= len(hot), (name, moved)
@@ -219,6 +226,7 @@ for piece in pieces:
     assert memory[piece + 5 * PAGE] == 0, "a page that was given back"
     after = piece + 6 * PAGE
     assert memory[after:after + 4] == after.to_bytes(4, "little"), "and the one after it"
+moving(10, 25)
 END
 result "pieces of 2 MB are demoted and promoted, contents stay" \
 	"$FBMM_RUN" /run/a python3 /run/pieces.py "$tier"
