@@ -14,10 +14,14 @@
 #include <sys/uio.h>
 
 #define SIZE	(64 * page_size)
+/* Of what a memory file system may undo by moving or swapping a page just then. */
+#define TRIES	20
 
 static void test_mmap(void)
 {
 	char *a = map_private(SIZE, 0), *b;
+	bool mapped = false;
+	int tries;
 
 	test_result(zero(a, SIZE), "fresh memory is zero");
 	fill(a, SIZE, 1);
@@ -32,11 +36,13 @@ static void test_mmap(void)
 	b = mmap(a, SIZE, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	test_result(b == a && zero(a, SIZE), "mapped over with MAP_FIXED, all is zero");
-	munmap(a, SIZE);
 
-	a = map_private(SIZE, MAP_POPULATE);
-	test_result(page_frame(a) && page_frame(a + SIZE - page_size),
-		    "MAP_POPULATE maps pages");
+	for (tries = 0; tries < TRIES && !mapped; tries++) {
+		munmap(a, SIZE);
+		a = map_private(SIZE, MAP_POPULATE);
+		mapped = page_frame(a) && page_frame(a + SIZE - page_size);
+	}
+	test_result(mapped, "MAP_POPULATE maps pages");
 	test_result(zero(a, SIZE), "MAP_POPULATE gives zeros");
 	munmap(a, SIZE);
 }
@@ -102,6 +108,7 @@ static void test_fork(void)
 {
 	char *a = map_private(SIZE, 0);
 	int ready[2], go[2];
+	int status;
 	pid_t pid;
 	char c;
 
@@ -123,7 +130,6 @@ static void test_fork(void)
 	fill(a, SIZE, 6);
 	if (write(go[1], "", 1) != 1)
 		fail("write");
-	int status;
 	waitpid(pid, &status, 0);
 	test_result(!status, "a child does not see the parent's writes after mprotect()");
 	test_result(!in_child(child_reads, a), "nor does a later child see the earlier state");
@@ -264,16 +270,17 @@ static void test_mremap(void)
 static void test_mprotect(void)
 {
 	char *a = map_private(SIZE, 0);
-	const int fd = open("/dev/null", O_WRONLY);
+	int fd[2];
 
+	if (pipe(fd))
+		fail("pipe");
 	fill(a, SIZE, 14);
 	mprotect(a, SIZE, PROT_NONE);
-	errno = 0;
-	test_result(write(open("/dev/zero", O_RDWR), a, 1) == 1 || errno == EFAULT,
-		    "PROT_NONE");
+	test_result(write(fd[1], a, 1) < 0 && errno == EFAULT, "PROT_NONE");
 	mprotect(a, SIZE, PROT_READ | PROT_EXEC);
 	test_result(filled(a, SIZE, 14), "protection goes and the contents stay");
-	close(fd);
+	close(fd[0]);
+	close(fd[1]);
 	munmap(a, SIZE);
 }
 
@@ -286,6 +293,30 @@ static bool swaps(void)
 	globfree(&found);
 	return any;
 }
+
+/*
+ * A field of the mapping's in smaps, once it is @least KB or tried often: a page that
+ * the file system moves is not mapped until it is touched, by MADV_POPULATE_READ or
+ * MADV_POPULATE_WRITE.
+ */
+static long mapped_kb(char *memory, size_t size, int touch, const char *field, long least)
+{
+	long kb = 0;
+	int tries;
+
+	for (tries = 0; tries < TRIES && kb < least; tries++) {
+		if (madvise(memory, size, touch))
+			fail("madvise(MADV_POPULATE_READ) or MADV_POPULATE_WRITE");
+		kb = proc_kb("/proc/self/smaps", memory, field);
+	}
+	return kb;
+}
+
+/*
+ * VmRSS is the sum of three counters that lag by up to 32 pages a CPU each: between two
+ * readings by 1.5 MB with two CPUs.
+ */
+#define LAG	1536
 
 static void test_accounting(void)
 {
@@ -300,8 +331,8 @@ static void test_accounting(void)
 
 	fill(a, size, 15);
 	rss = proc_kb("/proc/self/status", NULL, "VmRSS") - before;
-	test_result(labs(rss - (long)(size >> 10)) < 512, "RSS grows by 8192 KB: %ld", rss);
-	pss = proc_kb("/proc/self/smaps", a, "Private_Dirty");
+	test_result(labs(rss - (long)(size >> 10)) <= LAG, "RSS grows by 8192 KB: %ld", rss);
+	pss = mapped_kb(a, size, MADV_POPULATE_WRITE, "Private_Dirty", size >> 10);
 	test_result(pss >= (long)(size >> 10), "8192 KB are private and dirty: %ld", pss);
 	if (pipe(go))
 		fail("pipe");
@@ -316,16 +347,16 @@ static void test_accounting(void)
 	close(go[1]);
 	await_char(go[0], &c);
 	test_result(c == 'y' && filled(a, size, 15), "parent and child read the same pages");
-	pss = proc_kb("/proc/self/smaps", a, "Pss");
+	pss = mapped_kb(a, size, MADV_POPULATE_READ, "Pss", 4096);
 	test_result(pss >= 4096 && pss < 6144, "Pss of shared pages is a half: %ld of 8192", pss);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-	pss = proc_kb("/proc/self/smaps", a, "Pss");
+	pss = mapped_kb(a, size, MADV_POPULATE_READ, "Pss", 8192);
 	test_result(pss >= 8192, "Pss is all again when the child is gone: %ld", pss);
 	close(go[0]);
 	munmap(a, size);
 	rss = proc_kb("/proc/self/status", NULL, "VmRSS") - before;
-	test_result(rss < 1024, "RSS is as before after munmap(): %ld more", rss);
+	test_result(rss <= LAG, "RSS is as before after munmap(): %ld more", rss);
 }
 
 static void test_mlock(void)
