@@ -7,9 +7,9 @@
  *
  * Reading /proc/folio_oracle checks everything. Programs that map memory must
  * stand still meanwhile; kernel threads may interfere, so that a difference
- * counts only if it is still there after several walks. Writing 1 to it adds a
- * mapping that does not exist to some folio, writing 0 takes it back: a check in
- * between must fail, or the oracle is blind.
+ * counts only if it is in every walk for some seconds. Writing the address of a
+ * large folio to it adds a mapping that does not exist to the folio, writing 0
+ * takes it back: a check in between must fail, or the oracle is blind.
  */
 #include <linux/delay.h>
 #include <linux/hugetlb.h>
@@ -23,10 +23,12 @@
 #include <linux/xarray.h>
 #include <kunit/visibility.h>
 
+/* What must pass before a difference counts, or a lack of memory */
 #define WALKS		6
-#define MAX_SPACES	64	/* that one folio is expected to be mapped by */
+#define SECONDS		10
 
 struct sharer {
+	struct sharer *next;
 	struct mm_struct *mm;
 	unsigned int mappings;
 };
@@ -36,9 +38,9 @@ struct seen {
 	unsigned int mappings;
 	unsigned int entire;
 	unsigned int nr_sharers;
-	struct sharer sharers[MAX_SPACES];
+	struct sharer *sharers;		/* the one walked last first */
 	/* How often each page is mapped by a PTE. */
-	unsigned short *pages;
+	unsigned short pages[];
 };
 
 struct check {
@@ -53,12 +55,46 @@ struct check {
 
 static struct folio *broken;
 
+/* With a reference, which keeps reclaim and khugepaged from splitting the folio. */
+static struct seen *add_folio(struct check *check, struct folio *folio)
+{
+	const long nr_pages = folio_nr_pages(folio);
+	struct seen *seen = kzalloc(struct_size(seen, pages, nr_pages), GFP_ATOMIC);
+
+	if (!seen)
+		return NULL;
+	seen->folio = folio;
+	if (xa_err(xa_store(&check->folios, folio_pfn(folio), seen, GFP_ATOMIC))) {
+		kfree(seen);
+		return NULL;
+	}
+	return seen;
+}
+
+/* Address spaces are walked one after the other. */
+static int add_mapping(struct seen *seen, struct mm_struct *mm)
+{
+	struct sharer *sharer = seen->sharers;
+
+	if (!sharer || sharer->mm != mm) {
+		sharer = kzalloc(sizeof(*sharer), GFP_ATOMIC);
+		if (!sharer)
+			return -ENOMEM;
+		sharer->mm = mm;
+		sharer->next = seen->sharers;
+		seen->sharers = sharer;
+		seen->nr_sharers++;
+	}
+	sharer->mappings++;
+	seen->mappings++;
+	return 0;
+}
+
 static int record(struct check *check, struct mm_struct *mm, struct page *page,
-		bool entire)
+		  bool entire)
 {
 	struct folio *folio = page_folio(page);
 	struct seen *seen;
-	unsigned int i;
 
 	/* Neither hugetlb nor the huge zero folio are. */
 	if (!folio_test_large(folio) || !folio_test_large_rmappable(folio))
@@ -66,51 +102,41 @@ static int record(struct check *check, struct mm_struct *mm, struct page *page,
 
 	seen = xa_load(&check->folios, folio_pfn(folio));
 	if (!seen) {
-		/* A reference keeps reclaim and khugepaged from splitting it. */
 		if (!folio_try_get(folio))
 			return 0;
 		if (page_folio(page) != folio || !folio_test_large(folio)) {
 			folio_put(folio);
 			return 0;
 		}
-		seen = kzalloc(sizeof(*seen), GFP_ATOMIC);
+		seen = add_folio(check, folio);
 		if (!seen) {
 			folio_put(folio);
 			return -ENOMEM;
 		}
-		seen->pages = kcalloc(folio_nr_pages(folio), sizeof(*seen->pages),
-				      GFP_ATOMIC);
-		seen->folio = folio;
-		if (!seen->pages || xa_err(xa_store(&check->folios, folio_pfn(folio),
-						    seen, GFP_ATOMIC))) {
-			kfree(seen->pages);
-			kfree(seen);
-			folio_put(folio);
-			return -ENOMEM;
-		}
 	}
-	seen->mappings++;
 	if (entire)
 		seen->entire++;
 	else
 		seen->pages[folio_page_idx(folio, page)]++;
+	return add_mapping(seen, mm);
+}
 
-	for (i = 0; i < seen->nr_sharers; i++)
-		if (seen->sharers[i].mm == mm)
-			break;
-	if (i == MAX_SPACES)
-		return -E2BIG;
-	if (i == seen->nr_sharers) {
-		seen->nr_sharers++;
-		seen->sharers[i].mm = mm;
+static void forget(struct seen *seen)
+{
+	struct sharer *sharer;
+
+	while (seen->sharers) {
+		sharer = seen->sharers;
+		seen->sharers = sharer->next;
+		kfree(sharer);
 	}
-	seen->sharers[i].mappings++;
-	return 0;
+	folio_put(seen->folio);
+	kfree(seen);
 }
 
 /* One PMD's worth of addresses, or less at the ends of a VMA. */
 static int walk_pmd(struct check *check, struct vm_area_struct *vma,
-		unsigned long addr, unsigned long end)
+		    unsigned long addr, unsigned long end)
 {
 	pgd_t *pgd = pgd_offset(vma->vm_mm, addr);
 	int err = 0;
@@ -149,8 +175,8 @@ static int walk_pmd(struct check *check, struct vm_area_struct *vma,
 
 static int walk_mm(struct check *check, struct mm_struct *mm)
 {
-	struct vm_area_struct *vma;
 	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
 	int err = 0;
 
 	/* Against khugepaged's collapse; page tables are freed by RCU. */
@@ -207,22 +233,28 @@ static int collect_mms(struct check *check)
 	return 0;
 }
 
-#define wrong(check, seen, fmt, ...) do {				\
-	(check)->wrong++;						\
-	if ((check)->report)						\
-		seq_printf((check)->report,				\
-			   "pfn %#lx order %u %s: " fmt "\n",		\
-			   folio_pfn((seen)->folio),			\
-			   folio_order((seen)->folio),			\
-			   folio_test_anon((seen)->folio) ? "anon" : "file", \
-			   ##__VA_ARGS__);				\
-} while (0)
+static __printf(3, 4) void wrong(struct check *check, const struct seen *seen,
+				 const char *fmt, ...)
+{
+	struct va_format what = { .fmt = fmt };
+	va_list args;
+
+	check->wrong++;
+	if (!check->report)
+		return;
+	va_start(args, fmt);
+	what.va = &args;
+	seq_printf(check->report, "pfn %#lx order %u %s: %pV\n",
+		   folio_pfn(seen->folio), folio_order(seen->folio),
+		   folio_test_anon(seen->folio) ? "anon" : "file", &what);
+	va_end(args);
+}
 
 static void compare(struct check *check, struct seen *seen)
 {
 	struct folio *folio = seen->folio;
 	const long nr_pages = folio_nr_pages(folio);
-	unsigned int i;
+	const struct sharer *sharer;
 	long page;
 
 	if (folio_mapcount(folio) != seen->mappings)
@@ -245,16 +277,17 @@ static void compare(struct check *check, struct seen *seen)
 
 	if (!foliomap_enabled())
 		return;
-	for (i = 0; i < seen->nr_sharers; i++) {
+	for (sharer = seen->sharers; sharer; sharer = sharer->next) {
 		/* More mappings than pages are shared by definition. */
 		const bool shared = seen->nr_sharers > 1 ||
 				    seen->mappings > nr_pages;
 
 		check->exclusive += !shared;
-		if (foliomap_mapped_shared(folio, seen->sharers[i].mm) != shared)
-			wrong(check, seen, "said to be %s, mapped by %u address spaces (%u of %u by this one)",
+		if (foliomap_mapped_shared(folio, sharer->mm) != shared)
+			wrong(check, seen,
+			      "said to be %s, mapped by %u address spaces (%u of %u by this one)",
 			      shared ? "exclusive" : "shared", seen->nr_sharers,
-			      seen->sharers[i].mappings, seen->mappings);
+			      sharer->mappings, seen->mappings);
 	}
 }
 
@@ -281,9 +314,7 @@ static int walk_all(struct check *check, unsigned long *nr_folios)
 		(*nr_folios)++;
 		/* Anonymous memory and shmem are backed by swap. */
 		check->disk += !folio_test_swapbacked(seen->folio);
-		folio_put(seen->folio);
-		kfree(seen->pages);
-		kfree(seen);
+		forget(seen);
 		cond_resched();
 	}
 	xa_destroy(&check->folios);
@@ -295,19 +326,22 @@ static int walk_all(struct check *check, unsigned long *nr_folios)
 
 static int oracle_show(struct seq_file *file, void *unused)
 {
+	const unsigned long deadline = jiffies + SECONDS * HZ;
 	struct check check = {};
 	unsigned long folios;
-	int i, err;
+	bool last;
+	int walk, err;
 
-	for (i = 0; i < WALKS; i++) {
-		check.report = i == WALKS - 1 ? file : NULL;
+	for (walk = 1;; walk++) {
+		last = walk >= WALKS && time_after(jiffies, deadline);
+		check.report = last ? file : NULL;
 		err = walk_all(&check, &folios);
-		if (err)
-			return err;
-		if (!check.wrong)
+		if (last || (!err && !check.wrong))
 			break;
 		msleep(50);
 	}
+	if (err)
+		return err;
 	seq_printf(file, "spaces %u folios %lu disk %lu exclusive %lu wrong %lu\n",
 		   check.nr_mms, folios, check.disk, check.exclusive, check.wrong);
 	return 0;
@@ -320,7 +354,7 @@ static int oracle_open(struct inode *inode, struct file *file)
 
 /* Lie about a large folio of the writer's: the one at the address written. */
 static ssize_t oracle_write(struct file *file, const char __user *buf,
-		size_t len, loff_t *pos)
+			    size_t len, loff_t *pos)
 {
 	unsigned long addr;
 	struct page *page;
