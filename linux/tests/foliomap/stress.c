@@ -12,13 +12,10 @@
  *
  * Usage: stress SECONDS [SEED]
  */
-#include "lab.h"
+#include "setup.h"
 
-#include <poll.h>
 #include <signal.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/swap.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -28,18 +25,21 @@
 #define REGIONS		4
 #define REGION_PAGES	1024
 #define MAX_LIVE	24
+#define KSM		"/sys/kernel/mm/ksm/"
+#define KHUGEPAGED	"/sys/kernel/mm/transparent_hugepage/khugepaged/"
 /* Old content or zero, page by page: MADV_FREE, or MADV_DONTNEED of mlocked pages. */
 #define UNKNOWN		0xffffffffu
 
 /* Shared by all processes. */
 struct control {
-	int pause;
+	unsigned int pause;	/* which pause this is, 0 for none */
+	unsigned int paused;	/* processes that stand still in it */
+	unsigned int live;	/* processes that nobody has waited for */
 	int stop;
-	int live;
-	int paused;
 	unsigned long ops;
 	unsigned long forks;
 	unsigned long faults;	/* wrong content: must stay 0 */
+	unsigned long lost;	/* processes that were killed, or gave up: must stay 0 */
 	uint32_t next_tag;
 };
 
@@ -97,6 +97,18 @@ static void fill(struct region *r, unsigned int page)
 	*(volatile uint32_t *)word(r, page) = tag;
 	if (r->private)
 		r->tag[page] = tag;
+}
+
+static void fill_pages(struct region *r, unsigned int first, unsigned int count)
+{
+	while (count--)
+		fill(r, first++);
+}
+
+static void verify_pages(struct region *r, unsigned int first, unsigned int count)
+{
+	while (count--)
+		verify(r, first++);
 }
 
 static void set_tags(struct region *r, unsigned int first, unsigned int count,
@@ -220,30 +232,86 @@ static void pin(struct region *r, unsigned int first)
 	close(fds[1]);
 }
 
+/* Put something else in the place of a part. */
+static void punch(struct region *r, unsigned int first, unsigned int count)
+{
+	const size_t size = count * page_size;
+	char *at = r->start + first * page_size;
+
+	munmap(at, size);
+	if (mmap(at, size, PROT_READ | PROT_WRITE,
+		 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+		fail("mmap over a hole");
+	if (r->private)
+		set_tags(r, first, count, 0);
+	else
+		map_region(r);
+}
+
+static void advise(struct region *r, unsigned int first, unsigned int count)
+{
+	const size_t size = count * page_size;
+	char *at = r->start + first * page_size;
+
+	switch (rnd(5)) {
+	case 0:
+		set_tags(r, first, count, madvise(at, size, MADV_DONTNEED) ? UNKNOWN : 0);
+		break;
+	case 1:
+		madvise(at, size, MADV_FREE);
+		set_tags(r, first, count, UNKNOWN);
+		break;
+	case 2:
+		madvise(at, size, rnd(2) ? MADV_PAGEOUT : MADV_COLD);
+		break;
+	case 3:
+		madvise(r->start, REGION_PAGES * page_size, MADV_COLLAPSE);
+		break;
+	case 4:
+		madvise(at, size, rnd(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
+		break;
+	}
+}
+
+/* Only of a process that was waited for it is sure that it has unmapped all. */
+static void reap(int options)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, options)) > 0) {
+		if (status) {
+			fprintf(stderr, "pid %d: wait status %#x\n", pid, status);
+			__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
+		}
+		__atomic_fetch_sub(&control->live, 1, __ATOMIC_ACQ_REL);
+	}
+}
+
+/*
+ * Pauses have numbers: who is late to notice the end of one must not pass for standing
+ * still in the next.
+ */
 static void pause_point(void)
 {
-	if (!__atomic_load_n(&control->pause, __ATOMIC_ACQUIRE))
+	const unsigned int pause = __atomic_load_n(&control->pause, __ATOMIC_ACQUIRE);
+
+	if (!pause)
 		return;
 	__atomic_fetch_add(&control->paused, 1, __ATOMIC_ACQ_REL);
-	while (__atomic_load_n(&control->pause, __ATOMIC_ACQUIRE))
+	while (__atomic_load_n(&control->pause, __ATOMIC_ACQUIRE) == pause) {
+		reap(WNOHANG);
 		usleep(2000);
-	__atomic_fetch_sub(&control->paused, 1, __ATOMIC_ACQ_REL);
+	}
 }
 
 static void work(unsigned long ops);
-
-static void leave(void)
-{
-	__atomic_fetch_sub(&control->live, 1, __ATOMIC_ACQ_REL);
-	_exit(0);
-}
 
 static void fork_child(void)
 {
 	pid_t pid;
 
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	reap(WNOHANG);
 	if (depth > 3 ||
 	    __atomic_load_n(&control->live, __ATOMIC_RELAXED) >= MAX_LIVE)
 		return;
@@ -255,7 +323,7 @@ static void fork_child(void)
 		depth++;
 		random_state ^= (uint64_t)getpid() << 20;
 		work(1 + rnd(120));
-		leave();
+		_exit(0);
 	} else {
 		__atomic_fetch_add(&control->forks, 1, __ATOMIC_RELAXED);
 	}
@@ -266,12 +334,10 @@ static void one_op(void)
 	struct region *r = &regions[rnd(REGIONS)];
 	const unsigned int first = rnd(REGION_PAGES - 1);
 	unsigned int count = 1 + rnd(rnd(2) ? 16 : 512);
-	unsigned int i;
-	char *at;
+	char *at = r->start + first * page_size;
 
 	if (first + count > REGION_PAGES)
 		count = REGION_PAGES - first;
-	at = r->start + first * page_size;
 
 	switch (rnd(25)) {
 	case 0:
@@ -279,65 +345,41 @@ static void one_op(void)
 			map_region(r);
 		break;
 	case 1 ... 6:
-		for (i = 0; i < count; i++)
-			fill(r, first + i);
+		fill_pages(r, first, count);
 		break;
 	case 7 ... 8:
-		for (i = 0; i < count; i++)
-			verify(r, first + i);
+		verify_pages(r, first, count);
 		break;
 	case 9 ... 11:
 		fork_child();
 		break;
-	case 12:
-		set_tags(r, first, count,
-			 madvise(at, count * page_size, MADV_DONTNEED) ? UNKNOWN : 0);
+	case 12 ... 16:
+		advise(r, first, count);
 		break;
-	case 13:
-		madvise(at, count * page_size, MADV_FREE);
-		set_tags(r, first, count, UNKNOWN);
-		break;
-	case 14:
-		madvise(at, count * page_size, rnd(2) ? MADV_PAGEOUT : MADV_COLD);
-		break;
-	case 15:
+	case 17:
 		mprotect(at, count * page_size, PROT_READ);
 		mprotect(at, count * page_size, PROT_READ | PROT_WRITE);
 		break;
-	case 16:
+	case 18:
 		move(r, first, count);
 		break;
-	case 17:
+	case 19:
 		split_folios(r, first, count);
 		break;
-	case 18:
+	case 20:
 		migrate(r, first, count);
 		break;
-	case 19:
+	case 21:
 		if (rnd(2))
 			mlock(at, count * page_size);
 		else
 			munlock(at, count * page_size);
 		break;
-	case 20:
-		madvise(r->start, REGION_PAGES * page_size, MADV_COLLAPSE);
-		break;
-	case 21:
-		madvise(at, count * page_size, rnd(2) ? MADV_MERGEABLE : MADV_UNMERGEABLE);
-		break;
 	case 22:
 		pin(r, first);
 		break;
 	case 23:
-		munmap(at, count * page_size);
-		if (mmap(at, count * page_size, PROT_READ | PROT_WRITE,
-			 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			 -1, 0) == MAP_FAILED)
-			fail("mmap over a hole");
-		if (!r->private)
-			map_region(r);
-		else
-			set_tags(r, first, count, 0);
+		punch(r, first, count);
 		break;
 	case 24:
 		disturb_file(first, count);
@@ -352,64 +394,6 @@ static void work(unsigned long ops)
 		pause_point();
 		one_op();
 	}
-}
-
-static void set_sizes(unsigned int round)
-{
-	char path[128];
-	unsigned int order;
-
-	for (order = 1; order <= pmd_order; order++) {
-		snprintf(path, sizeof(path), MTHP, page_size << order >> 10);
-		write_file(path, (round + order) % 3 ? "madvise" : "never");
-		strcpy(strrchr(path, '/'), "/shmem_enabled");
-		write_file(path, (round + order) % 2 ? "always" : "never");
-	}
-}
-
-static void set_up_swap(void)
-{
-	char header[4096] = "";
-	uint32_t *info = (uint32_t *)(header + 1024);
-	int fd;
-
-	if (!write_file("/sys/block/zram0/disksize", "256M"))
-		return;
-	fd = open("/dev/zram0", O_RDWR);
-	if (fd < 0)
-		return;
-	info[0] = 1;				/* version */
-	info[1] = (256 << 20) / page_size - 1;	/* last page */
-	memcpy(header + sizeof(header) - 10, "SWAPSPACE2", 10);
-	if (write(fd, header, sizeof(header)) != sizeof(header))
-		fail("swap header");
-	close(fd);
-	if (swapon("/dev/zram0", 0))
-		fail("swapon");
-}
-
-static int make_file(const char *path)
-{
-	const size_t size = REGION_PAGES * page_size;
-	char *zeros = calloc(1, size);
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
-	/* In one piece: XFS then takes the largest folios it can. */
-	if (!zeros || fd < 0 || write(fd, zeros, size) != (ssize_t)size)
-		fail(path);
-	free(zeros);
-	return fd;
-}
-
-static void set_up_files(void)
-{
-	if (system("mkfs.xfs -q -f /dev/ram0") || mkdir("/tmp/xfs", 0700) ||
-	    mount("/dev/ram0", "/tmp/xfs", "xfs", 0, NULL)) {
-		test_skip("files: no XFS (mkfs.xfs, CONFIG_XFS_FS, /dev/ram0)");
-		return;
-	}
-	shared_file = make_file("/tmp/xfs/shared");
-	private_file = make_file("/tmp/xfs/private");
 }
 
 static unsigned long oracle_wrong(bool show)
@@ -461,51 +445,56 @@ static void test_oracle(void)
 	munmap(folio, page_size << 4);
 }
 
-#define KMEMLEAK "/sys/kernel/debug/kmemleak"
-
-/* With a kernel of `build --debug kmemleak`: what is lost for good. */
-static void test_leaks(void)
+/* All processes stand still. */
+static void pause_all(void)
 {
-	char text[4096];
-	ssize_t got;
-	int fd;
+	static unsigned int pause;
+	unsigned int paused;
 
-	if (access(KMEMLEAK, W_OK))
+	/* Who is alive and saw the last pause was counted in it, or it would not have ended. */
+	__atomic_store_n(&control->paused, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&control->pause, ++pause, __ATOMIC_RELEASE);
+	do {
+		usleep(1000);
+		reap(WNOHANG);
+		/* First: who stands still makes no more processes. */
+		paused = __atomic_load_n(&control->paused, __ATOMIC_ACQUIRE);
+	} while (paused < __atomic_load_n(&control->live, __ATOMIC_ACQUIRE));
+}
+
+/* Have the oracle look. Of what unmaps of itself, reclaim and compaction go on meanwhile. */
+static unsigned long check(unsigned int round)
+{
+	unsigned long wrong;
+	char path[128];
+
+	pause_all();
+	snprintf(path, sizeof(path), MTHP, page_size << pmd_order >> 10);
+	write_file(path, "never");	/* ends khugepaged, until set_sizes() */
+	write_file(KSM "run", "0");
+	wrong = oracle_wrong(round % 10 == 0);
+	write_file(KSM "run", "1");
+	set_sizes(round + 1);
+	if (round % 5 == 4)
+		write_file("/proc/sys/vm/drop_caches", "1");
+	__atomic_store_n(&control->pause, 0, __ATOMIC_RELEASE);
+	return wrong;
+}
+
+static void set_up_files(void)
+{
+	const size_t size = REGION_PAGES * page_size;
+
+	if (!mount_xfs("/tmp/xfs")) {
+		test_skip("files: no XFS (mkfs.xfs, CONFIG_XFS_FS, /dev/ram0)");
 		return;
-	/* It reports what is older than 5 seconds and was not found twice. */
-	sleep(6);
-	write_file(KMEMLEAK, "scan");
-	write_file(KMEMLEAK, "scan");
-	fd = open(KMEMLEAK, O_RDONLY);
-	if (fd < 0)
-		fail(KMEMLEAK);
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (got > 0) {
-		text[got] = 0;
-		printf("%s", text);
 	}
-	test_result(got == 0, "no memory was lost");
+	shared_file = make_file("/tmp/xfs/shared", size);
+	private_file = make_file("/tmp/xfs/private", size);
 }
 
-static void load_module(const char *path)
+static void set_up(void)
 {
-	int fd = open(path, O_RDONLY);
-
-	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
-		fail(path);
-	close(fd);
-}
-
-int main(int argc, char **argv)
-{
-	const int seconds = argc > 1 ? atoi(argv[1]) : 30;
-	const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
-	const time_t end = time(NULL) + seconds;
-	unsigned long rounds = 0, wrong = 0;
-	int i;
-
-	lab_init();
 	load_module(getenv("MODULE_ORACLE"));
 	test_oracle();
 	/* What was lost before is none of ours. */
@@ -513,52 +502,73 @@ int main(int argc, char **argv)
 		write_file(KMEMLEAK, "clear");
 	set_up_swap();
 	set_up_files();
-	write_file("/sys/kernel/mm/ksm/run", "1");
-	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "50");
-	write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "50");
-	write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/alloc_sleep_millisecs", "50");
+	write_file(KSM "run", "1");
+	write_file(KSM "sleep_millisecs", "50");
+	write_file(KHUGEPAGED "scan_sleep_millisecs", "50");
+	write_file(KHUGEPAGED "alloc_sleep_millisecs", "50");
+	set_sizes(0);
 
 	control = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (control == MAP_FAILED)
 		fail("mmap");
 	control->next_tag = 1;
-	set_sizes(0);
+	/* Whose parent has ended is waited for here. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		fail("prctl(PR_SET_CHILD_SUBREAPER)");
+}
+
+static void start_worker(uint64_t seed)
+{
+	const pid_t pid = fork();
+	int r;
+
+	if (pid < 0)
+		fail("fork");
+	if (pid)
+		return;
+	random_state = seed;
+	for (r = 0; r < REGIONS; r++)
+		map_region(&regions[r]);
+	work(~0ul);
+	_exit(0);
+}
+
+/* What a run must have seen. */
+static bool enough(unsigned int rounds)
+{
+	return rounds > 1 && control->forks && (shared_file < 0 || disk_folios);
+}
+
+int main(int argc, char **argv)
+{
+	const int seconds = argc > 1 ? atoi(argv[1]) : 30;
+	const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	unsigned long wrong = 0;
+	unsigned int rounds = 0;
+	time_t start;
+	int i;
+
+	lab_init();
+	set_up();
 	control->live = WORKERS;
-	for (i = 0; i < WORKERS; i++) {
-		if (!fork()) {
-			int r;
+	for (i = 0; i < WORKERS; i++)
+		start_worker(seed * 0x9e3779b97f4a7c15ull + i + 1);
 
-			random_state = seed * 0x9e3779b97f4a7c15ull + i + 1;
-			for (r = 0; r < REGIONS; r++)
-				map_region(&regions[r]);
-			work(~0ul);
-			leave();
-		}
-	}
-
-	while (time(NULL) < end && !wrong) {
+	start = time(NULL);
+	while (!wrong && !control->lost &&
+	       time(NULL) < start + (enough(rounds) ? seconds : 4 * seconds)) {
 		usleep(300000 + rounds % 7 * 100000);
-		__atomic_store_n(&control->pause, 1, __ATOMIC_RELEASE);
-		while (__atomic_load_n(&control->paused, __ATOMIC_ACQUIRE) <
-		       __atomic_load_n(&control->live, __ATOMIC_ACQUIRE))
-			usleep(1000);
-		wrong = oracle_wrong(rounds % 10 == 0);
-		set_sizes(++rounds);
-		if (rounds % 5 == 0)
-			write_file("/proc/sys/vm/drop_caches", "1");
-		__atomic_store_n(&control->pause, 0, __ATOMIC_RELEASE);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
+		wrong = check(rounds++);
 	}
 	control->stop = 1;
-	while (waitpid(-1, NULL, 0) > 0)
-		;
+	reap(0);
 
-	printf("# seed %lu, %lu rounds, %lu operations, %lu forks\n",
+	printf("# seed %lu, %u rounds, %lu operations, %lu forks\n",
 	       (unsigned long)seed, rounds, control->ops, control->forks);
 	test_result(!wrong, "accounting agrees with the page tables");
 	test_result(!control->faults, "no page was written by another process");
+	test_result(!control->lost, "no process was killed or gave up");
 	if (shared_file >= 0)
 		test_result(disk_folios, "%lu large folios of files were compared", disk_folios);
 	test_result(control->forks && rounds > 1, "something happened");
