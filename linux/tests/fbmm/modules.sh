@@ -11,10 +11,18 @@ mfs() # NAME: the module's file
 	echo "$MANAGERS/$1/$1.ko"
 }
 
-# The first load and mount leave caches behind that stay.
+# After memory was short, what is free is in pieces.
+whole_blocks()
+{
+	echo 3 >/proc/sys/vm/drop_caches
+	echo 1 >/proc/sys/vm/compact_memory
+}
+
+# The first load, mount and program leave caches behind that stay.
 insmod "$(mfs mfs)"
 insmod "$(mfs basicmfs)"
-mounted basicmfs size=1M /run/a
+mounted basicmfs size=64M /run/a
+"$FBMM_RUN" /run/a python3 -c 'import ctypes, mmap, re; bytearray(16 << 20)'
 umount /run/a
 before=$(free_kb)
 
@@ -22,7 +30,7 @@ result "basicmfs wants a size" refused mounted basicmfs "" /run/a
 result "a size that is none" refused mounted basicmfs size=lots /run/a
 result "an option that does not exist" refused mounted basicmfs size=1M,colour=red /run/a
 result "more than the machine has" refused mounted basicmfs size=100G /run/a
-result "and nothing is lost by that" near "$before" "$(free_kb)"
+result "and nothing is lost by that" near "$before"
 
 result "mount" mounted basicmfs size=64M /run/a
 result "mount a second one" mounted basicmfs size=64M /run/b
@@ -31,8 +39,7 @@ result "unload the library" refused rmmod mfs
 
 "$FBMM_RUN" /run/a sleep 1000 &
 sleeper=$!
-sleep 1
-result "a process has it" grep -q '^/run/a$' /proc/$sleeper/fbmm_mount_dir
+result "a process has it" soon grep -q '^/run/a$' /proc/$sleeper/fbmm_mount_dir
 result "unmount what a process has" refused umount /run/a
 kill $sleeper
 wait $sleeper 2>/dev/null
@@ -40,7 +47,7 @@ result "a default is not any directory" refused "$FBMM_RUN" /tmp true
 result "nor one that is not there" refused "$FBMM_RUN" /run/nowhere true
 result "an empty one is the kernel's" "$FBMM_RUN" "" true
 
-# 4096 pages are in each; programs start, and what takes too much gets SIGBUS.
+# 16384 pages are in each; programs start, and what takes too much gets SIGBUS.
 cat >/run/hog.py <<'END'
 import mmap, signal, sys
 memory = mmap.mmap(-1, 128 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -84,7 +91,7 @@ result "a program maps a file of its own" python3 /run/control.py
 result "unmount" umount /run/a
 result "unmount the second" umount /run/b
 result "unload" rmmod basicmfs
-result "nothing is lost" near "$before" "$(free_kb)"
+result "nothing is lost" near "$before"
 
 # A pool of three quarters of what is free, which a process then asks for
 insmod "$(mfs basicmfs)"
@@ -125,6 +132,7 @@ assert placed == [120 * weight for weight in weights], (placed, weights)
 END
 done
 result "unmount bwmfs" umount /run/a
+whole_blocks
 result "mount with huge pages" mounted bwmfs weights=2:1,huge /run/a
 result "memory is mapped by huge pages, in the same proportion" "$FBMM_RUN" /run/a python3 -c '
 import mmap, re
@@ -139,6 +147,8 @@ result "unload bwmfs" rmmod bwmfs
 insmod "$(mfs tieredmfs)"
 result "tieredmfs wants two pools" refused mounted tieredmfs local=16M /run/a
 result "on two nodes" refused mounted tieredmfs local=1M,remote=1M,remote_node=0 /run/a
+result "more than a node has" refused mounted tieredmfs local=16M,remote=768M /run/a
+result "and nothing is lost by that, either" near "$before"
 result "tieredmfs is mounted" mounted tieredmfs local=16M,remote=64M /run/a
 tier=$(echo /sys/fs/tieredmfs/*)
 echo 10 >"$tier/interval"
@@ -164,6 +174,7 @@ result "cold pages are demoted, hot ones promoted, contents stay" \
 grep -H . "$tier"/* | sed 's/^/# /'
 result "unmount tieredmfs" umount /run/a
 
+whole_blocks
 result "with huge pages, it is mounted" mounted tieredmfs local=16M,remote=64M,huge /run/a
 tier=$(echo /sys/fs/tieredmfs/*)
 cat >/run/pieces.py <<'END'
@@ -238,10 +249,11 @@ read = lambda name: int((tier / name).read_text())
 end = time.monotonic() + 60
 while read("local_pieces") + read("remote_pieces") < 36 and time.monotonic() < end:
     time.sleep(0.1)
-# One of each tier may stay apart. One that the thread had at the wrong moment is taken anew
-# from the kernel when it is wanted.
-assert read("local_pieces") >= 6 and read("remote_pieces") >= 30, "pieces"
-assert read("local_free") >= 14 << 8 and read("remote_free") >= 62 << 8, "free"
+# One of each tier may stay apart. What the thread had at the wrong moment, two perhaps, is in no
+# count: it is taken anew from the kernel when it is wanted.
+assert read("local_pieces") + read("remote_pieces") >= 36, "pieces"
+assert read("local_pieces") >= 5 and read("remote_pieces") >= 29, "pieces of a tier"
+assert read("local_free") >= 12 << 8 and read("remote_free") >= 60 << 8, "free"
 END
 result "base pages become pieces again, and all are free" python3 /run/whole.py "$tier"
 grep -H . "$tier"/* | sed 's/^/# /'
@@ -249,6 +261,7 @@ result "unmount it" umount /run/a
 result "unload tieredmfs" rmmod tieredmfs
 
 insmod "$(mfs contigmfs)"
+whole_blocks
 result "contigmfs is mounted" mounted contigmfs "" /run/a
 cat >/run/ranges.py <<'END'
 import mmap, glob, re
@@ -287,7 +300,7 @@ result "contigmfs maps all at once, in ranges that are as its table says" \
 result "unmount contigmfs" umount /run/a
 result "unload contigmfs" rmmod contigmfs
 result "unload the library at last" rmmod mfs
-result "all memory is back" near "$before" "$(free_kb)"
+result "all memory is back" near "$before"
 
 echo "1..$count"
 [ $failed = 0 ]

@@ -38,8 +38,25 @@ mounted() # TYPE OPTIONS DIR
 	mkdir -p "$3" && mount -t "$1" ${2:+-o "$2"} none "$3"
 }
 
-near() # A B: within 2 MB
+soon() # COMMAND...: it succeeds within some seconds
 {
-	echo "$1 KB free before, $2 KB after"
-	[ $(($1 - $2)) -lt 2048 ]
+	tries=50
+	until "$@"; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || return
+		sleep 0.2
+	done
+}
+
+# Some memory comes back a little after its last user.
+near() # KB: as much is free again, but for 2 MB
+{
+	soon free_again "$1"
+}
+
+free_again()
+{
+	now=$(free_kb)
+	echo "$1 KB free before, $now KB after"
+	[ $(($1 - now)) -lt 2048 ]
 }
