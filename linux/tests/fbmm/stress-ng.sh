@@ -12,7 +12,7 @@ stress() # STRESSORS...
 		ulimit -v 400000
 		stress-ng --verify --timeout 3 --temp-path . --oom-avoid $* 2>&1 |
 			grep -iE 'successful|fail|error|corrupt' |
-			sed -E 's/^.*\] //; s/ in [0-9.]+s\$//'"
+			sed -E 's/^.*\] //; s/ in [0-9.]+s.*\$//'"
 }
 
 stress --vm 2 --vm-bytes 48M --vm-method all
