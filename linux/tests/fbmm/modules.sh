@@ -210,17 +210,23 @@ pagemap = open("/proc/self/pagemap", "rb", buffering=0)
 zones = re.findall(r"Node 1, zone.*?start_pfn: +(\d+)", Path("/proc/zoneinfo").read_text(), re.S)
 second = min(int(first) for first in zones if int(first))
 
-def local(page):
+def node(page):
     pagemap.seek((start + page) // PAGE * 8)
     entry = int.from_bytes(pagemap.read(8), "little")
-    return bool(entry >> 63) and (entry & (1 << 55) - 1) < second
+    if not entry >> 63:
+        return None			# on its way
+    return int(entry & (1 << 55) - 1 >= second)
 
-hot = range(pieces[20], pieces[22], PAGE)	# touched when the local tier was full
-assert not any(map(local, hot)), "hot pages are local from the start"
+def pages(piece):
+    return range(piece, piece + PIECE, PAGE)
+
 assert huge(24), "not mapped by huge pages"
+remote = [piece for piece in pieces if all(node(page) == 1 for page in pages(piece))]
+assert len(remote) >= 24 - 8 - 2, "more is local than there is room for"
+hot = [*pages(remote[-2]), *pages(remote[-1])]
 moving(10, 25)
 end = time.monotonic() + 60
-while not all(map(local, hot)):
+while not all(node(page) == 0 for page in hot):
     assert time.monotonic() < end, "hot pages are not local"
     for page in hot:
         memory[page + 8] = 1

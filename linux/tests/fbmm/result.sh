@@ -40,7 +40,7 @@ mounted() # TYPE OPTIONS DIR
 
 soon() # COMMAND...: it succeeds within some seconds
 {
-	tries=50
+	tries=25
 	until "$@"; do
 		tries=$((tries - 1))
 		[ $tries -gt 0 ] || return
@@ -48,15 +48,17 @@ soon() # COMMAND...: it succeeds within some seconds
 	done
 }
 
-# Some memory comes back a little after its last user.
-near() # KB: as much is free again, but for 2 MB
-{
-	soon free_again "$1"
-}
-
-free_again()
+free_again() # KB: but for 2 MB
 {
 	now=$(free_kb)
-	echo "$1 KB free before, $now KB after"
 	[ $(($1 - now)) -lt 2048 ]
+}
+
+# Some memory comes back a little after its last user.
+near() # KB: as much is free again
+{
+	soon free_again "$1"
+	status=$?
+	echo "$1 KB free before, $now KB after"
+	return $status
 }
