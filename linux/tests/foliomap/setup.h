@@ -19,17 +19,23 @@ static inline void load_module(const char *path)
 	close(fd);
 }
 
+static inline void set_size(unsigned int order, const char *file, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/kernel/mm/transparent_hugepage/hugepages-%zukB/%s",
+		 page_size << order >> 10, file);
+	write_file(path, value);
+}
+
 /* Some orders at a time, others in the next round. */
 static inline void set_sizes(unsigned int round)
 {
-	char path[128];
 	unsigned int order;
 
 	for (order = 1; order <= pmd_order; order++) {
-		snprintf(path, sizeof(path), MTHP, page_size << order >> 10);
-		write_file(path, (round + order) % 3 ? "madvise" : "never");
-		strcpy(strrchr(path, '/'), "/shmem_enabled");
-		write_file(path, (round + order) % 2 ? "always" : "never");
+		set_size(order, "enabled", (round + order) % 3 ? "madvise" : "never");
+		set_size(order, "shmem_enabled", (round + order) % 2 ? "always" : "never");
 	}
 }
 

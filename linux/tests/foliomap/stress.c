@@ -112,7 +112,7 @@ static void verify_pages(struct region *r, unsigned int first, unsigned int coun
 }
 
 static void set_tags(struct region *r, unsigned int first, unsigned int count,
-		uint32_t tag)
+		     uint32_t tag)
 {
 	while (count--)
 		r->tag[first++] = tag;
@@ -466,11 +466,9 @@ static void pause_all(void)
 static unsigned long check(unsigned int round)
 {
 	unsigned long wrong;
-	char path[128];
 
 	pause_all();
-	snprintf(path, sizeof(path), MTHP, page_size << pmd_order >> 10);
-	write_file(path, "never");	/* ends khugepaged, until set_sizes() */
+	set_size(pmd_order, "enabled", "never");	/* ends khugepaged, until set_sizes() */
 	write_file(KSM "run", "0");
 	wrong = oracle_wrong(round % 10 == 0);
 	write_file(KSM "run", "1");
