@@ -44,8 +44,9 @@ static int basic_parse(struct fs_context *fc, struct fs_parameter *param)
 {
 	struct basic_options *options = fc->fs_private;
 	struct fs_parse_result result;
+	int opt = fs_parse(fc, basic_parameters, param, &result);
 
-	switch (fs_parse(fc, basic_parameters, param, &result)) {
+	switch (opt) {
 	case Opt_size:
 		if (mfs_parse_size(param->string, &options->pages))
 			return invalfc(fc, "size=%s is no amount of memory",
@@ -60,7 +61,7 @@ static int basic_parse(struct fs_context *fc, struct fs_parameter *param)
 		param->string = NULL;
 		return 0;
 	default:
-		return -ENOPARAM;
+		return opt;
 	}
 }
 

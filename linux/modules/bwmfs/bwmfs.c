@@ -132,9 +132,10 @@ static int bw_parse(struct fs_context *fc, struct fs_parameter *param)
 {
 	struct bw_options *options = fc->fs_private;
 	struct fs_parse_result result;
+	int opt = fs_parse(fc, bw_parameters, param, &result);
 	struct bw_round *round;
 
-	switch (fs_parse(fc, bw_parameters, param, &result)) {
+	switch (opt) {
 	case Opt_weights:
 		round = bw_make_round(param->string);
 		if (round == ERR_PTR(-EINVAL))
@@ -149,7 +150,7 @@ static int bw_parse(struct fs_context *fc, struct fs_parameter *param)
 		options->huge = true;
 		return 0;
 	default:
-		return -ENOPARAM;
+		return opt;
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <linux/falloc.h>
 #include <linux/huge_mm.h>
 #include <linux/oom.h>
+#include <linux/userfaultfd_k.h>
 
 #include "internal.h"
 
@@ -19,6 +20,8 @@ static void mfs_window(struct vm_fault *vmf, pgoff_t *first, pgoff_t *end)
 
 static vm_fault_t mfs_error(int err)
 {
+	if (err == -EHWPOISON)
+		return VM_FAULT_HWPOISON;
 	/* The pool is empty: nothing the kernel could reclaim would help. */
 	return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 }
@@ -42,7 +45,7 @@ static int mfs_make_own(struct mfs_inode *mi, pgoff_t index)
 				    ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0) :
 			mfs_unshare(mi, index, folio);
 	downgrade_write(&mapping->invalidate_lock);
-	return err;
+	return err == -EBUSY ? 0 : err;	/* it is not shared any more */
 }
 
 /* The page is this file's alone; perhaps the file does not know it yet. */
@@ -57,7 +60,7 @@ static void mfs_own(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 
 /*
  * Map a page that was not: for writing, too, without the kernel's asking once
- * more by ->page_mkwrite(). What the kernel copies, or has an error for, it gets
+ * more by ->page_mkwrite(). What the kernel copies or marks for userfaultfd it gets
  * with a reference and locked, and large folios, of which it may map more than
  * a page; the lock keeps what removes pages off until that is done.
  */
@@ -67,8 +70,14 @@ static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
 	struct page *page = folio_file_page(folio, vmf->pgoff);
 	const bool shared = vma->vm_flags & VM_SHARED;
 
-	if (folio_test_large(folio) || PageHWPoison(page) ||
+	if (PageHWPoison(page))
+		return VM_FAULT_HWPOISON;
+	if (folio_test_large(folio) || userfaultfd_wp(vma) ||
 	    ((vmf->flags & FAULT_FLAG_WRITE) && !shared)) {
+		/* Then it is not mapped as a whole. */
+		if (folio_test_large(folio) &&
+		    mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)))
+			folio_set_has_hwpoisoned(folio);
 		folio_get(folio);
 		folio_lock(folio);
 		vmf->page = page;
@@ -178,7 +187,8 @@ static vm_fault_t mfs_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t las
 			continue;
 		if (write && !mfs_shared(folio))
 			mfs_adopt(mi, base, folio);
-		if (!write || !mfs_shared(folio)) {
+		if ((!write || !mfs_shared(folio)) &&
+		    !mfs_poisoned(folio_file_page(folio, from), nr)) {
 			if (fbmm_map_folio(vmf, folio, folio_file_page(folio, from),
 					   nr, addr) &&
 			    in_range(vmf->pgoff, from, nr))
@@ -335,6 +345,7 @@ const struct file_operations mfs_file_operations = {
 	.remap_file_range	= mfs_remap_file_range,
 	.get_unmapped_area	= thp_get_unmapped_area,
 	.llseek			= mfs_llseek,
+	.fsync			= noop_fsync,
 };
 
 /* Nothing is ever written back. */

@@ -53,19 +53,19 @@ static void mfs_give_back_batch(struct mfs_super *super, struct folio_batch *fol
 
 		folio->private = NULL;
 		folio->mapping = NULL;
-		__folio_clear_swapbacked(folio);
 	}
 	fbmm_uncharge_batch(folios);
-	if (super->ops->free_batch) {
+	if (super->ops->free_batch)
 		super->ops->free_batch(super, folios);
-		return;
-	}
-	for (i = 0; i < folio_batch_count(folios); i++) {
-		if (super->ops->free)
-			super->ops->free(super, folios->folios[i]);
-		else
-			folio_put(folios->folios[i]);
-	}
+	else
+		for (i = 0; i < folio_batch_count(folios); i++) {
+			if (super->ops->free)
+				super->ops->free(super, folios->folios[i]);
+			else
+				folio_put(folios->folios[i]);
+		}
+	if (super->swap)
+		mfs_swap_freed(super);
 }
 
 static void mfs_give_back(struct mfs_super *super, struct folio *folio)
@@ -196,16 +196,17 @@ static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
 	int err = mfs_alloc(super, run);
 	unsigned long step, i;
-	struct folio *folio;
-	pgoff_t at;
+	pgoff_t at, next;
 
 	if (err)
 		return err;
 	step = 1UL << run->order;
 	at = ALIGN_DOWN(run->index, step);
+	next = at;
 	for (i = 0; i < run->nr; i += step) {
-		folio = page_folio(run->page + i);
-		if (err && err != -EBUSY) {
+		struct folio *folio = page_folio(run->page + i);
+
+		if (err) {
 			mfs_give_back(super, folio);
 			continue;
 		}
@@ -217,10 +218,15 @@ static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 		err = mfs_insert(mi, at + i, folio);
 		if (err)
 			mfs_drop(super, folio);
+		/* Another thread was faster, with one page or more. */
+		if (err == -EBUSY && !run->order)
+			err = 0;
+		if (!err)
+			next = at + i + step;
 	}
-	if (err && err != -EBUSY && !xa_load(&mi->folios, run->index))
-		return err;
-	return at + run->nr - run->index;
+	if (next > run->index)
+		return next - run->index;
+	return err == -EBUSY ? 0 : err;
 }
 
 /**
@@ -230,7 +236,8 @@ static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
  * @first: first page of the file that may be filled along with it
  * @end: the page after the last
  *
- * Return: how many pages from @index on the file now has, or an error.
+ * Return: how many pages from @index on the file now has, 0 if that is to be tried
+ * again; or an error.
  */
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end)
@@ -275,60 +282,118 @@ struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index)
 	return folio;
 }
 
-static void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr)
+void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr)
 {
 	unmap_mapping_pages(mi->inode.i_mapping, index, nr, false);
 }
 
+static void mfs_drop_all(struct mfs_super *super, struct list_head *folios)
+{
+	struct folio *folio, *next;
+
+	list_for_each_entry_safe(folio, next, folios, lru) {
+		list_del_init(&folio->lru);
+		mfs_drop(super, folio);
+	}
+}
+
+/* Base pages for [@base, @end), but not for [@skip, @skip_end); in no file yet. */
+static int mfs_alloc_list(struct mfs_inode *mi, pgoff_t base, pgoff_t end,
+			  pgoff_t skip, pgoff_t skip_end, struct list_head *folios)
+{
+	struct folio *folio;
+	pgoff_t at;
+
+	for (at = base; at < end; at++) {
+		if (at >= skip && at < skip_end)
+			continue;
+		folio = mfs_alloc_one(mi, at);
+		if (IS_ERR(folio)) {
+			mfs_drop_all(mfs_super(mi->inode.i_sb), folios);
+			return PTR_ERR(folio);
+		}
+		folio->index = at;
+		list_add_tail(&folio->lru, folios);
+	}
+	return 0;
+}
+
+/* Put base pages in the place of a large folio, which @xas can split. */
+static void mfs_replace(struct mfs_inode *mi, struct xa_state *xas,
+			struct folio *folio, pgoff_t base, struct list_head *copies)
+{
+	struct folio *copy, *next;
+	pgoff_t at = base;
+
+	xas_lock(xas);
+	xas_split(xas, folio, folio_order(folio));
+	list_for_each_entry(copy, copies, lru) {
+		for (; at < copy->index; at++) {
+			xas_set(xas, at);
+			xas_store(xas, NULL);
+		}
+		xas_set(xas, at++);
+		xas_store(xas, copy);
+	}
+	for (; at < base + folio_nr_pages(folio); at++) {
+		xas_set(xas, at);
+		xas_store(xas, NULL);
+	}
+	xas_unlock(xas);
+	list_for_each_entry_safe(copy, next, copies, lru) {
+		list_del_init(&copy->lru);
+		folio_lock(copy);
+		mfs_adopt(mi, copy->index, copy);
+		folio_unlock(copy);
+	}
+}
+
 /*
  * Put copies of base pages in the place of a large folio, all but those in
- * [@first, @end): what is left of it when a part is punched out, or written
+ * [@first, @end): what is left of it when a part is punched out, moved, or written
  * after fork(). The invalidate_lock is held exclusive.
+ *
+ * Who has a reference may write to the folio: then it stays, and -EBUSY is
+ * returned. After fork() nobody has one for writing.
  */
 int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 		pgoff_t first, pgoff_t end)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
 	const unsigned long nr = folio_nr_pages(folio);
+	XA_STATE(xas, &mi->folios, base);
 	struct folio *copy;
 	LIST_HEAD(copies);
-	pgoff_t at;
 	int err;
 
-	for (at = base; at < base + nr; at++) {
-		if (at >= first && at < end)
-			continue;
-		copy = mfs_alloc_one(mi, at);
-		if (IS_ERR(copy)) {
-			err = PTR_ERR(copy);
-			goto undo;
-		}
-		copy->index = at;
-		list_add_tail(&copy->lru, &copies);
-	}
+	err = mfs_alloc_list(mi, base, base + nr, first, end, &copies);
+	if (err)
+		return err;
+	xas_split_alloc(&xas, folio, folio_order(folio), GFP_KERNEL);
+	err = xas_error(&xas);
+	if (err)
+		goto drop;
 
 	folio_lock(folio);
 	mfs_unmap(mi, base, nr);
+	if (mfs_poisoned(folio_page(folio, 0), nr))
+		err = -EHWPOISON;
+	else if (!mfs_shared(folio) && folio_ref_count(folio) != 1)
+		err = -EBUSY;
+	if (err)
+		goto unlock;
+	list_for_each_entry(copy, &copies, lru)
+		copy_highpage(folio_page(copy, 0), folio_file_page(folio, copy->index));
 	mfs_detach(mi, folio);
-	xa_erase(&mi->folios, base);
-	while (!list_empty(&copies)) {
-		copy = list_first_entry(&copies, struct folio, lru);
-		list_del_init(&copy->lru);
-		at = copy->index;
-		copy_highpage(folio_page(copy, 0), folio_file_page(folio, at));
-		err = mfs_insert(mi, at, copy);
-		if (WARN_ON_ONCE(err))
-			mfs_drop(super, copy);
-	}
+	mfs_replace(mi, &xas, folio, base, &copies);
 	folio_unlock(folio);
 	mfs_drop(super, folio);
 	return 0;
-undo:
-	while (!list_empty(&copies)) {
-		copy = list_first_entry(&copies, struct folio, lru);
-		list_del_init(&copy->lru);
-		mfs_drop(super, copy);
-	}
+unlock:
+	folio_unlock(folio);
+	xas_nomem(&xas, 0);	/* frees what xas_split_alloc() got */
+drop:
+	mfs_drop_all(super, &copies);
 	return err;
 }
 
@@ -343,8 +408,11 @@ undo:
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 {
 	XA_STATE(xas, &mi->folios, index);
-	struct folio *copy = mfs_alloc_one(mi, index);
+	struct folio *copy;
 
+	if (folio_test_hwpoison(folio))
+		return -EHWPOISON;
+	copy = mfs_alloc_one(mi, index);
 	if (IS_ERR(copy))
 		return PTR_ERR(copy);
 	copy_highpage(folio_page(copy, 0), folio_page(folio, 0));
@@ -376,7 +444,6 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	xas_unlock(&xas);
 	mfs_adopt(mi, index, target);
 	folio->private = NULL;
-	__folio_clear_swapbacked(folio);
 }
 
 /*
@@ -495,7 +562,8 @@ static long mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
  * @end: the page after the last
  *
  * A large folio that is taken in part is replaced by copies of what is left. Where
- * there is no memory for them, the part is cleared and stays.
+ * there is no memory for them, or somebody uses the folio, the part is cleared and
+ * stays.
  *
  * Return: 0; an error if other files have the folio and there is no memory.
  */

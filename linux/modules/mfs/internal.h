@@ -17,6 +17,15 @@ static inline pgoff_t mfs_next(pgoff_t index, const void *entry)
 	return ALIGN_DOWN(index, mfs_entry_pages(entry)) + mfs_entry_pages(entry);
 }
 
+/* Whether memory errors are known of one of the pages. */
+static inline bool mfs_poisoned(const struct page *page, unsigned long nr)
+{
+	while (nr--)
+		if (PageHWPoison(page++))
+			return true;
+	return false;
+}
+
 /* file.c */
 extern const struct file_operations mfs_file_operations;
 extern const struct address_space_operations mfs_aops;
@@ -27,6 +36,7 @@ void mfs_get_owner(struct folio *folio);
 void mfs_drop(struct mfs_super *super, struct folio *folio);
 void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 void mfs_detach(struct mfs_inode *mi, struct folio *folio);
+void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr);
 void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 		   struct folio *target);
 int mfs_store(struct mfs_inode *mi, pgoff_t index, void *entry);
@@ -54,6 +64,7 @@ void mfs_swap_close(struct mfs_super *super);
 /* swapout.c */
 int mfs_alloc(struct mfs_super *super, struct mfs_run *run);
 bool mfs_swap_wait(struct mfs_super *super, int *err);
+void mfs_swap_freed(struct mfs_super *super);
 
 /* share.c */
 loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,

@@ -8,6 +8,7 @@
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/swap.h>
 
 #include "mfs.h"
 
@@ -90,6 +91,9 @@ int mfs_pool_fill(struct mfs_pool *pool, unsigned long nr)
 {
 	struct page *page;
 
+	/* Before processes are killed for what cannot be */
+	if (nr > totalram_pages())
+		return -ENOMEM;
 	while (pool->nr < nr) {
 		page = mfs_pool_page(pool, __GFP_NORETRY);
 		if (!page || fatal_signal_pending(current)) {
@@ -209,6 +213,7 @@ static unsigned long mfs_pool_scan(struct shrinker *shrinker,
 
 	list_for_each_entry_safe(page, next, &pages, lru)
 		__free_page(page);
+	mm_account_reclaimed_pages(freed);
 	return freed ? freed : SHRINK_STOP;
 }
 

@@ -119,7 +119,58 @@ static int mfs_share(struct mfs_inode *in, pgoff_t *next, pgoff_t end,
 	return 0;
 }
 
-/* mremap(): the folios change file, or place in the file. */
+/* Whether all of an entry goes to a place where it can be as it is. */
+static bool mfs_moves_whole(void *entry, pgoff_t base, pgoff_t first, pgoff_t end,
+			    long shift)
+{
+	const unsigned long nr = mfs_entry_pages(entry);
+
+	return base >= first && base + nr <= end && IS_ALIGNED(base + shift, nr);
+}
+
+/* Make base pages of large folios that cannot be moved as they are. */
+static int mfs_move_split(struct mfs_inode *in, pgoff_t first, pgoff_t end, long shift)
+{
+	unsigned long index;
+	void *entry;
+	int err;
+
+	xa_for_each_range(&in->folios, index, entry, first, end - 1) {
+		const pgoff_t base = ALIGN_DOWN(index, mfs_entry_pages(entry));
+
+		if (mfs_moves_whole(entry, base, first, end, shift))
+			continue;
+		err = mfs_shatter(in, entry, base, 0, 0);
+		if (err)
+			return err;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Note all entries in @out as well; it has none of them if that fails. */
+static int mfs_move_store(struct mfs_inode *in, pgoff_t first, pgoff_t end,
+			  struct mfs_inode *out, long shift)
+{
+	unsigned long index;
+	void *entry;
+	int err;
+
+	xa_for_each_range(&in->folios, index, entry, first, end - 1) {
+		err = mfs_store(out, index + shift, entry);
+		if (err)
+			goto undo;
+		cond_resched();
+	}
+	return 0;
+undo:
+	end = index;
+	xa_for_each_range(&in->folios, index, entry, first, end - 1)
+		xa_erase(&out->folios, index + shift);
+	return err;
+}
+
+/* mremap(): the folios change file, or place in the file, all of them or none. */
 static int mfs_move(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 		    struct mfs_inode *out, long shift)
 {
@@ -127,38 +178,23 @@ static int mfs_move(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 	unsigned long index;
 	int err;
 
-	unmap_mapping_pages(in->inode.i_mapping, first, end - first, false);
+	mfs_unmap(in, first, end - first);
+	err = mfs_move_split(in, first, end, shift);
+	if (!err)
+		err = mfs_move_store(in, first, end, out, shift);
+	if (err)
+		return err;
 	xa_for_each_range(&in->folios, index, folio, first, end - 1) {
-		const unsigned long nr = mfs_entry_pages(folio);
-		const pgoff_t base = ALIGN_DOWN(index, nr);
-
-		if (xa_is_value(folio)) {
-			err = mfs_store(out, index + shift, folio);
-			if (err)
-				return err;
-			xa_erase(&in->folios, index);
+		xa_erase(&in->folios, index);
+		if (xa_is_value(folio))
 			continue;
-		}
-		if (base < first || base + nr > end ||
-		    !IS_ALIGNED(base + shift, nr)) {
-			err = mfs_copy_part(folio, base, first, end, out, shift);
-			if (err)
-				return err;
-			continue;	/* the shim punches what is left */
-		}
 		folio_lock(folio);
 		if (folio_mapped(folio))
-			unmap_mapping_pages(in->inode.i_mapping, base, nr, false);
-		err = mfs_store(out, base + shift, folio);
-		if (!err) {
-			xa_erase(&in->folios, base);
-			mfs_detach(in, folio);
-			if (!mfs_shared(folio))
-				mfs_adopt(out, base + shift, folio);
-		}
+			mfs_unmap(in, index, folio_nr_pages(folio));
+		mfs_detach(in, folio);
+		if (!mfs_shared(folio))
+			mfs_adopt(out, index + shift, folio);
 		folio_unlock(folio);
-		if (err)
-			return err;
 		cond_resched();
 	}
 	return 0;
@@ -175,6 +211,7 @@ loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
 	pgoff_t first = pos_in >> PAGE_SHIFT;
 	const pgoff_t end = first + (len >> PAGE_SHIFT);
 	const long shift = (pos_out >> PAGE_SHIFT) - first;
+	int tries = 10;
 	int err;
 
 	if (!test_bit(AS_FBMM, &from->i_mapping->flags) ||
@@ -191,7 +228,11 @@ loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
 			err = mfs_share(mfs_inode(from), &first, end,
 					mfs_inode(to), shift);
 		mfs_unlock_two(from, to);
-	} while (mfs_swap_wait(mfs_super(from->i_sb), &err));
+		/* A memory manager that looks at a folio has done so soon. */
+		if (err == -EBUSY)
+			schedule_timeout_uninterruptible(1);
+	} while ((err == -EBUSY && tries--) ||
+		 mfs_swap_wait(mfs_super(from->i_sb), &err));
 	return err ? err : len;
 }
 
@@ -218,7 +259,9 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 		err = -ENOENT;
 		goto unlock;
 	}
-	unmap_mapping_pages(mapping, index, folio_nr_pages(folio), false);
+	if (mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)))
+		goto unlock;
+	mfs_unmap(mfs_inode(inode), index, folio_nr_pages(folio));
 	/* One reference is the file's, one the caller's. */
 	if (!folio_ref_freeze(folio, 2))
 		goto unlock;

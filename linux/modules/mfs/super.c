@@ -60,9 +60,12 @@ static int mfs_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
 		if (!PAGE_ALIGNED(attr->ia_size))
 			return -EINVAL;
 		filemap_invalidate_lock(inode->i_mapping);
-		if (attr->ia_size < i_size_read(inode))
+		if (attr->ia_size < i_size_read(inode)) {
+			/* Private copies go as well, see truncate(2). */
+			unmap_mapping_range(inode->i_mapping, attr->ia_size, 0, 1);
 			err = mfs_punch(mfs_inode(inode),
 					attr->ia_size >> PAGE_SHIFT, ULONG_MAX);
+		}
 		if (!err)
 			i_size_write(inode, attr->ia_size);
 		filemap_invalidate_unlock(inode->i_mapping);

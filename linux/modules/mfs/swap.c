@@ -222,7 +222,8 @@ static int mfs_swap_open_file(struct mfs_swap *swap, struct fs_context *fc,
 		return PTR_ERR(file);
 	}
 	mode = file_inode(file)->i_mode;
-	swap->nr = min(i_size_read(file->f_mapping->host) >> PAGE_SHIFT, INT_MAX);
+	swap->nr = min_t(loff_t, i_size_read(file->f_mapping->host) >> PAGE_SHIFT,
+			 INT_MAX / sizeof(*swap->users));
 	if ((!S_ISREG(mode) && !S_ISBLK(mode)) || !(file->f_mode & FMODE_CAN_READ) ||
 	    !(file->f_mode & FMODE_CAN_WRITE))
 		err = invalfc(fc, "swap=%s is no file or disk to swap to", path);

@@ -92,7 +92,7 @@ static int mfs_swap_take(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t in
 	err = mfs_swap_find_slot(swap, victim);
 	if (err)
 		goto unlock;
-	unmap_mapping_pages(mi->inode.i_mapping, index, 1, false);
+	mfs_unmap(mi, index, 1);
 	/* Only now nobody can get a reference by a page table. */
 	if (mfs_swap_busy(folio)) {
 		mfs_swap_put(swap->super, victim->slot);
@@ -169,7 +169,7 @@ static void mfs_swap_write(struct mfs_swap *swap, const struct mfs_victim *victi
 }
 
 /* The file that the hand is in, with a reference, or NULL. */
-static struct mfs_inode *mfs_swap_file(struct mfs_swap *swap)
+static struct mfs_inode *mfs_swap_current(struct mfs_swap *swap)
 {
 	struct mfs_inode *mi;
 
@@ -187,7 +187,7 @@ static struct mfs_inode *mfs_swap_file(struct mfs_swap *swap)
 static bool mfs_swap_visit(struct mfs_swap *swap)
 {
 	struct mfs_victim batch[MFS_SWAP_BATCH];
-	struct mfs_inode *mi = mfs_swap_file(swap);
+	struct mfs_inode *mi = mfs_swap_current(swap);
 	unsigned int nr, i;
 	bool passed;
 
@@ -209,7 +209,7 @@ static bool mfs_swap_visit(struct mfs_swap *swap)
 
 /* The thread */
 
-static unsigned long mfs_swap_free(struct mfs_swap *swap)
+static unsigned long mfs_swap_nr_free(struct mfs_swap *swap)
 {
 	return READ_ONCE(swap->pool->nr_free) + READ_ONCE(swap->pool->missing);
 }
@@ -223,7 +223,7 @@ static bool mfs_swap_waiting(struct mfs_swap *swap)
 static bool mfs_swap_goes_on(struct mfs_swap *swap)
 {
 	return !kthread_should_stop() && !READ_ONCE(swap->failed) &&
-	       (mfs_swap_waiting(swap) || mfs_swap_free(swap) < swap->high);
+	       (mfs_swap_waiting(swap) || mfs_swap_nr_free(swap) < swap->high);
 }
 
 /*
@@ -251,7 +251,7 @@ static void mfs_swap_round(struct mfs_swap *swap)
 static bool mfs_swap_due(struct mfs_swap *swap)
 {
 	return mfs_swap_waiting(swap) ||
-	       (!READ_ONCE(swap->idle) && mfs_swap_free(swap) < swap->low);
+	       (!READ_ONCE(swap->idle) && mfs_swap_nr_free(swap) < swap->low);
 }
 
 int mfs_swap_thread(void *data)
@@ -285,6 +285,13 @@ int mfs_alloc(struct mfs_super *super, struct mfs_run *run)
 	if (mfs_swap_due(swap) && wq_has_sleeper(&swap->wake))
 		wake_up(&swap->wake);
 	return err == -ENOSPC ? -EAGAIN : err;
+}
+
+/* The pool has got pages: for who waits for one. */
+void mfs_swap_freed(struct mfs_super *super)
+{
+	if (wq_has_sleeper(&super->swap->wait))
+		wake_up_all(&super->swap->wait);
 }
 
 /**

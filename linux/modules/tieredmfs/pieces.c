@@ -219,6 +219,8 @@ int tier_fill(struct tier *tier, unsigned long nr, bool huge)
 	unsigned long pieces = huge ? nr / HPAGE_PMD_NR : 0;
 	struct folio *folio;
 
+	if (nr > totalram_pages())
+		return -ENOMEM;
 	tier->nr = nr;
 	nr -= pieces * HPAGE_PMD_NR;
 	for (; pieces; pieces--) {
