@@ -17,15 +17,6 @@ static inline pgoff_t mfs_next(pgoff_t index, const void *entry)
 	return ALIGN_DOWN(index, mfs_entry_pages(entry)) + mfs_entry_pages(entry);
 }
 
-/* Whether memory errors are known of one of the pages. */
-static inline bool mfs_poisoned(const struct page *page, unsigned long nr)
-{
-	while (nr--)
-		if (PageHWPoison(page++))
-			return true;
-	return false;
-}
-
 /* file.c */
 extern const struct file_operations mfs_file_operations;
 extern const struct address_space_operations mfs_aops;

@@ -152,14 +152,23 @@ static inline struct mfs_inode *mfs_inode(struct inode *inode)
 int mfs_register(struct mfs_type *type);
 void mfs_unregister(struct mfs_type *type);
 
+/* Whether memory errors are known of one of the pages. */
+static inline bool mfs_poisoned(const struct page *page, unsigned long nr)
+{
+	while (nr--)
+		if (PageHWPoison(page++))
+			return true;
+	return false;
+}
+
 /*
  * Replace a folio of a file by another of the same order: for migration. On
  * entry @folio has a reference of the caller's; @target is from the caller and
  * has one reference. On success the file has @target, and @folio has one
  * reference less and is the caller's to free.
  *
- * Return: -EAGAIN if somebody uses the folio at the moment, -ENOENT if it is in
- * no file or shared by several.
+ * Return: -EAGAIN if somebody uses the folio at the moment or a page is broken,
+ * -ENOENT if it is in no file or shared by several.
  */
 int mfs_migrate(struct mfs_super *super, struct folio *folio,
 		struct folio *target);

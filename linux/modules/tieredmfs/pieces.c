@@ -131,8 +131,8 @@ void tier_put(struct tier *tier, struct folio *folio)
 		mfs_pool_put(&tier->pool, folio);
 		return;
 	}
-	if (folio_ref_count(folio) == 1 && !folio_test_hwpoison(folio) &&
-	    !folio_test_has_hwpoisoned(folio)) {
+	if (folio_ref_count(folio) == 1 &&
+	    !mfs_poisoned(folio_page(folio, 0), HPAGE_PMD_NR)) {
 		folio->flags &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_head));
 		tier_add_piece(tier, folio);
 		return;
