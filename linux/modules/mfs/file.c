@@ -74,7 +74,7 @@ static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
 		return VM_FAULT_HWPOISON;
 	if (folio_test_large(folio) || userfaultfd_wp(vma) ||
 	    ((vmf->flags & FAULT_FLAG_WRITE) && !shared)) {
-		/* Then it is not mapped as a whole. */
+		/* do_set_pmd() does not map it as a whole then. */
 		if (folio_test_large(folio) &&
 		    mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)))
 			folio_set_has_hwpoisoned(folio);
@@ -249,6 +249,22 @@ static int mfs_fill_range(struct inode *inode, pgoff_t first, pgoff_t end)
 	return err;
 }
 
+static int mfs_punch_range(struct inode *inode, pgoff_t first, pgoff_t end)
+{
+	int tries = MFS_TRIES;
+	int err;
+
+	do {
+		filemap_invalidate_lock(inode->i_mapping);
+		err = mfs_punch(mfs_inode(inode), first, end);
+		filemap_invalidate_unlock(inode->i_mapping);
+	} while (mfs_try_again(err, &tries));
+	/* The shim wants to know what stays; for others it is cleared. */
+	if (err == -EBUSY && !test_bit(AS_FBMM, &inode->i_mapping->flags))
+		return 0;
+	return err;
+}
+
 static int mfs_extend(struct inode *inode, loff_t size)
 {
 	int err;
@@ -276,10 +292,7 @@ static long mfs_fallocate(struct file *file, int mode, loff_t offset, loff_t len
 		return -EINVAL;
 	switch (mode) {
 	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
-		filemap_invalidate_lock(inode->i_mapping);
-		err = mfs_punch(mfs_inode(inode), first, end);
-		filemap_invalidate_unlock(inode->i_mapping);
-		return err;
+		return mfs_punch_range(inode, first, end);
 	case 0:
 		err = mfs_extend(inode, offset + len);
 		if (err)

@@ -62,7 +62,7 @@ static void mfs_give_back_batch(struct mfs_super *super, struct folio_batch *fol
 			if (super->ops->free)
 				super->ops->free(super, folios->folios[i]);
 			else
-				folio_put(folios->folios[i]);
+				mfs_put(folios->folios[i]);
 		}
 	if (super->swap)
 		mfs_swap_freed(super);
@@ -354,7 +354,7 @@ static void mfs_replace(struct mfs_inode *mi, struct xa_state *xas,
  * after fork(). The invalidate_lock is held exclusive.
  *
  * Who has a reference may write to the folio: then it stays, and -EBUSY is
- * returned. After fork() nobody has one for writing.
+ * returned. Not where files share it: fork() copies what is pinned.
  */
 int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 		pgoff_t first, pgoff_t end)
@@ -376,14 +376,17 @@ int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 
 	folio_lock(folio);
 	mfs_unmap(mi, base, nr);
-	if (mfs_poisoned(folio_page(folio, 0), nr))
-		err = -EHWPOISON;
-	else if (!mfs_shared(folio) && folio_ref_count(folio) != 1)
-		err = -EBUSY;
-	if (err)
+	err = -EBUSY;
+	if (!mfs_shared(folio) && folio_ref_count(folio) != 1)
 		goto unlock;
-	list_for_each_entry(copy, &copies, lru)
-		copy_highpage(folio_page(copy, 0), folio_file_page(folio, copy->index));
+	err = -EHWPOISON;
+	list_for_each_entry(copy, &copies, lru) {
+		struct page *page = folio_file_page(folio, copy->index);
+
+		if (PageHWPoison(page))
+			goto unlock;
+		copy_highpage(folio_page(copy, 0), page);
+	}
 	mfs_detach(mi, folio);
 	mfs_replace(mi, &xas, folio, base, &copies);
 	folio_unlock(folio);
@@ -529,9 +532,9 @@ static void mfs_remove(struct mfs_inode *mi, struct folio *folio, pgoff_t base)
 	mfs_drop(mfs_super(mi->inode.i_sb), folio);
 }
 
-/* Take what is in [@first, @end) of a large folio; returns where it ends. */
-static long mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
-			    pgoff_t end)
+/* Take what is in [@first, @end) of a large folio; *@next is where it ends. */
+static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
+			   pgoff_t end, pgoff_t *next)
 {
 	struct folio *folio = xa_load(&mi->folios, index);
 	const unsigned long nr = folio_nr_pages(folio);
@@ -543,16 +546,17 @@ static long mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 	if (to - from == nr) {
 		xa_erase(&mi->folios, base);
 		mfs_remove(mi, folio, base);
-		return to;
+		*next = to;
+		return 0;
 	}
 	err = mfs_shatter(mi, folio, base, first, end);
-	if (!err)
-		return to;
-	if (mfs_shared(folio))
-		return err;
-	folio_zero_range(folio, (from - base) << PAGE_SHIFT,
-			 (to - from) << PAGE_SHIFT);
-	return to;
+	if (err && !mfs_shared(folio)) {
+		folio_zero_range(folio, (from - base) << PAGE_SHIFT,
+				 (to - from) << PAGE_SHIFT);
+		err = -EBUSY;
+	}
+	*next = to;
+	return err;
 }
 
 /**
@@ -565,14 +569,15 @@ static long mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
  * there is no memory for them, or somebody uses the folio, the part is cleared and
  * stays.
  *
- * Return: 0; an error if other files have the folio and there is no memory.
+ * Return: 0; -EBUSY if a part stays, cleared; another error if one stays as it is,
+ * since other files have it.
  */
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 {
 	struct folio_batch taken;
 	pgoff_t at = first;
+	int err, ret = 0;
 	bool full;
-	long next;
 
 	if (first >= end || xa_empty(&mi->folios))
 		return 0;
@@ -583,12 +588,11 @@ int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 		full = !folio_batch_space(&taken);
 		mfs_remove_batch(mi, &taken);
 		if (at < end && !full) {
-			next = mfs_punch_large(mi, at, first, end);
-			if (next < 0)
-				return next;
-			at = next;
+			err = mfs_punch_large(mi, at, first, end, &at);
+			if (!ret || ret == -EBUSY)
+				ret = err ? err : ret;
 		}
 		cond_resched();
 	}
-	return 0;
+	return ret;
 }

@@ -17,6 +17,21 @@ static inline pgoff_t mfs_next(pgoff_t index, const void *entry)
 	return ALIGN_DOWN(index, mfs_entry_pages(entry)) + mfs_entry_pages(entry);
 }
 
+/*
+ * Whether to try again after -EBUSY. A memory manager that has a look at a folio
+ * is done with it soon; mmap_lock may be held, so don't wait for others.
+ */
+#define MFS_TRIES	3	/* a tick each */
+
+static inline bool mfs_try_again(int err, int *tries)
+{
+	if (err != -EBUSY || !*tries)
+		return false;
+	--*tries;
+	schedule_timeout_uninterruptible(1);
+	return true;
+}
+
 /* file.c */
 extern const struct file_operations mfs_file_operations;
 extern const struct address_space_operations mfs_aops;

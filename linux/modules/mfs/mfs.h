@@ -162,6 +162,16 @@ static inline bool mfs_poisoned(const struct page *page, unsigned long nr)
 }
 
 /*
+ * Give a folio back to the kernel; or nobody: the page allocator does not look for
+ * errors in the pages of a large one.
+ */
+static inline void mfs_put(struct folio *folio)
+{
+	if (!mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)))
+		folio_put(folio);
+}
+
+/*
  * Replace a folio of a file by another of the same order: for migration. On
  * entry @folio has a reference of the caller's; @target is from the caller and
  * has one reference. On success the file has @target, and @folio has one

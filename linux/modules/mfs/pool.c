@@ -71,7 +71,8 @@ bool mfs_pool_take_row(struct mfs_pool *pool, struct page *pages, unsigned long 
 
 	lockdep_assert_held(&pool->lock);
 	for (i = 0; i < nr; i++)
-		if (page_private(pages + i) != (unsigned long)pool)
+		if (page_private(pages + i) != (unsigned long)pool ||
+		    PageHWPoison(pages + i))
 			return false;
 	for (i = 0; i < nr; i++)
 		mfs_pool_unlink(pool, pages + i);
@@ -135,12 +136,18 @@ struct page *mfs_pool_get(struct mfs_pool *pool)
 {
 	struct page *page;
 
-	spin_lock(&pool->lock);
-	page = list_first_entry_or_null(&pool->free, struct page, lru);
-	if (page)
-		mfs_pool_unlink(pool, page);
-	spin_unlock(&pool->lock);
-	return page ? page : mfs_pool_replace(pool);
+	for (;;) {
+		spin_lock(&pool->lock);
+		page = list_first_entry_or_null(&pool->free, struct page, lru);
+		if (page)
+			mfs_pool_unlink(pool, page);
+		spin_unlock(&pool->lock);
+		if (!page)
+			return mfs_pool_replace(pool);
+		if (likely(!PageHWPoison(page)))
+			return page;
+		mfs_pool_put(pool, page_folio(page));
+	}
 }
 EXPORT_SYMBOL_GPL(mfs_pool_get);
 

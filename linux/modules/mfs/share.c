@@ -32,6 +32,8 @@ static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 	int err;
 
 	for (at = max(base, first); at < to; at++) {
+		if (PageHWPoison(folio_page(folio, at - base)))
+			return -EHWPOISON;
 		copy = mfs_alloc_one(out, at + shift);
 		if (IS_ERR(copy))
 			return PTR_ERR(copy);
@@ -152,7 +154,7 @@ static int mfs_move_split(struct mfs_inode *in, pgoff_t first, pgoff_t end, long
 static int mfs_move_store(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 			  struct mfs_inode *out, long shift)
 {
-	unsigned long index;
+	unsigned long index, failed;
 	void *entry;
 	int err;
 
@@ -164,9 +166,12 @@ static int mfs_move_store(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 	}
 	return 0;
 undo:
-	end = index;
-	xa_for_each_range(&in->folios, index, entry, first, end - 1)
+	failed = index;
+	xa_for_each_range(&in->folios, index, entry, first, end - 1) {
+		if (index == failed)
+			break;
 		xa_erase(&out->folios, index + shift);
+	}
 	return err;
 }
 
@@ -211,7 +216,7 @@ loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
 	pgoff_t first = pos_in >> PAGE_SHIFT;
 	const pgoff_t end = first + (len >> PAGE_SHIFT);
 	const long shift = (pos_out >> PAGE_SHIFT) - first;
-	int tries = 10;
+	int tries = MFS_TRIES;
 	int err;
 
 	if (!test_bit(AS_FBMM, &from->i_mapping->flags) ||
@@ -228,10 +233,7 @@ loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,
 			err = mfs_share(mfs_inode(from), &first, end,
 					mfs_inode(to), shift);
 		mfs_unlock_two(from, to);
-		/* A memory manager that looks at a folio has done so soon. */
-		if (err == -EBUSY)
-			schedule_timeout_uninterruptible(1);
-	} while ((err == -EBUSY && tries--) ||
+	} while (mfs_try_again(err, &tries) ||
 		 mfs_swap_wait(mfs_super(from->i_sb), &err));
 	return err ? err : len;
 }

@@ -61,10 +61,12 @@ static int mfs_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
 			return -EINVAL;
 		filemap_invalidate_lock(inode->i_mapping);
 		if (attr->ia_size < i_size_read(inode)) {
-			/* Private copies go as well, see truncate(2). */
-			unmap_mapping_range(inode->i_mapping, attr->ia_size, 0, 1);
 			err = mfs_punch(mfs_inode(inode),
 					attr->ia_size >> PAGE_SHIFT, ULONG_MAX);
+			if (err == -EBUSY)	/* it is cleared */
+				err = 0;
+			/* Private copies, too; faults that made them are over. */
+			unmap_mapping_range(inode->i_mapping, attr->ia_size, 0, 1);
 		}
 		if (!err)
 			i_size_write(inode, attr->ia_size);

@@ -294,6 +294,18 @@ void mfs_swap_freed(struct mfs_super *super)
 		wake_up_all(&super->swap->wait);
 }
 
+/*
+ * Whether there may be a page, or will be none: of two rounds one has begun since
+ * @start. The thread may have seen pages that are gone again.
+ */
+static bool mfs_swap_ready(struct mfs_swap *swap, unsigned long start)
+{
+	if (READ_ONCE(swap->pool->nr_free) || READ_ONCE(swap->rounds) - start > 1)
+		return true;
+	wake_up(&swap->wake);
+	return false;
+}
+
 /**
  * mfs_swap_wait - after -EAGAIN, wait for a page
  * @super: the mount; no lock of its files is held
@@ -313,10 +325,7 @@ bool mfs_swap_wait(struct mfs_super *super, int *err)
 	start = READ_ONCE(swap->rounds);
 	before = atomic_long_read(&swap->swapouts);
 	atomic_inc(&swap->waiting);
-	wake_up(&swap->wake);
-	/* Of two rounds one has begun since. */
-	*err = wait_event_killable(swap->wait, READ_ONCE(swap->pool->nr_free) ||
-				   READ_ONCE(swap->rounds) - start > 1);
+	*err = wait_event_killable(swap->wait, mfs_swap_ready(swap, start));
 	atomic_dec(&swap->waiting);
 	if (*err)
 		*err = -EINTR;

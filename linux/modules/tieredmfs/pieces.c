@@ -33,26 +33,31 @@ static void tier_add_piece(struct tier *tier, struct folio *folio)
 	spin_unlock(&tier->pool.lock);
 }
 
-static struct folio *tier_take_piece(struct tier *tier)
-{
-	struct folio *folio;
-
-	spin_lock(&tier->pool.lock);
-	folio = list_first_entry_or_null(&tier->pieces, struct folio, lru);
-	if (folio) {
-		list_del(&folio->lru);
-		tier->nr_pieces--;
-	}
-	spin_unlock(&tier->pool.lock);
-	return folio;
-}
-
 /* A piece is gone: the kernel owes it. */
 static void tier_lose_piece(struct tier *tier)
 {
 	spin_lock(&tier->pool.lock);
 	tier->missing++;
 	spin_unlock(&tier->pool.lock);
+}
+
+static struct folio *tier_take_piece(struct tier *tier)
+{
+	struct folio *folio;
+
+	for (;;) {
+		spin_lock(&tier->pool.lock);
+		folio = list_first_entry_or_null(&tier->pieces, struct folio, lru);
+		if (folio) {
+			list_del(&folio->lru);
+			tier->nr_pieces--;
+		}
+		spin_unlock(&tier->pool.lock);
+		if (!folio || !mfs_poisoned(folio_page(folio, 0), HPAGE_PMD_NR))
+			return folio;
+		tier_lose_piece(tier);
+		mfs_put(folio);
+	}
 }
 
 static bool tier_claim_piece(struct tier *tier)
@@ -139,7 +144,7 @@ void tier_put(struct tier *tier, struct folio *folio)
 	}
 	folio_clear_active(folio);
 	tier_lose_piece(tier);
-	folio_put(folio);
+	mfs_put(folio);
 }
 
 /* The opposite of split_page(): false if somebody looks at one of the pages. */

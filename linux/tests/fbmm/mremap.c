@@ -60,6 +60,26 @@ static void test_dontunmap(void)
 	munmap(room, SIZE + 2 * PIECE);
 }
 
+/* What stays is not locked, nor counted as that. */
+static void test_locked(void)
+{
+	char *a = map_private(SIZE, 0), *b;
+	const long before = proc_kb("/proc/self/status", NULL, "VmLck");
+
+	fill(a, SIZE, 3);
+	if (mlock(a, SIZE))
+		fail("mlock");
+	b = mremap(a, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+	test_result(b != MAP_FAILED && filled(b, SIZE, 3) && zero(a, SIZE),
+		    "MREMAP_DONTUNMAP of locked memory");
+	test_result(proc_kb("/proc/self/status", NULL, "VmLck") - before ==
+		    (long)(SIZE >> 10), "it is counted once");
+	munmap(b, SIZE);
+	munmap(a, SIZE);
+	test_result(proc_kb("/proc/self/status", NULL, "VmLck") == before,
+		    "and then no more");
+}
+
 /* A part of a 2 MB page moves alone; the rest stays. */
 static void test_part(void)
 {
@@ -132,6 +152,16 @@ static void test_pinned(void)
 		part = to;
 	fill(part, pinned_size, 6);
 	test_result(!memcmp(pinned(pinned_size), part, pinned_size), "and still are");
+	/* Its place in a file must be nobody's while the pin may still write. */
+	munmap(part, pinned_size);
+	b = mmap(part, pinned_size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	fill(b, pinned_size, 7);
+	test_result(memcmp(pinned(pinned_size), b, pinned_size),
+		    "pinned pages that were unmapped are in no new mapping");
+	b = mmap(b, pinned_size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	test_result(zero(b, pinned_size), "what is mapped over a mapping is zero");
 	unpin();
 	munmap(to - page_size, SIZE + PIECE);
 	munmap(room, SIZE + 2 * PIECE);
@@ -146,6 +176,7 @@ int main(void)
 		directory[strcspn(directory, "\n")] = 0;
 	test_move();
 	test_dontunmap();
+	test_locked();
 	test_part();
 	test_no_memory();
 	if (pin_open())

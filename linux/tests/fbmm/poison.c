@@ -67,7 +67,7 @@ int main(void)
 		    "so is one that reads it in another place: %d", result);
 	test_result(filled(memory, BROKEN, 1), "the pages before it are as they were");
 	test_result(!munmap(memory, SIZE), "it can be unmapped");
-	memory = map_private(SIZE, MAP_POPULATE);
-	test_result(zero(memory, SIZE), "new memory has none of it");
+	memory = map_private(3 * SIZE, MAP_POPULATE);
+	test_result(zero(memory, 3 * SIZE), "new memory has none of it");
 	return test_end();
 }
