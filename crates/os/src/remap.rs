@@ -60,12 +60,13 @@ impl<T: PageTable> Call<'_, T> {
         if let Some(object) = object {
             self.mapper.frames.shared.show(object, 1);
         }
-        self.unmap(asid, new)?;
-        self.add_vma(asid, twin)?;
+        let done = self
+            .unmap(asid, new)
+            .and_then(|()| self.add_vma(asid, twin));
         if let Some(object) = object {
             self.mapper.frames.hide(object, 1);
         }
-        Ok(())
+        done
     }
 
     /// Moves the VMAs of a range, and their pages.

@@ -334,3 +334,30 @@ proptest! {
         with_table!(design, survives(os, maps_left, &steps));
     }
 }
+
+/// Making room for a second place of shared memory takes a huge page apart, for which the page
+/// table has no place: the memory goes with its process all the same.
+#[test]
+fn shared_memory_goes_when_showing_it_twice_has_failed() {
+    let huge = Step::Store(263_680);
+    let shared = Step::Control(Control::Map {
+        addr: 263_167 * PAGE_BYTES,
+        len: 512 * PAGE_BYTES,
+        prot: READ_WRITE,
+        backing: Backing::SharedAnonymous,
+        populate: false,
+    });
+    let twice = Step::Control(Control::Remap {
+        old_addr: 263_168 * PAGE_BYTES,
+        old_len: 0,
+        new_addr: 264_191 * PAGE_BYTES,
+        new_len: PAGE_BYTES,
+    });
+    let steps = [huge, shared, Step::Load(263_168), twice].map(|step| (2, step));
+    let config = OsConfig {
+        memory_bytes: 24 << 20,
+        ..config(PagePolicy::Thp, 0.1)
+    };
+    let table = MapTable::new(Placement::None);
+    survives(table, os(config, pagelab_os::Placement::Buddy), 244, &steps);
+}
