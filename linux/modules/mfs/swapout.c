@@ -229,8 +229,9 @@ static bool mfs_swap_goes_on(struct mfs_swap *swap)
 /*
  * At most three turns of the hand: in the first all pages may look used; in the
  * second, if there are many processors, still, and then it does not matter.
+ * Returns whether that was not enough, and not because others gave pages back.
  */
-static void mfs_swap_round(struct mfs_swap *swap)
+static bool mfs_swap_round(struct mfs_swap *swap)
 {
 	unsigned long files;
 	int turn;
@@ -246,6 +247,7 @@ static void mfs_swap_round(struct mfs_swap *swap)
 		}
 		fbmm_flush_accessed();
 	}
+	return mfs_swap_goes_on(swap) || READ_ONCE(swap->failed);
 }
 
 static bool mfs_swap_due(struct mfs_swap *swap)
@@ -257,6 +259,7 @@ static bool mfs_swap_due(struct mfs_swap *swap)
 int mfs_swap_thread(void *data)
 {
 	struct mfs_swap *swap = data;
+	bool scarce;
 	long before;
 
 	/* Who waits for a page may hold locks of other file systems. */
@@ -266,9 +269,11 @@ int mfs_swap_thread(void *data)
 		wait_event_freezable(swap->wake,
 				     kthread_should_stop() || mfs_swap_due(swap));
 		before = atomic_long_read(&swap->swapouts);
-		mfs_swap_round(swap);
-		WRITE_ONCE(swap->idle, atomic_long_read(&swap->swapouts) == before);
-		WRITE_ONCE(swap->rounds, swap->rounds + 1);
+		scarce = mfs_swap_round(swap);
+		WRITE_ONCE(swap->idle,
+			   scarce && atomic_long_read(&swap->swapouts) == before);
+		if (scarce)
+			WRITE_ONCE(swap->rounds, swap->rounds + 1);
 		wake_up_all(&swap->wait);
 	}
 	return 0;
@@ -329,7 +334,8 @@ bool mfs_swap_wait(struct mfs_super *super, int *err)
 	atomic_dec(&swap->waiting);
 	if (*err)
 		*err = -EINTR;
-	else if (!READ_ONCE(swap->pool->nr_free) &&
+	else if (READ_ONCE(swap->rounds) - start > 1 &&
+		 !READ_ONCE(swap->pool->nr_free) &&
 		 atomic_long_read(&swap->swapouts) == before)
 		*err = -ENOSPC;
 	return !*err;
