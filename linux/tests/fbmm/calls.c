@@ -14,9 +14,8 @@
 #endif
 
 #define SIZE	(16 * page_size)
-#define SETTING	"/proc/self/fbmm_mount_dir"
 
-static char directory[256];
+static const char *directory;
 
 static void test_msync(void)
 {
@@ -133,16 +132,13 @@ static void test_userfaultfd(void)
 
 int main(void)
 {
-	FILE *file = fopen(SETTING, "r");
-
 	lab_init();
-	if (file && fgets(directory, sizeof(directory), file))
-		directory[strcspn(directory, "\n")] = 0;
+	directory = default_mount();
 	test_msync();
 	test_remap_file_pages();
 	test_file_size_limit();
-	if (file)
-		test_result(!in_child(child_other_user, SETTING),
+	if (!access(FBMM_SETTING, F_OK))
+		test_result(!in_child(child_other_user, FBMM_SETTING),
 			    "who has changed its user does not set a memory file system");
 	test_userfaultfd();
 	return test_end();

@@ -21,6 +21,21 @@ static inline unsigned long read_number(const char *path)
 	return value;
 }
 
+#define FBMM_SETTING "/proc/self/fbmm_mount_dir"
+
+/* Where the memory file system is mounted that memory comes from; "" without one. */
+static inline const char *default_mount(void)
+{
+	static char dir[256];
+	FILE *file = fopen(FBMM_SETTING, "r");
+
+	if (file && fgets(dir, sizeof(dir), file))
+		dir[strcspn(dir, "\n")] = 0;
+	if (file)
+		fclose(file);
+	return dir;
+}
+
 /* A field of /proc/self/status or of a mapping in /proc/self/smaps, in KB. */
 static inline long proc_kb(const char *path, const void *addr, const char *name)
 {

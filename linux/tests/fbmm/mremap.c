@@ -11,7 +11,7 @@
 #define PIECE	((size_t)2 << 20)
 #define SIZE	(3 * PIECE)
 
-static char directory[256];
+static const char *directory;
 
 /* Pages that the memory file system has left */
 static size_t left(void)
@@ -169,11 +169,8 @@ static void test_pinned(void)
 
 int main(void)
 {
-	FILE *file = fopen("/proc/self/fbmm_mount_dir", "r");
-
 	lab_init();
-	if (file && fgets(directory, sizeof(directory), file))
-		directory[strcspn(directory, "\n")] = 0;
+	directory = default_mount();
 	test_move();
 	test_dontunmap();
 	test_locked();

@@ -466,18 +466,16 @@ static void test_userfaultfd(bool managed)
 
 int main(void)
 {
-	char setting[256] = "";
-	FILE *file = fopen("/proc/self/fbmm_mount_dir", "r");
+	const char *mount;
 	bool managed;
 	char *a;
 
 	lab_init();
-	if (file && fgets(setting, sizeof(setting), file))
-		setting[strcspn(setting, "\n")] = 0;
-	managed = *setting;
+	mount = default_mount();
+	managed = *mount;
 	a = map_private(SIZE, 0);
 	test_result(is_managed(a) == managed, "memory is from %s",
-		    managed ? setting : "the kernel");
+		    managed ? mount : "the kernel");
 	munmap(a, SIZE);
 	test_mmap();
 	test_merge();
