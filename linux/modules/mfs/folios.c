@@ -322,22 +322,19 @@ static int mfs_alloc_list(struct mfs_inode *mi, pgoff_t base, pgoff_t end,
 static void mfs_replace(struct mfs_inode *mi, struct xa_state *xas,
 			struct folio *folio, pgoff_t base, struct list_head *copies)
 {
-	struct folio *copy, *next;
-	pgoff_t at = base;
+	struct folio *copy = list_first_entry(copies, struct folio, lru), *next;
+	pgoff_t at;
 
 	xas_lock(xas);
 	xas_split(xas, folio, folio_order(folio));
-	list_for_each_entry(copy, copies, lru) {
-		for (; at < copy->index; at++) {
-			xas_set(xas, at);
-			xas_store(xas, NULL);
-		}
-		xas_set(xas, at++);
-		xas_store(xas, copy);
-	}
-	for (; at < base + folio_nr_pages(folio); at++) {
+	for (at = base; at < base + folio_nr_pages(folio); at++) {
 		xas_set(xas, at);
-		xas_store(xas, NULL);
+		if (list_entry_is_head(copy, copies, lru) || copy->index != at) {
+			xas_store(xas, NULL);
+			continue;
+		}
+		xas_store(xas, copy);
+		copy = list_next_entry(copy, lru);
 	}
 	xas_unlock(xas);
 	list_for_each_entry_safe(copy, next, copies, lru) {

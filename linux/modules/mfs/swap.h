@@ -34,7 +34,7 @@ struct mfs_swap {
 	/* The thread begins below the one, and works until there is the other. */
 	unsigned long low, high;
 	wait_queue_head_t wake;
-	/* Who needs a page waits here until there is one or two rounds are over. */
+	/* Who needs a page waits here until there is one, or two rounds did not do. */
 	wait_queue_head_t wait;
 	atomic_t waiting;
 	unsigned long rounds;
