@@ -1,5 +1,6 @@
 """What linux/tests and linux/bench may say, and how a run is judged."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,42 @@ def test_debug_entries_wait_for_their_kernel_unless_asked_for_by_name(
         )
     with pytest.raises(PagelabError, match="run `pagelab linux build --debug vm` first"):
         cli.run_tests(["feature/a"])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "retries", "said"),
+    [
+        ([1, 0], 1, "flaky feature/a: failed 1 of 2 times"),
+        ([1, 1, 0], 2, "flaky feature/a: failed 2 of 3 times"),
+        ([0], 1, None),
+        ([1, 1], 1, None),
+        ([1], 0, None),
+    ],
+)
+def test_what_failed_is_run_again_and_named_when_it_passes_then(
+    statuses: list[int],
+    retries: int,
+    said: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "linux" / "tests").mkdir(parents=True)
+    _write(tmp_path / "linux" / "tests", '[[entry]]\nname = "a"\nprogram = "a.c"\n')
+    monkeypatch.setattr(layout, "find", lambda: Layout(tmp_path))
+    left = list(statuses)
+
+    def one(*_: object, **__: object) -> tuple[Verdict, Result]:
+        result = Result(Ending.EXIT, left.pop(0), [], stdout=b"not ok 1 something\n")
+        return suite.judge(result), result
+
+    monkeypatch.setattr(suite, "run", one)
+    with pytest.raises(PagelabError, match="1 failed") if statuses[-1] else nullcontext():
+        cli.run_tests([], retries=retries)
+    assert left == []
+    out = capsys.readouterr().out
+    # Each failure is explained, whatever comes after it.
+    assert out.count("not ok 1 something") == sum(statuses)
+    assert [line for line in out.splitlines() if line.startswith("flaky")] == (
+        [said] if said else []
+    )

@@ -154,9 +154,15 @@ def run(
 def run_tests(
     names: Annotated[list[str] | None, typer.Argument(help="Folders or folder/entry.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all output.")] = False,
+    retries: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Run what failed up to so many times more; what passes then is flaky."
+        ),
+    ] = 0,
 ) -> None:
     """Run the tests under linux/tests, each in its own guest."""
-    _run_suites(layout.find().linux / "tests", names or [], verbose=verbose)
+    _run_suites(layout.find().linux / "tests", names or [], verbose=verbose, retries=retries)
 
 
 @app.command("bench")
@@ -167,7 +173,7 @@ def run_benchmarks(
     _run_suites(layout.find().linux / "bench", names or [], verbose=True)
 
 
-def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
+def _run_suites(root: Path, names: list[str], *, verbose: bool, retries: int = 0) -> None:
     where = layout.find()
     failed = 0
     firsts: dict[tuple[Path, str], guest.Result] = {}
@@ -180,18 +186,38 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool) -> None:
         if job.entry.kvm and not guest.kvm_works():
             print(f"skip  {job.name}: no KVM", flush=True)
             continue
-        verdict, result = suite.run(where, job, show=verbose)
-        if job.entry.compare:
-            key = (job.folder, job.entry.name)
-            new = suite.regressions(firsts.setdefault(key, result), result)
-            verdict = suite.Verdict.FAIL if new else suite.Verdict.PASS
-            sys.stdout.write("".join(f"    {line}\n" for line in new))
-        print(f"{verdict:4}  {job.name}", flush=True)
+        verdict = _run_job(where, job, firsts, verbose=verbose)
+        tries = 1
+        while verdict is suite.Verdict.FAIL and tries <= retries:
+            print(f"again {job.name}", flush=True)
+            verdict = _run_job(where, job, firsts, verbose=verbose)
+            tries += 1
         if verdict is suite.Verdict.FAIL:
             failed += 1
-            _explain(result, verbose=verbose)
+        elif tries > 1:
+            print(f"flaky {job.name}: failed {tries - 1} of {tries} times", flush=True)
     if failed:
         raise PagelabError(f"{failed} failed")
+
+
+def _run_job(
+    where: layout.Layout,
+    job: suite.Job,
+    firsts: dict[tuple[Path, str], guest.Result],
+    *,
+    verbose: bool,
+) -> suite.Verdict:
+    """One job in one guest, told of as it ends. `firsts` has what others are compared with."""
+    verdict, result = suite.run(where, job, show=verbose)
+    if job.entry.compare:
+        key = (job.folder, job.entry.name)
+        new = suite.regressions(firsts.setdefault(key, result), result)
+        verdict = suite.Verdict.FAIL if new else suite.Verdict.PASS
+        sys.stdout.write("".join(f"    {line}\n" for line in new))
+    print(f"{verdict:4}  {job.name}", flush=True)
+    if verdict is suite.Verdict.FAIL:
+        _explain(result, verbose=verbose)
+    return verdict
 
 
 def _explain(result: guest.Result, *, verbose: bool) -> None:
