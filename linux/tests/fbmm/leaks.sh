@@ -42,7 +42,8 @@ for round in 1 2; do
 		use basicmfs size=16M,swap=/run/swap &&
 		use bwmfs weights=3:2,huge &&
 		use contigmfs "" &&
-		use tieredmfs local=8M,remote=128M || exit 1
+		use tieredmfs local=8M,remote=128M &&
+		use tieredmfs local=8M,remote=128M,huge || exit 1
 done
 rmmod mfs || exit 1
 # What is younger than five seconds is not reported; a detector that gave up takes no scan. What only
