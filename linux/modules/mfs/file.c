@@ -162,6 +162,19 @@ unlock:
 	return err ? mfs_error(err) : ret;
 }
 
+/*
+ * Whether @nr pages of a large folio at @addr are not to be mapped by themselves:
+ * while nothing else is mapped there, ->fault() maps it as a whole, which a page
+ * table would be in the way of from then on.
+ */
+static bool mfs_wants_whole(struct vm_fault *vmf, pgoff_t size, pgoff_t nr,
+			    unsigned long addr)
+{
+	return size == HPAGE_PMD_NR && nr < size &&
+	       thp_vma_suitable_order(vmf->vma, addr, PMD_ORDER) &&
+	       pmd_none(pmdp_get_lockless(vmf->pmd));
+}
+
 /* Map what is there; called under RCU, so nothing here may wait. */
 static vm_fault_t mfs_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t last)
 {
@@ -183,7 +196,8 @@ static vm_fault_t mfs_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t las
 		const unsigned long addr = vma->vm_start +
 			((from - vma->vm_pgoff) << PAGE_SHIFT);
 
-		if (xa_is_value(folio) || !folio_trylock(folio))
+		if (xa_is_value(folio) || mfs_wants_whole(vmf, size, nr, addr) ||
+		    !folio_trylock(folio))
 			continue;
 		if (write && !mfs_shared(folio))
 			mfs_adopt(mi, base, folio);
