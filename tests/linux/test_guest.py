@@ -123,3 +123,30 @@ def _read_until(terminal: int, end: bytes | None) -> bytes:
 def test_machines_that_cannot_exist_are_refused(wrong: dict[str, int | str]) -> None:
     with pytest.raises(UsageError):
         Machine(image=Path("x"), init=Path("y"), **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "ending", "started", "attempts"),
+    [
+        (2, Ending.PANIC, False, 2),
+        (2, Ending.LOST, False, 2),
+        (2, Ending.PANIC, True, 1),
+        (2, Ending.LOST, True, 1),
+        (2, Ending.HANG, False, 1),
+        (1, Ending.PANIC, False, 1),
+        (2, Ending.EXIT, True, 1),
+    ],
+)
+def test_a_boot_that_emulation_breaks_is_tried_once_more(
+    cpus: int, ending: Ending, started: bool, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[None] = []
+
+    def attempt(*_: object) -> tuple[guest.Result, bool]:
+        made.append(None)
+        return guest.Result(ending, None, []), started
+
+    monkeypatch.setattr(guest, "_attempt", attempt)
+    few = guest.Machine(image=Path("bzImage"), init=Path("init"), cpus=cpus, accel="tcg")
+    assert guest.run(few, ["true"]).ending is ending
+    assert len(made) == attempts

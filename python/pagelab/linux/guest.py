@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -132,6 +133,9 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         "panic=-1 quiet loglevel=5",
         machine.append,
     ]
+    if accel == "tcg":
+        # A busy host can stop an emulated CPU for longer than the 20 s of a "soft lockup".
+        append.insert(-1, "watchdog_thresh=60")
     argv = [
         # The guest must not outlive us, not even if we are killed.
         *("setpriv", "--pdeathsig", "KILL", QEMU),
@@ -182,11 +186,13 @@ def run(
 
     An emulated guest of several CPUs that panics before its first process is tried once more:
     now and then QEMU runs the old code after the booting kernel has patched it on another CPU.
+    So is one that QEMU takes down with it: it may abort when a CPU writes to its interrupt
+    controller while another maps a device (msix_table_mmio_write in 7.2).
     """
     result, started = _attempt(machine, command, cwd, env or {}, (stdout, stderr))
     emulated = accelerator(machine) == "tcg" and machine.cpus > 1
-    if result.ending is Ending.PANIC and not started and emulated:
-        print("the guest panicked while booting; trying once more", file=sys.stderr)
+    if result.ending in (Ending.PANIC, Ending.LOST) and not started and emulated:
+        print(f"the guest did not boot ({result.ending}); trying once more", file=sys.stderr)
         result, _ = _attempt(machine, command, cwd, env or {}, (stdout, stderr))
     return result
 
@@ -300,10 +306,15 @@ def _drive(
                         sink.write(chunk)
                         sink.flush()
             timed_out = bool(open_reads)
+            if not timed_out:
+                with suppress(subprocess.TimeoutExpired):
+                    qemu.wait(timeout=10)
         finally:
             qemu.kill()
         assert qemu.stderr is not None
         trouble = qemu.stderr.read()
+    if qemu.returncode:
+        trouble += f"\nQEMU's exit status is {qemu.returncode}\n".encode()
     return timed_out, [bytes(text) for text in texts], trouble
 
 
