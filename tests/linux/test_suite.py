@@ -112,7 +112,8 @@ def test_what_failed_is_run_again_and_named_when_it_passes_then(
         return suite.judge(result), result
 
     monkeypatch.setattr(suite, "run", one)
-    with pytest.raises(PagelabError, match="1 failed") if statuses[-1] else nullcontext():
+    ends = pytest.raises(PagelabError, match="1 failed:\n  feature/a")
+    with ends if statuses[-1] else nullcontext():
         cli.run_tests([], retries=retries)
     assert left == []
     out = capsys.readouterr().out

@@ -175,7 +175,7 @@ def run_benchmarks(
 
 def _run_suites(root: Path, names: list[str], *, verbose: bool, retries: int = 0) -> None:
     where = layout.find()
-    failed = 0
+    failed: list[str] = []
     firsts: dict[tuple[Path, str], guest.Result] = {}
     for job in suite.load(root, names):
         asked = f"{job.folder.name}/{job.entry.name}" in names
@@ -193,11 +193,11 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool, retries: int = 0
             verdict = _run_job(where, job, firsts, verbose=verbose)
             tries += 1
         if verdict is suite.Verdict.FAIL:
-            failed += 1
+            failed.append(job.name)
         elif tries > 1:
             print(f"flaky {job.name}: failed {tries - 1} of {tries} times", flush=True)
     if failed:
-        raise PagelabError(f"{failed} failed")
+        raise PagelabError("\n  ".join([f"{len(failed)} failed:", *failed]))
 
 
 def _run_job(
