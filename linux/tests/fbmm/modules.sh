@@ -135,7 +135,7 @@ result "unmount bwmfs" umount /run/a
 whole_blocks
 result "mount with huge pages" mounted bwmfs weights=2:1,huge /run/a
 result "memory is mapped by huge pages, in the same proportion" "$FBMM_RUN" /run/a python3 -c '
-import mmap, os, re, sys
+import mmap, os, re
 def check():
     smaps = open("/proc/self/smaps").read()
     huge = sum(map(int, re.findall(r"ShmemPmdMapped: +(\d+)", smaps)))
