@@ -134,7 +134,7 @@ done
 result "unmount bwmfs" umount /run/a
 whole_blocks
 result "mount with huge pages" mounted bwmfs weights=2:1,huge /run/a
-result "memory is mapped by huge pages, in the same proportion" "$FBMM_RUN" /run/a python3 -c '
+result "memory is mapped by huge pages, in a child that reads it, too" "$FBMM_RUN" /run/a python3 -c '
 import mmap, os, re
 def check():
     smaps = open("/proc/self/smaps").read()

@@ -23,7 +23,7 @@ stress --mremap 2 --mremap-bytes 16M
 stress --malloc 2 --malloc-bytes 32M --malloc-pthreads 2
 stress --brk 1 --bigheap 1
 # Not --madvise: as root it makes memory errors.
-# As root it locks all that a small pool has, swap file or not, and then nobody else has any.
+# --mlock, as root, locks all that a small pool has, swap file or not: then nobody else has any.
 if grep -q "^none $mine .*swap=" /proc/mounts; then
 	stress --mincore 1
 else
