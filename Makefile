@@ -11,7 +11,8 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python bench lint format fuzz lock clean
+.PHONY: help setup demo test test-rust test-python bench lint format fuzz lock clean qemu qemu-wheel \
+    wheel wheel-test man
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,19 +20,22 @@ help: ## list the targets
 setup: $(STAMPS)/module $(STAMPS)/probe ## build everything into .venv; then .venv/bin/pagelab runs
 	@echo "Ready: $(BIN)/pagelab"
 
-demo: $(STAMPS)/system-demo $(STAMPS)/module ## compare page tables on sqlite3 building an index
+demo: $(STAMPS)/system-demo $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/emulator ## would larger pages help sort? a program recorded and simulated
 	@BIN=$(BIN) scripts/demo.sh
 
 test: test-rust test-python ## run every test
 
-test-rust: $(STAMPS)/system-test
-	cargo test $(LOCKED) --workspace
+# What the recorder's tests record with; another by `PAGELAB_TEST_QEMU=PATH make test-rust`.
+test-rust: $(STAMPS)/system-test $(STAMPS)/emulator
+	PAGELAB_TEST_QEMU=$${PAGELAB_TEST_QEMU:-$$(cat $(STAMPS)/emulator)} \
+	    cargo test $(LOCKED) --workspace
 
-test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe
+test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/emulator
 	$(BIN)/python -m pytest
 
-bench: $(STAMPS)/system-demo $(STAMPS)/module ## accesses a second for fixed workloads
-	cargo bench $(LOCKED) --workspace --bench '*'
+bench: $(STAMPS)/system-demo $(STAMPS)/module $(STAMPS)/emulator ## accesses a second for fixed workloads
+	PAGELAB_TEST_QEMU=$${PAGELAB_TEST_QEMU:-$$(cat $(STAMPS)/emulator)} \
+	    cargo bench $(LOCKED) --workspace --bench '*'
 
 lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
 	cargo fmt --all --check
@@ -39,6 +43,20 @@ lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+qemu: $(STAMPS)/qemu ## build the emulator of our own and put it into .venv
+
+qemu-wheel: $(STAMPS)/qemu ## the same as a wheel, in build/wheels
+	@ls $(CURDIR)/build/wheels/pagelab_qemu-*.whl
+
+wheel: $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/qemu ## pagelab's and the emulator's, in build/wheels
+	$(BIN)/python packaging/wheel.py build/wheels
+
+wheel-test: $(STAMPS)/system-wheel-test wheel ## the wheels in clean roots of PAGELAB_ROOTS (trixie)
+	$(BIN)/python -m pytest packaging/test_wheel.py
+
+man: $(STAMPS)/module ## manual pages of every command, in build/man
+	$(BIN)/python packaging/manpages.py build/man/man1
 
 fuzz: ## every parser on mutated files, FUZZ_SECONDS (60) each
 	fuzz/run.sh $(FUZZ_SECONDS)
@@ -49,7 +67,7 @@ format: $(STAMPS)/venv ## rewrite the sources the way lint wants them
 	$(BIN)/ruff format
 
 lock: ## resolve requirements.lock anew (needs uv)
-	uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
+	uv pip compile pyproject.toml --extra dev --no-emit-package pagelab --generate-hashes --universal \
 	    --python-version 3.11 --no-emit-index-url --no-header --upgrade -o requirements.lock
 
 clean: ## remove what was built, but not results
@@ -82,6 +100,25 @@ $(STAMPS)/probe: $(RUST_SOURCES) | $(STAMPS)/system-demo
 	    -p pagelab-probe --target x86_64-unknown-linux-gnu
 	install -D -t python/pagelab/plugins \
 	    $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/release/pagelab-probe
+	@mkdir -p $(@D) && touch $@
+
+# The emulator to record with: the distribution's where it will do, else our own. If that cannot be
+# built, an old one is better than none.
+$(STAMPS)/emulator: $(STAMPS)/module
+	@mkdir -p $(@D)
+	@$(BIN)/python scripts/emulator.py $@ || { \
+	    $(MAKE) --no-print-directory $(STAMPS)/qemu; \
+	    $(BIN)/python scripts/emulator.py --any $@; }
+
+# QEMU's user mode with plugins. What it was built of, and where, stays under build/qemu.
+QEMU := $(addprefix packaging/qemu/,build.py hatch_build.py pyproject.toml README.md sources.toml \
+    pagelab_qemu/__init__.py) $(wildcard packaging/qemu/patches/*.patch)
+$(STAMPS)/qemu: $(QEMU) | $(STAMPS)/venv $(STAMPS)/system-qemu
+	$(BIN)/python packaging/qemu/build.py $(QEMU_BUILD)
+	rm -f build/wheels/pagelab_qemu-*.whl
+	cd packaging/qemu && $(CURDIR)/$(BIN)/hatchling build -t wheel -d $(CURDIR)/build/wheels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
+	    --force-reinstall build/wheels/pagelab_qemu-*.whl
 	@mkdir -p $(@D) && touch $@
 
 include linux/linux.mk

@@ -1,7 +1,7 @@
 # Kernel targets, included by the Makefile at the top. `pagelab linux --help` has the details.
 
 .PHONY: linux linux-tree linux-refresh linux-bisect linux-deb linux-test linux-bench linux-unit \
-    linux-choices
+    linux-choices linux-qemu
 
 linux: $(STAMPS)/module $(STAMPS)/system-linux ## build the patched kernel
 	$(BIN)/pagelab linux build
@@ -20,6 +20,9 @@ linux-deb: linux $(STAMPS)/system-linux-deb ## Debian packages of the patched ke
 
 linux-test: linux ## run the kernel tests in guests
 	$(BIN)/pagelab linux test
+
+linux-qemu: $(STAMPS)/venv $(STAMPS)/system-linux $(STAMPS)/system-qemu ## QEMU whose processor walks a distributed page table
+	$(BIN)/python linux/qemu/emulator.py
 
 linux-bench: linux ## run the kernel benchmarks in guests
 	$(BIN)/pagelab linux bench

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that a goal needs, or says which are missing and how to get them.
 #
-#   scripts/system-packages.sh demo|test|linux|linux-deb
+#   scripts/system-packages.sh demo|qemu|test|wheel-test|linux|linux-deb
 #
 # Prints nothing and asks nothing of the package manager when everything is there.
 set -eu
 
-goal=${1:?usage: system-packages.sh demo|test|linux|linux-deb}
+goal=${1:?usage: system-packages.sh demo|qemu|test|wheel-test|linux|linux-deb}
 
 missing=
 # need PACKAGE COMMAND...: PACKAGE is missing when one of the commands is.
@@ -21,7 +21,6 @@ need() {
     done
 }
 
-need qemu-user qemu-x86_64
 need sqlite3 sqlite3
 need gcc cc
 # Debian splits ensurepip off from its interpreter.
@@ -31,10 +30,33 @@ fi
 if [ "$goal" = test ]; then
     need valgrind valgrind
     need chromium chromium
+    need mandoc mandoc
+    # A Slurm of one node, which the tests of sweeps start.
+    need slurm-wlm sbatch
+    [ -x /usr/sbin/munged ] || missing="$missing munge"
     # A screenshot without any font is a blank one.
     if [ -z "$(find /usr/share/fonts -name '*.[ot]tf' 2>/dev/null | head -n 1)" ]; then
         missing="$missing fonts-dejavu-core"
     fi
+fi
+
+if [ "$goal" = wheel-test ]; then
+    need debootstrap debootstrap
+fi
+
+if [ "$goal" = qemu ]; then
+    # What compiles QEMU's user mode, and the libraries that are linked into it.
+    need make make
+    need pkg-config pkg-config
+    need xz-utils xz
+    need patch patch
+    need binutils strip objdump
+    for library in libglib2.0-dev:libglib-2.0.a libpcre2-dev:libpcre2-8.a zlib1g-dev:libz.a; do
+        case $(cc -print-file-name="${library#*:}" 2>/dev/null) in
+        /*) ;;
+        *) missing="$missing ${library%%:*}" ;;
+        esac
+    done
 fi
 
 if [ "$goal" = linux ] || [ "$goal" = linux-deb ]; then
@@ -52,6 +74,7 @@ if [ "$goal" = linux ] || [ "$goal" = linux-deb ]; then
     [ -f /usr/include/openssl/ssl.h ] || missing="$missing libssl-dev"
     need qemu-system-x86 qemu-system-x86_64
     need util-linux setpriv
+    need kmod kmod
     # What runs in guests, from the host's file system.
     [ -x /usr/sbin/mkfs.xfs ] || missing="$missing xfsprogs"
     need redis-server redis-server
@@ -68,7 +91,6 @@ if [ "$goal" = linux-deb ]; then
     need dpkg-dev dpkg-buildpackage
     need debhelper dh
     need cpio cpio
-    need kmod kmod
     need rsync rsync
 fi
 
@@ -103,5 +125,11 @@ export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086 # the lists are words on purpose
 {
     $as_root apt-get update -qq
-    $as_root apt-get install -qq -y --no-install-recommends $missing >/dev/null
+    # Another installation is waited for. Containers' apt removes what it has fetched after every
+    # update, another one's too, so these packages lie in a folder of their own.
+    archives=$($as_root mktemp -d)
+    trap '$as_root rm -rf "$archives"' EXIT
+    $as_root chmod 755 "$archives"
+    $as_root apt-get install -qq -y --no-install-recommends -o DPkg::Lock::Timeout=600 \
+        -o Dir::Cache::Archives="$archives" $missing >/dev/null
 }

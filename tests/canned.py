@@ -44,7 +44,8 @@ def run(
     translation = round(walks * mean * 0.72)
     compute, data, faults = accesses * 6 // 10, accesses * 11 // 20, accesses // 40
     migrations = accesses // 400 if design == "dpt" else 0
-    total = compute + data + translation + faults + migrations
+    zeroing = accesses // 80
+    total = compute + data + translation + faults + zeroing + migrations
     reads = round(walks * reads_per_walk)
     random.seed(design)
     peak = 3 * GIB
@@ -78,6 +79,7 @@ def run(
             "data": data,
             "translation": translation,
             "faults": faults,
+            "zeroing": zeroing,
             "migrations": migrations,
             "frequency_hz": 2.0e9,
         },

@@ -22,6 +22,6 @@ design = "radix"
 
 
 def folder(path: Path, figure: str, system: str = SYSTEM) -> Path:
-    (path / "system.toml").write_text(system)
+    (path / "paper.toml").write_text(system)
     (path / "fig1.toml").write_text(figure)
     return path

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +12,7 @@ from typing import Any
 
 import pytest
 
-from pagelab.recording import PLUGINS
-
-needs_recorder = pytest.mark.skipif(
-    shutil.which("qemu-x86_64") is None or not list(PLUGINS.glob("*.so")),
-    reason="recording needs qemu-x86_64 and the recorder's plugin",
-)
+from emulators import needs_recorder
 
 
 def command(*arguments: str) -> list[str]:
@@ -174,16 +168,117 @@ def test_a_design_can_stand_beside_a_variant_of_itself(tmp_path: Path) -> None:
 
 
 def test_memory_that_runs_out_is_an_error_with_a_partial_result(tmp_path: Path) -> None:
+    # 80 MiB of pages, one after the other, in 64 MiB of memory.
+    pages = "".join(f"S,{0x700000000000 + 4096 * page:x},8,9,0\n" for page in range(20_000))
+    (tmp_path / "pages.csv").write_text(pages)
     done = pagelab(
-        *("simulate", "-d", "radix", "-w", "random-updates:footprint=256MiB,updates=1"),
-        *("--set", f"memory.memory_bytes={64 << 20}", "--out", "out"),
+        *("simulate", "-d", "radix", "--trace", "pages.csv", "--set", "memory.memory_bytes=64MiB"),
+        *("--set", "memory.utilisation=0", "--out", "out"),
         cwd=tmp_path,
     )
     assert done.returncode == 1
     assert "radix ended after" in done.stderr
     [run] = result(tmp_path / "out")["runs"]
     assert run["complete"] is False
+    assert 0 < run["accesses"] < 20_000
     assert 0 < run["os"]["peak_resident_bytes"] <= 64 << 20
+
+
+def test_a_run_of_no_accesses_is_an_error_and_no_report(tmp_path: Path) -> None:
+    def traced(out: str, *part: str) -> subprocess.CompletedProcess[str]:
+        return pagelab(
+            *("compare", "-d", "radix,dpt", "--trace", out, "--out", "out", *part), cwd=tmp_path
+        )
+
+    pagelab("trace", "write", "-w", "pointer-chase:pages=10,loads=1000", "whole", cwd=tmp_path)
+    whole = (tmp_path / "whole").read_bytes()
+    (tmp_path / "short").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "corrupt").write_bytes(whole[:200] + bytes(len(whole) - 200))
+    (tmp_path / "rubbish").write_bytes(bytes(range(256)) * 9)
+    for done in (
+        traced("short"),
+        traced("corrupt"),
+        traced("rubbish"),
+        traced("whole", "--skip", "1M"),
+        traced("whole", "--set", "memory.memory_bytes=262144"),
+    ):
+        assert done.returncode == 1, done.stderr
+        assert done.stdout == ""
+        assert 1 <= len(done.stderr.splitlines()) <= 2
+        assert not (tmp_path / "out").exists()
+    simulated = pagelab("simulate", "-d", "dpt", "--trace", "short", cwd=tmp_path)
+    assert simulated.returncode == 1
+    assert simulated.stdout == ""
+    assert "ends inside" in simulated.stderr
+
+
+def test_a_preset_grows_with_the_program(tmp_path: Path) -> None:
+    # 1 % of 16 GiB is less than the program takes, 1 % of 32 GiB is more.
+    done = pagelab(
+        *("compare", "-d", "radix,ideal", "-w", "random-updates:footprint=256MiB,updates=100"),
+        *("--set", "memory.utilisation=0.99", "--out", "out"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "begun again with 32.0 GiB, 99 % in use" in " ".join(done.stderr.split())
+    comparison = result(tmp_path / "out")
+    assert [run["machine"]["memory"]["memory_bytes"] for run in comparison["runs"]] == [
+        32 << 30
+    ] * 2
+    assert all(run["complete"] for run in comparison["runs"])
+    [note] = comparison["notes"]
+    assert "99 % of it in use, and this program needs more than the rest with" in note
+    assert "begun again" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_one_baseline_for_all_page_sizes(tmp_path: Path) -> None:
+    touches = "".join(f"S,{0x7F0000000000 + 4096 * page:x},8,9,0\n" for page in range(2048))
+    (tmp_path / "t.csv").write_text(f"map,7f0000000000,{2048 * 4096}\n" + touches)
+    done = pagelab(
+        *("compare", "-t", "t.csv", "--pages", "4K,64K,2M", "-d", "radix,dpt:pages=1G"),
+        *("--out", "out"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    runs = result(tmp_path / "out")["runs"]
+    assert [(run["design"], run["pages"]) for run in runs] == [
+        ("radix", "4K"),
+        ("radix", "64K"),
+        ("radix", "2M"),
+        ("dpt", "1G"),
+    ]
+    # Every page of 8 MiB is touched: a fault a page, a folio, a large page.
+    assert [run["os"]["faults"] for run in runs] == [2048, 128, 4, 4]
+    # 100 ns for 4 KiB at 2.66 GHz, whatever the size.
+    assert [run["cycles"]["zeroing"] for run in runs] == [2048 * 266] * 4
+    assert done.stdout.count(" base ") == 1
+    assert "page faults fall from" in " ".join(done.stdout.split())
+
+
+def test_a_warm_up_is_not_measured_whatever_is_left_out(tmp_path: Path) -> None:
+    chain = ("-d", "radix", "-w", "pointer-chase:pages=2000,loads=10000")
+    whole = simulated(tmp_path, *chain)
+    run = simulated(tmp_path, *chain, "--warm-up", "4000")
+    assert (run["accesses"], run["warm_up_accesses"]) == (6000, 4000)
+    # 1,536 entries of a TLB do not hold 2,000 pages: every access walks, warmed up or not.
+    assert run["tlb"]["l2_misses"] == 6000
+    per_access = whole["instructions"] / whole["accesses"]
+    counted = simulated(tmp_path, *chain, "--instructions", "--warm-up", "4000")
+    assert counted["warm_up_accesses"] == pytest.approx(4000 / per_access, abs=1)
+    done = pagelab("simulate", *chain, "--warm-up", "1M", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "none is measured" in done.stderr
+
+
+@needs_recorder
+def test_a_recorded_program_warms_up_too(tmp_path: Path) -> None:
+    done = pagelab(
+        *("compare", "-q", "-d", "radix", "--warm-up", "700", "--out", "o", "--", "true"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    [run] = result(tmp_path / "o")["runs"]
+    assert run["warm_up_accesses"] == 700
 
 
 def interrupted(cwd: Path, word: str, *arguments: str) -> tuple[int, str, str]:

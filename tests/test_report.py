@@ -37,7 +37,7 @@ def test_it_renders_without_a_word_on_the_console(page: Path, chromium: Browser)
     assert not re.findall(r".*CONSOLE.*", done.stderr)
     # One map a design: the script ran to its end.
     assert done.stdout.count("<canvas") == 3
-    assert "dpt would make this program" in done.stdout
+    assert "dpt would save" in done.stdout
 
 
 def test_a_broken_script_would_be_noticed(page: Path, chromium: Browser) -> None:
@@ -93,6 +93,19 @@ def test_nothing_sticks_out_sideways(
     assert (int(found[1]), int(found[2])) == (width, width)
 
 
+@pytest.mark.parametrize("width", [390, 700, 1200])
+def test_no_figure_of_a_table_is_cut(page: Path, chromium: Browser, width: int) -> None:
+    probe = (
+        "<script>onload = () => { document.title = [...document.querySelectorAll('.scroll')]"
+        ".map(box => box.scrollWidth - box.clientWidth).join(' '); };</script>"
+    )
+    page.write_text(page.read_text().replace("</body>", f"{probe}</body>"))
+    dom = chromium(page, "--dump-dom", f"--window-size={width},2000").stdout
+    found = re.search(r"<title>([-\d ]+)</title>", dom)
+    assert found
+    assert [int(hidden) for hidden in found[1].split()] == [0, 0]
+
+
 def test_names_from_outside_stay_text(tmp_path: Path, chromium: Browser) -> None:
     hostile = "</script><script>console.log('broken out')</script>"
     raw = canned.comparison(name=hostile, command=[hostile])
@@ -130,7 +143,16 @@ def test_a_run_without_walks_or_time_still_renders(tmp_path: Path) -> None:
     run = raw["runs"][0]
     run["timeline"] = []
     run["instructions"] = run["accesses"] = run["loads"] = run["stores"] = 0
-    for key in ("elapsed", "total", "compute", "data", "translation", "faults", "migrations"):
+    for key in (
+        "elapsed",
+        "total",
+        "compute",
+        "data",
+        "translation",
+        "faults",
+        "zeroing",
+        "migrations",
+    ):
         run["cycles"][key] = 0
     report.write(Comparison.model_validate(raw), tmp_path / "report.html")
     assert "No design walked a page table" in (tmp_path / "report.html").read_text()

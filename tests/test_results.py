@@ -12,7 +12,7 @@ import canned
 from pagelab import results, store
 from pagelab.errors import PagelabError
 from pagelab.results import Comparison
-from pagelab.table import legend, terminal_table
+from pagelab.table import legend, show_table, terminal_table
 
 
 def test_a_saved_comparison_is_read_back_the_same(tmp_path: Path, comparison: Comparison) -> None:
@@ -107,6 +107,46 @@ def test_the_table_fits_80_columns() -> None:
     # One line a design: nothing wrapped, nothing cut.
     assert sum(line.startswith(("radix", "dpt", "ideal")) for line in lines) == 4
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+
+
+def test_the_table_of_page_sizes_fits_80_columns_and_has_a_column_for_each_cost() -> None:
+    raw = canned.comparison("radix", "radix5", "dpt", "ideal")
+    for run, pages in zip(raw["runs"], ("4K", "64K", "madvise", "1G"), strict=True):
+        run["pages"] = pages
+        run["cycles"]["elapsed"] = 987_654_321_987_654
+        run["complete"] = False
+    comparison = Comparison.model_validate(raw)
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal_table(comparison))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert max(map(len, legend(comparison).splitlines())) <= 80
+    for heading in ("pages", "transl.", "faults", "zero.", "memory"):
+        assert heading in lines[0].split()
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+
+
+def test_several_machines_have_a_table_each() -> None:
+    raw = canned.comparison("radix", "dpt", "radix", "dpt")
+    for run in raw["runs"][2:]:
+        run["machine"] = {"name": "here"}
+    console = Console(width=80, record=True, file=io.StringIO())
+    show_table(Comparison.model_validate(raw), console)
+    lines = console.export_text().splitlines()
+    assert [line for line in lines if line.endswith(":")] == ["dpt-paper:", "here:"]
+    assert sum("base" in line for line in lines) == 2
+
+
+def test_a_design_has_its_parts_in_json_and_parquet(tmp_path: Path) -> None:
+    raw = canned.comparison("radix", "dpt")
+    raw["runs"][1]["design"] = "dpt+mosaic:cpd=false"
+    raw["runs"][1]["machine"]["memory"] = {"page_policy": "thp"}
+    store.save(Comparison.model_validate(raw), tmp_path)
+    rows = pyarrow.parquet.read_table(tmp_path / "result.parquet").to_pylist()
+    parts = [(row["page_table"], row["tlb_design"], row["pages"]) for row in rows]
+    assert parts == [("radix", "conventional", "4K"), ("dpt", "mosaic", "2M")]
+    loaded = results.load(tmp_path).runs[1]
+    assert (loaded.page_table, loaded.tlb_design, loaded.pages) == parts[1]
 
 
 def test_shares_of_the_nodes_are_shown_where_there_are_nodes() -> None:

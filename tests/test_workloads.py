@@ -10,7 +10,7 @@ import pytest
 
 import canned
 from pagelab.results import Comparison
-from pagelab.table import legend, row
+from pagelab.table import legend, speed
 
 
 def pagelab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -108,8 +108,8 @@ def test_the_table_gives_the_interval_of_a_speed_and_of_a_sample() -> None:
     comparison = Comparison.model_validate(raw)
     base, other = comparison.runs
     # The two move together, so that the interval is as narrow as rounding allows.
-    assert row(comparison, other).speedup.endswith(" \N{PLUS-MINUS SIGN}0.0 %")
-    assert row(comparison, base).speedup == "base"
+    assert speed(comparison, other).endswith(" \N{PLUS-MINUS SIGN}0.0 %")
+    assert speed(comparison, base) == "base"
     text = legend(comparison)
     assert "Sampled in 4 windows" in text
     assert "walk 40.0 \N{PLUS-MINUS SIGN}0.0, MPKI 10.00 \N{PLUS-MINUS SIGN}0.00" in text

@@ -1,15 +1,31 @@
-//! A trace of one chunk with right checksums: the first eight bytes are the numbers of accesses
+//! A trace of some definitions and one chunk with right checksums: the first eight bytes are the numbers of accesses
 //! and control entries, the rest is the payload. What can be read can be written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pagelab_events::{Batch, Control, Metadata, Source, TraceReader, TraceWriter};
+use pagelab_events::{Batch, CodeBlock, Control, Definition, Metadata, NO_SITE, Source, TraceReader, TraceWriter};
 use std::io::Cursor;
 
-/// The start of a trace: magic, version, and metadata `{}`.
+/// The start of a trace, with definitions of a file and three blocks.
 fn start() -> Vec<u8> {
-    let mut bytes = b"pagelab\n\x01\0\0\0".to_vec();
-    push_block(&mut bytes, b"META", b"{}", &[0; 8]);
+    let block = |number: u64| CodeBlock {
+        pc: 0x1000 + 16 * number,
+        file: 1,
+        file_offset: 16 * number,
+        lengths: [3, 2, 4].into(),
+        bytes: [0x90; 9].into(),
+        accesses: [0, 0, 2][..number as usize + 1].into(),
+        ..CodeBlock::default()
+    };
+    let mut batch = Batch::default();
+    batch.definitions.push(Definition::File("/bin/true".to_owned()));
+    batch.definitions.extend((0..3).map(|number| Definition::Block(block(number))));
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).expect("memory");
+    writer.write(&batch).expect("memory");
+    writer.flush_chunk().expect("memory");
+    let length = writer.whole_bytes() as usize;
+    let mut bytes = writer.finish().expect("memory");
+    bytes.truncate(length);
     bytes
 }
 
@@ -52,7 +68,10 @@ fuzz_target!(|bytes: &[u8]| {
     let again = read(&writer.finish().expect("memory"));
     let columns = |batches: &[Batch]| -> Vec<_> {
         let accesses = |batch: &Batch| -> Vec<_> {
-            (0..batch.len()).map(|index| (batch.process, batch.access(index))).collect()
+            let sites = batch.site.iter().copied().chain(std::iter::repeat(NO_SITE));
+            (0..batch.len()).zip(sites)
+                .map(|(index, site)| (batch.process, batch.access(index), site))
+                .collect()
         };
         batches.iter().flat_map(accesses).collect()
     };

@@ -3,13 +3,18 @@
 import os
 import sys
 
-from pagelab import _core
-from pagelab.cli import app
+from pagelab import __version__, _core
 from pagelab.errors import PagelabError
 
 
 def main() -> None:
     """Runs the command line. docs/compare.md lists the exit codes."""
+    if sys.argv[1:] in (["version"], ["--version"]):
+        # Scripts ask for it, and the command line takes five times as long to import.
+        print(f"pagelab {__version__}")
+        return
+    from pagelab.cli import app
+
     try:
         app()
     except PagelabError as error:

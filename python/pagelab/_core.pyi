@@ -19,6 +19,12 @@ def machines() -> list[tuple[str, str]]:
 def workloads() -> list[tuple[str, str]]:
     """Names of the built-in workloads, each with a line that describes it."""
 
+def workload_parameters(name: str) -> list[tuple[str, str, int, int, int]]:
+    """Name, description, default, least and largest value of what can be set. Raises Error."""
+
+def check_source(source: str) -> None:
+    """Whether the workloads of a source, as for `simulate`, can be started. Raises Error."""
+
 def hash_collisions(entries: int, pages: int, seed: int) -> int:
     """How many of so many random pages find their entry of a hashed table taken."""
 
@@ -62,14 +68,21 @@ def record(
     command: list[str],
     output: str,
     window: str,
-    follow_exec: bool,
-    plugins: str,
+    options: str,
     progress: Callable[[int, int | None], bool],
 ) -> str:
     """Runs a program under the recorder and returns the JSON of the outcome.
 
-    `window` is JSON: skip, limit, sample as [taken, period], in_instructions. `progress` is as
-    for `simulate`. Raises Error, and ProgramError for what is wrong with the program.
+    `window` is JSON: skip, limit, sample as [taken, period], in_instructions. So is `options`:
+    follow_exec, code, cpu (QEMU's -cpu), and what `emulator` takes. `progress` is as for
+    `simulate`. Raises Error, and ProgramError for what is wrong with the program.
+    """
+
+def emulator(options: str) -> str:
+    """The JSON of the emulator to record with: the fields of `pagelab.emulator.Emulator`.
+
+    `options` is JSON: qemu (the one to take) or null, bundled (the one to prefer) or null, and
+    plugins, the folder of the recorder's plugin. Raises Error when there is none that loads it.
     """
 
 def trace_info(path: str) -> str:
@@ -90,5 +103,5 @@ def trace_write(source: str, output: str) -> int:
 def trace_convert(path: str, output: str) -> int:
     """Converts a trace into the format that the output's name asks for.
 
-    Returns the accesses written. Raises Error.
+    Returns the accesses written, of ChampSim's format the instructions. Raises Error.
     """

@@ -19,6 +19,12 @@ class UsageError(PagelabError):
     exit_code = 2
 
 
+class InterruptedRunError(PagelabError):
+    """The user ended it before there was anything to show. The exit code is a shell's."""
+
+    exit_code = 130
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UsageError:
     """The error for a name that is not one of `valid`: lists them and the nearest match.
 

@@ -27,7 +27,9 @@ T = TypeVar("T")
 class Simulation:
     """One design over one source, on a preset or machine file with single keys changed.
 
-    `label` is what results call it: the design, or the design and what was changed of it.
+    `label` is what results call it: the design, or the design and what was changed of it. `title`
+    is what progress and errors call it, with what else tells it apart; the label if empty. Whether
+    the machine `may_grow` is for `growth` to look at.
     """
 
     label: str
@@ -35,24 +37,33 @@ class Simulation:
     machine: str
     overrides: list[str]
     source: dict[str, Any]
+    title: str = ""
+    may_grow: bool = False
 
 
 @dataclass
 class Stop:
-    """A request to end early, and whether it was made."""
+    """A request to end early, and whether it was made: of this, or of what it is a part of."""
 
     event: threading.Event = field(default_factory=threading.Event)
+    parent: "Stop | None" = None
 
     @property
     def wanted(self) -> bool:
         """Whether somebody asked for the end."""
-        return self.event.is_set()
+        return self.event.is_set() or (self.parent is not None and self.parent.wanted)
 
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Turns the first SIGINT or SIGTERM into a stop request; the second one is itself again."""
+    """Turns the first SIGINT or SIGTERM into a stop request; the second one is itself again.
+
+    Threads other than the first get no signals, and can ask for none.
+    """
     stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
     kept: dict[int, Any] = {}
 
     def handler(number: int, frame: FrameType | None) -> None:
@@ -108,9 +119,10 @@ def simulate_all(
 
 
 def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
+    title = job.title or job.label
     if stop.wanted:
-        return Failure(design=job.label, error="stopped before it started")
-    meter = display.meter(job.label, "simulating")
+        return Failure(design=title, error="stopped before it started")
+    meter = display.meter(title, "simulating")
 
     def progress(done: int, total: int | None) -> bool:
         meter.update(done, total)
@@ -125,9 +137,21 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
         simulated = run["accesses"] + run["warm_up_accesses"]
         meter.update(simulated, simulated)
     except _core.Error as error:
-        return Failure(design=job.label, error=str(error))
+        return Failure(design=title, error=str(error))
     finally:
         meter.finish()
     seconds = time.monotonic() - started
     host = {"seconds": seconds, "accesses_per_second": simulated / seconds}
-    return Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})
+    whole = Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})
+    if whole.accesses:
+        return whole
+    # A result that says nothing: what ended the run says more.
+    why = whole.stopped or _nothing(run)
+    return Failure(design=title, error=why, lacks_memory=whole.lacks_memory)
+
+
+def _nothing(run: dict[str, Any]) -> str:
+    """Why a run that went to its end measured no access."""
+    if run["warm_up_accesses"]:
+        return f"all of its {run['warm_up_accesses']:,} accesses are warm-up; none is measured"
+    return "there is no access in what is to be simulated"

@@ -81,7 +81,8 @@ class _LineMeter:
         self._print(instead or status(done, total, now - self.started))
 
     def finish(self) -> None:
-        if not self.last_word:
+        # Of what failed at once the error says all.
+        if not self.last_word or not self.done:
             return
         elapsed = time.monotonic() - self.started
         rate = self.done / elapsed if elapsed > 0 else 0.0

@@ -7,16 +7,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from pagelab import _core, jobs, units
+from pagelab import _core, emulator, jobs, units
 from pagelab.errors import PagelabError
 from pagelab.progress import Display
 from pagelab.results import Recording
-
-# Where the set-up puts the recorder's QEMU plugin.
-PLUGINS = Path(__file__).parent / "plugins"
+from pagelab.window import Window as Window
 
 
 class RecordingError(PagelabError):
@@ -37,24 +35,6 @@ class NotFoundError(RecordingError):
     exit_code = 127
 
 
-@dataclass(frozen=True)
-class Window:
-    """Which part to take, in accesses or instructions; `sample` is (taken, period).
-
-    Of what follows each gap, `warm_up` accesses are simulated and not measured.
-    """
-
-    skip: int = 0
-    limit: int | None = None
-    sample: tuple[int, int] | None = None
-    in_instructions: bool = False
-    warm_up: int = 0
-
-    def __bool__(self) -> bool:
-        """Whether it can leave anything out."""
-        return bool(self.skip or self.limit or self.sample)
-
-
 def find(program: str) -> None:
     """Checks that there is such a program: raises NotFoundError."""
     if shutil.which(program) is None and not Path(program).is_file():
@@ -70,13 +50,21 @@ def record(
     stop: jobs.Stop,
     *,
     follow_exec: bool = False,
+    code: bool = False,
+    qemu: Path | None = None,
+    cpu: str | None = None,
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
+
+    With `code` the trace has what was executed as well. `qemu` is the emulator instead of the one
+    that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
+    without it the one with every feature QEMU has.
 
     Raises RecordingError when it was not started. What goes wrong later is in the outcome's
     `incomplete`, and the trace is good up to there.
     """
     find(command[0])
+    options = emulator.candidates(qemu) | {"follow_exec": follow_exec, "code": code, "cpu": cpu}
     meter = display.meter(Path(command[0]).name, "recording")
 
     def progress(done: int, total: int | None) -> bool:
@@ -90,8 +78,7 @@ def record(
                 command,
                 str(output),
                 json.dumps(asdict(window)),
-                follow_exec,
-                str(PLUGINS),
+                json.dumps(options),
                 progress,
             )
         )
@@ -115,6 +102,8 @@ def check(outcome: Recording) -> None:
 
 def summary(outcome: Recording) -> str:
     """What was recorded, in a line or a few."""
+    if outcome.incomplete and not outcome.accesses:
+        return "\n".join([f"recorded nothing: {outcome.incomplete}", *outcome.notes])
     rate = outcome.accesses / outcome.seconds if outcome.seconds else 0.0
     text = (
         f"recorded {units.count(outcome.accesses)} accesses in "
@@ -125,11 +114,33 @@ def summary(outcome: Recording) -> str:
         text += "; the rest of the program was left out (--skip, --limit, --sample)"
     if outcome.incomplete:
         text += f"; the recording ends early: {outcome.incomplete}"
+        if outcome.bytes:
+            text += " (the trace is good up to there)"
     if outcome.signal:
         text += f"; the program was ended by {signal.Signals(outcome.signal).name}"
     elif outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
-    return "\n".join([text, *outcome.notes])
+    return "\n".join([text, *_unrecorded(outcome), *outcome.notes])
+
+
+# Programs of other names are counted only.
+_NAMED = 4
+
+
+def _unrecorded(outcome: Recording) -> list[str]:
+    """What was left out because another program took over."""
+    times = sum(outcome.unrecorded.values())
+    if not times:
+        return []
+    often = sorted(outcome.unrecorded.items(), key=lambda item: -item[1])
+    names = [f"{Path(path).name} ({count})" for path, count in often[:_NAMED]]
+    if len(often) > _NAMED:
+        names.append(f"{len(often) - _NAMED} others")
+    programs = outcome.programs + times
+    return [
+        f"NOT RECORDED: {times} of the {programs} programs that were run: {', '.join(names)}; "
+        "--follow-exec records what can be"
+    ]
 
 
 @contextmanager

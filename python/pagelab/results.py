@@ -5,20 +5,50 @@ The models mirror the JSON of the simulator (`pagelab.run/1`) and of a compariso
 are whole numbers throughout. Fields that these models do not name are kept as they are.
 """
 
+import html
 import json
+import os
+import re
+import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pagelab import intervals
 from pagelab.errors import PagelabError
+from pagelab.sources import Trace
+
+if TYPE_CHECKING:
+    import polars
+    import pyarrow
 
 Natural = Annotated[int, Field(ge=0)]
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Table(_Model):
+    """What is a table, of a row a run, for Arrow, polars and notebooks."""
+
+    @property
+    def rows(self) -> "list[_Model]":
+        """What there is a row of."""
+        return [self]
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """A row a run; nested fields are columns with dotted names (`cycles.total`)."""
+        from pagelab import frames
+
+        return frames.arrow([row.model_dump(by_alias=True, mode="json") for row in self.rows])
+
+    def to_polars(self) -> "polars.DataFrame":
+        """As `to_arrow`, in polars. Raises PagelabError where polars is not installed."""
+        from pagelab import frames
+
+        return frames.polars_frame(self.to_arrow())
 
 
 class Cycles(_Model):
@@ -34,14 +64,22 @@ class Cycles(_Model):
     data: Natural
     translation: Natural
     faults: Natural
+    # Part of `faults` in results of before it was counted by itself.
+    zeroing: Natural = 0
     migrations: Natural
+    # What free translation would save of `total`, by a second clock; part of no sum. Absent where
+    # the machine has none.
+    recoverable: Natural | None = None
     frequency_hz: Annotated[float, Field(gt=0)]
 
 
 # Why a run is not complete when the user ended it.
 INTERRUPTED = "interrupted"
 
-CYCLE_PARTS = ("compute", "data", "translation", "faults", "migrations")
+CYCLE_PARTS = ("compute", "data", "translation", "faults", "zeroing", "migrations")
+
+# What a machine's `memory.page_policy` is called as a page size, where that is another word.
+PAGE_SIZES = {"base": "4K", "thp": "2M", "thp-madvise": "madvise"}
 
 
 class Tlb(_Model):
@@ -82,6 +120,8 @@ class Walks(_Model):
 
     count: Natural
     latency: Latency
+    # Absent from results of before it was counted.
+    mean_with_wait: Annotated[float, Field(ge=0)] | None = None
     walker_wait: Natural
     reads: Natural
     served_by: ServedBy
@@ -95,6 +135,8 @@ class Caches(_Model):
     """The three cache levels; their misses include those of walks."""
 
     data: ServedBy
+    # Absent where the machine has no prefetchers.
+    prefetches: ServedBy | None = None
     l1_mpki: float
     l2_mpki: float
     llc_mpki: float
@@ -130,6 +172,9 @@ class SampleWindow(_Model):
     accesses: Natural
     cycles: Natural
     translation: Natural
+    faults: Natural = 0
+    zeroing: Natural = 0
+    recoverable: Natural | None = None
     l2_tlb_misses: Natural
     walks: Natural
     walk_cycles: Natural
@@ -152,6 +197,50 @@ class MemoryCell(_Model):
         return self.free + self.data + self.tables + self.preallocated
 
 
+class CodeCosts(_Model):
+    """What accesses came to: misses, walks with their cycles, faults with theirs."""
+
+    # Of what several programs at once have done.
+    program: Natural
+    accesses: Natural
+    l1_tlb_misses: Natural
+    l2_tlb_misses: Natural
+    walks: Natural
+    walk_cycles: Natural
+    faults: Natural
+    fault_cycles: Natural
+
+
+class Line(CodeCosts):
+    """A line of source, or as much as is known of where instructions are from.
+
+    `row` is "unknown" for code that is in no file and accesses whose instruction is not known, and
+    "others" for the sum of all lines that have no row of their own.
+    """
+
+    row: Literal["line", "unknown", "others"]
+    object: str | None
+    function: str | None
+    inlined_into: list[str]
+    file: str | None
+    line: Natural | None
+    text: str | None
+
+    @property
+    def place(self) -> str:
+        """Where it is, in a word: function, or file, and line."""
+        if self.row != "line":
+            return "(other lines)" if self.row == "others" else "(no file)"
+        name = self.function or "?"
+        return f"{name} {Path(self.file).name}:{self.line or '?'}" if self.file else name
+
+
+class MappingCosts(CodeCosts):
+    """A kind of memory; accesses are not counted."""
+
+    kind: str
+
+
 class Node(_Model):
     """A node of memory: lines read from it, and their share of those read from all nodes."""
 
@@ -162,13 +251,23 @@ class Node(_Model):
     queue_cycles: Natural
 
 
-class Run(_Model):
-    """One design on one machine over one stream of events."""
+class Run(Table):
+    """One design on one machine over one stream of events.
+
+    `design` is a page table and a TLB with what was changed of them, as the command line takes
+    it; `page_table` and `tlb_design` are its parts. `pages` is the page size that memory is backed
+    with where it can be.
+    """
 
     schema_: Literal["pagelab.run/1"] = Field(alias="schema")
     complete: bool
     stopped: str | None
+    # Whether that was for want of simulated memory.
+    out_of_memory: bool = False
     design: str
+    page_table: str
+    tlb_design: str
+    pages: str
     machine: dict[str, Any]
     source: dict[str, Any]
     instructions: Natural
@@ -191,12 +290,59 @@ class Run(_Model):
     free_2m_blocks: Natural | None = None
     memory_map: list[MemoryCell]
     nodes: list[Node] = []
+    # Where the source says which instructions make the accesses, the most expensive first.
+    lines: list[Line] = []
+    mappings: list[MappingCosts] = []
+    # Files whose code is not what was recorded: of it there is no function and no line.
+    changed_files: list[str] = []
     host: dict[str, Any]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parts(cls, raw: Any) -> Any:
+        """Names the parts of the design."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("design"), str):
+            return raw
+        page_table, _, tlb = raw["design"].partition(":")[0].partition("+")
+        machine = raw.get("machine")
+        memory = machine.get("memory") if isinstance(machine, dict) else None
+        policy = memory.get("page_policy", "base") if isinstance(memory, dict) else "base"
+        return {
+            "page_table": page_table,
+            "tlb_design": tlb or "conventional",
+            "pages": PAGE_SIZES.get(policy, policy),
+        } | raw
+
+    @property
+    def machine_name(self) -> str:
+        """What the machine's description calls it."""
+        return str(self.machine.get("name", ""))
+
+    @property
+    def memory(self) -> int:
+        """The most memory that the program and its page tables took, in bytes."""
+        return self.os.peak_resident_bytes + self.os.peak_table_bytes
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether it ended for want of memory, and more of it would help.
+
+        It would if most of what there was is used. A design that wants contiguous memory may end
+        with most of it free.
+        """
+        if not self.out_of_memory:
+            return False
+        memory = self.machine["memory"]
+        free = int(memory["memory_bytes"]) * (1 - float(memory["utilisation"]))
+        return self.os.resident_bytes + self.os.table_bytes > free / 2
 
     @property
     def seconds(self) -> float:
         """Simulated time."""
         return self.cycles.elapsed / self.cycles.frequency_hz
+
+    def _repr_html_(self) -> str:
+        return of_run(self)._repr_html_()
 
     def share(self, part: str) -> float:
         """The share of all cycles that went to one of `CYCLE_PARTS`."""
@@ -229,10 +375,16 @@ class Failure(_Model):
 
     design: str
     error: str
+    # As `Run.lacks_memory`, of one that ended before its first access.
+    lacks_memory: bool = False
 
 
-class Recording(_Model):
-    """What the recorder says of the program that was run."""
+class Recording(Table):
+    """What the recorder says of the program that was run.
+
+    `command`, `window` and `interrupted` (by the user) are of what it was asked for; `path` is the
+    trace's, which results do not keep.
+    """
 
     accesses: Natural
     instructions: Natural
@@ -242,10 +394,30 @@ class Recording(_Model):
     seconds: float
     limited: bool
     incomplete: str | None
+    programs: Natural = 1
+    """Programs recorded: the first, and those it started by execve that were followed."""
+    unrecorded: dict[str, Natural] = {}
+    """Programs started by execve and not recorded, by path: how often."""
     notes: list[str]
+    command: list[str] | None = None
+    window: dict[str, Any] = {}
+    interrupted: bool = False
+    path: Annotated[Path | None, Field(exclude=True)] = None
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that was written. Raises PagelabError for a recording read from a result."""
+        if self.path is None:
+            raise PagelabError("results do not keep where the trace of a recording is")
+        return Trace(self.path)
+
+    def _repr_html_(self) -> str:
+        from pagelab import recording
+
+        return f"<p>{html.escape(recording.summary(self))}</p>"
 
 
-class Comparison(_Model):
+class Comparison(Table):
     """Several designs over the same stream of events."""
 
     schema_: Literal["pagelab.comparison/1"] = Field(alias="schema", default="pagelab.comparison/1")
@@ -258,6 +430,43 @@ class Comparison(_Model):
     host: dict[str, Any]
     runs: list[Run]
     failures: list[Failure] = []
+    # What was done otherwise than asked, in words: a machine given more memory, ...
+    notes: list[str] = []
+    # The user ended it early.
+    interrupted: bool = False
+
+    @property
+    def rows(self) -> list[_Model]:
+        """The runs."""
+        return list(self.runs)
+
+    def lines_to_arrow(self) -> "pyarrow.Table":
+        """A row a run and line of source, where the runs say which instructions missed."""
+        from pagelab import frames
+
+        return frames.arrow(
+            [
+                {"design": run.design, "pages": run.pages, "machine": run.machine_name}
+                | line.model_dump()
+                for run in self.runs
+                for line in run.lines
+            ]
+        )
+
+    def save(self, out: str | os.PathLike[str]) -> Path:
+        """Writes result.json, result.parquet and report.html into a directory.
+
+        With code, also lines.parquet, of `lines_to_arrow`.
+        Returns the report's path. Raises PagelabError naming the file that could not be written.
+        """
+        from pagelab import store
+
+        return store.save(self, store.directory(Path(out), self.name))
+
+    def _repr_html_(self) -> str:
+        from pagelab import report
+
+        return report.fragment(self)
 
     @property
     def complete(self) -> bool:
@@ -265,20 +474,53 @@ class Comparison(_Model):
         return all(run.complete for run in self.runs) and not self.failures
 
     @property
+    def machines(self) -> list[str]:
+        """The names of the machines, in the order of the runs."""
+        return list(dict.fromkeys(run.machine_name for run in self.runs))
+
+    @property
+    def page_sizes(self) -> list[str]:
+        """The page sizes, in the order of the runs."""
+        return list(dict.fromkeys(run.pages for run in self.runs))
+
+    @property
     def baseline(self) -> Run:
-        """What the others are compared with: radix if it is there, else the first."""
-        return next((run for run in self.runs if run.design == "radix"), self.runs[0])
+        """What the others are compared with: radix with the smallest pages, else the first run.
+
+        Of several machines, that of the first; each run is compared with its own machine's.
+        """
+        return self.baseline_of(self.runs[0])
+
+    def baseline_of(self, run: Run) -> Run:
+        """The baseline of the machine of a run."""
+        runs = [other for other in self.runs if other.machine_name == run.machine_name]
+        radix = [other for other in runs if other.design == "radix"]
+        return min(radix, key=lambda other: _bytes(other.pages)) if radix else runs[0]
+
+    def on(self, machine: str) -> "Comparison":
+        """The runs on one of the machines."""
+        runs = [run for run in self.runs if run.machine_name == machine]
+        return self.model_copy(update={"runs": runs})
+
+    def label(self, run: Run) -> str:
+        """A name that no other run has: the design, and what else differs between runs."""
+        parts = [run.design]
+        if len(self.page_sizes) > 1:
+            parts.append(run.pages)
+        if len(self.machines) > 1:
+            parts.append(f"on {run.machine_name}")
+        return " ".join(parts)
 
     def relative_time(self, run: Run) -> float:
-        """The time of a run as a multiple of the baseline's."""
+        """The time of a run as a multiple of its baseline's."""
         return 1 / self.speedup(run)
 
     def speedup(self, run: Run) -> float:
-        """How many times as fast as the baseline, over the instructions that both have run.
+        """How many times as fast as its baseline, over the instructions that both have run.
 
         Runs that were stopped may have got to different places.
         """
-        base = self.baseline
+        base = self.baseline_of(run)
         common = min(run.instructions, base.instructions)
         ours = run.cycles_at(common)
         return base.cycles_at(common) / ours if ours else 1.0
@@ -288,10 +530,23 @@ class Comparison(_Model):
 
         `None` when the two runs are not samples in the same windows.
         """
-        ours, theirs = run.windows, self.baseline.windows
-        if len(ours) < 2 or [w.accesses for w in ours] != [w.accesses for w in theirs]:
+        base = self.baseline_of(run)
+        if not same_windows(run, base):
             return None
+        ours, theirs = run.windows, base.windows
         return intervals.ratio([w.cycles for w in theirs], [w.cycles for w in ours])[1]
+
+
+def same_windows(*runs: Run) -> bool:
+    """Whether runs are samples in the same windows."""
+    places = [[window.accesses for window in run.windows] for run in runs]
+    return len(places[0]) >= 2 and all(place == places[0] for place in places)
+
+
+def _bytes(pages: str) -> int:
+    """A page size as a number; what is none comes after all that are."""
+    match = re.fullmatch(r"(\d+)([KMG])", pages)
+    return int(match[1]) << {"K": 10, "M": 20, "G": 30}[match[2]] if match else sys.maxsize
 
 
 def of_run(run: Run) -> Comparison:
@@ -308,12 +563,14 @@ def of_run(run: Run) -> Comparison:
     )
 
 
-def load(path: Path) -> Comparison:
+def load(path: str | os.PathLike[str]) -> Comparison:
     """Reads a result: a comparison, a single run, or the directory that holds one.
 
     Raises PagelabError when it is neither, naming the field that is wrong.
     """
-    file = path / "result.json" if path.is_dir() else path
+    file = Path(path)
+    if file.is_dir():
+        file /= "result.json"
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

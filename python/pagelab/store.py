@@ -1,16 +1,19 @@
-"""The result directory: result.json, result.parquet and report.html."""
+"""The result directory: result.json, result.parquet and report.html.
+
+Arrow and the report are imported where they are used: no command needs them before its end.
+"""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pyarrow
-import pyarrow.parquet
-
-from pagelab import report
 from pagelab.errors import PagelabError
-from pagelab.results import Comparison, Run
+from pagelab.results import Comparison
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 def directory(out: Path | None, name: str) -> Path:
@@ -42,13 +45,19 @@ def save(comparison: Comparison, out: Path) -> Path:
 
     Raises PagelabError naming the file that could not be written.
     """
+    from pagelab import report
+
     text = comparison.model_dump_json(by_alias=True)
     page = out / "report.html"
-    for file, write in (
+    files: list[tuple[Path, Callable[[Path], object]]] = [
         (out / "result.json", lambda path: path.write_text(text + "\n", encoding="utf-8")),
-        (out / "result.parquet", lambda path: write_parquet(comparison.runs, path)),
+        (out / "result.parquet", lambda path: write_parquet(comparison.to_arrow(), path)),
         (page, lambda path: report.write(comparison, path)),
-    ):
+    ]
+    if any(run.lines for run in comparison.runs):
+        lines = comparison.lines_to_arrow()
+        files.append((out / "lines.parquet", lambda path: write_parquet(lines, path)))
+    for file, write in files:
         try:
             write(file)
         except OSError as error:
@@ -57,27 +66,8 @@ def save(comparison: Comparison, out: Path) -> Path:
     return page
 
 
-def write_parquet(runs: list[Run], path: Path) -> None:
-    """One row a run; nested fields become columns with dotted names, lists stay lists."""
-    rows = [_flat(run.model_dump(by_alias=True, mode="json")) for run in runs]
-    columns = dict.fromkeys(key for row in rows for key in row)
-    table = pyarrow.table({key: _column([row.get(key) for row in rows]) for key in columns})
+def write_parquet(table: "pyarrow.Table", path: Path) -> None:
+    """Writes a table."""
+    import pyarrow.parquet
+
     pyarrow.parquet.write_table(table, path, compression="zstd")
-
-
-def _column(values: list[Any]) -> pyarrow.Array:
-    try:
-        return pyarrow.array(values)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-        # Runs of different designs may give one name to values of different types.
-        return pyarrow.array([None if value is None else str(value) for value in values])
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, dict):
-            flat |= _flat(item, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = item
-    return flat

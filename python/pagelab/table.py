@@ -1,7 +1,9 @@
 """The table on the terminal: a line a design, 80 columns at most."""
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -13,55 +15,57 @@ from pagelab.verdict import verdict
 
 
 @dataclass(frozen=True)
-class Row:
-    """The figures of one design, as text."""
+class Column:
+    """A heading, and the figure of a run below it; shares are of the run's own cycles."""
 
-    design: str
-    speedup: str
-    cycles: str
-    compute: str
-    data: str
-    translation: str
-    os: str
-    walk: str
-    mpki: str
-    tables: str
+    heading: str
+    cell: Callable[[Comparison, Run], str]
 
 
-COLUMNS = {
-    "design": "design",
-    "speedup": "speed",
-    "cycles": "cycles",
-    "compute": "comp.",
-    "data": "data",
-    "translation": "transl.",
-    "os": "OS",
-    "walk": "walk",
-    "mpki": "MPKI",
-    "tables": "tables",
+def _share(*parts: str) -> Callable[[Comparison, Run], str]:
+    return lambda _, run: f"{100 * sum(run.share(part) for part in parts):.1f}"
+
+
+_COLUMNS = {
+    "design": Column("design", lambda _, run: run.design + ("" if run.complete else "*")),
+    "pages": Column("pages", lambda _, run: run.pages),
+    "speed": Column("speed", lambda comparison, run: speed(comparison, run)),
+    "cycles": Column("cycles", lambda _, run: units.count(run.cycles.elapsed)),
+    "compute": Column("comp.", _share("compute")),
+    "data": Column("data", _share("data")),
+    "translation": Column("transl.", _share("translation")),
+    "os": Column("OS", _share("faults", "zeroing", "migrations")),
+    "faults": Column("faults", _share("faults")),
+    "zeroing": Column("zero.", _share("zeroing")),
+    "walk": Column(
+        "walk",
+        lambda _, run: f"{run.walks.latency.mean:.1f}" if run.walks.count else "\N{EN DASH}",
+    ),
+    "mpki": Column("MPKI", lambda _, run: f"{run.tlb.l2_mpki:.2f}"),
+    "tables": Column("tables", lambda _, run: units.size(run.os.peak_table_bytes)),
+    "memory": Column("memory", lambda _, run: units.size(run.memory)),
 }
 
+# What 80 columns have room for: what page tables differ in, and what page sizes do.
+_OF_TABLES = (
+    *("design", "speed", "cycles", "compute", "data", "translation", "os", "walk", "mpki"),
+    "tables",
+)
+_OF_PAGES = (
+    *("design", "pages", "speed", "cycles", "data", "translation", "faults", "zeroing", "mpki"),
+    "memory",
+)
 
-def row(comparison: Comparison, run: Run) -> Row:
-    """The figures of one run; shares are of its own cycles."""
-    mark = "" if run.complete else "*"
-    return Row(
-        design=run.design + mark,
-        speedup=speed(comparison, run),
-        cycles=units.count(run.cycles.elapsed),
-        compute=f"{100 * run.share('compute'):.1f}",
-        data=f"{100 * run.share('data'):.1f}",
-        translation=f"{100 * run.share('translation'):.1f}",
-        os=f"{100 * (run.share('faults') + run.share('migrations')):.1f}",
-        walk=f"{run.walks.latency.mean:.1f}" if run.walks.count else "\N{EN DASH}",
-        mpki=f"{run.tlb.l2_mpki:.2f}",
-        tables=units.size(run.os.peak_table_bytes),
-    )
+
+def columns(comparison: Comparison) -> list[Column]:
+    """The columns for what is compared."""
+    names = _OF_TABLES if comparison.page_sizes == ["4K"] else _OF_PAGES
+    return [_COLUMNS[name] for name in names]
 
 
 def speed(comparison: Comparison, run: Run) -> str:
     """How much faster than the baseline a run is, with the confidence interval if it is sampled."""
-    if run is comparison.baseline:
+    if run is comparison.baseline_of(run):
         return "base"
     text = units.signed_percent(comparison.speedup(run) - 1)
     half = comparison.speedup_interval(run)
@@ -72,44 +76,63 @@ def speed(comparison: Comparison, run: Run) -> str:
 
 def show(comparison: Comparison, console: Console) -> None:
     """Prints the table, what its columns mean, and the answer."""
-    console.print(terminal_table(comparison))
+    show_table(comparison, console)
     console.print(legend(comparison), style="dim", highlight=False)
     console.print()
     console.print(str(verdict(comparison)), highlight=False)
 
 
-def terminal_table(comparison: Comparison) -> Table:
-    """The comparison as a rich table."""
+def show_table(comparison: Comparison, console: Console) -> None:
+    """Prints the table, one a machine."""
+    for name in comparison.machines:
+        if len(comparison.machines) > 1:
+            console.print(f"{name}:", style="bold", highlight=False, markup=False)
+        console.print(terminal_table(comparison, name))
+
+
+def terminal_table(comparison: Comparison, machine: str | None = None) -> Table:
+    """The runs on a machine, the first if none is named, as a rich table."""
     table = Table(
         box=None,
         pad_edge=False,
         padding=(0, 1, 0, 0),
         header_style="bold",
     )
-    for name, heading in COLUMNS.items():
-        table.add_column(
-            heading, justify="left" if name == "design" else "right", no_wrap=True, ratio=None
-        )
-    for run in comparison.runs:
-        cells = row(comparison, run)
-        faster = Text(cells.speedup)
-        if run is not comparison.baseline:
-            faster.stylize("green" if comparison.speedup(run) >= 1 else "red")
-        table.add_row(*(faster if name == "speedup" else getattr(cells, name) for name in COLUMNS))
+    shown = columns(comparison)
+    for column in shown:
+        justify: Literal["left", "right"] = "left" if column.heading == "design" else "right"
+        table.add_column(column.heading, justify=justify, no_wrap=True, ratio=None)
+    for run in comparison.on(machine or comparison.machines[0]).runs:
+        cells = [Text(column.cell(comparison, run)) for column in shown]
+        if run is not comparison.baseline_of(run):
+            faster = comparison.speedup(run) >= 1
+            cells[shown.index(_COLUMNS["speed"])].stylize("green" if faster else "red")
+        table.add_row(*cells)
     return table
 
 
 def legend(comparison: Comparison) -> str:
     """What the columns mean, in lines of 80 columns at most."""
-    lines = [
-        f"speed: against {comparison.baseline.design}. comp., data, transl., OS: percent of cycles "
-        "spent",
-        "computing, waiting for data, translating, in faults and migrations. walk: mean",
-        "cycles of a page walk. MPKI: second-level TLB misses per 1000 instructions.",
-    ]
-    if len(comparison.baseline.windows) > 1:
-        lines += _sampling(comparison.baseline)
-    if comparison.baseline.nodes:
+    base = comparison.baseline
+    if columns(comparison) == [_COLUMNS[name] for name in _OF_TABLES]:
+        words = (
+            "comp., data, transl., OS: percent of cycles spent computing, waiting for data, "
+            "translating, in faults and migrations. walk: mean cycles of a page walk."
+        )
+    else:
+        words = (
+            "data, transl., faults, zero.: percent of cycles spent waiting for data, translating, "
+            "in page faults, zeroing new pages. memory: peak, with page tables."
+        )
+    text = (
+        f"speed: against {comparison.on(base.machine_name).label(base)}"
+        f"{' of the same machine' if len(comparison.machines) > 1 else ''}. {words} "
+        "MPKI: second-level TLB misses per 1000 instructions."
+    )
+    lines = textwrap.wrap(text, 80)
+    if len(base.windows) > 1:
+        lines += _sampling(base)
+    if base.nodes:
         lines += _nodes(comparison)
     if not comparison.complete:
         lines.append("* ended early")
@@ -119,7 +142,7 @@ def legend(comparison: Comparison) -> str:
 def _nodes(comparison: Comparison) -> list[str]:
     """What share of the lines that came from memory each node gave."""
     shares = [
-        f"{run.design} {', '.join(f'{100 * node.share:.1f}' for node in run.nodes)}"
+        f"{comparison.label(run)} {', '.join(f'{100 * node.share:.1f}' for node in run.nodes)}"
         for run in comparison.runs
     ]
     text = f"Lines read by node of memory, in percent: {'; '.join(shares)}."

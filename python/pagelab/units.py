@@ -69,12 +69,24 @@ def parse_count(text: str) -> int:
     return round(float(match[1]) * factor)
 
 
+def parse_size(text: str) -> int:
+    """The bytes that a user wrote: 512M, 8GiB, 1.5G (binary prefixes).
+
+    Raises UsageError for anything else.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:i?B)?\s*", text)
+    if match is None:
+        raise UsageError(f"'{text}' is not a size; write it as 512M or 8GiB")
+    power = " KMGT".index(match[2].upper() or " ")
+    return round(float(match[1]) * (1 << 10 * power))
+
+
 def number(value: float | None) -> str:
-    """Three or four significant digits; a dash for none."""
+    """Three or four significant digits, all of what is an int; a dash for none."""
     if value is None:
         return "\N{EN DASH}"
     if value == 0:
         return "0"
-    if abs(value) >= 1000:
+    if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"

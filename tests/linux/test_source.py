@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError
-from pagelab.linux import bisect, source
+from pagelab.linux import bisect, series, source
 from pagelab.linux.layout import Layout
 
 
@@ -25,17 +25,31 @@ def _prepare(layout: Layout) -> Path:
     return source.prepare(layout, layout.root / "kernel", lambda _: None)
 
 
+def _refresh(layout: Layout) -> list[Path]:
+    return [patch.path for patch in source.refresh(layout, lambda _: None)]
+
+
+def _commit(tree: Path, subject: str, **files: str) -> None:
+    """Write files, `a__b_c` for a/b.c, and commit them."""
+    for name, text in files.items():
+        path = tree / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    series.git(tree, "add", "--all")
+    series.git(tree, "commit", "-qm", subject)
+
+
 def _commit_edit(tree: Path, old: str, new: str) -> None:
     path = tree / "Kbuild"
     path.write_text(path.read_text().replace(old, new))
-    source.git(tree, "commit", "-qam", f"Kbuild: say {new.strip()}")
+    series.git(tree, "commit", "-qam", f"Kbuild: say {new.strip()}")
 
 
 def test_an_edit_survives_refresh_and_a_fresh_tree(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")
     _commit_edit(tree, "line 9\n", "line nine\n")
-    names = [patch.name for patch in source.refresh(layout)]
+    names = [patch.name for patch in _refresh(layout)]
     assert names == ["0001-Kbuild-say-line-three.patch", "0002-Kbuild-say-line-nine.patch"]
     edited = (tree / "Kbuild").read_text()
 
@@ -46,7 +60,7 @@ def test_an_edit_survives_refresh_and_a_fresh_tree(layout: Layout) -> None:
 def test_commits_survive_when_git_tidies_up(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")
-    source.git(tree, "pack-refs", "--all")
+    series.git(tree, "pack-refs", "--all")
     _prepare(layout)
     assert "line three" in (tree / "Kbuild").read_text()
 
@@ -54,12 +68,12 @@ def test_commits_survive_when_git_tidies_up(layout: Layout) -> None:
 def test_patches_that_stay_are_not_applied_again(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")
-    first = source.git(tree, "rev-parse", "HEAD")
     _commit_edit(tree, "line 9\n", "line nine\n")
-    last = source.refresh(layout)[-1]
+    last = _refresh(layout)[-1]
+    first = series.git(tree, "rev-parse", "HEAD~1")
     last.write_text(last.read_text().replace("+line nine", "+line NINE"))
     _prepare(layout)
-    assert source.git(tree, "rev-parse", "HEAD~1") == first
+    assert series.git(tree, "rev-parse", "HEAD~1") == first
     assert "line NINE" in (tree / "Kbuild").read_text()
 
     (layout.patches / "series").write_text("")
@@ -71,7 +85,7 @@ def test_every_patch_can_be_checked_out_apart(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")
     _commit_edit(tree, "line 9\n", "line nine\n")
-    source.refresh(layout)
+    _refresh(layout)
     (first, subject), (second, _) = bisect.patches(layout)
     assert subject == "Kbuild: say line three"
 
@@ -87,14 +101,14 @@ def test_every_patch_can_be_checked_out_apart(layout: Layout) -> None:
 def test_refreshing_twice_writes_the_same_bytes(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 3\n", "line three\n")
-    first = source.refresh(layout)[0].read_bytes()
-    assert source.refresh(layout)[0].read_bytes() == first
+    first = _refresh(layout)[0].read_bytes()
+    assert _refresh(layout)[0].read_bytes() == first
 
 
 def test_a_patch_that_does_not_apply_is_named_with_its_hunk(layout: Layout) -> None:
     tree = _prepare(layout)
     _commit_edit(tree, "line 12\n", "line twelve\n")
-    patch = source.refresh(layout)[0]
+    patch = _refresh(layout)[0]
     patch.write_text(patch.read_text().replace("-line 12", "-line 112"))
     with pytest.raises(PagelabError) as caught:
         _prepare(layout)
@@ -126,10 +140,60 @@ def test_another_version_is_refused(layout: Layout) -> None:
         _prepare(layout)
 
 
-def test_new_files_reach_the_patches_of_a_tree_that_ignores_all(layout: Layout) -> None:
+def test_new_files_are_found_in_a_tree_that_ignores_all(layout: Layout) -> None:
     (layout.root / "kernel" / ".gitignore").write_text("*.o\n/*\n!/debian/\n")
     tree = _prepare(layout)
-    (tree / "new.c").write_text("int x;\n")
-    source.git(tree, "add", "--all")
-    source.git(tree, "commit", "-qm", "Add new.c")
-    assert "new.c" in source.refresh(layout)[0].read_text()
+    _commit(tree, "Add new.c", new_c="int x;\n")
+    _refresh(layout)
+    assert (layout.source / "new.c").read_text() == "int x;\n"
+
+
+def test_a_new_file_comes_whole_with_the_commit_that_adds_it(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit(tree, "a: begin", mm__a_c="int a;\n", Kbuild="line 1\nobj-y += a.o\n")
+    _commit(tree, "a: go on", mm__a_c="int a, b;\n")
+    _commit(tree, "a: hook", mm__a_c="int a, b, c;\n", Kbuild="line 1\nobj-y += a.o\n2\n")
+    whole = series.git(tree, "rev-parse", "HEAD^{tree}")
+    said: list[str] = []
+    first, second = source.refresh(layout, said.append)
+    assert (first.adds, second.adds) == (("mm/a.c",), ())
+    assert "mm/a.c" not in first.path.read_text() + second.path.read_text()
+    assert said == ["is part of the new files now: a-go-on"]
+    assert series.git(tree, "rev-parse", "HEAD^{tree}") == whole
+    assert series.git(tree, "show", "HEAD~1:mm/a.c") == "int a, b, c;\n"
+    assert series.git(tree, "status", "--porcelain") == ""
+
+    sent = source.mails(layout, layout.root / "sent")
+    assert "+int a, b, c;" in sent[0].read_text()
+    series.git(tree, "checkout", "-q", "base")
+    series.git(tree, "am", "-q", *map(str, sent))  # what is sent needs nothing of ours
+    assert series.git(tree, "rev-parse", "HEAD^{tree}") == whole
+
+
+def test_a_new_file_is_edited_where_it_lies(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit(tree, "a: begin", mm__a_c="int a;\n", Kbuild="line 1\n")
+    _commit(tree, "Say two", Kbuild="line 2\n")
+    _refresh(layout)
+    hook = (tree / "Kbuild").stat().st_mtime_ns
+    (layout.source / "mm" / "a.c").write_text("int b;\n")
+    _prepare(layout)
+    assert (tree / "mm" / "a.c").read_text() == "int b;\n"
+    assert (tree / "Kbuild").stat().st_mtime_ns == hook  # so it is not compiled again
+
+
+def test_a_new_file_that_no_patch_brings(layout: Layout) -> None:
+    layout.source.mkdir(parents=True)
+    (layout.source / "lost.c").write_text("")
+    with pytest.raises(PagelabError, match=r"lost\.c comes with no patch"):
+        series.read(layout)
+
+
+def test_a_new_file_keeps_its_mode(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit(tree, "Add a tool", tool_sh="#!/bin/sh\n", Kbuild="line 1\n")
+    (tree / "tool.sh").chmod(0o755)
+    series.git(tree, "commit", "-qam", "and let it run")
+    _refresh(layout)
+    (tree / ".git" / "refs" / "tags" / "base").unlink()
+    assert (_prepare(layout) / "tool.sh").stat().st_mode & 0o111

@@ -7,7 +7,7 @@ import pytest
 
 from pagelab.errors import PagelabError, UsageError
 from pagelab.linux import cli, layout, suite
-from pagelab.linux.guest import Ending, Result
+from pagelab.linux.guest import Ending, Machine, Result, qemu_argv
 from pagelab.linux.layout import Layout
 from pagelab.linux.suite import Verdict
 
@@ -122,3 +122,23 @@ def test_what_failed_is_run_again_and_named_when_it_passes_then(
     assert [line for line in out.splitlines() if line.startswith("flaky")] == (
         [said] if said else []
     )
+
+
+def test_one_job_a_processor(tmp_path: Path) -> None:
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\nprocessor = ["", "check"]\n'
+    names = [job.name for job in suite.load(_write(tmp_path, text), [])]
+    assert names == ["feature/a", "feature/a [walks=check]"]
+
+
+def test_a_missing_emulator_is_named_with_the_command_that_builds_it(tmp_path: Path) -> None:
+    with pytest.raises(PagelabError, match="make linux-qemu"):
+        suite.need_emulator(Layout(tmp_path))
+
+
+def test_the_processor_is_told_how_to_walk_and_where_to_count(tmp_path: Path) -> None:
+    machine = Machine(Path("image"), Path("init"), processor="check", emulator=Path("/our/qemu"))
+    argv = qemu_argv(machine, tmp_path, [])
+    assert "/our/qemu" in argv
+    assert f"max,x-dpt=check,x-dpt-out={tmp_path}/out/walks" in argv
+    with pytest.raises(UsageError, match="check, dpt"):
+        Machine(Path("image"), Path("init"), processor="both")

@@ -2,14 +2,16 @@
 
 import json
 import tomllib
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pagelab import _core
 from pagelab.errors import PagelabError
-from pagelab.measure import machine, result, validate
-from pagelab.measure.result import Measurement
+from pagelab.measuring import levels, machine, result, validate
+from pagelab.measuring.result import Measurement
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
 
@@ -31,16 +33,157 @@ def test_the_preset_is_one_the_simulator_takes(measurement: Measurement, tmp_pat
 
 
 def test_the_preset_says_where_each_value_is_from(measurement: Measurement) -> None:
-    text = machine.preset(measurement, "here")
+    text = machine.preset(measurement, "here").toml()
     lines = [line for line in text.splitlines() if " = " in line and "#" not in line]
     assert [line.split(" = ")[0] for line in lines] == ["base", "name", "description"]
     assert tomllib.loads(text)["base"] == machine.BASE
+
+
+def test_a_guest_on_small_host_pages_has_the_nested_design(measurement: Measurement) -> None:
+    made = machine.preset(measurement, "here")
+    assert made.design == "nested-radix"
+    assert tomllib.loads(made.toml())["nested"]["host_thp"] is False
+    native = measurement.model_copy(
+        update={"environment": measurement.environment.model_copy(update={"hypervisor": None})}
+    )
+    assert machine.preset(native, "here").design == "radix"
+    assert "nested" not in tomllib.loads(machine.preset(native, "here").toml())
 
 
 def test_a_preset_needs_the_chains(measurement: Measurement) -> None:
     without = measurement.model_copy(update={"parts": {}})
     with pytest.raises(PagelabError, match="needs the parts caches and tlb"):
         machine.preset(without, "here")
+
+
+def curve(steps: list[tuple[int, float]], last: int) -> dict[str, Any]:
+    """A curve that is flat at each level up to its size, as the probe writes it."""
+    x = [round(16 * 2 ** (i / 8)) for i in range(400) if 16 * 2 ** (i / 8) <= last]
+
+    def level(places: int) -> float:
+        return next(ns for size, ns in steps if places <= size)
+
+    ns = [level(places) for places in x]
+    firsts = [next(p for p in x if level(p) == ns_of) for _, ns_of in steps]
+    lasts = [max(p for p in x if level(p) == ns_of) for _, ns_of in steps]
+    plateaus = [
+        {"first": first, "last": end, "level": ns_of}
+        for first, end, (_, ns_of) in zip(firsts, lasts, steps, strict=True)
+    ]
+    found = [
+        {
+            "before": low["last"],
+            "after": high["first"],
+            "low": low["level"],
+            "high": high["level"],
+            "confidence": 1.0,
+            "fit": None,
+            "nominal": None,
+            "no_conclusion": "not fitted",
+        }
+        for low, high in pairwise(plateaus)
+    ]
+    return {
+        "curve": {"x": x, "ns": ns, "low": ns, "high": ns},
+        "plateaus": plateaus,
+        "steps": found,
+    }
+
+
+KIB = 1024 // levels.LINE
+
+
+@pytest.fixture
+def zen4_guest(measurement: Measurement) -> Measurement:
+    """3 MiB of a last level, of which 32 MiB are claimed; no conclusion on the second TLB level."""
+    parts = json.loads(json.dumps(measurement.parts))
+    shape = [(48 * KIB, 0.9), (1024 * KIB, 3.2), (3072 * KIB, 13.0), (1 << 62, 150.0)]
+    parts["caches"]["lines"] = curve(shape, 128 * 1024 * KIB)
+    tlb = curve([(72, 3.0), (2900, 4.6), (1 << 62, 25.0)], 50_000)
+    fit = {"shape": "random_replacement", "misfit": 0.04, "capacity": 2900}
+    tlb["steps"][0] |= {"nominal": 72, "no_conclusion": None}
+    tlb["steps"][0]["fit"] = fit | {"capacity": 72, "capacity_low": 72, "capacity_high": 72}
+    tlb["steps"][1] |= {"before": 2300, "after": 3900, "nominal": 3072}
+    tlb["steps"][1]["fit"] = fit | {"capacity_low": 2648, "capacity_high": 3311}
+    parts["tlb"] |= {"small": tlb, "associativity": None}
+    parts["tlb"]["claimed"] = [
+        {"level": 1, "pages": "4K", "entries": 72, "ways": 0},
+        {"level": 2, "pages": "4K", "entries": 3072, "ways": 12},
+    ]
+    return measurement.model_copy(update={"parts": parts})
+
+
+def test_a_preset_does_not_contradict_its_measurement(zen4_guest: Measurement) -> None:
+    made = machine.preset(zen4_guest, "here")
+    table = tomllib.loads(made.toml())
+    ghz = table["core"]["ghz"]
+    caches = [table["caches"][key] for key in ("l1", "l2", "llc")]
+    # What the curve shows at each level, and where each ends, to a point of the sweep.
+    for cache, ns in zip(caches, (0.9, 3.2, 13.0), strict=True):
+        assert cache["cycles"] == round(ns * ghz)
+    assert caches[2]["kib"] == pytest.approx(3072, rel=0.1)
+    eighth_of_a_walk = (25.0 - 4.6) / 8
+    assert table["dram"]["latency_ns"] == pytest.approx(150 - 13 - eighth_of_a_walk, abs=0.1)
+    assert table["tlb"]["l2_4k"] == {"entries": 3072, "ways": 12}
+    assert "32.0 MiB they take 150 ns" in made.toml()
+    assert any(note.startswith("caches.llc") for note in made.notes)
+
+
+def test_a_guest_that_shares_two_cores_with_twenty_programs_gets_what_is_left_to_it() -> None:
+    """Measured at a load of 20: nothing of 260 MiB of last level, half of the second."""
+    busy = result.load(RECORDED.parent / "golden-cove-guest-busy.json")
+    made = machine.preset(busy, "here")
+    table = tomllib.loads(made.toml())
+    caches = [table["caches"][key] for key in ("l1", "l2", "llc")]
+    assert [cache["kib"] for cache in caches] == [48, 1176, 2048]
+    cycles = [cache["cycles"] for cache in caches]
+    assert cycles == sorted(set(cycles))
+    # What is beyond them takes what the curve says, 137 ns, less its share of walks.
+    ghz = table["core"]["ghz"]
+    assert 130 < cycles[2] / ghz + table["dram"]["latency_ns"] < 138
+    # As Intel has them; the busy machine's chains side by side say 19 and 15.
+    assert table["core"] | {"ghz": 0} == {
+        "ghz": 0,
+        "width": 6,
+        "reorder_buffer": 512,
+        "store_buffer": 112,
+        "miss_buffers": 16,
+        "walkers": 4,
+    }
+    assert table["tlb"]["l2_4k"] == {"entries": 2048, "ways": 16}
+    assert table["nested"]["host_thp"] is False
+    assert any(note.startswith("caches.llc") for note in made.notes)
+
+
+def test_a_claim_outside_of_the_step_is_not_taken(zen4_guest: Measurement) -> None:
+    zen4_guest.parts["tlb"]["claimed"][1]["entries"] = 128
+    made = machine.preset(zen4_guest, "here")
+    assert 2648 <= tomllib.loads(made.toml())["tlb"]["l2_4k"]["entries"] <= 3311
+    [value] = [v for v in made.as_json()["values"] if v["key"] == "tlb.l2_4k"]
+    assert value["status"] == "open"
+    assert "CPUID's 128" in value["source"]
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_latencies_rise_whatever_plateau_is_missing(
+    zen4_guest: Measurement, missing: int, tmp_path: Path
+) -> None:
+    del zen4_guest.parts["caches"]["lines"]["plateaus"][missing]
+    file = tmp_path / "here.toml"
+    machine.write(zen4_guest, "here", file)
+    caches = json.loads(_core.machine(str(file), []))["caches"]
+    cycles = [caches[key]["cycles"] for key in ("l1", "l2", "llc")]
+    sizes = [caches[key]["kib"] for key in ("l1", "l2", "llc")]
+    assert cycles == sorted(set(cycles))
+    assert sizes == sorted(set(sizes))
+
+
+def test_memory_that_the_sweep_did_not_reach_has_no_latency(zen4_guest: Measurement) -> None:
+    for claim in zen4_guest.parts["caches"]["claimed"]:
+        claim["size"] *= 16
+    made = machine.preset(zen4_guest, "here")
+    assert "latency_ns" not in tomllib.loads(made.toml()).get("dram", {})
+    assert any(note.startswith("dram.latency_ns: memory was not reached") for note in made.notes)
 
 
 def test_the_simulated_chain_takes_what_the_preset_says() -> None:
@@ -59,6 +202,9 @@ def test_the_chain_has_one_line_in_each_page() -> None:
 
 def test_the_trace_visits_every_page_once_a_lap() -> None:
     lines = validate.trace_text(100, 3, seed=7).splitlines()[1:]
+    written, lines = lines[:100], lines[100:]
+    assert {line.split(",")[1] for line in written} == {line.split(",")[1] for line in lines}
+    assert all(line.startswith("S,") for line in written)
     assert len(lines) == 300
     assert lines[:100] == lines[100:200] == lines[200:]
     assert len(set(lines)) == 100

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError
-from pagelab.measure import probe
+from pagelab.measuring import probe
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -100,7 +100,7 @@ def test_settings_are_restored_when_pagelab_itself_is_killed(binary: Path) -> No
     before = settings()
     if not before:
         pytest.skip("this kernel has no folio sizes to choose")
-    script = "from pagelab.measure import probe; probe.run('folios', print, allow_tuning=True)"
+    script = "from pagelab.measuring import probe; probe.run('folios', print, allow_tuning=True)"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
     try:
         _wait_until(lambda: settings() != before)

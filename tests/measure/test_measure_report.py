@@ -5,15 +5,22 @@ import re
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
-from pagelab.errors import PagelabError
-from pagelab.measure import bars, page, reproduce, result, table
-from pagelab.measure.findings import findings, nanoseconds
-from pagelab.measure.result import Measurement
+from pagelab import files
+from pagelab.experiment.run import How
+from pagelab.measuring import bars, conclusions, page, result, table
+from pagelab.measuring.findings import findings, nanoseconds
+from pagelab.measuring.result import Measurement
+from pagelab.reproduce import page as reproduction
+from pagelab.reproduce import paper as papers
+from pagelab.reproduce.compute import compute
+from pagelab.reproduce.kinds import KINDS
+from pagelab.reproduce.paper import Changes
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
-EXPERIMENT = Path(__file__).parents[2] / "experiments" / "measuring.toml"
+FIGURES = ("figure1", "figure4", "figure5", "figure6", "figure7", "table1")
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +73,12 @@ def test_times_have_three_digits(value: float, text: str) -> None:
     assert nanoseconds(value) == text
 
 
-def test_every_figure_has_an_answer_with_a_reason(measurement: Measurement) -> None:
-    given = reproduce.answers(reproduce.load(EXPERIMENT), measurement)
-    assert [a.figure.name for a in given] == [
-        *("figure1", "figure4", "figure5", "figure6", "figure7", "table1")
-    ]
-    assert all(a.verdict in (reproduce.SAME, reproduce.OTHER, reproduce.OPEN) for a in given)
-    assert all(len(a.reason) > 20 for a in given)
+def test_every_figure_has_a_conclusion_with_a_reason(measurement: Measurement) -> None:
+    for name in FIGURES:
+        found = conclusions.of(name, measurement)
+        assert found.agrees is not None
+        assert len(found.reason) > 20
+        assert found.chart or found.bars
 
 
 def test_the_bars_are_as_long_as_the_figures(measurement: Measurement) -> None:
@@ -90,32 +96,34 @@ def test_the_bars_are_as_long_as_the_figures(measurement: Measurement) -> None:
         )
 
 
-def test_the_reproduction_draws_every_figure(measurement: Measurement) -> None:
-    html, given = reproduce.page_of(reproduce.load(EXPERIMENT), measurement)
+def test_the_reproduction_draws_every_figure(measurement: Measurement, tmp_path: Path) -> None:
+    paper = papers.load(files.experiments() / "measuring", [], KINDS)
+    how = How(tmp_path / "store", quiet=True)
+    found = compute([paper], Changes(measured=RECORDED), how)
+    reproduction.write(found, [], tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
     for figure in ("Figure 1", "Figure 4", "Figure 5", "Figure 6", "Figure 7", "Table 1"):
         assert re.search(rf"<h2>{figure}\b", html), figure
-    for answer in given:
-        assert answer.verdict in html
+    for outcome in found[0].outcomes:
+        for answer in outcome.answers:
+            assert answer.verdict in ("agrees", "does not agree")
+            assert escape(answer.reason) in html
 
 
 def test_a_program_linked_both_ways_decides_table_1(measurement: Measurement) -> None:
     """By hand: a static file no larger than the shared one is another conclusion."""
-    given = reproduce.answers(reproduce.load(EXPERIMENT), measurement)
-    assert given[5].verdict == reproduce.SAME
+    assert conclusions.of("table1", measurement).agrees is True
     changed = measurement.model_copy(deep=True)
     shared, static = changed.parts["shared-code"]["pair"]
     static["file_bytes"] = shared["file_bytes"]
-    given = reproduce.answers(reproduce.load(EXPERIMENT), changed)
-    assert given[5].verdict == reproduce.OTHER
+    assert conclusions.of("table1", changed).agrees is False
     changed.parts["shared-code"]["pair"] = None
-    given = reproduce.answers(reproduce.load(EXPERIMENT), changed)
-    assert given[5].verdict == reproduce.OPEN
+    assert conclusions.of("table1", changed).agrees is None
 
 
 def test_figures_of_parts_that_were_not_run_are_left_open(measurement: Measurement) -> None:
     without = measurement.model_copy(update={"parts": {}})
-    given = reproduce.answers(reproduce.load(EXPERIMENT), without)
-    assert {a.verdict for a in given} == {reproduce.OPEN}
+    assert {conclusions.of(name, without).agrees for name in FIGURES} == {None}
 
 
 def test_demand_allocation_follows_the_figures(measurement: Measurement) -> None:
@@ -123,12 +131,4 @@ def test_demand_allocation_follows_the_figures(measurement: Measurement) -> None
     changed = measurement.model_copy(deep=True)
     life = changed.parts["faults"]["per_page_ns"]["written"]
     life["first_touch"], life["later_touch"] = life["later_touch"], life["first_touch"]
-    given = reproduce.answers(reproduce.load(EXPERIMENT), changed)
-    assert given[1].verdict == reproduce.OTHER
-
-
-def test_an_unknown_figure_names_the_known_ones(tmp_path: Path, measurement: Measurement) -> None:
-    file = tmp_path / "odd.toml"
-    file.write_text('name="a"\ntitle="b"\n[[figure]]\nname="figure9"\ntitle="c"\npaper="d"\n')
-    with pytest.raises(PagelabError, match="unknown figure 'figure9'; valid: figure1, "):
-        reproduce.answers(reproduce.load(file), measurement)
+    assert conclusions.of("figure4", changed).agrees is False

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagelab.errors import PagelabError
-from pagelab.measure import result
+from pagelab.measuring import result
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
 

@@ -5,17 +5,19 @@ from pathlib import Path
 import pytest
 
 import canned
+from pagelab.experiment.case import Ended, Failed, Result
 from pagelab.reproduce import page
-from pagelab.reproduce.figure import Claim, Figure, Paper, Series, System, Workload
-from pagelab.reproduce.outcome import Answer, Outcome, of_runs
-from pagelab.reproduce.plan import Cell, memory_gib
-from pagelab.results import Failure, Run
+from pagelab.reproduce.claim import Answer, Claim
+from pagelab.reproduce.compute import Found
+from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.paper import Common, Paper, Workload
+from pagelab.reproduce.simulated import Cell, Series, Simulated, memory_gib
 
 
-def run(cycles: int, *, complete: bool = True) -> Run:
-    made = canned.run("radix", complete=complete, accesses=1000)
+def run(cycles: int) -> Result:
+    made = canned.run("radix", accesses=1000)
     made["cycles"] |= {"elapsed": cycles}
-    return Run.model_validate(made)
+    return Result(made, made.pop("host"))
 
 
 def workload(label: str, group: str | None = None) -> Workload:
@@ -23,7 +25,7 @@ def workload(label: str, group: str | None = None) -> Workload:
 
 
 WORKLOADS = [workload("A", "G"), workload("B", "G"), workload("C")]
-SPEEDS = Figure(
+SPEEDS = Simulated(
     title="Figure",
     shows="Speed.",
     metric="speed",
@@ -46,15 +48,18 @@ CYCLES = {
 }
 
 
-def outcome(changed: dict[Cell, Run | Failure] | None = None) -> Outcome:
-    system = System(title="", machine="dpt-paper", sample={}, workload=WORKLOADS)
-    paper = Paper(name="p", system=system, figures={"f": SPEEDS})
-    runs: dict[Cell, Run | Failure] = {
-        Cell("f", series, label): run(cycles)
+def made_up() -> Paper:
+    common = Common(title="A paper", machine="dpt-paper", workload=WORKLOADS)
+    return Paper("p", Path("p"), common, {"f": SPEEDS})
+
+
+def outcome(changed: dict[Cell, Ended] | None = None) -> Outcome:
+    runs: dict[Cell, Ended] = {
+        Cell(series, label): run(cycles)
         for series, row in CYCLES.items()
         for label, cycles in row.items()
     }
-    return of_runs(paper, "f", SPEEDS, runs | (changed or {}))
+    return SPEEDS.outcome("f", made_up(), runs | (changed or {}))
 
 
 def test_values_and_averages() -> None:
@@ -78,9 +83,8 @@ def test_claims() -> None:
     assert in_group.verdict == "far"
 
 
-@pytest.mark.parametrize("bad", [Failure(design="one", error="no room"), run(1, complete=False)])
-def test_an_average_with_a_part_missing_is_not_made_up(bad: Run | Failure) -> None:
-    found = outcome({Cell("f", "one", "B"): bad})
+def test_an_average_with_a_part_missing_is_not_made_up() -> None:
+    found = outcome({Cell("one", "B"): Failed("no room", {})})
     assert found.rows["B"] == [None, pytest.approx(0.5)]
     assert found.rows["mean"][0] is None
     assert found.answers[0].verdict == "not computed"
@@ -100,20 +104,36 @@ def test_an_average_with_a_part_missing_is_not_made_up(bad: Run | Failure) -> No
     ],
 )
 def test_a_third_off_is_far(paper: float, ours: float, relative: bool, verdict: str) -> None:
-    answer = Answer(Claim(says="", series="s", value=paper), ours, None, relative)
+    claim = Claim(says="", series="s", value=paper)
+    answer = Answer(claim=claim, ours=ours, relative=relative)
     assert answer.verdict == verdict
 
 
 def test_a_bound_holds_or_does_not() -> None:
     bound = Claim(says="", series="s", value=0.0007, relation="below")
-    assert Answer(bound, 0.0006, None, relative=False).verdict == "holds"
-    assert Answer(bound, 0.0008, None, relative=False).verdict == "does not hold"
+    assert Answer(claim=bound, ours=0.0006).verdict == "holds"
+    assert Answer(claim=bound, ours=0.0008).verdict == "does not hold"
+    assert Answer(claim=bound, ours=0.0006, low=0.0005, high=0.0008).verdict == "undecided"
+    above = bound.model_copy(update={"relation": "above"})
+    assert Answer(claim=above, ours=0.0008, low=0.00071, high=0.001).verdict == "holds"
+    assert Answer(claim=above, ours=0.0006).verdict == "does not hold"
+    assert Answer(claim=above, ours=0.0008, low=0.0005, high=0.001).verdict == "undecided"
+
+
+def test_a_conclusion_has_no_number() -> None:
+    claim = Claim(says="It is slow.", relation="concludes")
+    verdicts = [Answer(claim=claim, agrees=agrees).verdict for agrees in (True, False, None)]
+    assert verdicts == ["agrees", "does not agree", "open"]
+    with pytest.raises(ValueError, match="a claim has a value"):
+        Claim(says="It is slow.", relation="concludes", value=1)
+    with pytest.raises(ValueError, match="a claim has a value"):
+        Claim(says="It is 2.")
 
 
 def test_the_page_has_every_number_and_what_is_missing(tmp_path: Path) -> None:
-    found = outcome({Cell("f", "one", "B"): Failure(design="one", error="<no room>")})
-    file = tmp_path / "report.html"
-    page.write("A paper", [("machine", "dpt-paper")], [found], file)
+    found = outcome({Cell("one", "B"): Failed("<no room>", {})})
+    file = tmp_path / "new" / "report.html"
+    page.write([Found(made_up(), [found])], [("machine", "dpt-paper")], file)
     html = file.read_text()
     assert "2.000" in html
     assert "one over B: &lt;no room&gt;" in html
@@ -129,27 +149,29 @@ def test_memory_is_the_least_power_of_two_that_holds_the_footprint(
     assert memory_gib(footprint, utilisation, {"memory_bytes": 16 << 30}) == gib
 
 
-def sampled(cycles: list[int]) -> Run:
+def sampled(cycles: list[int]) -> Result:
     made = canned.run("radix", accesses=1000)
     made["cycles"] |= {"elapsed": sum(cycles)}
     made["windows"] = [canned.window(cycles=cycle) for cycle in cycles]
-    return Run.model_validate(made)
+    return Result(made, made.pop("host"))
 
 
 def test_windows_that_vary_together_leave_no_doubt() -> None:
-    changed: dict[Cell, Run | Failure] = {}
+    changed: dict[Cell, Ended] = {}
     for label in ("A", "B", "C"):
-        changed[Cell("f", "radix", label)] = sampled([100, 400, 200])
-        changed[Cell("f", "one", label)] = sampled([50, 200, 100])
-        changed[Cell("f", "two", label)] = sampled([100, 100, 500])
+        changed[Cell("radix", label)] = sampled([100, 400, 200])
+        changed[Cell("one", label)] = sampled([50, 200, 100])
+        changed[Cell("two", label)] = sampled([100, 100, 500])
     over_radix, over_two, _ = outcome(changed).answers
     assert over_radix.ours == pytest.approx(2.0)
-    assert over_radix.half == pytest.approx(0.0)
+    assert over_radix.low == pytest.approx(2.0)
+    assert over_radix.high == pytest.approx(2.0)
     # Cycles 50, 200, 100 over 100, 100, 500: by hand, with t(2 degrees) = 4.303.
     ratio = 350 / 700
     residuals = [(50 - ratio * 100) ** 2, (200 - ratio * 100) ** 2, (100 - ratio * 500) ** 2]
     relative = 4.303 * (sum(residuals) / 2 / 3) ** 0.5 / (700 / 3) / ratio
-    assert over_two.half is not None
+    assert over_two.high is not None
     assert over_two.ours is not None
+    half = over_two.high - over_two.ours
     # The mean of three workloads alike is sure by the square root of three.
-    assert over_two.half / over_two.ours == pytest.approx(relative / 3**0.5, rel=1e-3)
+    assert half / over_two.ours == pytest.approx(relative / 3**0.5, rel=1e-3)

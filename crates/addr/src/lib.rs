@@ -5,9 +5,11 @@
 
 mod directory;
 mod page_size;
+mod quantity;
 
 pub use directory::{DirectoryFull, PageDirectory, PageId};
 pub use page_size::PageSize;
+pub use quantity::{deserialize_bytes, deserialize_bytes_list, parse_quantity};
 
 use serde::{Deserialize, Serialize};
 

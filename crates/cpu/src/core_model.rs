@@ -1,4 +1,6 @@
 use crate::Stalls;
+use crate::in_flight::InFlight;
+use crate::servers::{Grant, Servers};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of a core.
@@ -65,11 +67,16 @@ impl CoreConfig {
 /// has retired.
 const WINDOW: usize = 1024;
 
+/// Not known yet.
+pub const UNKNOWN: u64 = u64::MAX;
+
 /// The state of one access between its dispatch and its completion. Times are in slots.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
     /// When it could start: dispatched, and its address known.
     pub start: u64,
+    /// The number of its instruction.
+    pub number: u64,
     /// Instructions that retire with it at the latest: its gap and itself.
     instructions: u64,
     /// Time of `start..` that went into faults, without migrations.
@@ -93,9 +100,12 @@ pub struct Core {
     dispatched: u64,
     /// When the last instruction retired.
     retired: u64,
-    /// Accesses so far: the next one's place in `completed` is this modulo the window.
+    /// Accesses dispatched so far: the next one's place in `completed` is this modulo the window.
     accesses: usize,
-    /// When each of the last accesses had its data.
+    /// Accesses of those that have ended, and stores that have not.
+    ended: usize,
+    stores_under_way: usize,
+    /// When each of the last accesses had its data, or [`UNKNOWN`].
     completed: Box<[u64; WINDOW]>,
     /// The last accesses as (instruction number, retirement), the oldest that is still in the
     /// reorder buffer at `oldest`.
@@ -106,8 +116,12 @@ pub struct Core {
     last_start: u64,
     stores: Ring,
     last_commit: u64,
-    misses: Ring,
-    walkers: Vec<u64>,
+    miss_buffers: Servers,
+    walkers: Servers,
+    lines: InFlight,
+    pages: InFlight,
+    /// When the last walk for a page larger than 4 KiB ends.
+    larger_until: u64,
     stalls: Stalls,
 }
 
@@ -126,10 +140,16 @@ impl Ring {
         }
     }
 
-    /// When the place that the next user takes is free.
+    /// When the place is free that a user takes after `others` more.
     #[inline(always)]
-    fn free(&self) -> u64 {
-        self.free_at[self.next]
+    fn free_after(&self, others: usize) -> u64 {
+        let place = self.next + others;
+        let places = self.free_at.len();
+        self.free_at[if place < places {
+            place
+        } else {
+            place - places
+        }]
     }
 
     #[inline(always)]
@@ -140,6 +160,15 @@ impl Ring {
             self.next = 0;
         }
     }
+}
+
+/// log2 of the base pages of the larger pages.
+const LARGER: [u8; 2] = [9, 18];
+
+/// The key of a larger page's translation: page numbers have 30 bits.
+#[inline(always)]
+fn larger(page: u32, shift: u8) -> u32 {
+    page >> shift | u32::from(shift) << 27
 }
 
 impl Core {
@@ -156,6 +185,8 @@ impl Core {
             dispatched: 0,
             retired: 0,
             accesses: 0,
+            ended: 0,
+            stores_under_way: 0,
             completed: Box::new([0; WINDOW]),
             retirements: Box::new([(0, 0); WINDOW]),
             oldest: 0,
@@ -163,8 +194,11 @@ impl Core {
             last_start: 0,
             stores: Ring::new(config.store_buffer),
             last_commit: 0,
-            misses: Ring::new(config.miss_buffers),
-            walkers: vec![0; config.walkers as usize],
+            miss_buffers: Servers::new(config.miss_buffers),
+            walkers: Servers::new(config.walkers),
+            lines: InFlight::new(),
+            pages: InFlight::new(),
+            larger_until: 0,
             stalls: Stalls::default(),
         })
     }
@@ -179,7 +213,7 @@ impl Core {
         // The reorder buffer takes this instruction when the one `reorder_buffer` before it
         // has retired; between two accesses, instructions retire one a slot.
         let leaving = self.instructions.saturating_sub(self.reorder_buffer);
-        while self.oldest < self.accesses && self.retirements[self.oldest % WINDOW].0 <= leaving {
+        while self.oldest < self.ended && self.retirements[self.oldest % WINDOW].0 <= leaving {
             self.left = self.retirements[self.oldest % WINDOW];
             self.oldest += 1;
         }
@@ -187,30 +221,87 @@ impl Core {
             time = time.max(self.left.1 + (leaving - self.left.0));
         }
         if store {
-            time = time.max(self.stores.free());
+            time = time.max(self.stores.free_after(self.stores_under_way));
         }
         self.dispatched = time;
-        let dep = dep as usize;
-        let start = if dep == 0 || dep > self.accesses.min(WINDOW - 1) {
-            time
-        } else {
-            time.max(self.completed[(self.accesses - dep) % WINDOW])
+        let start = match self.producer(dep) {
+            None => time,
+            Some(producer) => time.max(self.completed[producer % WINDOW]),
         };
+        self.completed[self.accesses % WINDOW] = UNKNOWN;
+        self.accesses += 1;
+        self.stores_under_way += usize::from(store);
         self.last_start = start;
         Part {
             start,
+            number: self.instructions,
             instructions,
             fault: 0,
             migration: 0,
         }
     }
 
+    /// The start of an access that was just dispatched, once what it waits for may have ended.
+    #[inline(always)]
+    pub fn started(&mut self, part: Part, dep: u32) -> Part {
+        let mut part = part;
+        if part.start == UNKNOWN {
+            let producer = self.accesses - 1 - dep as usize;
+            part.start = self.dispatched.max(self.completed[producer % WINDOW]);
+            self.last_start = part.start;
+        }
+        part
+    }
+
+    /// When an access has its data, or [`UNKNOWN`].
+    #[inline(always)]
+    pub fn data_at(&self, access: usize) -> u64 {
+        self.completed[access % WINDOW]
+    }
+
+    /// The access `dep` before the next one, if it may still be under way.
+    #[inline(always)]
+    fn producer(&self, dep: u32) -> Option<usize> {
+        let dep = dep as usize;
+        (dep != 0 && dep <= self.accesses.min(WINDOW - 1)).then(|| self.accesses - dep)
+    }
+
+    /// Whether it is known when the next access can be dispatched: whether everything has ended
+    /// that has to retire before.
+    #[inline(always)]
+    pub fn knows_dispatch(&self, gap: u32, store: bool, oldest: u64) -> bool {
+        let leaving = (self.instructions + u64::from(gap) + 1).saturating_sub(self.reorder_buffer);
+        oldest > leaving && (!store || self.stores_under_way < self.stores.free_at.len())
+    }
+
+    /// When the last access was dispatched.
+    #[inline(always)]
+    pub fn dispatched(&self) -> u64 {
+        self.dispatched
+    }
+
+    /// How many accesses were dispatched.
+    #[inline(always)]
+    pub fn dispatched_accesses(&self) -> usize {
+        self.accesses
+    }
+
+    /// An access has its data, so that others may start.
+    #[inline(always)]
+    pub fn has_data(&mut self, access: usize, done: u64) {
+        self.completed[access % WINDOW] = done;
+    }
+
     /// The second and later lines of an access that straddles lines: they start with the first.
     #[inline]
-    pub fn dispatch_rest(&mut self) -> Part {
-        self.accesses -= 1;
+    pub fn dispatch_rest(&mut self, store: bool, ended: bool) -> Part {
+        if ended {
+            self.stores_under_way += usize::from(store);
+            self.ended -= 1;
+        }
         Part {
             start: self.last_start,
+            number: self.instructions,
             instructions: 0,
             fault: 0,
             migration: 0,
@@ -230,34 +321,83 @@ impl Core {
         back
     }
 
-    /// When a page walk that is asked for at `time` finds a free walker, and which.
-    #[inline]
-    pub fn walker(&self, time: u64) -> (usize, u64) {
-        let mut first = 0;
-        for walker in 1..self.walkers.len() {
-            if self.walkers[walker] < self.walkers[first] {
-                first = walker;
-            }
-        }
-        (first, time.max(self.walkers[first]))
-    }
-
-    /// A walker is busy until `time`.
-    #[inline]
-    pub fn walked(&mut self, walker: usize, time: u64) {
-        self.walkers[walker] = time;
-    }
-
-    /// When a first-level miss at `time` finds a free miss buffer.
+    /// When a page walk that is asked for at `time` and takes about `length` finds a free walker.
     #[inline(always)]
-    pub fn miss_buffer(&self, time: u64) -> u64 {
-        time.max(self.misses.free())
+    pub fn walker(&self, time: u64, length: impl FnOnce() -> u64) -> Grant {
+        self.walkers.grant(time, length)
+    }
+
+    /// The walker is busy until `time`.
+    #[inline(always)]
+    pub fn walked(&mut self, walker: Grant, time: u64, horizon: u64) {
+        self.walkers
+            .hold(walker, time, horizon.min(self.dispatched));
+    }
+
+    /// When a first-level miss at `time` that takes about `length` finds a free miss buffer.
+    #[inline(always)]
+    pub fn miss_buffer(&self, time: u64, length: u64) -> Grant {
+        self.miss_buffers.grant(time, || length)
     }
 
     /// The miss buffer is busy until `time`.
     #[inline(always)]
-    pub fn missed(&mut self, time: u64) {
-        self.misses.take_until(time);
+    pub fn missed(&mut self, buffer: Grant, time: u64, horizon: u64) {
+        self.miss_buffers
+            .hold(buffer, time, horizon.min(self.dispatched));
+    }
+
+    /// When a reference at `time` has a line that the caches hold, in the order of the program:
+    /// at `usual`, or when the line arrives.
+    #[inline(always)]
+    pub fn line_there(&mut self, line: u32, time: u64, usual: u64) -> u64 {
+        if self.lines.none_at(time) {
+            return usual;
+        }
+        self.lines
+            .joined_or_first(line, time)
+            .map_or(usual, |arrives| arrives.max(usual))
+    }
+
+    /// When a line arrives that is under way at `time`.
+    #[inline(always)]
+    pub fn line_under_way(&self, line: u32, time: u64) -> Option<u64> {
+        self.lines.joined(line, time)
+    }
+
+    /// A line is asked for and arrives later.
+    #[inline(always)]
+    pub fn ask_line(&mut self, line: u32, asked: u64, arrives: u64) {
+        self.lines.ask(line, asked, arrives);
+    }
+
+    /// When an access at `time` has a translation that the TLB holds, in the order of the
+    /// program: at `usual`, or when its walk ends.
+    #[inline(always)]
+    pub fn page_there(&mut self, page: u32, time: u64, usual: u64) -> u64 {
+        if self.pages.none_at(time) {
+            return usual;
+        }
+        let mut there = self.pages.joined_or_first(page, time);
+        if time < self.larger_until {
+            for shift in LARGER {
+                let of_larger = self.pages.joined_or_first(larger(page, shift), time);
+                there = there.max(of_larger);
+            }
+        }
+        there.map_or(usual, |arrives| arrives.max(usual))
+    }
+
+    /// The translation of a page, or of the aligned `1 << shift` pages around it, is asked for
+    /// and arrives later.
+    #[inline(always)]
+    pub fn ask_page(&mut self, page: u32, shift: u8, asked: u64, arrives: u64) {
+        if shift == 0 {
+            self.pages.ask(page, asked, arrives);
+        } else {
+            self.pages.ask(larger(page, shift), asked, arrives);
+            self.larger_until = self.larger_until.max(arrives);
+        }
     }
 
     /// Ends an access whose translation was there at `translated` and whose data at `done`.
@@ -283,15 +423,16 @@ impl Core {
         if store {
             self.last_commit = (self.last_commit + self.width).max(retired).max(done);
             self.stores.take_until(self.last_commit);
+            self.stores_under_way -= 1;
         }
-        let place = self.accesses % WINDOW;
+        let place = self.ended % WINDOW;
         self.completed[place] = if part.instructions == 0 {
             self.completed[place].max(done)
         } else {
             done
         };
-        self.retirements[place] = (self.instructions, retired);
-        self.accesses += 1;
+        self.retirements[place] = (part.number, retired);
+        self.ended += 1;
     }
 
     /// Spends time in the kernel between two accesses (a system call): nothing overlaps it.

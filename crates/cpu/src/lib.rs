@@ -7,7 +7,11 @@
 //! latency of arithmetic, branch mispredictions, instruction fetch.
 
 mod core_model;
+mod in_flight;
+mod servers;
 mod stalls;
 
-pub use core_model::{Core, CoreConfig, CoreError, Part};
+pub use core_model::{Core, CoreConfig, CoreError, Part, UNKNOWN};
+pub use in_flight::InFlight;
+pub use servers::Grant;
 pub use stalls::Stalls;

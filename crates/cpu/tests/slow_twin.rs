@@ -161,14 +161,32 @@ fn independent_misses_overlap_and_dependent_ones_do_not() {
 #[test]
 fn a_second_walk_waits_for_the_only_walker() {
     let mut one = core(224, 1);
-    let (walker, start) = one.walker(10);
-    assert_eq!((walker, start), (0, 10));
-    one.walked(walker, 300);
-    assert_eq!(one.walker(20), (0, 300));
+    let walker = one.walker(10, || 290);
+    assert_eq!(walker.begins, 10);
+    one.walked(walker, 300, 0);
+    assert_eq!(one.walker(20, || 290).begins, 300);
     let mut two = core(224, 2);
-    let (walker, _) = two.walker(10);
-    two.walked(walker, 300);
-    assert_eq!(two.walker(20).1, 20);
+    let walker = two.walker(10, || 290);
+    two.walked(walker, 300, 0);
+    assert_eq!(two.walker(20, || 290).begins, 20);
+}
+
+#[test]
+fn a_walk_that_is_ready_earlier_does_not_wait_for_one_that_comes_before_it_in_the_program() {
+    let mut core = core(224, 1);
+    let later = core.walker(1000, || 200);
+    core.walked(later, 1200, 0);
+    // The walker is idle until 1000, which is time for one walk of 300 and two of 350.
+    for (asked, length, begins) in [
+        (20, 300, 20),
+        (30, 350, 320),
+        (40, 350, 1200),
+        (50, 330, 670),
+    ] {
+        let walker = core.walker(asked, || length);
+        assert_eq!(walker.begins, begins);
+        core.walked(walker, begins + length, 0);
+    }
 }
 
 #[test]

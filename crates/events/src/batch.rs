@@ -1,4 +1,4 @@
-use crate::Control;
+use crate::{Control, Definition, Flow};
 
 /// What an access does and how many bytes it moves, in 16 bits.
 ///
@@ -93,6 +93,14 @@ pub struct Batch {
     pub dep: Vec<u32>,
     /// Control events and the access before which each happens.
     pub controls: Vec<(u32, Control)>,
+    /// The instruction that makes each access: a site of the [`CodeTable`](crate::CodeTable) of
+    /// all definitions so far, or [`NO_SITE`](crate::NO_SITE). Empty where the source knows none.
+    pub site: Vec<u32>,
+    /// Which blocks are executed, in order: entry `(at, flow)` starts before access number `at`.
+    /// Unless it is empty, the first entry names a thread.
+    pub flow: Vec<(u32, Flow)>,
+    /// Blocks and files that this batch or a later one refers to.
+    pub definitions: Vec<Definition>,
 }
 
 impl Batch {
@@ -102,9 +110,9 @@ impl Batch {
         self.addr.len()
     }
 
-    /// Whether there is neither an access nor a control event.
+    /// Whether nothing happens in it: there is no access, no control event and no block.
     pub fn is_empty(&self) -> bool {
-        self.addr.is_empty() && self.controls.is_empty()
+        self.addr.is_empty() && self.controls.is_empty() && self.flow.is_empty()
     }
 
     /// Empties the batch and keeps its memory.
@@ -115,6 +123,9 @@ impl Batch {
         self.gap.clear();
         self.dep.clear();
         self.controls.clear();
+        self.site.clear();
+        self.flow.clear();
+        self.definitions.clear();
     }
 
     /// Appends an access.

@@ -4,6 +4,7 @@
 //! batches; a built-in workload, a trace file and a foreign trace are all sources.
 
 mod batch;
+mod code;
 mod control;
 mod convert;
 mod csv;
@@ -14,11 +15,12 @@ mod trace;
 mod window;
 
 pub use batch::{Access, Batch, Op};
+pub use code::{CodeBlock, CodeTable, Definition, Flow, Instruction, NO_SITE};
 pub use control::{Advice, Backing, Control, Protection};
 pub use convert::{ConvertError, cat, convert, write};
 pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
-pub use source::{Source, SourceError};
+pub use source::{Source, SourceError, WarmUp, WarmedUp};
 pub use trace::{Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Unit, Window};

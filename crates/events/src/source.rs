@@ -1,4 +1,15 @@
-use crate::Batch;
+use crate::{Batch, Unit};
+
+/// How much at the beginning of a piece of a stream only warms the machine up for what follows,
+/// and is not to be measured. A piece begins where the stream does, and wherever accesses were left
+/// out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmUp {
+    /// How many units: an access before which there are as many in the piece is measured.
+    pub length: u64,
+    /// What they are.
+    pub unit: Unit,
+}
 
 /// Where events come from: a workload, a trace file, a foreign trace, a live recording.
 pub trait Source {
@@ -15,10 +26,14 @@ pub trait Source {
         None
     }
 
-    /// Accesses after each [`Control::Skipped`](crate::Control::Skipped) that only warm the
-    /// machine up for those that follow, and are not to be measured.
-    fn warm_up(&self) -> u64 {
-        0
+    /// What of each piece is not to be measured.
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::default()
+    }
+
+    /// Whether it may say which instructions make the accesses.
+    fn has_code(&self) -> bool {
+        false
     }
 }
 
@@ -31,8 +46,43 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).remaining()
     }
 
-    fn warm_up(&self) -> u64 {
+    fn warm_up(&self) -> WarmUp {
         (**self).warm_up()
+    }
+
+    fn has_code(&self) -> bool {
+        (**self).has_code()
+    }
+}
+
+/// A source with a warm-up of its own.
+pub struct WarmedUp<S> {
+    source: S,
+    warm_up: WarmUp,
+}
+
+impl<S: Source> WarmedUp<S> {
+    /// `source`, of which this much is not to be measured.
+    pub fn new(source: S, warm_up: WarmUp) -> Self {
+        WarmedUp { source, warm_up }
+    }
+}
+
+impl<S: Source> Source for WarmedUp<S> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        self.source.next_batch(batch)
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.source.remaining()
+    }
+
+    fn warm_up(&self) -> WarmUp {
+        self.warm_up
+    }
+
+    fn has_code(&self) -> bool {
+        self.source.has_code()
     }
 }
 

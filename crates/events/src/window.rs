@@ -1,5 +1,5 @@
-use crate::{Batch, Control, Source, SourceError};
-use std::collections::HashMap;
+use crate::{Batch, Control, Flow, Source, SourceError, WarmUp};
+use std::collections::BTreeMap;
 
 /// What a [`Selection`] counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,6 @@ pub struct Selection {
     pub sample: u64,
     /// End when so many were kept.
     pub limit: Option<u64>,
-    /// Accesses kept after each place where some were left out that only warm the machine up.
-    pub warm_up: u64,
 }
 
 impl Selection {
@@ -42,8 +40,11 @@ impl Selection {
 /// A part of a source.
 ///
 /// All control events pass, up to where the limit ends the stream: memory is mapped where the
-/// program mapped it. Where accesses are left out, [`Control::Skipped`] says how many. A load
-/// that was left out is no longer what a later access depends on.
+/// program mapped it. Where accesses are left out, [`Control::Skipped`] says how many: once where
+/// a thread's stretch begins, so that what follows is known to lie in it, and once before the
+/// thread's next kept access for the rest of it, however long. A load that was left out is no
+/// longer what a later access depends on. Of the code everything that was defined passes, and the
+/// executions whose next access does.
 pub struct Window<S> {
     source: S,
     selection: Selection,
@@ -51,10 +52,64 @@ pub struct Window<S> {
     position: u64,
     kept: u64,
     input: Batch,
-    /// By process and thread: accesses kept since the last one that was left out.
-    runs: HashMap<(u32, u32), u32>,
-    /// Instructions and accesses left out since the last kept one.
-    skipped: (u64, u64),
+    /// By process and thread.
+    threads: BTreeMap<(u32, u32), Thread>,
+}
+
+#[derive(Clone, Copy)]
+struct Thread {
+    /// Accesses kept since the last one that was left out.
+    run: u32,
+    /// Left out and not said yet.
+    skipped: LeftOut,
+    /// Whether the beginning of the stretch that is being left out has been said.
+    announced: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct LeftOut {
+    instructions: u64,
+    accesses: u64,
+}
+
+impl Default for Thread {
+    fn default() -> Self {
+        Thread {
+            run: u32::MAX,
+            skipped: LeftOut::default(),
+            announced: false,
+        }
+    }
+}
+
+impl Thread {
+    fn leave_out(&mut self, instructions: u64, accesses: u64) {
+        self.run = 0;
+        self.skipped.instructions += instructions;
+        self.skipped.accesses += accesses;
+    }
+
+    fn announce(&mut self, batch: &mut Batch) {
+        if !self.announced {
+            self.announced = self.say(batch);
+        }
+    }
+
+    /// Whether there was something to say.
+    fn say(&mut self, batch: &mut Batch) -> bool {
+        let LeftOut {
+            instructions,
+            accesses,
+        } = std::mem::take(&mut self.skipped);
+        let any = instructions > 0 || accesses > 0;
+        if any {
+            batch.push_control(Control::Skipped {
+                instructions,
+                accesses,
+            });
+        }
+        any
+    }
 }
 
 impl<S: Source> Window<S> {
@@ -66,8 +121,7 @@ impl<S: Source> Window<S> {
             position: 0,
             kept: 0,
             input: Batch::default(),
-            runs: HashMap::new(),
-            skipped: (0, 0),
+            threads: BTreeMap::new(),
         }
     }
 
@@ -79,17 +133,31 @@ impl<S: Source> Window<S> {
     fn select(&mut self, batch: &mut Batch) {
         let input = std::mem::take(&mut self.input);
         batch.process = input.process;
-        let mut run = self.runs.entry((input.process, 0)).or_insert(u32::MAX);
+        let mut current = self.threads.entry((input.process, 0)).or_default();
+        batch.definitions.clone_from(&input.definitions);
         let mut controls = input.controls.iter().peekable();
+        let mut flow = input.flow.iter().peekable();
         for index in 0..=input.len() {
             while let Some(&(_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
-                say_skipped(&mut self.skipped, batch);
+                if let Control::Skipped {
+                    instructions,
+                    accesses,
+                } = control
+                {
+                    current.leave_out(instructions, accesses);
+                    continue;
+                }
+                current.announce(batch);
                 batch.push_control(control);
                 if let Control::Thread { thread } = control {
-                    run = self.runs.entry((input.process, thread)).or_insert(u32::MAX);
+                    current = self.threads.entry((input.process, thread)).or_default();
                 }
             }
             let over = self.selection.limit.is_some_and(|limit| self.kept >= limit);
+            let started = batch.flow.len();
+            while let Some(&(_, entry)) = flow.next_if(|(at, _)| *at as usize <= index) {
+                batch.flow.push((batch.len() as u32, entry));
+            }
             if index == input.len() || over {
                 break;
             }
@@ -103,38 +171,46 @@ impl<S: Source> Window<S> {
             self.position += units;
             if wanted {
                 self.kept += units;
-                if access.dep > *run {
+                if access.dep > current.run {
                     access.dep = 0;
                 }
-                *run = run.saturating_add(1);
-                say_skipped(&mut self.skipped, batch);
+                current.run = current.run.saturating_add(1);
+                current.say(batch);
+                current.announced = false;
                 batch.push(access);
+                batch.site.extend(input.site.get(index));
             } else {
-                *run = 0;
-                self.skipped.0 += instructions;
-                self.skipped.1 += 1;
+                let entries = batch.flow.split_off(started);
+                let threads = |entry: &(u32, Flow)| matches!(entry.1, Flow::Thread(_));
+                batch.flow.extend(entries.into_iter().filter(threads));
+                current.leave_out(instructions, 1);
             }
         }
-        say_skipped(&mut self.skipped, batch);
+        current.announce(batch);
         self.input = input;
     }
-}
 
-fn say_skipped(skipped: &mut (u64, u64), batch: &mut Batch) {
-    let (instructions, accesses) = std::mem::take(skipped);
-    if accesses > 0 {
-        batch.push_control(Control::Skipped {
-            instructions,
-            accesses,
-        });
+    /// What a thread has left out and not said, at the end of the stream; one thread a call.
+    fn say_rest(&mut self, batch: &mut Batch) -> bool {
+        for (&(process, thread), state) in &mut self.threads {
+            if state.skipped.accesses > 0 || state.skipped.instructions > 0 {
+                batch.process = process;
+                batch.push_control(Control::Thread { thread });
+                return state.say(batch);
+            }
+        }
+        false
     }
 }
 
 impl<S: Source> Source for Window<S> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
-        if self.is_over() || !self.source.next_batch(&mut self.input)? {
+        if self.is_over() {
             return Ok(false);
+        }
+        if !self.source.next_batch(&mut self.input)? {
+            return Ok(self.say_rest(batch));
         }
         self.select(batch);
         Ok(true)
@@ -160,7 +236,11 @@ impl<S: Source> Source for Window<S> {
         Some(limit.map_or(wanted, |limit| wanted.min(limit - self.kept.min(limit))))
     }
 
-    fn warm_up(&self) -> u64 {
-        self.selection.warm_up.max(self.source.warm_up())
+    fn warm_up(&self) -> WarmUp {
+        self.source.warm_up()
+    }
+
+    fn has_code(&self) -> bool {
+        self.source.has_code()
     }
 }

@@ -1,15 +1,53 @@
-//! The worked example of docs/trace-format.md, byte for byte.
+//! The worked example of docs/trace-format.md, byte for byte, and a file of version 1.
 
 mod common;
 
 use common::{drain, flatten};
 use pagelab_events::{
-    Access, Backing, Batch, Control, Metadata, Op, Protection, TraceReader, TraceWriter,
+    Access, Backing, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Protection, Source,
+    TraceReader, TraceWriter,
 };
 use std::io::Cursor;
 
 /// What the example says it holds.
 fn example() -> Batch {
+    let mut batch = without_code();
+    let block = |pc, bytes: &[u8], lengths: &[u8], accesses: &[u16]| {
+        Definition::Block(CodeBlock {
+            pc,
+            file: 1,
+            file_offset: pc - 0x40_0000,
+            lengths: lengths.into(),
+            bytes: bytes.into(),
+            accesses: accesses.into(),
+            ..CodeBlock::default()
+        })
+    };
+    // xor eax,eax; cdq; mov rdi,[rdi+0x10]; inc eax; mov edx,[rdi]
+    let head = [
+        0x31, 0xc0, 0x99, 0x48, 0x8b, 0x7f, 0x10, 0xff, 0xc0, 0x8b, 0x17,
+    ];
+    // inc eax; add [rdi+rax*4],edx; jnz back
+    let body = [0xff, 0xc0, 0x01, 0x14, 0x87, 0x75, 0xf9];
+    batch.definitions = vec![
+        Definition::File("/bin/x".to_owned()),
+        block(0x40_1000, &head, &[2, 1, 4, 2, 2], &[2, 4]),
+        block(0x40_100b, &body, &[2, 3, 2], &[1, 1]),
+    ];
+    let starts = [
+        Flow::Thread(0),
+        Flow::Block(0),
+        Flow::Block(1),
+        Flow::Block(1),
+        Flow::Block(1),
+    ];
+    batch.flow = [0, 0, 2, 4, 6].into_iter().zip(starts).collect();
+    batch.site = vec![2, 4, 6, 6, 6, 6, 6];
+    batch
+}
+
+/// The example as version 1 could say it.
+fn without_code() -> Batch {
     let mut batch = Batch::default();
     batch.push_control(Control::Thread { thread: 0 });
     batch.push_control(Control::Map {
@@ -64,6 +102,23 @@ fn the_documented_bytes_are_read_as_documented() {
     let (events, error) = drain(&mut reader);
     assert!(error.is_none());
     assert_eq!(events, flatten([&example()]));
+    reader.seek_chunk(0);
+    let mut batch = Batch::default();
+    assert!(reader.next_batch(&mut batch).unwrap());
+    assert_eq!(batch.site, example().site);
+    assert_eq!(batch.flow, example().flow);
+}
+
+/// A file of version 1, as written before there was code.
+#[test]
+fn version_1_is_read() {
+    let bytes = include_str!("data/version1.hex").split_whitespace();
+    let bytes = bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    let mut reader = TraceReader::new(Cursor::new(bytes.collect::<Vec<u8>>()), "old").unwrap();
+    assert!(reader.is_complete());
+    let (events, error) = drain(&mut reader);
+    assert!(error.is_none());
+    assert_eq!(events, flatten([&without_code()]));
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -5,7 +5,8 @@ mod common;
 
 use common::drain;
 use pagelab_events::{
-    Access, Batch, Control, Metadata, Op, TraceReader, TraceWriter, open_foreign,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, TraceReader, TraceWriter,
+    open_foreign,
 };
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -83,7 +84,19 @@ fn trace() -> Vec<u8> {
             ..Batch::default()
         };
         batch.push_control(Control::Thread { thread: 1 });
+        batch.flow.push((0, Flow::Thread(1)));
+        if process == 0 {
+            batch.definitions = definitions();
+        }
         for index in 0..300u32 {
+            let block = index % 9 / 3;
+            if index % 3 == 0 {
+                batch.flow.push((index, Flow::Block(block)));
+            }
+            // Every fourth is not the one that is usual.
+            batch
+                .site
+                .push(4 * block + index % 3 + u32::from(index % 4 == 0));
             batch.push(Access {
                 addr: u64::from(index * index) << (index % 30),
                 op: if index % 3 == 0 {
@@ -103,6 +116,22 @@ fn trace() -> Vec<u8> {
         writer.flush_chunk().unwrap();
     }
     writer.finish().unwrap()
+}
+
+/// A file and three blocks of four instructions and three accesses.
+fn definitions() -> Vec<Definition> {
+    let block = |number: u64| CodeBlock {
+        pc: 0x40_0000 + 64 * number,
+        file: 1,
+        file_offset: 64 * number,
+        lengths: [2, 3, 4, 1].into(),
+        bytes: [0x90; 10].into(),
+        accesses: [0, 1, 2].into(),
+        ..CodeBlock::default()
+    };
+    let mut all = vec![Definition::File("/bin/true".to_owned())];
+    all.extend((0..3).map(|number| Definition::Block(block(number))));
+    all
 }
 
 /// Where a block's payload is: after a header of 24 bytes that says its length at byte 4.
@@ -229,10 +258,11 @@ fn read_to_end(reader: &mut dyn std::io::Read) -> Vec<u8> {
 fn sizes_in_headers_are_not_believed() {
     let bytes = TRACE.clone();
     let blocks = blocks(&bytes);
-    let chunk = blocks[1].clone();
-    let fields = (chunk.start - 24 + 4..chunk.start - 24 + 20).step_by(4);
-    let streams = [chunk.start, chunk.start + 4];
-    for at in fields.chain(streams) {
+    // The definitions and the first chunk.
+    for at in blocks[1..3].iter().flat_map(|block| {
+        let fields = (block.start - 24 + 4..block.start - 24 + 20).step_by(4);
+        fields.chain([block.start, block.start + 4])
+    }) {
         for claim in [u32::MAX, 1 << 31, 1 << 24, 65537] {
             let mut bytes = bytes.clone();
             bytes[at..at + 4].copy_from_slice(&claim.to_le_bytes());
@@ -241,7 +271,7 @@ fn sizes_in_headers_are_not_believed() {
             bytes.truncate(blocks.last().unwrap().start - 24);
             let mut reader = TraceReader::new(Cursor::new(bytes), "claims").unwrap();
             let (events, error) = drain(&mut reader);
-            let checksum = at == chunk.start - 24 + 8;
+            let checksum = blocks[1..3].iter().any(|block| at == block.start - 24 + 8);
             assert!(events.is_empty() || checksum);
             assert!(error.is_some() || checksum);
         }

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Prints a trace as text: a reader made from docs/trace-format.md alone, to check that page."""
+"""Prints a trace as text: a reader made from docs/trace-format.md alone, to check that page.
+
+With --code after the file, prints its code instead: a line for each definition, execution and
+site.
+"""
 
 import ctypes
 import ctypes.util
@@ -61,8 +65,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (1,):
-        raise DamagedError("not a trace of version 1")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (2,):
+        raise DamagedError("not a trace of version 2")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -81,14 +85,12 @@ def blocks(data: bytes) -> Iterator[Block]:
 
 
 def streams(payload: bytes) -> list[bytes]:
-    """The six streams of a chunk."""
+    """The streams of a chunk, or of definitions."""
     found = []
     while payload:
         raw, stored = struct.unpack_from("<II", payload)
         data, payload = payload[8 : 8 + stored], payload[8 + stored :]
         found.append(data if raw == stored else zstd(data, raw))
-    if len(found) != 6:
-        raise DamagedError("a chunk has six streams")
     return found
 
 
@@ -145,9 +147,9 @@ def sign_extend(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
 
 
-def accesses(found: list[bytes], count: int) -> Iterator[str]:
-    """The accesses of a chunk, as text."""
-    _, shape_stream, low, high, classes, residuals = found
+def accesses(found: list[bytes], count: int, made_at: list[int]) -> Iterator[str]:
+    """The accesses of a chunk, as text; `made_at` has their sites, if it has code."""
+    shape_stream, low, high, classes, residuals = found[1:6]
     numbers = list(varints(shape_stream))
     shapes = list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
     sites = [(0, 0, 0)] * 4096
@@ -155,8 +157,12 @@ def accesses(found: list[bytes], count: int) -> Iterator[str]:
     deps: list[int] = []
     history = 0
     used = 0
+    last_codes: dict[int, int] = {}
     for i in range(count):
         code = low[i] | high[i] << 8
+        if made_at:
+            code = code + last_codes.get(made_at[i] % 65536, 0) & 0xFFFF
+            last_codes[made_at[i] % 65536] = code
         op, gap, d = shapes[code]
         history = (history << 16 | code) & ((1 << 48) - 1)
         site = (history * 0x9E3779B97F4A7C15 & MASK64) >> 52
@@ -183,11 +189,103 @@ def accesses(found: list[bytes], count: int) -> Iterator[str]:
         yield f"{kind},{addr:x},{op & 0x3FFF},{gap},{dep}"
 
 
-def events(block: Block) -> Iterator[tuple[str, int]]:
+@dataclass
+class Code:
+    """The blocks defined so far: the site of their first instruction, and who makes accesses."""
+
+    first_sites: list[int]
+    accesses: list[list[int]]
+    next_site: int = 0
+
+
+def definitions(block: Block, code: Code) -> Iterator[str]:
+    """The definitions of a CODE block, as text."""
+    (data,) = streams(block.payload)
+    at = pc = offset = 0
+
+    def number() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def taken(count: int) -> bytes:
+        nonlocal at
+        at += count
+        return data[at - count : at]
+
+    for _ in range(block.accesses):
+        if number() == 0:
+            yield f"file {taken(number()).decode()}"
+            continue
+        process = number()
+        pc = pc + unzigzag(number()) & MASK64
+        file = number()
+        offset = offset + unzigzag(number()) & MASK64
+        lengths = taken(number())
+        content = taken(number())
+        instruction = 0
+        makers = []
+        for _ in range(number()):
+            instruction += unzigzag(number())
+            makers.append(instruction)
+        yield f"block {process} {pc:x} {file} {offset:x} {list(lengths)} {content.hex()} {makers}"
+        pc += sum(lengths)
+        offset += sum(lengths)
+        code.first_sites.append(code.next_site)
+        code.accesses.append(makers)
+        code.next_site += len(lengths)
+
+
+def flow(found: list[bytes], code: Code) -> Iterator[str]:
+    """The executions and the sites of a chunk, as text."""
+    symbol_stream, low, high, exception_stream = found[6:]
+    numbers = varints(symbol_stream)
+    symbols = [(n // 2, None if n % 2 == 0 else next(numbers)) for n in numbers]
+    exceptions = varints(exception_stream)
+    regular = next(exceptions, -1)
+    for low_byte, high_byte in zip(low, high, strict=True):
+        number, process = symbols[low_byte | high_byte << 8]
+        if process is None:
+            yield f"execute {number}"
+            first, usual = code.first_sites[number], code.accesses[number]
+        else:
+            yield f"thread {process} {number}"
+            first, usual = 0, []
+        if regular != 0:
+            sites = [first + instruction for instruction in usual]
+            regular -= 1
+        else:
+            sites = []
+            for _ in range(next(exceptions)):
+                first += unzigzag(next(exceptions))
+                sites.append(first)
+            regular = next(exceptions, -1)
+        for site in sites:
+            yield f"site {site}"
+
+
+def code_text(data: bytes) -> Iterator[str]:
+    """The code of a trace as lines of text."""
+    code = Code([], [])
+    for block in blocks(data):
+        if block.tag == b"CODE":
+            yield from definitions(block, code)
+        elif block.tag == b"CHNK":
+            yield from flow(streams(block.payload), code)
+
+
+def events(block: Block, code: Code) -> Iterator[tuple[str, int]]:
     """The events of a chunk: a line each, or the name of a process or thread with its number."""
     found = streams(block.payload)
     numbers = varints(found[0])
-    lines = accesses(found, block.accesses)
+    made_at = [int(line[5:]) for line in flow(found, code) if line.startswith("site ")]
+    lines = accesses(found, block.accesses, made_at)
     done = at = 0
     for _ in range(block.controls):
         at += next(numbers)
@@ -209,10 +307,13 @@ def text(data: bytes) -> Iterator[str]:
     yield "kind,addr,size,gap,dep"
     process = 0
     threads: dict[int, int] = {}
+    code = Code([], [])
     for block in blocks(data):
+        if block.tag == b"CODE":
+            list(definitions(block, code))
         if block.tag != b"CHNK":
             continue
-        for line, number in events(block):
+        for line, number in events(block, code):
             if line == "process":
                 if number != process:
                     yield f"process,{number}"
@@ -227,7 +328,8 @@ def text(data: bytes) -> Iterator[str]:
 
 def main() -> None:
     """Prints the trace that the command line names."""
-    for line in text(Path(sys.argv[1]).read_bytes()):
+    form = code_text if "--code" in sys.argv[2:] else text
+    for line in form(Path(sys.argv[1]).read_bytes()):
         print(line)
 
 

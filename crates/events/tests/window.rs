@@ -3,8 +3,12 @@
 mod common;
 
 use common::{Event, any_access, drain, flatten};
-use pagelab_events::{Access, Batch, Control, Op, Selection, Source, SourceError, Unit, Window};
+use pagelab_events::{
+    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Selection, Source,
+    SourceError, TraceWriter, Unit, Window,
+};
 use proptest::prelude::*;
+use std::collections::HashMap;
 
 /// Yields these batches.
 struct Batches(std::vec::IntoIter<Batch>);
@@ -109,7 +113,6 @@ fn any_selection() -> impl Strategy<Value = Selection> {
             period,
             sample,
             limit,
-            warm_up: 0,
         }
     })
 }
@@ -136,24 +139,35 @@ proptest! {
             events.iter().partition(|event| matches!(event, Event::Access(..)));
         prop_assert_eq!(&accesses, &expected);
 
-        // What was left out is accounted for where it was: up to the end of each kept access.
+        // What a thread has left out is accounted for up to each access that is kept of it, in
+        // two events: where the stretch begins, and at its end.
         let is_brk = |event: &&Event| matches!(event, Event::Control(_, _, Control::Brk { .. }));
         let mut passed = 0;
-        let mut left_out = (0, 0);
         let mut kept_so_far = 0;
+        let mut left_out: HashMap<_, (u64, u64, u32)> = HashMap::new();
+        let mut instructions_left_out = 0;
         for event in &events {
             match *event {
-                Event::Control(_, _, Control::Skipped { instructions, accesses }) => {
-                    left_out.0 += instructions;
-                    left_out.1 += accesses;
+                Event::Control(process, thread, Control::Skipped { instructions, accesses }) => {
+                    let mine = left_out.entry((process, thread)).or_default();
+                    mine.0 += accesses;
+                    mine.2 += 1;
+                    prop_assert!(mine.2 <= 2);
+                    instructions_left_out += instructions;
                 }
                 Event::Control(..) => passed += 1,
-                Event::Access(..) => {
+                Event::Access(process, thread, _) => {
                     let before = &all[..places[kept_so_far]];
                     kept_so_far += 1;
                     prop_assert_eq!(before.iter().filter(is_brk).count(), passed);
-                    let accesses = before.iter().filter(|event| !is_brk(event)).count();
-                    prop_assert_eq!(accesses as u64, left_out.1 + kept_so_far as u64 - 1);
+                    let of_thread = |event: &&Event| matches!(
+                        event, Event::Access(p, t, _) if (*p, *t) == (process, thread)
+                    );
+                    let accesses = before.iter().filter(of_thread).count();
+                    let mine = left_out.entry((process, thread)).or_default();
+                    prop_assert_eq!(accesses as u64, mine.0 + mine.1);
+                    mine.1 += 1;
+                    mine.2 = 0;
                 }
             }
         }
@@ -166,7 +180,7 @@ proptest! {
                 Event::Access(_, _, access) => u64::from(access.gap) + 1,
                 Event::Control(..) => 0,
             }).sum::<u64>();
-            prop_assert_eq!(total(&all), total(&events) + left_out.0);
+            prop_assert_eq!(total(&all), total(&events) + instructions_left_out);
         }
     }
 }
@@ -210,4 +224,75 @@ fn the_rest_is_known_when_accesses_are_counted() {
         ..skip
     };
     assert_eq!(remaining(instructions), (None, None));
+}
+
+#[test]
+fn a_long_stretch_is_left_out_in_two_words_and_its_system_calls_lie_in_it() {
+    let mut batch = Batch::default();
+    batch.push_control(Control::Thread { thread: 0 });
+    for addr in 0..100 {
+        batch.push(Access {
+            addr,
+            op: Op::load(1),
+            ..Access::default()
+        });
+        batch.push_control(Control::Brk { end: addr });
+    }
+    let batches = vec![batch; 50];
+    let selection = Selection {
+        skip: 4_910,
+        ..Selection::default()
+    };
+    let (events, error) = drain(&mut Window::new(Batches(batches.into_iter()), selection));
+    assert!(error.is_none());
+    let skipped: Vec<_> = (0..)
+        .zip(&events)
+        .filter_map(|(place, event)| match event {
+            Event::Control(_, _, Control::Skipped { accesses, .. }) => Some((place, *accesses)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(skipped, [(0, 1), (4_911, 4_909)]);
+}
+
+/// What a window leaves of the code is what a trace can hold, and the sites stay with their accesses.
+#[test]
+fn code_goes_with_the_accesses_that_are_kept() {
+    let mut batch = Batch::default();
+    batch.push_control(Control::Thread { thread: 0 });
+    batch.flow.push((0, Flow::Thread(0)));
+    batch.definitions.push(Definition::Block(CodeBlock {
+        lengths: [1; 2].into(),
+        accesses: [0, 1].into(),
+        ..CodeBlock::default()
+    }));
+    for index in 0..100u32 {
+        if index % 2 == 0 {
+            batch.flow.push((index, Flow::Block(0)));
+        }
+        batch.site.push(index % 2);
+        batch.push(Access {
+            addr: u64::from(index),
+            ..Access::default()
+        });
+    }
+    let selection = Selection {
+        skip: 11,
+        period: 20,
+        sample: 5,
+        ..Selection::default()
+    };
+    let mut window = Window::new(Batches(vec![batch].into_iter()), selection);
+    let mut kept = Batch::default();
+    assert!(window.next_batch(&mut kept).unwrap());
+    // 11 to 15, 31 to 35, ...: each window opens in the middle of an execution.
+    assert_eq!(kept.addr[..6], [11, 12, 13, 14, 15, 31]);
+    let odd: Vec<u32> = kept.addr.iter().map(|&addr| addr as u32 % 2).collect();
+    assert_eq!(kept.site, odd);
+    let starts: Vec<u32> = kept.flow.iter().map(|&(at, _)| at).collect();
+    assert_eq!(starts[..6], [0, 1, 3, 6, 8, 11]);
+    TraceWriter::new(Vec::new(), &Metadata::new())
+        .unwrap()
+        .write(&kept)
+        .unwrap();
 }

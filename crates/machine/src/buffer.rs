@@ -36,6 +36,10 @@ impl<T: Copy + Default> Buffer<T> {
         self.len += 1;
     }
 
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        &mut self.items[..self.len]
+    }
+
     #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.items[..self.len]

@@ -1,4 +1,5 @@
 use crate::buffer::Buffer;
+use crate::by_code::Payer;
 use crate::hierarchy::{Scratch, Served};
 
 /// Accesses taken through the machine at a time: enough that the host overlaps their cache
@@ -30,12 +31,25 @@ pub(crate) struct Episode {
     pub(crate) metadata: u16,
     /// Whether a walker worked (not when translation is free).
     pub(crate) walked: bool,
+    /// log2 of the base pages of the page that it found.
+    pub(crate) shift: u8,
     /// Whether it ended in a fault, after which the access is tried again.
     pub(crate) faulted: bool,
     /// Time in the fault without migrations, in slots.
     pub(crate) fault: u64,
     /// Time spent on migrations in the fault, in slots.
     pub(crate) migration: u64,
+    /// Whom it is charged to, where that is counted.
+    pub(crate) payer: Payer,
+}
+
+/// A line that a data reference had the prefetchers fetch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prefetch {
+    /// The reference's place.
+    pub(crate) place: u32,
+    pub(crate) line: u32,
+    pub(crate) served: Served,
 }
 
 /// What is known of a chunk of accesses after translation (all but `served`) and after the
@@ -45,6 +59,8 @@ pub(crate) struct Episode {
 pub(crate) struct Chunk {
     /// Bits of [`part`] for each line of each access.
     pub(crate) parts: Buffer<u8>,
+    /// What the translation of each of these lines is known by while its walk is under way.
+    pub(crate) pages: Buffer<u32>,
     /// Physical lines, with `MODIFY`.
     pub(crate) references: Buffer<u32>,
     /// Where each reference was served.
@@ -53,15 +69,32 @@ pub(crate) struct Chunk {
     pub(crate) steps: Buffer<u8>,
     /// What the parts with `SLOW` went through.
     pub(crate) episodes: Buffer<Episode>,
+    /// Modified lines that left the last level, with the place of a reference that they made room
+    /// for, or of one before it; where memory wants to know.
+    pub(crate) write_backs: Option<Vec<(u32, u32)>>,
+    /// What the prefetchers fetch, in the order of the references that had them do it.
+    pub(crate) prefetches: Vec<Prefetch>,
     /// Scratch for the caches.
     pub(crate) scratch: Scratch,
 }
 
 impl Chunk {
+    /// Enters a line of an access.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, bits: u8, page: u32) {
+        self.parts.push(bits);
+        self.pages.push(page);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
+        self.pages.clear();
         self.references.clear();
         self.steps.clear();
         self.episodes.clear();
+        self.prefetches.clear();
+        if let Some(write_backs) = &mut self.write_backs {
+            write_backs.clear();
+        }
     }
 }

@@ -1,5 +1,5 @@
 use pagelab_cpu::CoreConfig;
-use pagelab_memory::{CacheConfig, DramConfig};
+use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
 use pagelab_os::OsConfig;
 use pagelab_translation::{
     ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, MosaicConfig,
@@ -21,6 +21,9 @@ pub struct MachineConfig {
     /// Number of cores.
     #[serde(default = "one")]
     pub cores: u32,
+    /// Whether a second clock says what translation costs: `cycles.recoverable`.
+    #[serde(default)]
+    pub free_clock: bool,
     /// Where every choice that is left to chance starts from.
     #[serde(default = "one_seed")]
     pub seed: u64,
@@ -79,6 +82,9 @@ pub struct CachesConfig {
     /// The first level in which page walkers look for entries.
     #[serde(default)]
     pub walks_enter: WalksEnter,
+    /// What the second level fetches before it is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<PrefetchConfig>,
 }
 
 /// Where the reads of page walks enter the caches.
@@ -110,8 +116,23 @@ pub struct CostConfig {
     pub probe_ns: f64,
     /// Moving a 4 KiB page of data; larger pages take as many times as they have 4 KiB.
     pub migrate_4k_ns: f64,
-    /// Invalidating a translation on all cores after a page was moved.
+    /// Invalidating translations on all cores.
     pub shootdown_ns: f64,
+    /// What it is charged for.
+    #[serde(default)]
+    pub shootdowns: Shootdowns,
+}
+
+/// Which operations wait until other cores have dropped translations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shootdowns {
+    /// Moving a page.
+    #[default]
+    Migrations,
+    /// Also those that take translations or the right to write away from a program whose threads
+    /// have run on more than one core, once each: munmap, mprotect, fork, copies of pages.
+    All,
 }
 
 fn one() -> u32 {
@@ -279,16 +300,36 @@ fn set(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
     }
 }
 
-/// For "unknown field `x`, expected one of `a`, `b`": the nearest of those.
+/// For "unknown field `x`, expected one of `a`, `b`": the key of that name in another table, or
+/// the nearest of those.
 fn unknown_field_hint(message: &str) -> String {
     let Some(at) = message.find("unknown field `") else {
         return String::new();
     };
     let names: Vec<&str> = message[at..].split('`').skip(1).step_by(2).collect();
-    match names.split_first() {
-        Some((unknown, valid)) => suggestion(unknown, valid.iter().copied()),
-        None => String::new(),
+    let Some((unknown, valid)) = names.split_first() else {
+        return String::new();
+    };
+    let (name, text) = PRESETS[0];
+    let machine = parse(name, text).and_then(|table| MachineConfig::from_table(name, table));
+    let whole = machine.map(|machine| Table::try_from(machine).unwrap_or_default());
+    match whole.ok().and_then(|table| path_of(&table, unknown)) {
+        Some(path) => format!(" (did you mean {path}?)"),
+        None => suggestion(unknown, valid.iter().copied()),
     }
+}
+
+/// Where the first key of this name is, below the top.
+fn path_of(table: &Table, name: &str) -> Option<String> {
+    let tables = table
+        .iter()
+        .filter_map(|(key, value)| Some((key, value.as_table()?)));
+    tables
+        .into_iter()
+        .find_map(|(key, below)| match below.contains_key(name) {
+            true => Some(format!("{key}.{name}")),
+            false => Some(format!("{key}.{}", path_of(below, name)?)),
+        })
 }
 
 /// `" (did you mean NAME?)"` when one of the names is near enough, else nothing.

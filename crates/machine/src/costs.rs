@@ -1,4 +1,4 @@
-use crate::config::CostConfig;
+use crate::config::{CostConfig, Shootdowns};
 use crate::error::BuildError;
 use pagelab_os::Effects;
 
@@ -14,6 +14,7 @@ pub(crate) struct Costs {
     probe: u64,
     migrate_4k: u64,
     shootdown: u64,
+    shootdowns: Shootdowns,
 }
 
 impl Costs {
@@ -38,14 +39,31 @@ impl Costs {
             probe: slots("cost.probe_ns", config.probe_ns)?,
             migrate_4k: slots("cost.migrate_4k_ns", config.migrate_4k_ns)?,
             shootdown: slots("cost.shootdown_ns", config.shootdown_ns)?,
+            shootdowns: config.shootdowns,
         })
+    }
+
+    /// Of an operation's time in the kernel at large: filling pages with zeros.
+    pub(crate) fn zeroing(&self, effects: &Effects) -> u64 {
+        effects.pages_zeroed * self.zero_4k
+    }
+
+    /// Whether an operation has other cores drop translations, if there are such that may have
+    /// them.
+    pub(crate) fn shoots_down(&self, effects: &Effects) -> bool {
+        effects.narrowed && self.shootdowns == Shootdowns::All
+    }
+
+    /// Time of having other cores drop translations.
+    pub(crate) fn shootdown(&self) -> u64 {
+        self.shootdown
     }
 
     /// Time of what an operation did: (in the kernel at large, on migrations).
     pub(crate) fn of(&self, effects: &Effects) -> (u64, u64) {
         let work = &effects.work;
         let entries = work.entries_migrated + effects.entries_forked + effects.entries_moved;
-        let kernel = effects.pages_zeroed * self.zero_4k
+        let kernel = self.zeroing(effects)
             + effects.pages_copied * self.copy_4k
             + work.table_frames * self.table_page
             + entries * self.entry

@@ -24,6 +24,16 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// Whether the same machine with more memory may go on.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(
+            self,
+            RunError::Os(OsError::OutOfMemory { .. } | OsError::NoPlace { .. })
+        )
+    }
+}
+
 /// Why a machine cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

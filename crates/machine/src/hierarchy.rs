@@ -1,8 +1,8 @@
 use crate::buffer::Buffer;
-use crate::chunk::{Chunk, Episode, part};
+use crate::chunk::{Chunk, Episode, Prefetch, part};
 use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome};
+use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome, Prefetcher};
 
 /// Where a reference was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(crate) struct PrivateCaches {
     l1: Cache,
     l2: Cache,
     walks_enter: WalksEnter,
+    prefetcher: Option<Prefetcher>,
 }
 
 /// The cache that all cores share.
@@ -45,6 +46,9 @@ type Descent = (u32, u32);
 pub(crate) struct Scratch {
     to_l2: Buffer<Descent>,
     to_llc: Buffer<Descent>,
+    /// `to_l2` with prefetches, and which references are of data.
+    with_prefetches: Vec<Descent>,
+    data: Vec<bool>,
 }
 
 impl PrivateCaches {
@@ -53,6 +57,9 @@ impl PrivateCaches {
             l1: Cache::new(&config.l1)?,
             l2: Cache::new(&config.l2)?,
             walks_enter: config.walks_enter,
+            prefetcher: (config.prefetch.as_ref())
+                .map(Prefetcher::new)
+                .transpose()?,
         })
     }
 }
@@ -81,23 +88,28 @@ pub(crate) fn reference<S: Simd>(
     let Chunk {
         references,
         served,
-        scratch: Scratch { to_l2, to_llc },
+        scratch:
+            Scratch {
+                to_l2,
+                to_llc,
+                with_prefetches,
+                data,
+            },
+        prefetches,
         parts,
         episodes,
+        write_backs,
         ..
     } = chunk;
     let PrivateCaches {
         l1,
         l2,
         walks_enter,
+        prefetcher,
     } = private;
     let SharedCache { llc, writebacks } = shared;
     let references = references.as_slice();
     let outgoing = references.len() as u32;
-    served.clear();
-    // One more for what is on its way out.
-    let answers = served.room(references.len() + 1);
-    answers.fill(Served::L1);
     to_l2.clear();
     let mut from_l1 = FromL1 {
         references,
@@ -113,7 +125,23 @@ pub(crate) fn reference<S: Simd>(
         }
     }
     let FromL1 { descents, len, .. } = from_l1;
-    let down = &descents[..len];
+    let mut down = &descents[..len];
+    if let Some(prefetcher) = prefetcher {
+        data_places(parts.as_slice(), episodes.as_slice(), data);
+        prefetch(
+            prefetcher,
+            down,
+            data,
+            outgoing,
+            with_prefetches,
+            prefetches,
+        );
+        down = with_prefetches;
+    }
+    served.clear();
+    // One more for what is on its way out, and then the prefetches'.
+    let answers = served.room(references.len() + 1 + prefetches.len());
+    answers.fill(Served::L1);
     to_llc.clear();
     let mut from_l2 = FromL2 {
         down,
@@ -135,9 +163,60 @@ pub(crate) fn reference<S: Simd>(
         down,
         answers,
         writebacks,
+        list: write_backs.as_mut(),
+        last: 0,
+        outgoing,
     };
     llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
+    for (prefetch, &served) in prefetches.iter_mut().zip(&answers[references.len() + 1..]) {
+        prefetch.served = served;
+    }
     served.added(references.len());
+}
+
+/// Marks the references that are of data and not of walks.
+#[inline(never)]
+fn data_places(parts: &[u8], episodes: &[Episode], data: &mut Vec<bool>) {
+    data.clear();
+    let mut episodes = episodes.iter();
+    for &bits in parts {
+        if bits & part::SLOW != 0 {
+            for episode in &mut episodes {
+                data.resize(data.len() + usize::from(episode.reads), false);
+                if !episode.faulted {
+                    break;
+                }
+            }
+        }
+        data.push(true);
+    }
+}
+
+/// Adds to what goes on to the second level what the prefetchers make of it.
+#[inline(never)]
+fn prefetch(
+    prefetcher: &mut Prefetcher,
+    down: &[Descent],
+    data: &[bool],
+    outgoing: u32,
+    with_prefetches: &mut Vec<Descent>,
+    prefetches: &mut Vec<Prefetch>,
+) {
+    with_prefetches.clear();
+    for &(line, place) in down {
+        with_prefetches.push((line, place));
+        if place == outgoing || !data[place as usize] {
+            continue;
+        }
+        prefetcher.asked(line, |line| {
+            with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
+            prefetches.push(Prefetch {
+                place,
+                line,
+                served: Served::L1,
+            });
+        });
+    }
 }
 
 /// What goes on to the second level.
@@ -206,6 +285,10 @@ struct FromLlc<'a> {
     down: &'a [Descent],
     answers: &'a mut [Served],
     writebacks: &'a mut u64,
+    /// The lines written back, where that is wanted, and the last reference before them.
+    list: Option<&'a mut Vec<(u32, u32)>>,
+    last: u32,
+    outgoing: u32,
 }
 
 impl Outcome for FromLlc<'_> {
@@ -213,6 +296,14 @@ impl Outcome for FromLlc<'_> {
     fn of(&mut self, at: usize, access: CacheAccess) {
         let (_, place) = self.down[at];
         *self.writebacks += u64::from(access.evicts_modified);
+        if let Some(list) = &mut self.list {
+            if place != self.outgoing {
+                self.last = place;
+            }
+            if access.evicts_modified {
+                list.push((self.last, access.evicted & !MODIFY));
+            }
+        }
         self.answers[place as usize] = if access.hit {
             Served::Llc
         } else {

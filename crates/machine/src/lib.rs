@@ -4,6 +4,7 @@
 //! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/architecture.md says why.
 
 mod buffer;
+mod by_code;
 mod chunk;
 mod config;
 mod costs;
@@ -25,13 +26,14 @@ mod translate;
 mod virtual_machine;
 mod windows;
 
+pub use by_code::{ByCode, Tally};
 pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter};
 pub use designs::Design;
 pub use error::{BuildError, RunError};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
-pub use pagelab_os::MANAGERS;
+pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
     CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,
     TlbResult, WalkResult, WindowResult,

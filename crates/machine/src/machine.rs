@@ -1,12 +1,12 @@
 use crate::chunk::{CHUNK, Chunk};
-use crate::config::{CachesConfig, MachineConfig};
+use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
-use crate::hierarchy::{self, PrivateCaches, SharedCache};
+use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::timeline::Timeline;
-use crate::timing::{self, Counts, Latencies};
+use crate::timing::{self, Counts, FreeClocks, Latencies, Paths, Pending};
 use crate::translate::StretchCache;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
@@ -22,11 +22,14 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(crate) struct CoreState<T> {
     pub(crate) clock: Core,
+    pending: Pending,
     pub(crate) tlb: T,
     caches: PrivateCaches,
     /// Whether its last chunk walked so often that prefetching for walks is worth it.
     pub(crate) prefetch_walks: bool,
     pub(crate) accesses: u64,
+    /// Time in the kernel that went into filling pages with zeros, in slots.
+    pub(crate) zeroing: u64,
 }
 
 /// A machine of one design: page table `P` and TLB `T`, fixed at compile time so that the hot
@@ -44,6 +47,8 @@ pub struct Machine<P, T> {
     pub(crate) walk: Walk,
     effects: Effects,
     latencies: Latencies,
+    /// The same machine's clocks if translation were free.
+    pub(crate) free: Option<FreeClocks>,
     costs: Costs,
     pub(crate) counts: MachineCounts,
     pub(crate) timing: Counts,
@@ -92,6 +97,10 @@ impl Latencies {
                 u64::from(llc.cycles) * width,
             ],
             second_tlb: u64::from(config.tlb.l2_cycles) * width,
+            walks_enter: match config.caches.walks_enter {
+                WalksEnter::L1 => Served::L1,
+                WalksEnter::L2 => Served::L2,
+            },
         }
     }
 }
@@ -140,25 +149,38 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             .map(|_| {
                 Ok(CoreState {
                     clock: Core::new(&config.core)?,
+                    pending: Pending::new(config.core.reorder_buffer),
                     tlb: tlb(&os)?,
                     caches: PrivateCaches::new(&config.caches)?,
                     prefetch_walks: false,
                     accesses: 0,
+                    zeroing: 0,
                 })
             })
             .collect::<Result<_, BuildError>>()?;
+        let latencies = Latencies::new(config);
+        // Where translation is free, the clock is that clock.
+        let free = (config.free_clock && !T::FREE)
+            .then(|| FreeClocks::new(config, &latencies))
+            .transpose()?;
+        let memory = MainMemory::new(config)?;
+        let chunk = Chunk {
+            write_backs: memory.takes_write_backs().then(Vec::new),
+            ..Chunk::default()
+        };
         Ok(Machine {
             cores,
             shared: SharedCache::new(&config.caches)?,
-            memory: MainMemory::new(config)?,
+            memory,
             table,
             os,
             directory: PageDirectory::new(),
             stretches: StretchCache::new(),
-            chunk: Chunk::default(),
+            chunk,
             walk: Walk::new(),
             effects: Effects::default(),
-            latencies: Latencies::new(config),
+            latencies,
+            free,
             costs: Costs::new(&config.cost, slots_per_ns)?,
             counts: MachineCounts::default(),
             timing: Counts::default(),
@@ -213,7 +235,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             self.switch(batch.process, 0);
         }
         let sample = self.timeline.next() - self.counts.accesses;
-        let most = sample.min(self.left_to_warm_up());
+        let most = sample.min(self.left_to_warm_up(&batch.gap[at..until]));
         let end = until.min(at + most.min(self.left_of_turn()) as usize);
         self.chunk(
             batch.process,
@@ -221,6 +243,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             &batch.op[at..end],
             &batch.gap[at..end],
             &batch.dep[at..end],
+            batch.site.get(at..end).unwrap_or_default(),
         )?;
         place.access = end;
         Ok(true)
@@ -241,6 +264,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         op: &[Op],
         gap: &[u32],
         dep: &[u32],
+        site: &[u32],
     ) -> Result<(), RunError> {
         let core = self.current_core();
         let asid = Asid(process as u16);
@@ -253,12 +277,14 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             op: &[Op],
             gap: &[u32],
             dep: &[u32],
+            site: &[u32],
         ) -> Result<(), RunError> {
-            machine.chunk_at::<S>(core, asid, addr, op, gap, dep)
+            machine.chunk_at::<S>(core, asid, addr, op, gap, dep, site)
         })
     }
 
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
     fn chunk_at<S: Simd>(
         &mut self,
         core: usize,
@@ -267,19 +293,24 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         op: &[Op],
         gap: &[u32],
         dep: &[u32],
+        site: &[u32],
     ) -> Result<(), RunError> {
         self.translate::<S>(core, asid, addr, op)?;
+        if self.timing.by_code.is_some() {
+            self.charge(asid, addr, site);
+        }
         let state = &mut self.cores[core];
         hierarchy::reference::<S>(&mut state.caches, &mut self.shared, &mut self.chunk);
-        timing::time(
-            &mut state.clock,
-            &mut self.memory,
-            &self.latencies,
-            &mut self.timing,
-            &self.chunk,
-            gap,
-            dep,
-        );
+        let mut paths = Paths {
+            core: &mut state.clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.timing,
+        };
+        timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, gap, dep);
+        if let Some(free) = &mut self.free {
+            free.time(core, &self.chunk, gap, dep);
+        }
         state.accesses += addr.len() as u64;
         self.counts.accesses += addr.len() as u64;
         if self.cores[core].clock.now() >= self.next_tick && self.begins_turn() {
@@ -301,9 +332,40 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             .tick(&mut self.table, &mut self.directory, &mut self.effects);
         self.invalidate();
         let (kernel, migration) = self.costs.of(&self.effects);
-        let clock = &mut self.cores[core].clock;
-        clock.kernel(kernel, migration);
+        self.kernel(core, kernel, migration);
+        let clock = &self.cores[core].clock;
         self.next_tick = self.tick.map_or(u64::MAX, |tick| clock.now() + tick);
+    }
+
+    /// Spends time in the kernel between two accesses of a core.
+    fn kernel(&mut self, core: usize, kernel: u64, migration: u64) {
+        self.finish(core);
+        self.cores[core].clock.kernel(kernel, migration);
+        if let Some(free) = &mut self.free {
+            free.kernel(core, kernel, migration);
+        }
+    }
+
+    /// Times the accesses of a core that were put aside.
+    fn finish(&mut self, core: usize) {
+        let state = &mut self.cores[core];
+        state.pending.run_all(&mut Paths {
+            core: &mut state.clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.timing,
+        });
+        if let Some(free) = &mut self.free {
+            free.finish(core);
+        }
+    }
+
+    /// Times all accesses that were put aside, so that what was counted and what took time are the
+    /// same accesses.
+    pub(crate) fn finish_all(&mut self) {
+        for core in 0..self.cores.len() {
+            self.finish(core);
+        }
     }
 
     /// Whether page walks have to say which pages they found.
@@ -326,6 +388,17 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// Whether each core has a program of its own.
     pub(crate) fn has_programs(&self) -> bool {
         self.pinned.is_some()
+    }
+
+    /// How far a core's clock would be if translations had taken no time, in slots.
+    pub(crate) fn free_now(&self, core: usize) -> u64 {
+        let free = self.free.as_ref();
+        free.map_or_else(|| self.now(core), |free| free.now(core))
+    }
+
+    /// The program that the events are of.
+    pub(crate) fn program(&self) -> usize {
+        self.pinned.unwrap_or(0)
     }
 
     /// A core's clock, in slots.
@@ -358,7 +431,6 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 self.counts.skipped_instructions += instructions;
                 let core = self.current_core();
                 self.left_out(process, core);
-                return Ok(());
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
             Control::Exit { .. } if self.at_exit.is_none() => {
@@ -375,17 +447,24 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             &mut self.effects,
         )?;
         self.invalidate();
-        let (kernel, migration) = self.costs.of(&self.effects);
+        let (mut kernel, migration) = self.costs.of(&self.effects);
+        kernel += self.shootdown(process);
         if kernel + migration > 0 {
             let core = self.current_core();
-            self.cores[core].clock.kernel(kernel, migration);
+            self.cores[core].zeroing += self.costs.zeroing(&self.effects);
+            self.kernel(core, kernel, migration);
         }
         Ok(())
     }
 
-    /// Takes a page fault; returns its cost in slots: (in the kernel at large, on migrations).
+    /// Takes a page fault on a core; returns its cost in slots: (in the kernel at large, on migrations).
     #[inline(never)]
-    pub(crate) fn fault(&mut self, page: Page, store: bool) -> Result<(u64, u64), RunError> {
+    pub(crate) fn fault(
+        &mut self,
+        core: usize,
+        page: Page,
+        store: bool,
+    ) -> Result<(u64, u64), RunError> {
         self.effects.clear();
         self.os.fault(
             &mut self.table,
@@ -395,8 +474,27 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             &mut self.effects,
         )?;
         self.invalidate();
+        self.cores[core].zeroing += self.costs.zeroing(&self.effects);
         let (kernel, migration) = self.costs.of(&self.effects);
-        Ok((self.costs.fault + kernel, migration))
+        let shootdown = self.shootdown(u32::from(page.asid.0));
+        Ok((self.costs.fault + kernel + shootdown, migration))
+    }
+
+    /// Time of having other cores drop what the last operation took away from a program.
+    fn shootdown(&self, process: u32) -> u64 {
+        if !self.costs.shoots_down(&self.effects) {
+            return 0;
+        }
+        let threads = self.threads.iter();
+        let mut cores = threads
+            .filter(|((of, _), _)| *of == process)
+            .map(|(_, core)| core);
+        let first = cores.next();
+        if cores.any(|core| Some(core) != first) {
+            self.costs.shootdown()
+        } else {
+            0
+        }
     }
 
     /// Drops what the operating system's last operation made stale from all TLBs.

@@ -2,8 +2,9 @@
 
 use crate::config::MachineConfig;
 use crate::error::BuildError;
-use pagelab_addr::LINE_SHIFT;
-use pagelab_memory::{Dram, DramConfig};
+use pagelab_addr::{LINE_BYTES, LINE_SHIFT};
+use pagelab_cpu::InFlight;
+use pagelab_memory::{Dram, DramConfig, RowsConfig};
 
 /// The most nodes that a memory may have.
 pub(crate) const MAX_NODES: usize = 4;
@@ -12,6 +13,10 @@ pub(crate) const MAX_NODES: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct MainMemory {
     nodes: Vec<Node>,
+    /// Lines on their way to the last level, where more than one core shares it.
+    in_flight: Option<InFlight>,
+    /// Whether lines written back take bandwidth.
+    write_backs: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -21,7 +26,78 @@ struct Node {
     /// From the core to its data and back, in slots, when it is idle.
     latency: u64,
     dram: Dram,
+    rows: Option<Rows>,
     reads: u64,
+}
+
+/// The open row of each bank.
+///
+/// References come in the order of the program or nearly so, and a bank that is busy with one
+/// does not hold up the next: what is modelled is which row is open.
+#[derive(Clone, Debug)]
+struct Rows {
+    open: Box<[u32]>,
+    /// log2 of the lines of a row.
+    shift: u32,
+    activate: u64,
+    precharge: u64,
+}
+
+const NO_ROW: u32 = u32::MAX;
+
+impl Rows {
+    fn new(config: &RowsConfig, latency_ns: f64, slots_per_ns: f64) -> Result<Self, BuildError> {
+        let refuse = |key, value: String, expected| {
+            Err(BuildError::Value {
+                key,
+                value,
+                expected,
+            })
+        };
+        let RowsConfig {
+            banks,
+            row_bytes,
+            activate_ns,
+            precharge_ns,
+        } = *config;
+        if !(1..=1 << 20).contains(&banks) {
+            return refuse("dram.rows.banks", banks.to_string(), "between 1 and 2^20");
+        }
+        if !row_bytes.is_power_of_two() || u64::from(row_bytes) < LINE_BYTES {
+            let expected = "a power of two from 64 on";
+            return refuse("dram.rows.row_bytes", row_bytes.to_string(), expected);
+        }
+        if !(0.0..=latency_ns).contains(&activate_ns) {
+            let expected = "a time of at most the memory's latency";
+            return refuse("dram.rows.activate_ns", activate_ns.to_string(), expected);
+        }
+        if !(0.0..1e9).contains(&precharge_ns) {
+            let expected = "a time from 0 to 10^9 ns";
+            return refuse("dram.rows.precharge_ns", precharge_ns.to_string(), expected);
+        }
+        let slots = |ns: f64| (ns * slots_per_ns).round() as u64;
+        Ok(Rows {
+            open: vec![NO_ROW; banks as usize].into(),
+            shift: row_bytes.ilog2() - LINE_SHIFT,
+            activate: slots(activate_ns),
+            precharge: slots(precharge_ns),
+        })
+    }
+
+    /// How long a read takes that takes `closed` when its bank has no row open.
+    #[inline]
+    fn read(&mut self, line: u32, closed: u64) -> u64 {
+        let row = line >> self.shift;
+        let banks = self.open.len() as u32;
+        // Rows that lie a power of two apart shall not all be in one bank (Zhang, Zhu and Zhang,
+        // MICRO 2000, for the same end).
+        let bank = (row ^ (row / banks)) % banks;
+        match std::mem::replace(&mut self.open[bank as usize], row) {
+            open if open == row => closed - self.activate,
+            NO_ROW => closed,
+            _ => closed + self.precharge,
+        }
+    }
 }
 
 impl MainMemory {
@@ -30,6 +106,7 @@ impl MainMemory {
             let dram = DramConfig {
                 latency_ns: node.latency_ns,
                 gigabytes_per_second: node.gigabytes_per_second,
+                ..config.dram
             };
             (node.bytes, dram)
         });
@@ -61,22 +138,88 @@ impl MainMemory {
                 end: end as u32,
                 latency: last_level + (dram.latency_ns * config.core.ghz * width).round() as u64,
                 dram: Dram::new(64.0 / dram.gigabytes_per_second * slots_per_ns),
+                rows: (dram.rows.as_ref())
+                    .map(|rows| Rows::new(rows, dram.latency_ns, slots_per_ns))
+                    .transpose()?,
                 reads: 0,
             });
         }
-        Ok(MainMemory { nodes: built })
+        Ok(MainMemory {
+            nodes: built,
+            in_flight: (config.cores > 1).then(InFlight::new),
+            write_backs: config.dram.write_backs,
+        })
+    }
+
+    /// One node for a core by itself: its latency and the time that it takes to move a line, in
+    /// slots.
+    #[cfg(test)]
+    pub(crate) fn of_one_node(latency: u64, transfer: f64) -> Self {
+        MainMemory {
+            nodes: vec![Node {
+                end: u32::MAX,
+                latency,
+                dram: Dram::new(transfer),
+                rows: None,
+                reads: 0,
+            }],
+            in_flight: None,
+            write_backs: false,
+        }
     }
 
     /// Reads a line that is asked for at `now`; returns how long that takes.
     #[inline]
     pub(crate) fn read(&mut self, line: u32, now: u64) -> u64 {
+        let number = self.node(line);
+        let node = &mut self.nodes[number];
+        node.reads += 1;
+        let idle = match &mut node.rows {
+            None => node.latency,
+            Some(rows) => rows.read(line, node.latency),
+        };
+        let latency = idle + node.dram.transfer(now);
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.ask(line, now, now + latency);
+        }
+        latency
+    }
+
+    /// Whether lines written back take bandwidth.
+    pub(crate) fn takes_write_backs(&self) -> bool {
+        self.write_backs
+    }
+
+    /// Writes a line back that leaves the last level at about `now`.
+    pub(crate) fn write_back(&mut self, line: u32, now: u64) {
+        let number = self.node(line);
+        self.nodes[number].dram.occupy(now);
+    }
+
+    /// How long the last level takes for a line that it has at `now` in the order of the program:
+    /// `usual`, or until the line arrives that another core asked for.
+    ///
+    /// Another core's clock may be ahead: a line that was asked for later than `now` is there.
+    #[inline]
+    pub(crate) fn of_last_level(&self, line: u32, now: u64, usual: u64) -> u64 {
+        let in_flight = self.in_flight.as_ref();
+        let arrives = in_flight.and_then(|in_flight| in_flight.joined(line, now));
+        arrives.map_or(usual, |arrives| usual.max(arrives - now))
+    }
+
+    /// How long the read of a line takes when nothing else is read.
+    #[inline]
+    pub(crate) fn latency(&self, line: u32) -> u64 {
+        self.nodes[self.node(line)].latency
+    }
+
+    #[inline]
+    fn node(&self, line: u32) -> usize {
         let mut number = 0;
         while number + 1 < self.nodes.len() && line >= self.nodes[number].end {
             number += 1;
         }
-        let node = &mut self.nodes[number];
-        node.reads += 1;
-        node.latency + node.dram.transfer(now)
+        number
     }
 
     /// Lines read from each node.

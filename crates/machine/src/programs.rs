@@ -2,7 +2,7 @@
 
 use crate::error::RunError;
 use crate::machine::{Machine, Place};
-use crate::simulate::Progress;
+use crate::simulate::{Progress, Stopped};
 use pagelab_events::{Batch, Control, Source};
 use pagelab_translation::{PageTable, Tlb};
 use std::ops::ControlFlow;
@@ -39,7 +39,7 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
     machine: &mut Machine<P, T>,
     sources: &mut [&mut dyn Source],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Option<String> {
+) -> Option<Stopped> {
     let mut programs: Vec<Program> = sources
         .iter_mut()
         .map(|source| Program {
@@ -50,6 +50,9 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
         })
         .collect();
     let count = programs.len();
+    if programs.iter().any(|program| program.source.has_code()) {
+        machine.count_by_code();
+    }
     loop {
         let running = (0..programs.len()).filter(|&core| !programs[core].ended);
         let core = running.min_by_key(|&core| machine.now(core))?;
@@ -60,15 +63,18 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
                 Ok(true) if machine.begins_turn() => break,
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) => return Some(format!("program {core}: {error}")),
+                Err(error) => return Some(Stopped::from(error).of_program(core)),
             }
             program.place = Place::default();
             match program.source.next_batch(&mut program.batch) {
                 Ok(more) => program.ended = !more,
-                Err(error) => return Some(format!("program {core}: {}", RunError::from(error))),
+                Err(error) => {
+                    return Some(Stopped::from(RunError::from(error)).of_program(core));
+                }
             }
             renumber(&mut program.batch, core, count);
             machine.set_warm_up(program.source.warm_up());
+            machine.define_code(&program.batch);
             if program.ended {
                 break;
             }
@@ -78,7 +84,7 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
                 remaining: left.sum(),
             };
             if progress(progress_now).is_break() {
-                return Some("interrupted".to_owned());
+                return Some(Stopped::interrupted());
             }
         }
     }

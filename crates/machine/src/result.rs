@@ -1,3 +1,4 @@
+use crate::by_code::ByCode;
 use crate::config::MachineConfig;
 use crate::histogram::Histogram;
 use pagelab_os::{MemoryCell, OsStatistics};
@@ -16,6 +17,8 @@ pub struct RunResult {
     pub complete: bool,
     /// Why not, when it was not.
     pub stopped: Option<String>,
+    /// Whether it was for want of simulated memory.
+    pub out_of_memory: bool,
     /// The design simulated.
     pub design: String,
     /// The machine simulated.
@@ -68,6 +71,10 @@ pub struct RunResult {
     pub free_2m_blocks: u32,
     /// Physical memory just before the first process ended, or at the end, in equal cells.
     pub memory_map: Vec<MemoryCell>,
+    /// What each program's instructions came to, where a source says which they are. Not part of
+    /// the JSON form: sites mean something beside their code only.
+    #[serde(skip)]
+    pub by_code: Vec<ByCode>,
 }
 
 /// What one core did, up to the end of its program. Times are in cycles.
@@ -83,10 +90,15 @@ pub struct CoreResult {
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
-    /// In page faults and other work of the kernel.
+    /// In page faults and other work of the kernel, without zeroing.
     pub faults: u64,
+    /// Filling new pages with zeros.
+    pub zeroing: u64,
     /// Moving pages and invalidating translations for it.
     pub migrations: u64,
+    /// What free translation would save, by a second clock (`free_clock`); part of no sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recoverable: Option<u64>,
     /// First-level TLB misses.
     pub l1_tlb_misses: u64,
     /// Second-level TLB misses.
@@ -106,10 +118,15 @@ pub struct Cycles {
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
-    /// In page faults and other page-table work of the kernel.
+    /// In page faults and other page-table work of the kernel, without zeroing.
     pub faults: u64,
+    /// Filling new pages with zeros.
+    pub zeroing: u64,
     /// Moving pages and invalidating translations for it.
     pub migrations: u64,
+    /// What free translation would save, by a second clock (`free_clock`); part of no sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recoverable: Option<u64>,
     /// Clock frequency.
     pub frequency_hz: f64,
 }
@@ -136,6 +153,8 @@ pub struct WalkResult {
     pub count: u64,
     /// Cycles from a walker's start on a walk to its end; waiting for the walker is not in it.
     pub latency: Histogram,
+    /// Mean of the cycles from asking for a walker to the end of the walk.
+    pub mean_with_wait: f64,
     /// Cycles that walks waited for a free walker, in all.
     pub walker_wait: u64,
     /// Memory references that walks made.
@@ -180,6 +199,9 @@ impl ServedBy {
 pub struct CacheResult {
     /// Data references by where they were served.
     pub data: ServedBy,
+    /// Lines fetched ahead by where they were served, in the machines that do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetches: Option<ServedBy>,
     /// First-level misses per thousand instructions, data and walks.
     pub l1_mpki: f64,
     /// Second-level misses per thousand instructions, data and walks.
@@ -242,10 +264,15 @@ pub struct WindowResult {
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
-    /// In the kernel.
+    /// In the kernel, without zeroing.
     pub faults: u64,
+    /// Filling new pages with zeros.
+    pub zeroing: u64,
     /// Moving pages.
     pub migrations: u64,
+    /// What free translation would save, of the sum over cores; part of no sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recoverable: Option<u64>,
     /// First-level TLB misses.
     pub l1_tlb_misses: u64,
     /// Second-level TLB misses.

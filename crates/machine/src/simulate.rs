@@ -18,6 +18,39 @@ pub struct Progress {
     pub remaining: Option<u64>,
 }
 
+/// Why a run ended before its source did.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    pub(crate) why: String,
+    pub(crate) out_of_memory: bool,
+}
+
+impl Stopped {
+    pub(crate) fn interrupted() -> Self {
+        Stopped {
+            why: "interrupted".to_owned(),
+            out_of_memory: false,
+        }
+    }
+
+    /// What a program of several ended with.
+    pub(crate) fn of_program(self, program: usize) -> Self {
+        Stopped {
+            why: format!("program {program}: {}", self.why),
+            ..self
+        }
+    }
+}
+
+impl From<RunError> for Stopped {
+    fn from(error: RunError) -> Self {
+        Stopped {
+            why: error.to_string(),
+            out_of_memory: error.is_out_of_memory(),
+        }
+    }
+}
+
 /// Why nothing was simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
@@ -114,24 +147,28 @@ fn run_one<P: PageTable, T: Tlb>(
     machine: &mut Machine<P, T>,
     source: &mut dyn Source,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Option<String> {
+) -> Option<Stopped> {
     let mut batch = Batch::default();
+    if source.has_code() {
+        machine.count_by_code();
+    }
     loop {
         match source.next_batch(&mut batch) {
             Ok(true) => {}
             Ok(false) => return None,
-            Err(error) => return Some(RunError::from(error).to_string()),
+            Err(error) => return Some(RunError::from(error).into()),
         }
         machine.set_warm_up(source.warm_up());
+        machine.define_code(&batch);
         if let Err(error) = machine.run(&batch) {
-            return Some(error.to_string());
+            return Some(error.into());
         }
         let progress_now = Progress {
             accesses: machine.accesses(),
             remaining: source.remaining(),
         };
         if progress(progress_now).is_break() {
-            return Some("interrupted".to_owned());
+            return Some(Stopped::interrupted());
         }
     }
 }

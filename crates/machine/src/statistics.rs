@@ -6,6 +6,7 @@ use crate::result::{
     CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,
     TlbResult, WalkResult, WindowResult,
 };
+use crate::simulate::Stopped;
 use crate::totals::{CoreTotals, Totals};
 use crate::windows::Walks;
 use pagelab_addr::PAGE_BYTES;
@@ -34,19 +35,25 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         mut self,
         config: &MachineConfig,
         design: &str,
-        stopped: Option<String>,
+        stopped: Option<Stopped>,
         counters: impl Fn(&P) -> serde_json::Result<serde_json::Value>,
     ) -> RunResult {
+        self.finish_all();
         let last = self.sample();
         let slots = self.slots_per_cycle;
         let measured = self.measured();
         let totals = measured.totals;
         let memory = self.at_exit.take().unwrap_or_else(|| Memory::of(&self.os));
+        let by_code = self.timing.by_code.take();
+        let by_code = by_code.map_or_else(Vec::new, |tallies| tallies.finish(slots));
         let timeline = std::mem::take(&mut self.timeline).finish(last);
         RunResult {
             schema: SCHEMA,
             complete: stopped.is_none(),
-            stopped,
+            out_of_memory: stopped
+                .as_ref()
+                .is_some_and(|stopped| stopped.out_of_memory),
+            stopped: stopped.map(|stopped| stopped.why),
             design: design.to_owned(),
             machine: config.clone(),
             instructions: totals.instructions,
@@ -56,16 +63,16 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             skipped_instructions: self.counts.skipped_instructions,
             warm_up_accesses: self.counts.accesses - totals.accesses,
             initialisation_cycles: measured.initialisation.elapsed / slots,
-            cycles: cycles(&totals, slots, config.core.ghz),
+            cycles: cycles(&totals, slots, config),
             tlb: tlb(&totals),
             tlb_counters: self.tlb_counters(),
             walks: walks(&totals, slots, measured.walk_latency),
-            caches: caches(&totals),
+            caches: caches(&totals, config),
             dram: dram(&totals, slots),
             nodes: nodes(&totals, slots, config, &memory),
             per_core: if self.has_programs() {
                 let cores = measured.cores.iter();
-                cores.map(|totals| core(totals, slots)).collect()
+                cores.map(|totals| core(totals, slots, config)).collect()
             } else {
                 Vec::new()
             },
@@ -75,11 +82,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             windows: measured
                 .windows
                 .iter()
-                .map(|(totals, walks)| window(totals, *walks, slots))
+                .map(|(totals, walks)| window(totals, *walks, slots, config))
                 .collect(),
             timeline,
             free_2m_blocks: memory.free_2m_blocks,
             memory_map: memory.map,
+            by_code,
         }
     }
 }
@@ -97,26 +105,58 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     }
 }
 
-fn cycles(totals: &Totals, slots: u64, ghz: f64) -> Cycles {
+/// Where time went that was not computing, in cycles.
+struct Causes {
+    data: u64,
+    translation: u64,
+    faults: u64,
+    zeroing: u64,
+    migrations: u64,
+}
+
+impl Causes {
+    /// Zeroing is a part of the time in faults. It is counted as the fault is taken: of a run that
+    /// ended there, before the clock knew of it.
+    fn of(stalls: Stalls, zeroing: u64, slots: u64) -> Self {
+        let zeroing = zeroing.min(stalls.faults);
+        Causes {
+            data: stalls.data / slots,
+            translation: stalls.translation / slots,
+            faults: (stalls.faults - zeroing) / slots,
+            zeroing: zeroing / slots,
+            migrations: stalls.migrations / slots,
+        }
+    }
+}
+
+/// What free translation would save, in cycles, where a second clock says so. Where it costs
+/// nothing the two may differ by a little either way.
+fn recoverable(time: u64, free_time: u64, config: &MachineConfig) -> Option<u64> {
+    let saved = time.saturating_sub(free_time) / u64::from(config.core.width);
+    config.free_clock.then_some(saved)
+}
+
+fn cycles(totals: &Totals, slots: u64, config: &MachineConfig) -> Cycles {
     let total = totals.time / slots;
-    let Stalls {
+    let Causes {
         data,
         translation,
         faults,
+        zeroing,
         migrations,
-    } = totals.stalls;
-    let [data, translation, faults, migrations] =
-        [data, translation, faults, migrations].map(|time| time / slots);
+    } = Causes::of(totals.stalls, totals.zeroing, slots);
     Cycles {
         elapsed: totals.elapsed / slots,
         total,
         // Rounded down each, so the rest is never less than nothing.
-        compute: total - data - translation - faults - migrations,
+        compute: total - data - translation - faults - zeroing - migrations,
         data,
         translation,
         faults,
+        zeroing,
         migrations,
-        frequency_hz: ghz * 1e9,
+        recoverable: recoverable(totals.time, totals.free_time, config),
+        frequency_hz: config.core.ghz * 1e9,
     }
 }
 
@@ -132,10 +172,16 @@ fn tlb(totals: &Totals) -> TlbResult {
 
 fn walks(totals: &Totals, slots: u64, latency: Histogram) -> WalkResult {
     let served_by = ServedBy::from_counts(totals.walk_served);
+    let wait = totals.walker_wait / slots;
     WalkResult {
         count: latency.count(),
+        mean_with_wait: if latency.count() == 0 {
+            0.0
+        } else {
+            latency.mean() + wait as f64 / latency.count() as f64
+        },
         latency,
-        walker_wait: totals.walker_wait / slots,
+        walker_wait: wait,
         reads: served_by.total(),
         served_by,
         metadata_served_by: ServedBy::from_counts(totals.metadata_served),
@@ -152,10 +198,11 @@ fn misses(totals: &Totals) -> [u64; 3] {
     [l2 + served(1), l2, llc]
 }
 
-fn caches(totals: &Totals) -> CacheResult {
+fn caches(totals: &Totals, config: &MachineConfig) -> CacheResult {
     let [l1, l2, llc] = misses(totals).map(|misses| per_kilo(misses, totals.instructions));
     CacheResult {
         data: ServedBy::from_counts(totals.data_served),
+        prefetches: (config.caches.prefetch).map(|_| ServedBy::from_counts(totals.prefetch_served)),
         l1_mpki: l1,
         l2_mpki: l2,
         llc_mpki: llc,
@@ -165,7 +212,7 @@ fn caches(totals: &Totals) -> CacheResult {
 fn dram(totals: &Totals, slots: u64) -> DramResult {
     let [_, _, reads] = misses(totals);
     DramResult {
-        reads,
+        reads: reads + totals.prefetch_served[3],
         writes: totals.writebacks,
         queue_cycles: totals.node_queued.iter().sum::<u64>() / slots,
     }
@@ -192,30 +239,36 @@ fn nodes(totals: &Totals, slots: u64, config: &MachineConfig, memory: &Memory) -
         .collect()
 }
 
-fn core(totals: &CoreTotals, slots: u64) -> CoreResult {
+fn core(totals: &CoreTotals, slots: u64, config: &MachineConfig) -> CoreResult {
+    let causes = Causes::of(totals.stalls, totals.zeroing, slots);
     CoreResult {
         instructions: totals.instructions,
         accesses: totals.accesses,
         cycles: totals.time / slots,
-        data: totals.stalls.data / slots,
-        translation: totals.stalls.translation / slots,
-        faults: totals.stalls.faults / slots,
-        migrations: totals.stalls.migrations / slots,
+        data: causes.data,
+        translation: causes.translation,
+        faults: causes.faults,
+        zeroing: causes.zeroing,
+        migrations: causes.migrations,
+        recoverable: recoverable(totals.time, totals.free_time, config),
         l1_tlb_misses: totals.tlb_l1_misses,
         l2_tlb_misses: totals.tlb_l2_misses,
     }
 }
 
-fn window(totals: &Totals, walks: Walks, slots: u64) -> WindowResult {
+fn window(totals: &Totals, walks: Walks, slots: u64, config: &MachineConfig) -> WindowResult {
     let [_, l2_misses, llc_misses] = misses(totals);
+    let causes = Causes::of(totals.stalls, totals.zeroing, slots);
     WindowResult {
         instructions: totals.instructions,
         accesses: totals.accesses,
         cycles: totals.elapsed / slots,
-        data: totals.stalls.data / slots,
-        translation: totals.stalls.translation / slots,
-        faults: totals.stalls.faults / slots,
-        migrations: totals.stalls.migrations / slots,
+        data: causes.data,
+        translation: causes.translation,
+        faults: causes.faults,
+        zeroing: causes.zeroing,
+        migrations: causes.migrations,
+        recoverable: recoverable(totals.time, totals.free_time, config),
         l1_tlb_misses: totals.tlb_l1_misses,
         l2_tlb_misses: totals.tlb_l2_misses,
         walks: walks.count,

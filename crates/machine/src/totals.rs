@@ -13,11 +13,16 @@ pub(crate) struct Totals {
     pub(crate) elapsed: u64,
     /// Time of all cores.
     pub(crate) time: u64,
+    /// The same if translations took none.
+    pub(crate) free_time: u64,
     pub(crate) stalls: Stalls,
+    /// Of the stalls in faults: filling pages with zeros.
+    pub(crate) zeroing: u64,
     pub(crate) tlb_lookups: u64,
     pub(crate) tlb_l1_misses: u64,
     pub(crate) tlb_l2_misses: u64,
     pub(crate) data_served: [u64; 4],
+    pub(crate) prefetch_served: [u64; 4],
     pub(crate) walk_served: [u64; 4],
     pub(crate) metadata_served: [u64; 4],
     pub(crate) walker_wait: u64,
@@ -48,11 +53,14 @@ impl Totals {
             stores: f(self.stores, other.stores),
             elapsed: f(self.elapsed, other.elapsed),
             time: f(self.time, other.time),
+            free_time: f(self.free_time, other.free_time),
             stalls: zip_stalls(self.stalls, other.stalls, &f),
+            zeroing: f(self.zeroing, other.zeroing),
             tlb_lookups: f(self.tlb_lookups, other.tlb_lookups),
             tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
             tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
             data_served: four(self.data_served, other.data_served),
+            prefetch_served: four(self.prefetch_served, other.prefetch_served),
             walk_served: four(self.walk_served, other.walk_served),
             metadata_served: four(self.metadata_served, other.metadata_served),
             walker_wait: f(self.walker_wait, other.walker_wait),
@@ -72,6 +80,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             accesses: self.counts.accesses,
             stores: self.counts.stores,
             data_served: self.timing.data_served,
+            prefetch_served: self.timing.prefetch_served,
             walk_served: self.timing.walk_served,
             metadata_served: self.timing.metadata_served,
             walker_wait: self.timing.walker_wait,
@@ -82,7 +91,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             node_queued: self.memory.queued(),
             ..Totals::default()
         };
-        for core in &self.cores {
+        for (number, core) in self.cores.iter().enumerate() {
+            totals.free_time += self.free_now(number);
             let stalls = core.clock.stalls();
             let tlb = core.tlb.counters();
             totals.instructions += core.clock.instructions();
@@ -92,6 +102,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             totals.stalls.translation += stalls.translation;
             totals.stalls.faults += stalls.faults;
             totals.stalls.migrations += stalls.migrations;
+            totals.zeroing += core.zeroing;
             totals.tlb_lookups += tlb.lookups;
             totals.tlb_l1_misses += tlb.l1_misses;
             totals.tlb_l2_misses += tlb.l2_misses;
@@ -106,7 +117,10 @@ pub(crate) struct CoreTotals {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
     pub(crate) time: u64,
+    /// The same if translations took none.
+    pub(crate) free_time: u64,
     pub(crate) stalls: Stalls,
+    pub(crate) zeroing: u64,
     pub(crate) tlb_l1_misses: u64,
     pub(crate) tlb_l2_misses: u64,
 }
@@ -127,7 +141,9 @@ impl CoreTotals {
             instructions: f(self.instructions, other.instructions),
             accesses: f(self.accesses, other.accesses),
             time: f(self.time, other.time),
+            free_time: f(self.free_time, other.free_time),
             stalls: zip_stalls(self.stalls, other.stalls, &f),
+            zeroing: f(self.zeroing, other.zeroing),
             tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
             tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
         }
@@ -146,17 +162,19 @@ fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
 impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// Everything so far on each core, measured or not.
     pub(crate) fn core_totals(&self) -> Vec<CoreTotals> {
-        let of_core = |core: &CoreState<T>| {
+        let of_core = |(number, core): (usize, &CoreState<T>)| {
             let tlb = core.tlb.counters();
             CoreTotals {
                 instructions: core.clock.instructions(),
                 accesses: core.accesses,
                 time: core.clock.now(),
+                free_time: self.free_now(number),
                 stalls: core.clock.stalls(),
+                zeroing: core.zeroing,
                 tlb_l1_misses: tlb.l1_misses,
                 tlb_l2_misses: tlb.l2_misses,
             }
         };
-        self.cores.iter().map(of_core).collect()
+        self.cores.iter().enumerate().map(of_core).collect()
     }
 }

@@ -1,3 +1,4 @@
+use crate::by_code::Payer;
 use crate::chunk::{CHUNK, Episode, part};
 use crate::error::RunError;
 use crate::machine::Machine;
@@ -109,10 +110,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         }
         let tlb = &mut self.cores[core].tlb;
         let parts = self.chunk.parts.room(addr.len());
+        let names = self.chunk.pages.room(addr.len());
         let references = self.chunk.references.room(addr.len());
         let mut hits = 0;
-        let slots = parts.iter_mut().zip(references);
-        for (((&addr, &op), &page), (bits, entry)) in addr.iter().zip(op).zip(pages).zip(slots) {
+        let slots = parts.iter_mut().zip(names).zip(references);
+        let accesses = addr.iter().zip(op).zip(pages);
+        for (((&addr, &op), &page), ((bits, name), entry)) in accesses.zip(slots) {
             let store = op.is_store();
             if straddles(addr, op) {
                 break;
@@ -121,10 +124,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 break;
             };
             *bits = if store { part::STORE } else { 0 };
+            *name = tlb.entry(page);
             *entry = reference(pfn, addr, op);
             hits += 1;
         }
         self.chunk.parts.added(hits);
+        self.chunk.pages.added(hits);
         self.chunk.references.added(hits);
         hits
     }
@@ -143,7 +148,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         for line in (addr >> LINE_SHIFT) + 1..=last {
             let vpn = Vpn(line >> (PAGE_SHIFT - LINE_SHIFT));
             if vpn == page.vpn {
-                self.chunk.parts.push(bits);
+                let name = self.cores[core].tlb.entry(page.id);
+                self.chunk.enter(bits, name);
             } else {
                 page = Page {
                     id: self.page_id(page.asid, vpn.address().0)?,
@@ -179,7 +185,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             .lookup_first::<Baseline>(page.id, store)
         {
             Some(pfn) => {
-                self.chunk.parts.push(bits);
+                let name = self.cores[core].tlb.entry(page.id);
+                self.chunk.enter(bits, name);
                 Ok(pfn)
             }
             None => self.locate_missed::<Baseline>(core, page, store, bits),
@@ -199,14 +206,15 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             if let Some(found) = self.table.lookup(page)
                 && (found.writable || !store)
             {
-                self.chunk.parts.push(bits);
+                self.chunk.enter(bits, page.id.0);
                 if self.tells_accesses() {
                     self.os.access(found.pfn);
                 }
                 return Ok(found.pfn);
             }
         } else if let Some(pfn) = self.cores[core].tlb.lookup_second::<S>(page, store) {
-            self.chunk.parts.push(bits | part::SECOND_TLB);
+            let name = self.cores[core].tlb.entry(page.id);
+            self.chunk.enter(bits | part::SECOND_TLB, name);
             return Ok(pfn);
         }
         self.walk::<S>(core, page, store, bits)
@@ -222,7 +230,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         bits: u8,
     ) -> Result<Pfn, RunError> {
         let second = if T::FREE { 0 } else { part::SECOND_TLB };
-        self.chunk.parts.push(bits | second | part::SLOW);
+        let name = self.cores[core].tlb.entry(page.id);
+        self.chunk.enter(bits | second | part::SLOW, name);
         for _ in 0..=MAX_FAULTS {
             let found = if T::FREE {
                 self.walk.clear();
@@ -250,13 +259,16 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 background: self.walk.background(),
                 metadata: self.walk.metadata(),
                 walked: !T::FREE,
+                shift: 0,
                 faulted: false,
                 fault: 0,
                 migration: 0,
+                payer: Payer::default(),
             };
             if let Some(found) = found
                 && (found.writable || !store)
             {
+                episode.shift = found.size.base_pages().ilog2() as u8;
                 self.chunk.episodes.push(episode);
                 if self.tells_accesses() {
                     self.os.access(found.pfn);
@@ -264,7 +276,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 self.cores[core].tlb.fill::<S>(page, found, &self.table);
                 return Ok(found.pfn);
             }
-            let (fault, migration) = self.fault(page, store)?;
+            let (fault, migration) = self.fault(core, page, store)?;
             episode.faulted = true;
             episode.fault = fault;
             episode.migration = migration;

@@ -1,20 +1,25 @@
+use crate::chunk::CHUNK;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::totals::{CoreTotals, Totals};
+use pagelab_events::{Unit, WarmUp};
 use pagelab_translation::{PageTable, Tlb};
 
 /// Which parts of a stream are measured.
 ///
-/// A window is what lies between two places at which accesses were left out. Its first accesses
-/// may be there to warm the machine up; it is measured from then on. What the kernel does where
+/// A window is what lies between two places at which accesses were left out, or between one and an
+/// end of the stream. Its beginning may be there to warm the machine up; it is measured from then
+/// on. What the kernel does where
 /// accesses are left out (system calls, the initialisation of a built-in workload) takes place but
-/// is not measured. A stream that leaves nothing out is measured whole.
+/// is not measured. A stream that leaves nothing out, and warms nothing up, is measured whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
-    /// Accesses of each window that are not measured.
-    warm_up: u64,
-    /// The number of accesses after which to measure on; `None` while measuring.
-    resume_at: Option<u64>,
+    /// What of each window is not measured.
+    warm_up: WarmUp,
+    /// How many units there will have been in all when measuring goes on; `None` while measuring.
+    resume_at: Option<WarmUp>,
+    /// Whether anything is not measured.
+    cut: bool,
     /// How things stood when the window began to be measured.
     begun: Totals,
     /// The process and the core on which accesses were first left out. Where others leave some out
@@ -51,9 +56,9 @@ pub(crate) struct Measured {
 }
 
 impl<P: PageTable, T: Tlb> Machine<P, T> {
-    /// From the next window on, so many accesses at its beginning are not measured.
-    pub fn set_warm_up(&mut self, accesses: u64) {
-        self.windows.warm_up = accesses;
+    /// From the next window on, so much of its beginning is not measured.
+    pub fn set_warm_up(&mut self, warm_up: WarmUp) {
+        self.windows.warm_up = warm_up;
     }
 
     /// Accesses were left out here by what runs on a core.
@@ -62,28 +67,70 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         if leader != (process, core) {
             return;
         }
-        self.end_window();
-        self.windows.resume_at = Some(self.counts.accesses + self.windows.warm_up);
+        self.begin_window();
     }
 
-    /// How many accesses may follow before [`Machine::left_to_warm_up`] is to be asked again.
-    /// Begins to measure when the time has come.
+    /// Ends the window, and begins the next one with what of it is not measured.
+    fn begin_window(&mut self) {
+        self.end_window();
+        let WarmUp { length, unit } = self.windows.warm_up;
+        self.windows.cut = true;
+        self.windows.resume_at = Some(WarmUp {
+            length: self.units(unit) + length,
+            unit,
+        });
+    }
+
+    /// How many of the accesses with these gaps may follow before [`Machine::left_to_warm_up`] is
+    /// to be asked again. Begins to measure when the time has come.
     #[inline]
-    pub(crate) fn left_to_warm_up(&mut self) -> u64 {
+    pub(crate) fn left_to_warm_up(&mut self, gaps: &[u32]) -> u64 {
+        if self.counts.accesses == 0 && !self.windows.cut && self.windows.warm_up.length > 0 {
+            // The stream begins with what is not measured.
+            self.begin_window();
+        }
         match self.windows.resume_at {
             None => u64::MAX,
-            Some(place) if place > self.counts.accesses => place - self.counts.accesses,
-            Some(_) => {
-                self.timing.walk_latency = Histogram::default();
-                self.windows.begun = self.totals();
-                self.windows.begun_cores = self.core_totals();
-                self.windows.resume_at = None;
-                u64::MAX
+            Some(place) => self.warm_up_to(place, gaps),
+        }
+    }
+
+    #[cold]
+    fn warm_up_to(&mut self, place: WarmUp, gaps: &[u32]) -> u64 {
+        let left = place.length.saturating_sub(self.units(place.unit));
+        let accesses = match place.unit {
+            Unit::Accesses => left,
+            Unit::Instructions => accesses_within(left, gaps),
+        };
+        if accesses > 0 {
+            return accesses;
+        }
+        self.finish_all();
+        self.timing.walk_latency = Histogram::default();
+        self.windows.begun = self.totals();
+        self.windows.begun_cores = self.core_totals();
+        self.windows.resume_at = None;
+        u64::MAX
+    }
+
+    /// Whether what comes next is measured.
+    pub(crate) fn measures(&self) -> bool {
+        self.windows.resume_at.is_none()
+    }
+
+    /// How many there have been so far.
+    fn units(&self, unit: Unit) -> u64 {
+        match unit {
+            Unit::Accesses => self.counts.accesses,
+            Unit::Instructions => {
+                let cores = self.cores.iter();
+                cores.map(|core| core.clock.instructions()).sum()
             }
         }
     }
 
     fn end_window(&mut self) {
+        self.finish_all();
         if self.windows.resume_at.is_some() {
             return;
         }
@@ -130,7 +177,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
 
     /// What was measured in all.
     pub(crate) fn measured(&mut self) -> Measured {
-        if self.windows.leader.is_none() {
+        if !self.windows.cut {
             return Measured {
                 totals: self.totals(),
                 cores: self.core_totals(),
@@ -149,4 +196,20 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             initialisation: windows.initialisation,
         }
     }
+}
+
+/// How many of the accesses with these gaps have fewer than so many instructions before them, as far
+/// as a chunk reaches.
+fn accesses_within(instructions: u64, gaps: &[u32]) -> u64 {
+    let mut before = 0;
+    let mut within = 0;
+    for &gap in gaps.iter().take(CHUNK) {
+        before += u64::from(gap);
+        if before >= instructions {
+            break;
+        }
+        before += 1;
+        within += 1;
+    }
+    within
 }

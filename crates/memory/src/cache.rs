@@ -30,6 +30,9 @@ pub enum GeometryError {
         /// As configured.
         ways: u32,
     },
+    /// More than prefetchers can have.
+    #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
+    Prefetch,
 }
 
 /// One level of cache over physical lines: set-associative, exact LRU, write-back,

@@ -6,11 +6,13 @@ mod lanes;
 mod lru_keys;
 mod lru_sets;
 mod modulo;
+mod prefetcher;
 pub mod simd;
 
 pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, Outcome};
-pub use dram::{Dram, DramConfig};
+pub use dram::{Dram, DramConfig, RowsConfig};
 pub use lanes::prefetch;
 pub use lru_keys::LruKeys;
 pub use lru_sets::LruSets;
 pub use modulo::Modulo;
+pub use prefetcher::{MAX_PREFETCHES, PrefetchConfig, Prefetcher};

@@ -9,4 +9,6 @@ pub(crate) struct AddressSpace {
     /// Whether its memory is announced by events (a Map or a Brk was seen). Otherwise it
     /// appears where it is touched.
     pub(crate) announced: bool,
+    /// Whether accesses were left out: what was not seen to be written may have been.
+    pub(crate) skipped: bool,
 }

@@ -1,6 +1,6 @@
-use crate::ManagerConfig;
 use crate::buddy::PAGEBLOCK_ORDER;
-use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT, PageSize};
+use crate::{ManagerConfig, PagePolicy};
+use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use serde::{Deserialize, Serialize};
 
 /// Physical memory and the operating system's policies.
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct OsConfig {
     /// Size of the physical memory in bytes; with `nodes`, their sum.
+    #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
     pub memory_bytes: u64,
     /// The memory's nodes in the order of their addresses, the processors at the first. None for
     /// one node that is as the rest of the machine's description says.
@@ -18,6 +19,7 @@ pub struct OsConfig {
     pub manager: ManagerConfig,
     /// Where each zone starts, in bytes. Those past the end of the memory do not count. Memory
     /// is taken from the last zone that has some. Default: DMA, DMA32 and Normal of x86-64.
+    #[serde(deserialize_with = "pagelab_addr::deserialize_bytes_list")]
     pub zone_starts: Vec<u64>,
     /// The largest order of the buddy allocator's blocks.
     pub max_order: u32,
@@ -34,7 +36,11 @@ pub struct OsConfig {
     pub unhashed_share: f64,
     /// Which page sizes a fault may use.
     pub page_policy: PagePolicy,
+    /// Whether loads from memory that was never written share a frame of zeros, as in Linux. A
+    /// stream of loads alone then reads the same lines over and over.
+    pub zero_page: bool,
     /// How large a stack may grow by itself, in bytes (RLIMIT_STACK).
+    #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
     pub stack_limit: u64,
 }
 
@@ -51,6 +57,7 @@ impl Default for OsConfig {
             unmovable_share: 0.1,
             unhashed_share: 0.875,
             page_policy: PagePolicy::Base,
+            zero_page: false,
             stack_limit: 8 << 20,
         }
     }
@@ -61,6 +68,7 @@ impl Default for OsConfig {
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// Its size in bytes.
+    #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
     pub bytes: u64,
     /// Idle latency in nanoseconds, from the last-level cache's miss on.
     pub latency_ns: f64,
@@ -80,35 +88,6 @@ pub enum Placement {
     Eager,
     /// One of the few that hashing the page gives (see [`pagelab_translation::Iceberg`]).
     Hashed,
-}
-
-/// Which page sizes a fault may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PagePolicy {
-    /// 4 KiB pages only.
-    #[default]
-    #[serde(rename = "base")]
-    Base,
-    /// Transparent 2 MiB pages where a VMA covers one, but for MADV_NOHUGEPAGE
-    /// (transparent_hugepage=always).
-    #[serde(rename = "thp")]
-    Thp,
-    /// The same only after MADV_HUGEPAGE (transparent_hugepage=madvise).
-    #[serde(rename = "thp-madvise")]
-    ThpMadvise,
-    /// 1 GiB pages where a VMA covers one, else as `thp`.
-    #[serde(rename = "1G")]
-    Huge1G,
-}
-
-impl PagePolicy {
-    /// The size of the pieces in which memory appears that no event announced.
-    pub(crate) fn implicit_unit(self) -> PageSize {
-        match self {
-            PagePolicy::Huge1G => PageSize::Huge1G,
-            _ => PageSize::Large2M,
-        }
-    }
 }
 
 /// A configuration that cannot be.

@@ -1,5 +1,5 @@
 use crate::address_space::AddressSpace;
-use crate::fault::likely_size;
+use crate::fault::{Need, likely_size};
 use crate::mapper::Mapper;
 use crate::system::Call;
 use crate::vma::{HugeAdvice, Vma};
@@ -63,10 +63,13 @@ impl<T: PageTable> Call<'_, T> {
                 self.spaces[usize::from(asid.0)] = None;
                 Ok(())
             }
-            Control::Thread { .. }
-            | Control::ThreadStart { .. }
-            | Control::ThreadEnd { .. }
-            | Control::Skipped { .. } => Ok(()),
+            Control::Thread { .. } | Control::ThreadStart { .. } | Control::ThreadEnd { .. } => {
+                Ok(())
+            }
+            Control::Skipped { .. } => {
+                self.space(asid).skipped = true;
+                Ok(())
+            }
         }
     }
 
@@ -212,8 +215,14 @@ impl<T: PageTable> Call<'_, T> {
                 let size = match self.mapper.presence.size_at(page.id) {
                     Some(size) => size,
                     None => {
-                        let size = self.mapper.fault_unmapped(&vma, page, false, policy)?;
-                        self.mapper.statistics.populated.count(size);
+                        let mapped = |call: &Self| call.mapper.effects.pages_mapped;
+                        let before = mapped(self);
+                        let size = self
+                            .mapper
+                            .fault_unmapped(&vma, page, Need::Frame, policy)?;
+                        for _ in before[size as usize]..mapped(self)[size as usize] {
+                            self.mapper.statistics.populated.count(size);
+                        }
                         size
                     }
                 };
@@ -255,6 +264,8 @@ impl<T: PageTable> Call<'_, T> {
         // The whole address space is invalidated; its pages need not be one by one.
         self.mapper.effects.invalidations.truncate(stale);
         self.mapper.effects.flush(asid);
+        // Nobody runs in it any more.
+        self.mapper.effects.narrowed = false;
         self.release(asid, &removed)
     }
 }

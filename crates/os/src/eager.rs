@@ -1,11 +1,12 @@
 use crate::OsError;
-use crate::fault::likely_size;
+use crate::fault::{Need, likely_size};
 use crate::mapper::Mapper;
 use crate::system::Call;
 use crate::vma::Vma;
 use pagelab_addr::{Asid, PageSize, Pfn, Vpn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable};
+use std::ops::RangeInclusive;
 
 /// Pages of a 2 MiB region.
 const REGION: u64 = PageSize::Large2M.base_pages() as u64;
@@ -24,7 +25,7 @@ impl<T: PageTable> Call<'_, T> {
             let page = self.mapper.page(asid, Vpn(at))?;
             let large = likely_size(&vma.at(at, at, vma.end), policy) != PageSize::Base4K;
             if large && at.is_multiple_of(REGION) {
-                match self.mapper.fault_unmapped(vma, page, false, policy) {
+                match self.mapper.fault_unmapped(vma, page, Need::Frame, policy) {
                     Ok(size) => at += u64::from(size.base_pages()),
                     Err(OsError::OutOfMemory { .. }) => return Ok(()),
                     Err(error) => return Err(error),
@@ -38,23 +39,33 @@ impl<T: PageTable> Call<'_, T> {
                 vma.end
             };
             let most = self.config.max_order.min((end - at).ilog2());
-            match self.mapper.map_block(vma, page, most)? {
-                0 => return Ok(()),
-                pages => at += u64::from(pages),
+            let pages = self.mapper.map_block(vma, page, 0..=most, vma.writable())?;
+            if pages == 0 {
+                return Ok(());
             }
+            for _ in 0..pages {
+                self.mapper.statistics.populated.count(PageSize::Base4K);
+            }
+            at += u64::from(pages);
         }
         Ok(())
     }
 }
 
 impl<T: PageTable> Mapper<'_, T> {
-    /// Maps pages from one on to the largest block there is of up to 2^`most` frames. How many:
-    /// none when memory is used up.
-    fn map_block(&mut self, vma: &Vma, page: Page, most: u32) -> Result<u32, OsError> {
+    /// Maps 4 KiB pages from one on to the largest block there is of some orders. How many: none
+    /// when there is no such block.
+    pub(crate) fn map_block(
+        &mut self,
+        vma: &Vma,
+        page: Page,
+        orders: RangeInclusive<u32>,
+        writable: bool,
+    ) -> Result<u32, OsError> {
         let size = PageSize::Base4K;
-        let mut orders = (0..=most).rev();
+        let mut largest_first = orders.rev();
         let Some((head, order)) =
-            orders.find_map(|order| Some((self.frames.allocate_block(order)?, order)))
+            largest_first.find_map(|order| Some((self.frames.allocate_block(order)?, order)))
         else {
             return Ok(0);
         };
@@ -62,10 +73,9 @@ impl<T: PageTable> Mapper<'_, T> {
         let mut mapped = 0;
         while mapped < 1 << order && entered.is_ok() {
             let pfn = Pfn(head.0 + mapped);
-            entered = self.enter_next(page, mapped, pfn, vma.writable());
+            entered = self.enter_next(page, mapped, pfn, writable);
             if entered.is_ok() {
                 self.count_mapped(vma, size);
-                self.statistics.populated.count(size);
                 mapped += 1;
             }
         }

@@ -28,6 +28,8 @@ pub struct Effects {
     pub pages_migrated: u64,
     /// TLB shootdowns, but for those of `work.displaced`.
     pub shootdowns: u64,
+    /// Whether an address space that goes on lost translations, or the right to write to pages.
+    pub narrowed: bool,
     /// Entries copied by fork, of any size.
     pub entries_forked: u64,
     /// Entries moved by mremap, of any size.
@@ -58,6 +60,7 @@ impl Effects {
         self.pages_copied = 0;
         self.pages_migrated = 0;
         self.shootdowns = 0;
+        self.narrowed = false;
         self.entries_forked = 0;
         self.entries_moved = 0;
         self.frames_freed = 0;

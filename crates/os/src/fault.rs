@@ -2,28 +2,49 @@ use crate::mapper::{Mapper, first_of};
 use crate::system::Call;
 use crate::vma::{HugeAdvice, Vma};
 use crate::{OsError, PagePolicy};
-use pagelab_addr::{PAGE_SHIFT, PageSize, Pfn};
+use pagelab_addr::{PAGE_SHIFT, PageSize, Pfn, Vpn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable, Translation};
+
+/// What a page that is not mapped is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A load from memory that was never written: zeros will do, wherever they are.
+    Zeros,
+    /// A frame of its own.
+    Frame,
+    /// A store: the same, and it may be written whatever its VMA says.
+    Store,
+}
 
 impl<T: PageTable> Call<'_, T> {
     #[inline]
     pub(crate) fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
-        let vma = match self.space(page.asid).vmas.find(page.vpn) {
-            Some(vma) => vma,
-            None => self.appear(page)?,
+        let (vma, announced) = match self.space(page.asid).vmas.find(page.vpn) {
+            Some(vma) => (vma, self.space(page.asid).announced),
+            None => (self.appear(page)?, false),
         };
         if store && !vma.writable() {
             self.mapper.statistics.stray_touches += 1;
         }
         let policy = self.config.page_policy;
-        match self.mapper.presence.size_at(page.id) {
-            Some(size) => self.mapper.fault_mapped(&vma, page, size, store),
-            None => self
-                .mapper
-                .fault_unmapped(&vma, page, store, policy)
-                .map(|_| ()),
+        if let Some(size) = self.mapper.presence.size_at(page.id) {
+            return self.mapper.fault_mapped(&vma, page, size, store);
         }
+        // Only what was seen from its beginning is known to be zero. The kernel itself writes
+        // a program's arguments to its stack.
+        let untouched = announced
+            && vma.backing == Backing::Anonymous
+            && !self.space(page.asid).skipped
+            && self.zero_page;
+        let need = match (store, untouched) {
+            (true, _) => Need::Store,
+            (false, true) => Need::Zeros,
+            (false, false) => Need::Frame,
+        };
+        self.mapper
+            .fault_unmapped(&vma, page, need, policy)
+            .map(|_| ())
     }
 
     /// Memory where there is no VMA: a stack that grows, or memory that no event announces.
@@ -55,14 +76,19 @@ impl<T: PageTable> Call<'_, T> {
     }
 }
 
+/// Whether larger pages than 4 KiB may back a VMA at all.
+fn takes_folios(vma: &Vma) -> bool {
+    let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
+    anonymous && vma.advice != HugeAdvice::Unwanted
+}
+
 /// What a fault would like to map, best first, before it takes a 4 KiB page.
 fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
-    let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
-    if !anonymous || vma.advice == HugeAdvice::Unwanted {
+    if !takes_folios(vma) {
         return &[];
     }
     match policy {
-        PagePolicy::Base => &[],
+        PagePolicy::Base | PagePolicy::Folio { .. } => &[],
         PagePolicy::ThpMadvise if vma.advice != HugeAdvice::Wanted => &[],
         PagePolicy::Thp | PagePolicy::ThpMadvise => &[PageSize::Large2M],
         PagePolicy::Huge1G => &[PageSize::Huge1G, PageSize::Large2M],
@@ -89,12 +115,12 @@ impl<T: PageTable> Mapper<'_, T> {
         &mut self,
         vma: &Vma,
         page: Page,
-        store: bool,
+        need: Need,
         policy: PagePolicy,
     ) -> Result<PageSize, OsError> {
         // A store to memory that may not be written happens all the same (a trace has it), so
         // it must find a page that it can write.
-        let writable = vma.writable() || store;
+        let writable = vma.writable() || need == Need::Store;
         if vma.object.is_some() {
             return self.fault_shared(vma, page, writable);
         }
@@ -113,11 +139,58 @@ impl<T: PageTable> Mapper<'_, T> {
                 _ => self.statistics.fallbacks_2m += 1,
             }
         }
+        if need == Need::Zeros {
+            return self.map_zero(page);
+        }
+        if let PagePolicy::Folio { order } = policy
+            && takes_folios(vma)
+            && self.map_folio(vma, page, u32::from(order), writable)?
+        {
+            return Ok(PageSize::Base4K);
+        }
         if self.map_new(page, PageSize::Base4K, writable)?.is_none() {
             return Err(self.out_of_memory("a page of data"));
         }
         self.count_mapped(vma, PageSize::Base4K);
         Ok(PageSize::Base4K)
+    }
+
+    /// Maps the frame of zeros that all share, until a store (`do_anonymous_page`). Of 2 MiB, Linux
+    /// has another such page; here a load takes a page of its own.
+    fn map_zero(&mut self, page: Page) -> Result<PageSize, OsError> {
+        let Some(zeros) = self.frames.zeros() else {
+            return Err(self.out_of_memory("the page of zeros"));
+        };
+        self.map_shared(page, zeros, PageSize::Base4K, false)?;
+        self.statistics.zero_pages += 1;
+        self.effects.pages_mapped[PageSize::Base4K as usize] += 1;
+        Ok(PageSize::Base4K)
+    }
+
+    /// Maps the aligned 2^`order` pages around one to contiguous frames, if a VMA covers them and
+    /// none is mapped (`alloc_anon_folio` in mm/memory.c). Whether it did.
+    ///
+    /// Each frame is one by itself from then on: a folio that is unmapped in part gives that part
+    /// back at once, where Linux waits for memory to become scarce.
+    fn map_folio(
+        &mut self,
+        vma: &Vma,
+        page: Page,
+        order: u32,
+        writable: bool,
+    ) -> Result<bool, OsError> {
+        let first = page.vpn.0 & !((1 << order) - 1);
+        let range = first..first + (1 << order);
+        if !vma.covers(range.clone()) || self.presence.next(page.asid, range).is_some() {
+            return Ok(false);
+        }
+        let first = self.page(page.asid, Vpn(first))?;
+        let mapped = self.map_block(vma, first, order..=order, writable)?;
+        if mapped == 0 {
+            self.statistics.fallbacks_folio += 1;
+        }
+        // Page tables may have ended before the folio did.
+        Ok(mapped > page.id.0 - first.id.0)
     }
 
     fn fault_shared(&mut self, vma: &Vma, page: Page, writable: bool) -> Result<PageSize, OsError> {
@@ -187,9 +260,16 @@ impl<T: PageTable> Mapper<'_, T> {
             self.set_writable(first_of(page, size), head, true);
             return Ok(());
         }
+        if self.frames.is_zeros(head.pfn) {
+            self.part_from(page, head.pfn)?;
+            self.effects.pages_zeroed += 1;
+            self.statistics.anonymous.count(size);
+            return Ok(());
+        }
         // Of a large page only the 4 KiB around the store are copied (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
-        self.copy(page, self.translation(page).pfn)?;
+        self.part_from(page, self.translation(page).pfn)?;
+        self.effects.pages_copied += 1;
         self.statistics.cow_copies += 1;
         Ok(())
     }

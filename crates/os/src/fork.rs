@@ -1,4 +1,5 @@
 use crate::OsError;
+use crate::address_space::AddressSpace;
 use crate::mapper::{Mapper, offset_by};
 use crate::system::Call;
 use crate::vma::Vma;
@@ -24,10 +25,15 @@ impl<T: PageTable> Call<'_, T> {
             self.carry_out(child, &Control::Exit { status: 0 })?;
         }
         self.mapper.statistics.forks += 1;
-        let (heap, announced) = (self.space(parent).heap, self.space(parent).announced);
+        let AddressSpace {
+            heap,
+            announced,
+            skipped,
+            ..
+        } = *self.space(parent);
         let vmas: Vec<Vma> = self.space(parent).vmas.iter().collect();
         let space = self.space(child);
-        (space.heap, space.announced) = (heap, announced);
+        (space.heap, space.announced, space.skipped) = (heap, announced, skipped);
         for vma in vmas {
             self.add_vma(child, vma)?;
             if vma.object.is_none() {
@@ -55,6 +61,7 @@ impl<T: PageTable> Mapper<'_, T> {
                     self.effects.work.entries_written += 1;
                     // Linux flushes all of the parent's translations (`flush_tlb_mm`).
                     self.effects.flush(parent);
+                    self.effects.narrowed = true;
                 }
                 let twin: Page = offset_by(first, page.id.0 - run.first.id.0);
                 self.map_shared(twin, translation.pfn, run.size, false)?;

@@ -44,6 +44,8 @@ pub struct FrameTable {
     /// How 4 KiB pages are placed, where any free frame would not do.
     hashed: Option<Hashed>,
     manager: Box<dyn Manager>,
+    /// A frame of zeros, for memory that was only read. Nobody keeps a list of who maps it.
+    zeros: Option<Pfn>,
     /// The block that is being mapped: like a locked folio it stays where it is.
     pinned: Option<(Pfn, u32)>,
     data_frames: u32,
@@ -61,6 +63,7 @@ impl FrameTable {
             shared: SharedMemory::default(),
             hashed: iceberg.map(Hashed::new),
             manager,
+            zeros: None,
             pinned: None,
             data_frames: 0,
             peak_data_frames: 0,
@@ -117,6 +120,23 @@ impl FrameTable {
     /// was, which a page table wanted).
     pub fn is_preallocated(&self, pfn: Pfn) -> bool {
         matches!(self.buddy.tag(pfn), tag::PREALLOCATED | tag::UNMOVABLE)
+    }
+
+    /// The frame of zeros, from the first time that it is wanted; it belongs to the kernel.
+    pub(crate) fn zeros(&mut self) -> Option<Pfn> {
+        if self.zeros.is_none() {
+            let pfn = self.buddy.allocate(0, tag::UNMOVABLE)?;
+            *self.buddy.words_mut(pfn) = [NO_OWNER, 0];
+            self.preallocated_frames += 1;
+            self.zeros = Some(pfn);
+        }
+        self.zeros
+    }
+
+    /// Whether a frame is the one of zeros.
+    #[inline]
+    pub fn is_zeros(&self, pfn: Pfn) -> bool {
+        self.zeros == Some(pfn)
     }
 
     /// The pages that map the block of data around a frame: of each the first base page.
@@ -195,6 +215,9 @@ impl FrameTable {
     /// Notes that a page maps a block.
     #[inline]
     pub(crate) fn add_page(&mut self, head: Pfn, page: PageId) {
+        if self.is_zeros(head) {
+            return;
+        }
         let [word, count] = self.buddy.words(head);
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(page)), count + 1];
     }
@@ -203,6 +226,9 @@ impl FrameTable {
     /// the number of frames freed.
     #[inline]
     pub(crate) fn remove_page(&mut self, head: Pfn, size: PageSize, page: PageId) -> u32 {
+        if self.is_zeros(head) {
+            return 0;
+        }
         let [word, count] = self.buddy.words(head);
         *self.buddy.words_mut(head) = [self.owners.remove(word, Owner::Page(page)), count - 1];
         self.free_unheld(head, size)
@@ -210,6 +236,9 @@ impl FrameTable {
 
     /// Notes that a block is mapped by another page instead of this one.
     pub(crate) fn replace_page(&mut self, head: Pfn, old: PageId, new: PageId) {
+        if self.is_zeros(head) {
+            return;
+        }
         let [word, count] = self.buddy.words(head);
         let word = self.owners.remove(word, Owner::Page(old));
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(new)), count];

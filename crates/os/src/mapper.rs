@@ -146,6 +146,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 let freed = self.frames.remove_page(translation.pfn, run.size, page.id);
                 self.effects.frames_freed += u64::from(freed);
                 self.effects.invalidate(page.id, run.size);
+                self.effects.narrowed = true;
             }
             at = run.end();
         }
@@ -163,10 +164,11 @@ impl<T: PageTable> Mapper<'_, T> {
         debug_assert!(updated);
         self.effects.work.entries_written += 1;
         self.effects.invalidate(page.id, translation.size);
+        self.effects.narrowed |= !writable;
     }
 
-    /// Gives a 4 KiB page a copy of its frame, of its own, and allows stores to it.
-    pub(crate) fn copy(&mut self, page: Page, from: Pfn) -> Result<(), OsError> {
+    /// Gives a 4 KiB page a frame of its own with the contents that it has, and allows stores to it.
+    pub(crate) fn part_from(&mut self, page: Page, from: Pfn) -> Result<(), OsError> {
         let size = PageSize::Base4K;
         let Some(to) = self.frames.allocate_data(page.id, size) else {
             return Err(self.out_of_memory("a copy of a page"));
@@ -180,7 +182,7 @@ impl<T: PageTable> Mapper<'_, T> {
             writable: false,
         };
         self.set_writable(page, copied, true);
-        self.effects.pages_copied += 1;
+        self.effects.narrowed = true;
         Ok(())
     }
 

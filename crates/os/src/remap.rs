@@ -115,6 +115,7 @@ impl<T: PageTable> Mapper<'_, T> {
         self.presence.remove(from.id, size);
         self.presence.insert(to, size);
         self.effects.invalidate(from.id, size);
+        self.effects.narrowed = true;
         self.effects.entries_moved += 1;
         Ok(())
     }

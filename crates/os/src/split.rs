@@ -56,6 +56,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 self.presence.insert(offset_by(owner, offset), below(size));
             }
             self.effects.invalidate(owner.id, size);
+            self.effects.narrowed = true;
         }
         self.statistics.splits.count(size);
         Ok(())

@@ -47,6 +47,10 @@ pub struct OsStatistics {
     pub faults: u64,
     /// Pages of anonymous private memory mapped, at a fault or by populating.
     pub anonymous: BySize,
+    /// Pages of anonymous private memory that were read before they were written, and got the
+    /// frame of zeros. Those written later are counted as `anonymous` then.
+    #[serde(default)]
+    pub zero_pages: u64,
     /// Pages of private file mappings mapped, at a fault or by populating.
     pub file: BySize,
     /// Pages of shared memory mapped that nobody had touched before.
@@ -67,6 +71,8 @@ pub struct OsStatistics {
     pub fallbacks_2m: u64,
     /// Faults that wanted a 1 GiB page and got a smaller one for want of contiguous memory.
     pub fallbacks_1g: u64,
+    /// Faults that wanted a folio of several 4 KiB pages and got one page for want of a block.
+    pub fallbacks_folio: u64,
     /// Pages larger than 4 KiB that were split.
     pub splits: BySize,
     /// Base pages moved out of a page table's way.

@@ -5,7 +5,7 @@ use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::presence::Presence;
-use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement};
+use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
 use pagelab_translation::{Iceberg, Page, PageTable};
@@ -17,8 +17,10 @@ pub struct Os {
     /// Whether allocations get their frames when they are made.
     eager: bool,
     pub(crate) frames: FrameTable,
+    /// Whether loads from memory that was never written share a frame.
+    zero_page: bool,
     /// By process number.
-    spaces: Vec<Option<AddressSpace>>,
+    pub(crate) spaces: Vec<Option<AddressSpace>>,
     presence: Presence,
     statistics: OsStatistics,
 }
@@ -67,6 +69,17 @@ impl Os {
                         .to_owned(),
             });
         }
+        if matches!(config.page_policy, PagePolicy::Folio { .. })
+            && (placement == Placement::Hashed || !config.manager.is_default())
+        {
+            return Err(OsConfigError {
+                key: "page_policy",
+                reason: format!(
+                    "{} goes with neither hashed frames (mosaic) nor a manager other than linux",
+                    config.page_policy
+                ),
+            });
+        }
         let buddy = Buddy::with_nodes(tags, &config.zone_frames(), nodes, config.max_order);
         Ok(Os {
             frames: FrameTable::new(buddy, iceberg, manager),
@@ -74,6 +87,7 @@ impl Os {
             presence: Presence::default(),
             statistics: OsStatistics::default(),
             eager: placement == Placement::Eager,
+            zero_page: config.zero_page && placement == Placement::Buddy,
             config,
         })
     }
@@ -212,6 +226,7 @@ impl Os {
         Call {
             config: &self.config,
             eager: self.eager,
+            zero_page: self.zero_page,
             spaces: &mut self.spaces,
             mapper: Mapper {
                 frames: &mut self.frames,
@@ -229,6 +244,7 @@ impl Os {
 pub(crate) struct Call<'a, T> {
     pub(crate) config: &'a OsConfig,
     pub(crate) eager: bool,
+    pub(crate) zero_page: bool,
     pub(crate) spaces: &'a mut Vec<Option<AddressSpace>>,
     pub(crate) mapper: Mapper<'a, T>,
 }

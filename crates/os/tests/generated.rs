@@ -94,6 +94,7 @@ fn policy() -> impl Strategy<Value = PagePolicy> {
         1 => Just(PagePolicy::Base),
         3 => Just(PagePolicy::Thp),
         1 => Just(PagePolicy::ThpMadvise),
+        1 => (2u8..=8).prop_map(|order| PagePolicy::Folio { order }),
     ]
 }
 
@@ -229,8 +230,17 @@ fn survives<T: PageTable>(table: T, os: Os, maps_left: u64, steps: &[(u32, Step)
 }
 
 fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
+    // Folios go with neither hashed frames nor another manager.
+    let folios = matches!(config.page_policy, PagePolicy::Folio { .. });
+    let alone =
+        placement != pagelab_os::Placement::Hashed && config.manager == ManagerConfig::Linux;
     let config = OsConfig {
         unhashed_share: 0.5,
+        page_policy: if folios && !alone {
+            PagePolicy::Base
+        } else {
+            config.page_policy
+        },
         ..config
     };
     Os::with_placement(config, placement, 7).unwrap()

@@ -90,6 +90,90 @@ fn fork_copies_only_what_is_written() {
     machine.check_contents();
 }
 
+/// Pages read first share a frame until they are written, as Linux's `do_anonymous_page` has it:
+/// two faults each, and no memory for those that are only read.
+#[test]
+fn pages_that_are_only_read_take_no_memory() {
+    let mut machine = Machine::new(
+        config(PagePolicy::Base, 0.0),
+        MapTable::new(Placement::Anywhere),
+    );
+    map(&mut machine, 0, 0..100);
+    for vpn in 0..100 {
+        assert_eq!(machine.load(0, vpn), Ok(0));
+    }
+    assert_eq!(machine.os.frames().data_frames(), 0);
+    let event = Control::Remap {
+        old_addr: 90 * PAGE_BYTES,
+        old_len: 10 * PAGE_BYTES,
+        new_addr: 200 * PAGE_BYTES,
+        new_len: 10 * PAGE_BYTES,
+    };
+    machine.control(0, event).unwrap();
+    for vpn in 0..40 {
+        machine.store(0, vpn, vpn + 1).unwrap();
+        assert_eq!(
+            (machine.effects.pages_zeroed, machine.effects.pages_copied),
+            (1, 0)
+        );
+    }
+    machine.store(0, 205, 7).unwrap();
+    machine.control(0, Control::Fork { child: 1 }).unwrap();
+    machine.store(1, 50, 8).unwrap();
+    assert_eq!(machine.load(0, 50), Ok(0));
+    let statistics = machine.os.statistics(&machine.table);
+    assert_eq!(statistics.faults, 100 + 40 + 1 + 1);
+    assert_eq!(
+        (statistics.zero_pages, statistics.anonymous.base),
+        (100, 42)
+    );
+    assert_eq!((statistics.cow_copies, statistics.cow_reuses), (0, 0));
+    assert_eq!(machine.os.resident_bytes(), 42 * PAGE_BYTES);
+    machine.check();
+    machine.check_contents();
+    machine.check_end(0..2);
+}
+
+/// What was left out, or never announced, may have been written.
+#[test]
+fn pages_of_which_little_is_known_have_frames_of_their_own() {
+    let frames = |announced: bool, backing, skipped| {
+        let mut machine = Machine::new(
+            config(PagePolicy::Base, 0.0),
+            MapTable::new(Placement::Anywhere),
+        );
+        if announced {
+            let event = Control::Map {
+                addr: 0,
+                len: 100 * PAGE_BYTES,
+                prot: READ_WRITE,
+                backing,
+                populate: false,
+            };
+            machine.control(0, event).unwrap();
+        }
+        if skipped {
+            let event = Control::Skipped {
+                accesses: 10,
+                instructions: 20,
+            };
+            machine.control(0, event).unwrap();
+            machine.control(0, Control::Fork { child: 1 }).unwrap();
+        }
+        let process = u32::from(skipped);
+        for vpn in 0..50 {
+            machine.load(process, vpn).unwrap();
+        }
+        machine.check();
+        machine.os.frames().data_frames()
+    };
+    assert_eq!(frames(true, Backing::Anonymous, false), 0);
+    assert_eq!(frames(true, Backing::Anonymous, true), 50);
+    assert_eq!(frames(true, Backing::Stack, false), 50);
+    assert_eq!(frames(true, Backing::PrivateFile, false), 50);
+    assert_eq!(frames(false, Backing::Anonymous, false), 50);
+}
+
 #[test]
 fn a_large_page_is_split_and_only_the_part_written_copied() {
     let mut machine = Machine::new(

@@ -1,18 +1,21 @@
 //! Chains of dependent loads, and the time one load takes.
 
 use crate::detect::Curve;
+use crate::rounds::Stopwatch;
+use crate::stats::median;
 use crate::system::mapping::flush_tlb;
-use crate::system::process;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 
 /// A cycle of loads through memory, each giving the place of the next.
 ///
 /// A link is the address of the next, so that one instruction follows it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Chain {
     start: *const Link,
     links: usize,
+    /// [`MARKS`] links, evenly spaced: where several walkers may begin.
+    marks: Box<[*const Link]>,
 }
 
 #[repr(transparent)]
@@ -48,6 +51,9 @@ impl Chain {
         Chain {
             start: at(order[0]),
             links: order.len(),
+            marks: (0..MARKS)
+                .map(|i| at(order[i * order.len() / MARKS]))
+                .collect(),
         }
     }
 
@@ -62,6 +68,45 @@ impl Chain {
             }
         }
         at
+    }
+
+    /// Where `count` walkers begin that are as far from each other as the chain allows.
+    fn starts(&self, count: usize) -> Vec<*const Link> {
+        self.marks.iter().copied().step_by(MARKS / count).collect()
+    }
+
+    /// Nanoseconds a load when `walkers` (one of [`WALKERS`]) follow the chain side by side, evenly spaced, each load waiting for its own walker's last one only.
+    ///
+    /// Every place is visited by each walker in turn, so that the places visited between two
+    /// visits are all the others, as with one walker.
+    pub fn parallel_latency(&self, walkers: usize) -> f64 {
+        // A few milliseconds at the most: longer ones another thread would often disturb.
+        const LEAST: usize = 1 << 14;
+        const SAMPLES: usize = 9;
+        let mut at = self.starts(walkers);
+        let steps = LEAST.div_ceil(at.len());
+        // The first one fills the caches and TLBs with what is within their reach.
+        walk_side_by_side(&mut at, steps);
+        let samples: Vec<(f64, bool)> = (0..SAMPLES)
+            .map(|_| {
+                let watch = Stopwatch::start();
+                walk_side_by_side(&mut at, steps);
+                let (taken, disturbed) = watch.stop();
+                (taken / (steps * at.len()) as f64, disturbed)
+            })
+            .collect();
+        let undisturbed = samples.iter().filter(|sample| !sample.1);
+        let best: Vec<f64> = undisturbed.map(|sample| sample.0).collect();
+        let all: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
+        median(&best).or(median(&all)).unwrap_or(f64::NAN)
+    }
+
+    /// Nanoseconds a load of one lap from the beginning, as the caches happen to be.
+    pub fn one_lap(&self) -> f64 {
+        let blocks = self.links.div_ceil(BLOCK);
+        let watch = Stopwatch::start();
+        std::hint::black_box(Self::walk(self.start, blocks));
+        watch.stop().0 / (blocks * BLOCK) as f64
     }
 
     /// Walks three laps; how many loads that was. For counters around it.
@@ -93,12 +138,12 @@ impl Chain {
         let mut last = f64::NAN;
         let begin = Instant::now();
         while begin.elapsed() < LONGEST {
-            let switches = process::thread_usage().switches;
-            let start = Instant::now();
+            let watch = Stopwatch::start();
             at = std::hint::black_box(Self::walk(at, blocks));
-            let taken = start.elapsed().as_nanos() as f64 / (blocks * BLOCK) as f64;
-            // Another thread on this CPU leaves other entries behind, and took its time.
-            if process::thread_usage().switches != switches && !last.is_nan() {
+            let (taken, disturbed) = watch.stop();
+            let taken = taken / (blocks * BLOCK) as f64;
+            // Another thread on this CPU leaves other entries behind.
+            if disturbed && !last.is_nan() {
                 continue;
             }
             last = taken;
@@ -115,6 +160,48 @@ impl Chain {
 }
 
 const BLOCK: usize = 16;
+
+/// Walkers of [`Chain::parallel_latency`]: more than any core has misses under way.
+pub const MOST_WALKERS: usize = 64;
+
+/// Moves every walker `steps` links on, one link each at a time.
+fn walk_side_by_side(at: &mut [*const Link], steps: usize) {
+    // A fixed number of walkers is a loop without branches, whose loads the core sees side by side.
+    fn fixed<const N: usize>(at: &mut [*const Link], steps: usize) {
+        let Some(at) = at.first_chunk_mut::<N>() else {
+            return;
+        };
+        for _ in 0..steps {
+            for place in at.iter_mut() {
+                // SAFETY: `link` was promised that every place stays readable, and every link
+                // leads to a place.
+                *place = unsafe { place.read_volatile() }.0;
+            }
+        }
+    }
+    match at.len() {
+        1 => fixed::<1>(at, steps),
+        2 => fixed::<2>(at, steps),
+        3 => fixed::<3>(at, steps),
+        4 => fixed::<4>(at, steps),
+        6 => fixed::<6>(at, steps),
+        8 => fixed::<8>(at, steps),
+        12 => fixed::<12>(at, steps),
+        16 => fixed::<16>(at, steps),
+        24 => fixed::<24>(at, steps),
+        32 => fixed::<32>(at, steps),
+        48 => fixed::<48>(at, steps),
+        MOST_WALKERS => fixed::<MOST_WALKERS>(at, steps),
+        _ => unreachable!("WALKERS lists every count that is asked for"),
+    }
+    std::hint::black_box(at);
+}
+
+/// Marks of a chain: a multiple of every count of walkers.
+const MARKS: usize = 192;
+
+/// Counts of walkers that [`Chain::parallel_latency`] takes.
+pub const WALKERS: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MOST_WALKERS as u64];
 
 /// Measures every abscissa once a round, in an order drawn anew for each round.
 ///
@@ -143,6 +230,27 @@ pub fn sweep<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn walkers_start_evenly_spaced_and_each_goes_its_own_way() {
+        let mut memory = vec![0u64; 960];
+        let base = memory.as_mut_ptr().cast::<u8>();
+        let order: Vec<usize> = (0..960).rev().collect();
+        let offset = |place: usize| place * size_of::<u64>();
+        // SAFETY: every place lies inside `memory`, which outlives the chain.
+        let chain = unsafe { Chain::link(base, &order, offset, |p| base.add(offset(p))) };
+        let place = |at: &*const Link| (*at as usize - base as usize) / size_of::<u64>();
+        for count in WALKERS {
+            let mut at = chain.starts(count as usize);
+            let before: Vec<usize> = at.iter().map(place).collect();
+            let apart = 960 / count as usize;
+            let expected: Vec<usize> = (0..count as usize).map(|i| 959 - i * apart).collect();
+            assert_eq!(before, expected, "{count} walkers");
+            walk_side_by_side(&mut at, 7);
+            let moved: Vec<usize> = expected.iter().map(|p| (p + 960 - 7) % 960).collect();
+            assert_eq!(at.iter().map(place).collect::<Vec<_>>(), moved);
+        }
+    }
 
     #[test]
     fn a_chain_visits_every_place_once_a_lap() {

@@ -5,6 +5,7 @@ pub mod detect;
 pub mod noise;
 pub mod parts;
 pub mod places;
+pub mod programs;
 pub mod rounds;
 pub mod stats;
 pub mod system;

@@ -4,12 +4,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use fastrand::Rng;
 use pagelab_probe::noise;
 use pagelab_probe::parts::{Context, PARTS, Part};
+use pagelab_probe::programs;
 use pagelab_probe::system::environment::Environment;
 use pagelab_probe::system::mapping::PAGE;
 use pagelab_probe::system::tuning::{self, Tuning};
 use pagelab_probe::system::{Refused, process};
 use serde_json::{Map, Value, json};
+use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -64,6 +67,22 @@ fn command() -> Command {
         .subcommand(
             Command::new("restore")
                 .about("Undo the changes of a run that was killed, and nothing else"),
+        )
+        .subcommand(programs::command())
+        .subcommand(
+            Command::new("exec")
+                .about("Become another program, with a setting of its own: exec -- PROGRAM ARGS")
+                .arg(flag(
+                    "no-huge-pages",
+                    "Give it no transparent huge pages, whatever the kernel's setting is",
+                ))
+                .arg(
+                    Arg::new("command")
+                        .num_args(1..)
+                        .required(true)
+                        .last(true)
+                        .value_parser(value_parser!(OsString)),
+                ),
         );
     for part in PARTS {
         command = command.subcommand((part.options)(Command::new(part.name).about(part.about)));
@@ -78,6 +97,13 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         return Err(format!(
             "base pages of {page} bytes are not supported, only of {PAGE}"
         ));
+    }
+    if let Some(program) = matches.subcommand_matches(programs::NAME) {
+        programs::run(program);
+        return Ok(());
+    }
+    if let Some(become_this) = matches.subcommand_matches("exec") {
+        return Err(exec(become_this));
     }
     let fail = |error: Refused| error.to_string();
     if matches.get_flag("end-with-parent") {
@@ -115,6 +141,24 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         .and_then(|()| out.write_all(b"\n"))
         .and_then(|()| out.flush())
         .map_err(|error| format!("cannot write the result: {error}"))
+}
+
+/// Becomes another program; returns only to say why it cannot.
+fn exec(options: &ArgMatches) -> String {
+    if options.get_flag("no-huge-pages")
+        && let Err(error) = process::forgo_huge_pages()
+    {
+        return error.to_string();
+    }
+    let mut command = options
+        .get_many::<OsString>("command")
+        .into_iter()
+        .flatten();
+    let Some(program) = command.next() else {
+        return "no program given".into();
+    };
+    let error = std::process::Command::new(program).args(command).exec();
+    format!("cannot run {}: {error}", program.display())
 }
 
 fn measure(

@@ -131,6 +131,11 @@ impl Region {
         Ok(Region { memory, spread })
     }
 
+    /// Reads every line from byte `at` on.
+    pub fn read_from(&self, at: usize) {
+        self.memory.read(at, self.memory.len() - at, LINE);
+    }
+
     /// Other places in the same memory.
     pub fn respread(&mut self, spread: Spread) {
         self.spread = spread;

@@ -1,6 +1,7 @@
 //! Repeated measurements of several cases, in an order drawn anew for each round.
 
 use crate::stats::Estimate;
+use crate::system::process;
 use fastrand::Rng;
 use std::time::Instant;
 
@@ -32,6 +33,37 @@ pub fn timed_by<T>(clock: Clock, work: impl FnOnce() -> T) -> (f64, T) {
             let result = work();
             (start.elapsed().as_nanos() as f64, result)
         }
+    }
+}
+
+/// Times a stretch of work by the clock, and by the CPU time of this thread if another one ran on the
+/// CPU meanwhile: the first is cheaper to read, the second is right on a busy machine, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    wall: Instant,
+    cpu: f64,
+    switches: u64,
+}
+
+impl Stopwatch {
+    /// Begins now.
+    pub fn start() -> Stopwatch {
+        let switches = process::thread_usage().switches;
+        let cpu = cpu_time();
+        Stopwatch {
+            wall: Instant::now(),
+            cpu,
+            switches,
+        }
+    }
+
+    /// Nanoseconds since then, and whether another thread ran meanwhile, which leaves its own lines
+    /// and translations behind.
+    pub fn stop(self) -> (f64, bool) {
+        let wall = self.wall.elapsed().as_nanos() as f64;
+        let cpu = cpu_time() - self.cpu;
+        let disturbed = process::thread_usage().switches != self.switches;
+        (if disturbed { cpu } else { wall }, disturbed)
     }
 }
 

@@ -85,6 +85,56 @@ fn simulated_tlb(levels: &[Level; 2], order: &[u32]) -> f64 {
     total / order.len() as f64
 }
 
+/// A guest that has 3 MiB of a last level of which the system claims 32 MiB: 13 ns up to there, 150 ns
+/// behind. The step must be found where it is, and memory must be a plateau, not a slope.
+#[test]
+fn a_last_level_smaller_than_claimed_is_found_where_it_ends() {
+    const KIB: usize = 1024 / 64;
+    const LATENCIES: [f64; 4] = [0.9, 3.2, 13.0, 150.0];
+    let levels: [(usize, usize); 3] = [(48 * KIB, 12), (1024 * KIB, 16), (3072 * KIB, 16)];
+    let options = Options {
+        dense_limit: 1 << 16,
+        resamples: 25,
+        ..Options::new(16, (128 * 1024 * KIB) as u64)
+    };
+    let found = detect(&options, 11, &BUSY, |places, _| {
+        // Consecutive lines fall evenly into the sets: a set with more than it has ways misses all.
+        let missing = |&(lines, ways): &(usize, usize)| {
+            let sets = lines / ways;
+            let over = places as usize % sets;
+            let held = places as usize / sets;
+            let full = if held >= ways { places as usize } else { 0 };
+            let some = if held == ways {
+                over * (ways + 1)
+            } else {
+                full
+            };
+            some as f64 / places as f64
+        };
+        let misses: Vec<f64> = levels.iter().map(missing).collect();
+        let mut latency = LATENCIES[0];
+        for (level, miss) in misses.iter().enumerate() {
+            latency += miss * (LATENCIES[level + 1] - LATENCIES[level]);
+        }
+        latency
+    });
+    let last = found.steps.last().expect("a step to memory");
+    let capacity = last.fit.expect("a fit").capacity;
+    assert!(
+        capacity.abs_diff(3072 * KIB as u64) * 20 < capacity,
+        "{last:?}"
+    );
+    let plateaus: Vec<f64> = found.plateaus.iter().map(|p| p.level).collect();
+    assert_eq!(plateaus.len(), LATENCIES.len(), "{plateaus:?}");
+    let memory = found.plateaus.last().expect("memory");
+    assert!(memory.first < 32 * 1024 * KIB as u64, "{memory:?}");
+    assert!(memory.last == 128 * 1024 * KIB as u64, "{memory:?}");
+    // The clock slows by 30 % over the rounds, so that latencies are known up to that.
+    for (found, true_latency) in plateaus.iter().zip(LATENCIES) {
+        assert!((found / true_latency - 1.0).abs() < 0.3, "{plateaus:?}");
+    }
+}
+
 struct Disturbance {
     /// Standard deviation of each sample, relative.
     noise: f64,

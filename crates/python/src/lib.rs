@@ -1,6 +1,7 @@
 //! The Python module `pagelab._core`: whole runs go in, JSON comes out, and the interpreter lock
 //! is not held in between. `python/pagelab/_core.pyi` documents the functions for Python.
 
+mod lines;
 mod progress;
 mod record;
 mod replay;
@@ -35,6 +36,8 @@ fn amount(value: u64) -> String {
 }
 
 type Names = Vec<(&'static str, &'static str)>;
+/// Name, description, default, least and largest value.
+type ParameterRow = (&'static str, &'static str, u64, u64, u64);
 
 #[pymodule]
 mod _core {
@@ -98,6 +101,23 @@ mod _core {
     }
 
     #[pyfunction]
+    fn workload_parameters(name: &str) -> PyResult<Vec<ParameterRow>> {
+        let workload = super::source::workload(name).map_err(error)?;
+        let parameters = workload.parameters.iter().chain(pagelab_workloads::COMMON);
+        Ok(parameters
+            .map(|p| (p.name, p.description, p.default, p.min, p.max))
+            .collect())
+    }
+
+    #[pyfunction]
+    fn check_source(source: &str) -> PyResult<()> {
+        super::source::Programs::from_json(source)
+            .map_err(error)?
+            .check()
+            .map_err(error)
+    }
+
+    #[pyfunction]
     fn managers() -> Names {
         pagelab_machine::MANAGERS.to_vec()
     }
@@ -132,11 +152,15 @@ mod _core {
         command: Vec<OsString>,
         output: PathBuf,
         window: &str,
-        follow_exec: bool,
-        plugins: PathBuf,
+        options: &str,
         progress: Py<PyAny>,
     ) -> PyResult<String> {
-        super::record::record(py, command, output, window, follow_exec, plugins, progress)
+        super::record::record(py, command, output, window, options, progress)
+    }
+
+    #[pyfunction]
+    fn emulator(py: Python<'_>, options: &str) -> PyResult<String> {
+        super::record::emulator(py, options)
     }
 
     #[pyfunction]

@@ -3,21 +3,65 @@
 use crate::progress::Callback;
 use crate::source::WindowSpec;
 use crate::{ProgramError, error};
-use pagelab_recorder::{Ended, Outcome, RecordError, Request, Window};
+use pagelab_recorder::{Ended, Origin, Outcome, RecordError, Request, Window};
 use pyo3::prelude::*;
+use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// How to record.
+#[derive(Deserialize)]
+struct OptionsSpec {
+    follow_exec: bool,
+    code: bool,
+    cpu: Option<String>,
+    #[serde(flatten)]
+    emulator: EmulatorSpec,
+}
+
+/// Where to look for an emulator.
+#[derive(Deserialize)]
+struct EmulatorSpec {
+    qemu: Option<PathBuf>,
+    bundled: Option<PathBuf>,
+    plugins: PathBuf,
+}
+
+/// The emulator that would be used, as JSON.
+pub(crate) fn emulator(py: Python<'_>, options: &str) -> PyResult<String> {
+    let options: EmulatorSpec = serde_json::from_str(options).map_err(error)?;
+    let EmulatorSpec {
+        qemu,
+        bundled,
+        plugins,
+    } = options;
+    let found = py
+        .detach(|| pagelab_recorder::emulator(qemu.as_deref(), bundled.as_deref(), Some(&plugins)))
+        .map_err(error)?;
+    let described = serde_json::json!({
+        "path": found.path,
+        "version": found.version,
+        "origin": match found.origin {
+            Origin::Named => "named",
+            Origin::Bundled => "bundled",
+            Origin::Path => "path",
+        },
+        "can_translate_anew": found.can_translate_anew(),
+        "passed_over": found.passed_over,
+    });
+    Ok(described.to_string())
+}
 
 pub(crate) fn record(
     py: Python<'_>,
     command: Vec<OsString>,
     output: PathBuf,
     window: &str,
-    follow_exec: bool,
-    plugins: PathBuf,
+    options: &str,
     progress: Py<PyAny>,
 ) -> PyResult<String> {
     let mut command = command.into_iter();
+    let options: OptionsSpec = serde_json::from_str(options).map_err(error)?;
     let WindowSpec {
         skip,
         limit,
@@ -43,8 +87,12 @@ pub(crate) fn record(
             period,
             sample,
         },
-        follow_exec,
-        plugins: Some(plugins),
+        follow_exec: options.follow_exec,
+        with_code: options.code,
+        qemu: options.emulator.qemu,
+        bundled: options.emulator.bundled,
+        cpu: options.cpu,
+        plugins: Some(options.emulator.plugins),
         ..Request::default()
     };
     let mut callback = Callback::new(progress);
@@ -74,6 +122,8 @@ fn json(outcome: &Outcome) -> serde_json::Value {
         "seconds": outcome.seconds,
         "processes": outcome.processes,
         "threads": outcome.threads,
+        "programs": outcome.programs,
+        "unrecorded": outcome.unrecorded,
         "exit_status": outcome.ended.code(),
         "signal": match outcome.ended {
             Ended::Signal(signal) => Some(signal),

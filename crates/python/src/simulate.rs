@@ -1,6 +1,7 @@
 //! One run of the simulator.
 
 use crate::error;
+use crate::lines::WithLines;
 use crate::progress::Callback;
 use crate::source::Programs;
 use pagelab_events::Source;
@@ -40,5 +41,7 @@ pub(crate) fn simulate(
         .map_err(|error| error.to_string())
     });
     callback.finish()?;
-    serde_json::to_string(&result.map_err(error)?).map_err(error)
+    let result = result.map_err(error)?;
+    py.detach(|| serde_json::to_string(&WithLines::of(&result)).map_err(|error| error.to_string()))
+        .map_err(error)
 }

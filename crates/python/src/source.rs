@@ -1,6 +1,6 @@
 //! Sources of events by their JSON description.
 
-use pagelab_events::{Selection, Source, Unit, Window, open_any};
+use pagelab_events::{Selection, Source, Unit, WarmUp, WarmedUp, Window, open_any};
 use pagelab_workloads::Workload;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -44,6 +44,18 @@ impl Programs {
         }
         serde_json::from_value(value).map(Programs::One)
     }
+
+    /// Whether the workloads among them have such parameters; nothing of a trace is looked at.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Programs::One(spec) => spec.check(),
+            Programs::PerCore(specs) => specs.iter().try_for_each(SourceSpec::check),
+        }
+    }
+}
+
+pub(crate) fn workload(name: &str) -> Result<&'static Workload, String> {
+    Workload::find(name).ok_or_else(|| format!("unknown workload {name:?}"))
 }
 
 /// A part of a stream, or of a program's execution.
@@ -55,7 +67,7 @@ pub(crate) struct WindowSpec {
     /// Of every so many (the second) the first so many (the first).
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) in_instructions: bool,
-    /// Accesses after each gap that are not measured.
+    /// Of each piece, what is not measured.
     pub(crate) warm_up: u64,
 }
 
@@ -71,24 +83,45 @@ impl SourceSpec {
         }
     }
 
+    fn check(&self) -> Result<(), String> {
+        let Origin::Workload { name, parameters } = &self.origin else {
+            return Ok(());
+        };
+        let given: Vec<_> = parameters.clone().into_iter().collect();
+        workload(name)?
+            .check(&given)
+            .map_err(|error| format!("workload {name}: {error}"))
+    }
+
     pub(crate) fn open(&self) -> Result<Box<dyn Source + Send>, String> {
         let source = match &self.origin {
             Origin::Trace { path } => open_any(path).map_err(|error| error.to_string())?,
             Origin::Workload { name, parameters } => {
-                let workload =
-                    Workload::find(name).ok_or_else(|| format!("unknown workload {name:?}"))?;
                 let given: Vec<_> = parameters.clone().into_iter().collect();
-                workload
+                workload(name)?
                     .start(&given)
                     .map_err(|error| format!("workload {name}: {error}"))?
             }
         };
         let selection = self.window.selection();
-        if selection == Selection::default() {
+        let everything = Selection {
+            unit: selection.unit,
+            ..Selection::default()
+        };
+        let source = if selection == everything {
             // Looking at each access to keep it costs as much as simulating a third of it.
+            source
+        } else {
+            Box::new(Window::new(source, selection))
+        };
+        let warm_up = WarmUp {
+            length: self.window.warm_up,
+            unit: selection.unit,
+        };
+        if warm_up.length == 0 {
             return Ok(source);
         }
-        Ok(Box::new(Window::new(source, selection)))
+        Ok(Box::new(WarmedUp::new(source, warm_up)))
     }
 }
 
@@ -105,7 +138,6 @@ impl WindowSpec {
             period,
             sample,
             limit: self.limit,
-            warm_up: self.warm_up,
         }
     }
 }

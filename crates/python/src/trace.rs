@@ -3,6 +3,7 @@
 use crate::error;
 use crate::source::{SourceSpec, WindowSpec};
 use pagelab_events::{ConvertError, Format, Metadata, TraceInfo, Window, open_any};
+use pagelab_instructions::{is_champsim, write_champsim};
 use pyo3::exceptions::PyBrokenPipeError;
 use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
@@ -39,6 +40,14 @@ pub(crate) fn write(py: Python<'_>, source: &str, output: &str) -> PyResult<u64>
 }
 
 pub(crate) fn convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {
+    if is_champsim(output) {
+        return py
+            .detach(|| {
+                let mut source = open_any(path).map_err(|error| error.to_string())?;
+                write_champsim(&mut source, output).map_err(|error| format!("{path}: {error}"))
+            })
+            .map_err(error);
+    }
     py.detach(|| pagelab_events::convert(path, output, Format::of_name(output)))
         .map_err(error)
 }

@@ -62,12 +62,18 @@ fn main() {
     }
 }
 
+/// What PAGELAB_TEST_QEMU names; the first in PATH otherwise.
+fn emulator() -> PathBuf {
+    std::env::var_os("PAGELAB_TEST_QEMU").map_or_else(|| "qemu-x86_64".into(), PathBuf::from)
+}
+
 fn measure(name: &str, words: &[String], trace: &Path) {
+    let qemu = emulator();
     let mut rows = Vec::new();
     let mut last = None;
     for _ in 0..RUNS {
         let (bare, bare_cpu) = timed(|| {
-            let status = Command::new("qemu-x86_64")
+            let status = Command::new(&qemu)
                 .arg(which(&words[0]).expect("found before"))
                 .args(&words[1..])
                 .stdout(Stdio::null())
@@ -77,6 +83,7 @@ fn measure(name: &str, words: &[String], trace: &Path) {
         let request = Request {
             program: (&words[0]).into(),
             arguments: words[1..].iter().map(Into::into).collect(),
+            qemu: std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from),
             ..Request::default()
         };
         let own = cpu_time(libc::RUSAGE_SELF);

@@ -19,7 +19,9 @@ pub(crate) fn accesses(
     returned: &Returned,
     vectors: &[(u64, u64)],
     batch: &mut Batch,
+    with_code: bool,
 ) {
+    let mut access = |address, op| thread.by_kernel(address, op, batch, with_code);
     if returned.failed() {
         return;
     }
@@ -28,13 +30,13 @@ pub(crate) fn accesses(
             for piece in pieces {
                 let start = returned.arguments[piece.pointer];
                 let bytes = piece.bytes(&returned.arguments, returned.result);
-                copy(thread, start, bytes, piece.store, batch);
+                copy(start, bytes, piece.store, &mut access);
             }
         }
         Call::Vector { store, .. } => {
             let mut left = returned.result;
             for &(start, bytes) in vectors {
-                copy(thread, start, bytes.min(left), store, batch);
+                copy(start, bytes.min(left), store, &mut access);
                 left -= bytes.min(left);
             }
         }
@@ -42,7 +44,7 @@ pub(crate) fn accesses(
     }
 }
 
-fn copy(thread: &mut Thread, start: u64, bytes: u64, store: bool, batch: &mut Batch) {
+fn copy(start: u64, bytes: u64, store: bool, access: &mut impl FnMut(u64, Op)) {
     if start == 0 || bytes > MOST {
         return;
     }
@@ -56,7 +58,7 @@ fn copy(thread: &mut Thread, start: u64, bytes: u64, store: bool, batch: &mut Ba
         } else {
             Op::load(size)
         };
-        thread.by_kernel(at, op, batch);
+        access(at, op);
         at = next;
     }
 }

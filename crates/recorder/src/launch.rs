@@ -13,7 +13,7 @@ use pagelab_recorder_wire::option;
 use pagelab_recorder_wire::region::{self, Header, Line, State};
 
 use crate::output::{Output, Sink};
-use crate::qemu::Qemu;
+use crate::qemu::Emulator;
 use crate::recording::Recording;
 use crate::shared::Shared;
 use crate::signals::Forwarding;
@@ -33,14 +33,14 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Records `program` into `sink`.
 pub(crate) fn run<S: Sink + 'static>(
     request: &Request,
-    qemu: &Qemu,
+    qemu: &Emulator,
     program: &Program,
     sink: S,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Option<S>), RecordError> {
     let system = |what| move |error| RecordError::System { what, error };
     let start = start_time().map_err(system("read /proc/self/stat"))?;
-    let windows = Windows::new(request.window);
+    let windows = Windows::new(request.window, qemu.can_translate_anew());
     let shared = Shared::new(|header| set_up(header, request, start, &windows))
         .map_err(system("make shared memory"))?;
     shared
@@ -56,10 +56,15 @@ pub(crate) fn run<S: Sink + 'static>(
         })?;
     let began = Instant::now();
     let forwarding = Forwarding::to(&child);
-    let mut recording = Recording::new(&shared, windows, Output::new(sink), child.id());
+    let mut recording = Recording::new(
+        &shared,
+        windows,
+        Output::new(sink, request.with_code),
+        child.id(),
+    );
     let stopped = follow(&mut recording, &mut child, began, progress);
     if stopped.is_err() {
-        abandon(&shared);
+        abandon(&shared, qemu.can_translate_anew());
     }
     let status = child.wait().map_err(system("wait for the program"))?;
     drop(forwarding);
@@ -69,11 +74,15 @@ pub(crate) fn run<S: Sink + 'static>(
         recording.processes(),
         recording.threads(),
     );
+    let programs = 1 + recording.programs().followed();
+    let unrecorded = recording.programs().unrecorded();
     let (notes, output) = recording.finish();
     let (sink, written) = output.finish();
     let bytes = written.as_ref().copied().unwrap_or(0);
     let mut incomplete = stopped.and(written).err();
-    if counts.3 == 0 && incomplete.is_none() {
+    // A signal may have ended it first.
+    let exited = status.code().is_some();
+    if counts.3 == 0 && exited && incomplete.is_none() {
         incomplete = Some(io::Error::other(
             "QEMU did not run the program, and said why",
         ));
@@ -86,6 +95,8 @@ pub(crate) fn run<S: Sink + 'static>(
         seconds: began.elapsed().as_secs_f64(),
         processes: counts.2,
         threads: counts.3,
+        programs,
+        unrecorded,
         incomplete: incomplete.map(|error| error.to_string()),
         notes,
     };
@@ -113,10 +124,14 @@ fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows)
 }
 
 /// QEMU with the plugin and the program. Its standard streams are ours.
-fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -> Command {
-    let option = option::recording(&qemu.plugin, &shared.path(), 0, &program.path);
+fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Shared) -> Command {
+    let cpu = request.cpu.as_deref();
+    let option = option::recording(&qemu.plugin, &shared.path(), 0, &program.path, cpu);
     let mut command = Command::new(&qemu.path);
     command.arg("-plugin").arg(option);
+    if let Some(cpu) = cpu {
+        command.arg("-cpu").arg(cpu);
+    }
     command.arg("-0").arg(&program.arguments[0]);
     command.arg(&program.path);
     command.args(&program.arguments[1..]);
@@ -127,9 +142,15 @@ fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -
             .iter()
             .map(|(name, value)| (name, value)),
     );
-    // SAFETY: signal() and personality() are async-signal-safe.
+    let recorder = std::process::id();
+    // SAFETY: signal(), prctl(), getppid() and personality() are async-signal-safe.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
+            // Nobody could stop it any more. The thread that starts it also waits for it.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() as u32 != recorder {
+                return Err(io::Error::other("the recorder has died"));
+            }
             // Rust and Python programs ignore it; what they start should not.
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             // The same addresses each time, as far as the kernel allows it (not in some sandboxes).
@@ -141,11 +162,13 @@ fn command(request: &Request, qemu: &Qemu, program: &Program, shared: &Shared) -
     command
 }
 
-/// Has the program go on unrecorded.
-fn abandon(shared: &Shared) {
+/// Has the program go on unrecorded, and as fast as it can if QEMU may translate it anew.
+fn abandon(shared: &Shared, translate_anew: bool) {
     let header = shared.header();
     header.left.0.store(i64::MAX, Ordering::Release);
-    header.reporting.0.store(0, Ordering::Release);
+    if translate_anew {
+        header.reporting.0.store(0, Ordering::Release);
+    }
     header.abandoned.0.store(1, Ordering::Release);
     header.epoch.0.fetch_add(1, Ordering::SeqCst);
 }

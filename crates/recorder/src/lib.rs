@@ -3,7 +3,9 @@
 //! A plugin in QEMU reports into shared memory; [`record`] reads there, brings the events into
 //! one order and writes them as a trace. docs/record.md describes what is recorded and how exact it is.
 
+mod code;
 mod controls;
+mod files;
 mod kernel;
 mod launch;
 mod maps;
@@ -11,6 +13,7 @@ mod output;
 mod plan;
 mod process;
 mod program;
+mod programs;
 mod qemu;
 mod recording;
 mod shared;
@@ -18,6 +21,7 @@ mod signals;
 mod thread;
 mod window;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek};
@@ -26,6 +30,7 @@ use std::path::{Path, PathBuf};
 
 pub use output::Sink;
 use pagelab_events::{Batch, Metadata, TraceWriter};
+pub use qemu::{Emulator, Origin, emulator};
 pub use thread::MAX_DEP;
 pub use window::Window;
 
@@ -45,10 +50,16 @@ pub struct Request {
     pub window: Window,
     /// Whether to record the programs that it starts (by execve) too. Forked children always are.
     pub follow_exec: bool,
-    /// QEMU; found in PATH otherwise.
+    /// QEMU; [`emulator`] finds it otherwise.
     pub qemu: Option<PathBuf>,
+    /// The QEMU that comes with pagelab, preferred to the one in PATH.
+    pub bundled: Option<PathBuf>,
+    /// The processor that QEMU emulates, as its `-cpu` option understands it; its default otherwise.
+    pub cpu: Option<String>,
     /// Where libpagelab_plugin.so is; beside the running program otherwise.
     pub plugins: Option<PathBuf>,
+    /// Keep the code as well: which blocks are executed, and which instruction makes each access.
+    pub with_code: bool,
     /// Have every access reported by QEMU, none worked out from others: slower, and the same
     /// events. For tests.
     pub verbatim: bool,
@@ -101,6 +112,10 @@ pub struct Outcome {
     pub processes: u64,
     /// Threads recorded, over all processes.
     pub threads: u64,
+    /// Programs recorded: the first one, and those that were started and followed.
+    pub programs: u64,
+    /// Programs that recorded ones have started and that were not recorded, by path: how often.
+    pub unrecorded: BTreeMap<String, u64>,
     /// Why the recording ends before the program does, if so.
     pub incomplete: Option<String>,
     /// What else the user should know.
@@ -110,11 +125,15 @@ pub struct Outcome {
 /// Why nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// QEMU is not installed.
+    /// There is no QEMU that loads the plugin.
     #[error(
-        "qemu-x86_64 not found in PATH: install QEMU's user-mode emulation (Debian, Ubuntu: apt-get install qemu-user)"
+        "no emulator to record with: {}; get one with `pip install pagelab-qemu`, or `make qemu` in a checkout",
+        reasons(.passed_over)
     )]
-    NoQemu,
+    NoQemu {
+        /// What was wrong with those that are there.
+        passed_over: Vec<String>,
+    },
     /// QEMU cannot be run.
     #[error("cannot run {path}: {error}")]
     Qemu {
@@ -126,9 +145,11 @@ pub enum RecordError {
     },
     /// QEMU and the plugin do not fit.
     #[error(
-        "{version} cannot load the recorder's plugin, which speaks QEMU's plugin interfaces 1 to 5 (QEMU 6.0 to 10.2, built with plugins); QEMU said: {said}"
+        "{path} ({version}) cannot load the recorder's plugin, which speaks QEMU's plugin interfaces 1 to 5 (QEMU 6.0 to 10.2): {said}"
     )]
     Interface {
+        /// The file.
+        path: PathBuf,
         /// What QEMU calls itself.
         version: String,
         /// What it said.
@@ -168,6 +189,13 @@ pub enum RecordError {
     },
 }
 
+fn reasons(passed_over: &[String]) -> String {
+    if passed_over.is_empty() {
+        return "pagelab-qemu is not installed, and qemu-x86_64 is not in PATH".to_owned();
+    }
+    passed_over.join("; ")
+}
+
 fn list(paths: &[PathBuf]) -> String {
     let paths: Vec<_> = paths
         .iter()
@@ -191,17 +219,23 @@ pub fn record(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, RecordError> {
     let program = program::resolve(&request.program)?;
-    let qemu = qemu::find(request.qemu.as_deref(), request.plugins.as_deref())?;
+    let qemu = find_emulator(request)?;
+    let cpu = request.cpu.as_deref().unwrap_or("QEMU's default");
     let metadata = Metadata::new()
         .with(Metadata::PROGRAM, program.path.display().to_string())
         .with(Metadata::QEMU, qemu.version.clone())
+        .with(Metadata::CPU, cpu)
         .with(Metadata::PAGE_SIZE, PAGE.to_string());
     let writer = TraceWriter::create(output, &metadata).map_err(|error| RecordError::Output {
         path: output.to_owned(),
         error,
     })?;
     let sink = FileSink(Some(writer));
-    let (outcome, _) = launch::run(request, &qemu, &program, sink, progress)?;
+    let (mut outcome, _) = launch::run(request, &qemu, &program, sink, progress)?;
+    if let Ok(file) = output.metadata() {
+        // Also when writing failed on the way.
+        outcome.bytes = file.len();
+    }
     Ok(outcome)
 }
 
@@ -216,8 +250,14 @@ pub fn record_into<S: Sink + 'static>(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Option<S>), RecordError> {
     let program = program::resolve(&request.program)?;
-    let qemu = qemu::find(request.qemu.as_deref(), request.plugins.as_deref())?;
+    let qemu = find_emulator(request)?;
     launch::run(request, &qemu, &program, sink, progress)
+}
+
+fn find_emulator(request: &Request) -> Result<Emulator, RecordError> {
+    let [qemu, bundled, plugins] =
+        [&request.qemu, &request.bundled, &request.plugins].map(Option::as_deref);
+    emulator(qemu, bundled, plugins)
 }
 
 /// A trace file; `None` once it has been ended or given up.

@@ -11,16 +11,30 @@ struct Mapping {
     end: u64,
     prot: Protection,
     shared: bool,
+    /// Where in the file it starts.
+    offset: u64,
     path: String,
+}
+
+/// The mappings of files, QEMU's own among them: start, length, place in the file and path of each.
+pub(crate) fn files(text: &str) -> impl Iterator<Item = (u64, u64, u64, String)> {
+    let files = parse(text).into_iter();
+    let files = files.filter(|mapping| mapping.path.starts_with('/'));
+    files.map(|mapping| {
+        let length = mapping.end - mapping.start;
+        (mapping.start, length, mapping.offset, mapping.path)
+    })
 }
 
 /// A map event for each mapping that came with the program.
 pub(crate) fn loaded(before: &str, after: &str) -> Vec<Control> {
     let before = parse(before);
     let mappings = parse(after);
+    let apart = (0..mappings.len())
+        .any(|index| mappings[index].start < QEMUS_AREA && is_stack(&mappings, index));
     let mut controls = Vec::new();
     for (index, mapping) in mappings.iter().enumerate() {
-        if is_qemus(mapping) {
+        if is_qemus(mapping, apart) {
             continue;
         }
         let backing = backing(&mappings, index);
@@ -51,17 +65,19 @@ fn backing(mappings: &[Mapping], index: usize) -> Backing {
 }
 
 /// Where the kernel puts QEMU's own mappings, from the top of the address space down. QEMU maps a
-/// program far below, upwards from 2^38 (TASK_UNMAPPED_BASE in its linux-user/mmap.c).
+/// program far below, upwards from TASK_UNMAPPED_BASE (its linux-user/mmap.c), up to release 8.2 and in
+/// pagelab-qemu. In other releases from 9.0 on it is the kernel that places it, in the same area.
 const QEMUS_AREA: u64 = 0x7000_0000_0000;
 
 /// QEMU's buffer for translated code is 32 MB at least, and nothing else is written and executed.
 const CODE_BUFFER: u64 = 32 << 20;
 
 /// Whether a mapping is QEMU's own, though it may be new: its large allocations and libraries, by
-/// place, its heap and the like, by name, and its buffer for translated code.
-fn is_qemus(mapping: &Mapping) -> bool {
+/// place if programs are `apart`, its heap and the like, by name, and its buffer for translated code.
+/// A new allocation of QEMU's that counts as the program's is one that the program never touches.
+fn is_qemus(mapping: &Mapping, apart: bool) -> bool {
     let all = Protection::READ | Protection::WRITE | Protection::EXEC;
-    mapping.start >= QEMUS_AREA
+    apart && mapping.start >= QEMUS_AREA
         || mapping.path.starts_with('[')
         || mapping.path.starts_with("/memfd:")
         || mapping.path.is_empty()
@@ -106,6 +122,7 @@ fn parse_line(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?.as_bytes();
+    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     let bit = |index: usize, letter: u8, bit: u8| {
         if permissions.get(index) == Some(&letter) {
             bit
@@ -122,7 +139,8 @@ fn parse_line(line: &str) -> Option<Mapping> {
                 | bit(2, b'x', Protection::EXEC),
         ),
         shared: permissions.get(3) == Some(&b's'),
-        path: fields.nth(3).unwrap_or_default().trim_start().to_owned(),
+        offset,
+        path: fields.nth(2).unwrap_or_default().trim_start().to_owned(),
     })
 }
 
@@ -159,8 +177,26 @@ mod tests {
 
     #[test]
     fn what_qemu_allocates_meanwhile_is_not_the_programs() {
-        let after = format!("{BEFORE}7fff7d1de000-7fff7d1ff000 rw-p 00000000 00:00 0\n");
-        assert_eq!(spans(&after), []);
+        let stack =
+            "9000000-9001000 ---p 00000000 00:00 0\n9001000-9801000 rw-p 00000000 00:00 0\n";
+        let after = format!("{BEFORE}{stack}7fff7d1de000-7fff7d1ff000 rw-p 00000000 00:00 0\n");
+        assert!(spans(&after).iter().all(|&(start, ..)| start < QEMUS_AREA));
+    }
+
+    #[test]
+    fn a_program_that_the_kernel_has_placed_among_qemus_mappings_is_found_there() {
+        let after = format!(
+            "{BEFORE}7ffff6c62000-7ffff6c63000 ---p 00000000 00:00 0\n\
+             7ffff6c63000-7ffff7463000 rw-p 00000000 00:00 0\n\
+             7ffff7463000-7ffff7465000 r--p 00000000 fe:00 2 /usr/bin/cat\n"
+        );
+        assert_eq!(
+            spans(&after)[1..],
+            [
+                (0x7fff_f6c6_3000, 0x7fff_f746_3000, Backing::Stack),
+                (0x7fff_f746_3000, 0x7fff_f746_5000, Backing::PrivateFile)
+            ]
+        );
     }
 
     #[test]

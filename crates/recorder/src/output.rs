@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use pagelab_events::{Batch, Control};
+use pagelab_events::{Batch, Control, Flow};
 
 /// Takes the batches of a recording.
 pub trait Sink: Send {
@@ -36,9 +36,19 @@ const BATCH: usize = 16 * 1024;
 /// Batches on the way to the sink at most: enough for it to have one while the next is filled.
 const QUEUE: usize = 8;
 
+/// A place in a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    /// Accesses before it.
+    pub(crate) access: usize,
+    /// Entries of the flow before it.
+    pub(crate) flow: usize,
+}
+
 /// Collects events into batches and hands them to the sink, on a thread of its own.
 pub(crate) struct Output<S> {
     batch: Batch,
+    pub(crate) with_code: bool,
     current: Option<(u32, u32)>,
     accesses: u64,
     full: Option<SyncSender<Batch>>,
@@ -50,7 +60,8 @@ pub(crate) struct Output<S> {
 type Written<S> = (S, io::Result<u64>);
 
 impl<S: Sink + 'static> Output<S> {
-    pub(crate) fn new(mut sink: S) -> Output<S> {
+    /// Hands the events to `sink`; with the flow of the code if `with_code`.
+    pub(crate) fn new(mut sink: S, with_code: bool) -> Output<S> {
         let (full, batches) = sync_channel::<Batch>(QUEUE);
         let (spare, empty): (Sender<Batch>, _) = channel();
         let writer = std::thread::spawn(move || {
@@ -67,6 +78,7 @@ impl<S: Sink + 'static> Output<S> {
         });
         Output {
             batch: Batch::default(),
+            with_code,
             current: None,
             accesses: 0,
             full: Some(full),
@@ -84,6 +96,10 @@ impl<S: Sink + 'static> Output<S> {
         if self.current != Some((process, thread)) || self.batch.is_empty() {
             self.batch.process = process;
             self.batch.push_control(Control::Thread { thread });
+            if self.with_code {
+                let at = self.batch.len() as u32;
+                self.batch.flow.push((at, Flow::Thread(thread)));
+            }
             self.current = Some((process, thread));
         }
         Ok(())
@@ -92,6 +108,14 @@ impl<S: Sink + 'static> Output<S> {
     /// The batch being filled.
     pub(crate) fn batch(&mut self) -> &mut Batch {
         &mut self.batch
+    }
+
+    /// The end of what the batch holds.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            access: self.batch.len(),
+            flow: self.batch.flow.len(),
+        }
     }
 
     /// Adds a control event.

@@ -1,9 +1,10 @@
 //! A block's accesses, prepared for being recorded as fast as possible.
 
-use pagelab_events::{Batch, Op};
+use pagelab_events::{Batch, Flow, Op};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, SIZE_SHIFT};
 
+use crate::code::Code;
 use crate::thread::{MAX_DEP, Position};
 
 /// A block, and for a regular one the accesses it makes each time.
@@ -22,6 +23,12 @@ pub(crate) struct Plan {
     /// The instruction of the first step, and the one after that of the last.
     first: u32,
     next: u32,
+    /// Its place in the recording, once it has one, and the site of each step.
+    pub(crate) code: Option<Code>,
+    sites: Box<[u32]>,
+    /// Its instructions, until then: the length of each, and their bytes.
+    lengths: Box<[u8]>,
+    bytes: Box<[u8]>,
 }
 
 /// One access of a regular block.
@@ -47,7 +54,8 @@ impl Base {
 }
 
 impl Plan {
-    pub(crate) fn new(block: Block) -> Plan {
+    /// The plan of a block of instructions with these lengths and bytes.
+    pub(crate) fn new(block: Block, lengths: &[u8], bytes: &[u8]) -> Plan {
         let regular = !block.repeats
             && block
                 .script
@@ -55,6 +63,8 @@ impl Plan {
                 .all(|entry| entry.place != Place::Reported && entry.size.is_power_of_two());
         let mut plan = Plan {
             regular,
+            lengths: lengths.into(),
+            bytes: bytes.into(),
             ..Plan::default()
         };
         if plan.regular {
@@ -62,6 +72,24 @@ impl Plan {
         }
         plan.block = block;
         plan
+    }
+
+    /// Its instructions, for which it has no use any more: their lengths and bytes.
+    pub(crate) fn take_code(&mut self) -> (Box<[u8]>, Box<[u8]>) {
+        let lengths = std::mem::take(&mut self.lengths);
+        let mut bytes = std::mem::take(&mut self.bytes).into_vec();
+        // They came in whole words.
+        bytes.truncate(lengths.iter().map(|&length| usize::from(length)).sum());
+        (lengths, bytes.into())
+    }
+
+    /// Gives it its place in the recording.
+    pub(crate) fn number(&mut self, code: Code) {
+        let script = self.block.script.iter();
+        self.sites = script
+            .map(|entry| code.first_site + u32::from(entry.instruction))
+            .collect();
+        self.code = Some(code);
     }
 
     fn prepare(&mut self, block: &Block) {
@@ -131,6 +159,13 @@ impl Plan {
             room.set_dep(index.into(), dep);
         }
         self.update(position);
+        if let Some(code) = self.code {
+            batch
+                .flow
+                .push((batch.len() as u32, Flow::Block(code.block)));
+            batch.site.extend_from_slice(&self.sites);
+            position.last_site = code.last_site;
+        }
         room.commit(batch);
         Some(used)
     }

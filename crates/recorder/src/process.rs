@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::controls::Memory;
+use crate::files::Files;
 
 /// What is known of a process.
 #[derive(Debug)]
@@ -11,6 +12,7 @@ pub(crate) struct Process {
     number: u32,
     pid: u32,
     pub(crate) memory: Memory,
+    pub(crate) files: Files,
     next_thread: u32,
     /// Threads that clone has announced, by thread id.
     threads: HashMap<u32, u32>,
@@ -34,6 +36,7 @@ impl Process {
             number,
             pid,
             memory: Memory::default(),
+            files: Files::default(),
             next_thread: 0,
             threads: HashMap::new(),
             status: None,
@@ -47,6 +50,7 @@ impl Process {
     pub(crate) fn fork(&self, number: u32, pid: u32) -> Process {
         Process {
             memory: self.memory.clone(),
+            files: self.files.clone(),
             ..Process::new(number, pid)
         }
     }
@@ -69,6 +73,7 @@ impl Process {
     /// It runs another program now.
     pub(crate) fn replace(&mut self) {
         self.memory = Memory::default();
+        self.files = Files::default();
         self.threads.clear();
         self.start();
     }

@@ -12,28 +12,103 @@ use crate::RecordError;
 const NAME: &str = "qemu-x86_64";
 const PLUGIN: &str = "libpagelab_plugin.so";
 
-/// A QEMU that can run the plugin.
+/// Where an emulator comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The caller named it.
+    Named,
+    /// The one that comes with pagelab.
+    Bundled,
+    /// The first one in PATH.
+    Path,
+}
+
+/// A QEMU that has loaded the plugin.
 #[derive(Clone, Debug)]
-pub(crate) struct Qemu {
-    pub(crate) path: PathBuf,
+pub struct Emulator {
+    /// The file.
+    pub path: PathBuf,
     /// What `--version` says first: "qemu-x86_64 version 7.2.22 (Debian ...)".
-    pub(crate) version: String,
+    pub version: String,
+    /// Where it was found.
+    pub origin: Origin,
+    /// Why others were passed over that would have come first.
+    pub passed_over: Vec<String>,
     pub(crate) plugin: PathBuf,
 }
 
-/// Finds QEMU (or takes the one that is named) and the plugin, and checks that they fit.
-pub(crate) fn find(qemu: Option<&Path>, plugins: Option<&Path>) -> Result<Qemu, RecordError> {
-    let path = match qemu {
-        Some(path) => path.to_owned(),
-        None => in_path(NAME).ok_or(RecordError::NoQemu)?,
-    };
+impl Emulator {
+    /// Whether QEMU may be asked, while the program runs, to translate it anew: what a window costs
+    /// outside of it depends on that.
+    ///
+    /// Before 8.0 it must not be: a block that ends with an instruction which QEMU emulates in a
+    /// function leaves a pointer to its callbacks behind, and translating anew frees those (mended by
+    /// "tcg: Clear plugin_mem_cbs on TB exit"). And before 10.0.2 or so it keeps a lock that
+    /// new threads wait for (plugin_reset_destroy() locked twice).
+    pub fn can_translate_anew(&self) -> bool {
+        release(&self.version).is_some_and(|release| release >= TRANSLATES_ANEW)
+    }
+}
+
+/// The first release in which [`Emulator::can_translate_anew`] was seen to hold.
+const TRANSLATES_ANEW: [u32; 3] = [10, 0, 2];
+
+/// The release in what `--version` says.
+fn release(version: &str) -> Option<[u32; 3]> {
+    let (_, rest) = version.split_once(" version ")?;
+    let mut numbers = rest
+        .split(|letter: char| !letter.is_ascii_digit())
+        .map_while(|number| number.parse().ok());
+    Some([
+        numbers.next()?,
+        numbers.next()?,
+        numbers.next().unwrap_or(0),
+    ])
+}
+
+/// Finds an emulator that loads the plugin: `qemu` if it is named, else `bundled`, else the first in
+/// PATH.
+///
+/// # Errors
+/// When there is none, with what was wrong with each.
+pub fn emulator(
+    qemu: Option<&Path>,
+    bundled: Option<&Path>,
+    plugins: Option<&Path>,
+) -> Result<Emulator, RecordError> {
     let plugin = find_plugin(plugins)?;
-    let version = version(&path)?;
-    check_interface(&path, &version, &plugin)?;
-    Ok(Qemu {
-        path,
+    if let Some(path) = qemu {
+        return check(path, Origin::Named, &plugin);
+    }
+    let mut passed_over = Vec::new();
+    let in_path = in_path(NAME);
+    for (path, origin) in [
+        (bundled, Origin::Bundled),
+        (in_path.as_deref(), Origin::Path),
+    ] {
+        let Some(path) = path else { continue };
+        match check(path, origin, &plugin) {
+            Ok(found) => {
+                return Ok(Emulator {
+                    passed_over,
+                    ..found
+                });
+            }
+            Err(error) => passed_over.push(error.to_string()),
+        }
+    }
+    Err(RecordError::NoQemu { passed_over })
+}
+
+fn check(path: &Path, origin: Origin, plugin: &Path) -> Result<Emulator, RecordError> {
+    let version = version(path)?;
+    check_interface(path, &version, plugin)?;
+    Ok(Emulator {
+        path: path.to_owned(),
         version,
-        plugin,
+        origin,
+        passed_over: Vec::new(),
+        plugin: plugin.to_owned(),
     })
 }
 
@@ -77,7 +152,12 @@ fn version(path: &Path) -> Result<String, RecordError> {
         .output()
         .map_err(cannot)?;
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    match text.lines().next() {
+        Some(first) if output.status.success() => Ok(first.to_owned()),
+        _ => Err(cannot(std::io::Error::other(explained(
+            &String::from_utf8_lossy(&output.stderr),
+        )))),
+    }
 }
 
 /// Loads the plugin for nothing but its answer to which interface QEMU speaks. QEMU itself refuses
@@ -97,10 +177,28 @@ fn check_interface(path: &Path, version: &str, plugin: &Path) -> Result<(), Reco
     match answer(&said) {
         Some((current, newest)) if current <= newest => Ok(()),
         _ => Err(RecordError::Interface {
+            path: path.to_owned(),
             version: version.to_owned(),
-            said: said.trim().to_owned(),
+            said: explained(&said),
         }),
     }
+}
+
+/// What QEMU said, and what that means where it is known.
+fn explained(said: &str) -> String {
+    let said = said.trim();
+    if said.contains("nknown option 'plugin'") {
+        return "it was built without plugins, as Debian 13's qemu-user and later ones are"
+            .to_owned();
+    }
+    if let Some(version) = said.split("version `GLIBC_").nth(1) {
+        let version = version.split('\'').next().unwrap_or_default();
+        return format!("it needs glibc {version}, which is newer than this system's");
+    }
+    if said.is_empty() {
+        return "it said nothing".to_owned();
+    }
+    said.to_owned()
 }
 
 /// From "pagelab-plugin: interface 0 to 1, knows 1 to 5": QEMU's newest and the plugin's newest.
@@ -123,5 +221,17 @@ mod tests {
         let said = "pagelab-plugin: interface 0 to 1, knows 1 to 5\nqemu-x86_64: exiting\n";
         assert_eq!(answer(said), Some((1, 5)));
         assert_eq!(answer("Unknown option 'plugin'"), None);
+    }
+
+    #[test]
+    fn the_release_is_read_from_what_distributions_say() {
+        let debian = "qemu-x86_64 version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)";
+        assert_eq!(release(debian), Some([7, 2, 22]));
+        assert_eq!(release("qemu-x86_64 version 10.0.13"), Some([10, 0, 13]));
+        assert_eq!(
+            release("qemu-x86_64 version 11.1.50 (v11.1-3-g1)"),
+            Some([11, 1, 50])
+        );
+        assert_eq!(release("hello"), None);
     }
 }

@@ -15,10 +15,12 @@ use pagelab_recorder_wire::region::{RINGS, State};
 use pagelab_recorder_wire::syscall::{Call, call};
 use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
 
+use crate::code::CodeBook;
 use crate::controls::Returned;
-use crate::output::{Output, Sink};
+use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
 use crate::process::Process;
+use crate::programs::Programs;
 use crate::shared::{Reader, Shared};
 use crate::thread::{Stop, Thread};
 use crate::window::{LeftOut, Windows};
@@ -36,6 +38,7 @@ pub(crate) struct Recording<'a, S> {
     reporting: Reporting,
     output: Output<S>,
     plans: Vec<Plan>,
+    code: CodeBook,
     rings: Vec<Active<'a>>,
     /// Which rings are among these, by index.
     known: Vec<bool>,
@@ -43,6 +46,7 @@ pub(crate) struct Recording<'a, S> {
     processes: HashMap<u32, Process>,
     windows: Windows,
     notes: Vec<String>,
+    programs: Programs,
     threads: u64,
     instructions: u64,
 }
@@ -69,6 +73,8 @@ struct Active<'a> {
     child: u32,
     /// The first of two texts of mappings.
     maps: Option<String>,
+    /// The file of the mmap in progress.
+    path: Option<String>,
 }
 
 impl<'a, S: Sink + 'static> Recording<'a, S> {
@@ -89,11 +95,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             reporting,
             output,
             plans: Vec::new(),
+            code: CodeBook::default(),
             rings: Vec::new(),
             known: vec![false; RINGS],
             processes: HashMap::from([(0, Process::new(0, pid))]),
             windows,
             notes: Vec::new(),
+            programs: Programs::default(),
             threads: 0,
             instructions: 0,
         }
@@ -159,6 +167,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 vectors: Vec::new(),
                 child: 0,
                 maps: None,
+                path: None,
                 reader,
             };
             self.rings.push(active);
@@ -262,12 +271,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             return Ok(());
         };
         self.output.select(process.number(), number)?;
-        let start = self.output.batch().len();
-        let stop = active
-            .thread
-            .read(&mut active.reader, &self.plans, self.output.batch(), TURN);
+        let start = self.output.mark();
+        let with_code = self.output.with_code;
+        let batch = self.output.batch();
+        let stop = (active.thread).read(&mut active.reader, &self.plans, batch, TURN, with_code);
         self.keep(index, start);
         match stop {
+            Stop::Unnumbered(number) => self.number(index, number),
             Stop::Empty => self.rings[index].reader.postpone(),
             Stop::Full => {}
             Stop::Message => self.message(index)?,
@@ -276,9 +286,20 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         Ok(())
     }
 
+    /// Gives a block that the thread executes next its place in the recording.
+    fn number(&mut self, index: usize, number: usize) {
+        let Some(process) = self.processes.get(&self.rings[index].process) else {
+            return;
+        };
+        let plan = &mut self.plans[number];
+        let file = process.files.at(plan.block.pc);
+        let batch = self.output.batch();
+        self.code.define(plan, process.number(), file, batch);
+    }
+
     /// Reads one message that is neither a block nor an access.
     fn message(&mut self, index: usize) -> io::Result<()> {
-        let start = self.output.batch().len();
+        let start = self.output.mark();
         let active = &mut self.rings[index];
         active.thread.finish_block(&self.plans, self.output.batch());
         self.keep(index, start);
@@ -309,19 +330,38 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 match active.maps.take() {
                     None => active.maps = Some(text),
                     Some(before) => {
+                        if let Some(process) = self.processes.get_mut(&active.process) {
+                            for (start, len, offset, path) in maps::files(&text) {
+                                process.files.map(start, len, offset, Some(path));
+                            }
+                        }
                         for control in maps::loaded(&before, &text) {
                             self.output.control(control);
                         }
                     }
                 }
             }
+            Kind::Path => {
+                let mut text = active.reader.bytes(1..words);
+                text.truncate(payload as usize);
+                active.path = Some(String::from_utf8_lossy(&text).into_owned());
+            }
             Kind::Note => {
                 let mut text = active.reader.bytes(1..words);
                 text.truncate(payload as usize);
                 self.notes.push(String::from_utf8_lossy(&text).into_owned());
             }
+            Kind::Unrecorded => {
+                let mut text = active.reader.bytes(1..words);
+                text.truncate(payload as usize);
+                let path = String::from_utf8_lossy(&text).into_owned();
+                self.programs.leave_out(active.index, path);
+            }
             Kind::SyscallReturn => {
                 let (result, fact) = (active.reader.word(1), active.reader.word(2));
+                if call(payload) == Call::Exec {
+                    self.programs.failed(active.index);
+                }
                 self.returned(index, result, fact);
             }
             Kind::Skipped => {
@@ -335,14 +375,15 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             }
             Kind::Forked => self.forked(index, payload as usize),
             Kind::ThreadEnd => self.thread_ends(index),
-            Kind::Block | Kind::Wrap | Kind::Define | Kind::Replaced => {}
+            Kind::Replaced => self.programs.follow(),
+            Kind::Block | Kind::Wrap | Kind::Define => {}
         }
         self.rings[index].reader.advance_by(words);
         Ok(())
     }
 
-    /// Keeps of the accesses from `start` on, which one thread has made, those in a window.
-    fn keep(&mut self, index: usize, start: usize) {
+    /// Keeps of what came after `start`, which one thread has done, what is in a window.
+    fn keep(&mut self, index: usize, start: Mark) {
         let active = &mut self.rings[index];
         let batch = self.output.batch();
         let header = self.shared.header();
@@ -372,12 +413,15 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             result,
             fact,
         };
-        let start = self.output.batch().len();
+        let path = active.path.take();
+        let start = self.output.mark();
+        let with_code = self.output.with_code;
         kernel::accesses(
             &mut active.thread,
             &returned,
             &active.vectors,
             self.output.batch(),
+            with_code,
         );
         self.keep(index, start);
         self.say_left_out(index);
@@ -386,6 +430,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             return;
         };
         if let Some(control) = process.memory.control(&returned) {
+            match control {
+                Control::Map { addr, len, .. } => {
+                    process.files.map(addr, len, arguments[5], path);
+                }
+                Control::Unmap { addr, len } => process.files.map(addr, len, 0, None),
+                _ => {}
+            }
             self.output.control(control);
         }
         if returned.failed() {
@@ -487,7 +538,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             if let Some(number) = active.number.filter(|_| active.process == key) {
                 thread = number;
                 self.output.select(self.processes[&key].number(), number)?;
-                let start = self.output.batch().len();
+                let start = self.output.mark();
                 let thread = &mut self.rings[index].thread;
                 thread.finish_block(&self.plans, self.output.batch());
                 self.keep(index, start);
@@ -533,6 +584,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.processes.len() as u64
     }
 
+    /// The programs that were started.
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
     /// What the user should know, and the output.
     pub(crate) fn finish(self) -> (Vec<String>, Output<S>) {
         (self.notes, self.output)
@@ -571,7 +627,8 @@ fn define(plans: &mut Vec<Plan>, reader: &Reader<'_>, words: usize, reporting: R
     if plans.len() <= number {
         plans.resize_with(number + 1, Plan::default);
     }
-    plans[number] = Plan::new(Block::analyse(pc, lengths, code, reporting));
+    let block = Block::analyse(pc, lengths, code, reporting);
+    plans[number] = Plan::new(block, lengths, code);
 }
 
 #[cfg(test)]

@@ -222,13 +222,22 @@ impl<'a> Reader<'a> {
         self.write = self.read;
     }
 
-    /// Tells the writer what has been read.
+    /// Tells the writer what has been read, and wakes it when half of the ring is free: for less it
+    /// would be back at once, and on a busy machine each time is a wait for the processor. (It looks
+    /// for itself after a while, should nothing more be read before others have written.)
     pub(crate) fn release(&self) {
         self.ring.read.0.store(self.read as u64, Ordering::SeqCst);
-        if self.ring.waiting.load(Ordering::SeqCst) != 0 {
+        if self.ring.waiting.load(Ordering::SeqCst) != 0 && 2 * self.unread() <= self.len {
             self.ring.waiting.store(0, Ordering::SeqCst);
             wake(&self.ring.waiting);
         }
+    }
+
+    /// Words written that have not been read.
+    fn unread(&self) -> usize {
+        let write = self.ring.write.load(Ordering::Acquire);
+        let write = (write.wrapping_sub(self.base) / 8) as usize % self.len;
+        (write + self.len - self.read) % self.len
     }
 
     /// The ring.

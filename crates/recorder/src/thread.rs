@@ -1,7 +1,7 @@
 //! One recorded thread: from words to accesses.
 
-use pagelab_events::{Batch, Op};
-use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
+use pagelab_events::{Batch, Flow, NO_SITE, Op};
+use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::plan::{Plan, distance, youngest};
@@ -24,6 +24,8 @@ pub(crate) struct Position {
     pub(crate) registers: [u64; REGISTERS],
     /// Address of the last instruction of the block before.
     pub(crate) last_pc: u64,
+    /// The site of that instruction, where the recording has the code.
+    pub(crate) last_site: u32,
     /// Accesses up to this one count as never made: something was left out after it.
     pub(crate) forgotten: u64,
 }
@@ -56,6 +58,8 @@ pub(crate) enum Stop {
     Full,
     /// The next word is neither an access nor a block.
     Message,
+    /// The next word starts a block, of this number, that has no place in the recording yet.
+    Unnumbered(usize),
 }
 
 impl Thread {
@@ -67,6 +71,7 @@ impl Thread {
                 next: 0,
                 registers: [0; REGISTERS],
                 last_pc: 0,
+                last_site: NO_SITE,
                 forgotten: 0,
             },
             made: vec![Made::default(); MAX_ENTRIES],
@@ -81,17 +86,20 @@ impl Thread {
         self.at.instructions
     }
 
-    /// Reads blocks and accesses into `batch`, about `room` accesses at most.
+    /// Reads blocks and accesses into `batch`, about `room` accesses at most; with their code, if
+    /// the recording is to have it.
     pub(crate) fn read(
         &mut self,
         reader: &mut Reader<'_>,
         plans: &[Plan],
         batch: &mut Batch,
         room: usize,
+        with_code: bool,
     ) -> Stop {
         let end = batch.len() + room;
+        let unnumbered = |plan: &Plan| with_code && plan.code.is_none();
         loop {
-            self.run(reader, plans, batch, end);
+            self.run(reader, plans, batch, end, unnumbered);
             if reader.is_empty() {
                 return Stop::Empty;
             }
@@ -104,9 +112,13 @@ impl Thread {
                     return Stop::Empty;
                 }
             } else if word >> 32 == BLOCK {
+                let number = word as u32 as usize;
+                if plans.get(number).is_some_and(unnumbered) {
+                    return Stop::Unnumbered(number);
+                }
                 reader.advance();
                 self.finish_block(plans, batch);
-                self.start_block(word as u32 as usize, plans, batch);
+                self.start_block(number, plans, batch);
             } else {
                 return Stop::Message;
             }
@@ -114,13 +126,21 @@ impl Thread {
     }
 
     /// Reads regular blocks as long as there are any.
-    fn run(&mut self, reader: &mut Reader<'_>, plans: &[Plan], batch: &mut Batch, end: usize) {
+    fn run(
+        &mut self,
+        reader: &mut Reader<'_>,
+        plans: &[Plan],
+        batch: &mut Batch,
+        end: usize,
+        unnumbered: impl Fn(&Plan) -> bool,
+    ) {
         let words = reader.available();
         let mut done = 0;
         while let Some(&word) = words.get(done)
             && word >> 32 == BLOCK
             && batch.len() < end
             && let Some(plan) = plans.get(word as u32 as usize)
+            && !unnumbered(plan)
         {
             if self.block.is_some() {
                 self.finish_block(plans, batch);
@@ -134,12 +154,16 @@ impl Thread {
     }
 
     fn start_block(&mut self, number: usize, plans: &[Plan], batch: &mut Batch) {
-        let Some(block) = plans.get(number).map(|plan| &plan.block) else {
+        let Some(plan) = plans.get(number) else {
             return;
         };
+        let block = &plan.block;
         // Each further repetition of a string instruction executes its block anew.
         if block.repeats && block.pc == self.at.last_pc {
             self.at.instructions = self.at.instructions.saturating_sub(1);
+        } else if let Some(code) = plan.code {
+            let start = batch.len() as u32;
+            batch.flow.push((start, Flow::Block(code.block)));
         }
         self.block = Some(number);
         self.position = 0;
@@ -160,14 +184,12 @@ impl Thread {
         let index = (word >> ENTRY_SHIFT) as usize & (MAX_ENTRIES - 1);
         let address = word & ((1 << ADDRESS_BITS) - 1);
         let mut size = 1u16 << (word >> SIZE_SHIFT & 7);
-        let Some(block) = self
-            .block
-            .and_then(|number| plans.get(number).map(|plan| &plan.block))
-        else {
+        let Some(plan) = self.block.and_then(|number| plans.get(number)) else {
             // Without its block nothing is known of it but where it is.
             reader.advance();
             return true;
         };
+        let block = &plan.block;
         let Some(entry) = block.script.get(index) else {
             reader.advance();
             return true;
@@ -180,8 +202,8 @@ impl Thread {
         } else {
             reader.advance();
         }
-        self.catch_up(block, index, batch);
-        self.make(index, entry, address, size, batch);
+        self.catch_up(plan, index, batch);
+        self.make(plan, index, address, size, batch);
         self.position = self.position.max(index + 1);
         if index + 1 == block.reported && entry.place == Place::ReportedAlways {
             self.finish_block(plans, batch);
@@ -190,10 +212,10 @@ impl Thread {
     }
 
     /// Makes the accesses before entry `end` that were not reported because they follow from others.
-    fn catch_up(&mut self, block: &Block, end: usize, batch: &mut Batch) {
+    fn catch_up(&mut self, plan: &Plan, end: usize, batch: &mut Batch) {
         while self.position < end {
             let index = self.position;
-            let entry = &block.script[index];
+            let entry = &plan.block.script[index];
             let address = match entry.place {
                 Place::Fixed(address) => Some(address),
                 Place::Relative { entry, offset } => {
@@ -204,7 +226,7 @@ impl Thread {
                 Place::Reported | Place::ReportedAlways => None,
             };
             if let Some(address) = address {
-                self.make(index, entry, address, entry.size, batch);
+                self.make(plan, index, address, entry.size, batch);
             }
             self.position += 1;
         }
@@ -212,24 +234,22 @@ impl Thread {
 
     /// Ends the current block: the rest of its accesses, and what its registers hold.
     pub(crate) fn finish_block(&mut self, plans: &[Plan], batch: &mut Batch) {
-        let Some(block) = self
-            .block
-            .take()
-            .and_then(|number| plans.get(number).map(|plan| &plan.block))
-        else {
+        let Some(plan) = self.block.take().and_then(|number| plans.get(number)) else {
             return;
         };
+        let block = &plan.block;
         // A report that never came: the block was left there, by a signal or to be started anew.
         let missing = block.script[self.position.min(block.script.len())..]
             .iter()
             .position(|entry| entry.place == Place::ReportedAlways)
             .map(|index| self.position + index);
-        self.catch_up(block, missing.unwrap_or(block.script.len()), batch);
+        self.catch_up(plan, missing.unwrap_or(block.script.len()), batch);
         let executed = missing.map_or(block.instructions, |index| {
             u32::from(block.script[index].instruction)
         });
         self.at.instructions += u64::from(executed);
         self.at.last_pc = block.last_pc;
+        self.at.last_site = plan.code.map_or(NO_SITE, |code| code.last_site);
         self.update_registers(block);
     }
 
@@ -255,7 +275,12 @@ impl Thread {
         }
     }
 
-    fn make(&mut self, index: usize, entry: &Entry, address: u64, size: u16, batch: &mut Batch) {
+    fn make(&mut self, plan: &Plan, index: usize, address: u64, size: u16, batch: &mut Batch) {
+        let entry = &plan.block.script[index];
+        if let Some(code) = plan.code {
+            let site = code.first_site + u32::from(entry.instruction);
+            batch.site.push(site);
+        }
         let producer = self.producer(entry.producer, &self.at.registers);
         self.at.accesses += 1;
         let instruction = self.at.instructions + u64::from(entry.instruction);
@@ -288,10 +313,13 @@ impl Thread {
         self.at.forgotten = self.at.accesses - accesses as u64;
     }
 
-    /// Adds an access that the kernel makes for this thread.
-    pub(crate) fn by_kernel(&mut self, address: u64, op: Op, batch: &mut Batch) {
+    /// Adds an access that the kernel makes for this thread, in a system call: the last
+    /// instruction of the block before.
+    pub(crate) fn by_kernel(&mut self, address: u64, op: Op, batch: &mut Batch, with_code: bool) {
+        if with_code {
+            batch.site.push(self.at.last_site);
+        }
         self.at.accesses += 1;
-        // The instruction is the last one of the block before.
         let gap = self.at.instructions.saturating_sub(self.at.next + 1) as u32;
         self.at.next = self.at.next.max(self.at.instructions);
         batch.addr.push(address);

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use pagelab_events::{Batch, Control};
+use pagelab_events::{Batch, Control, Flow};
 use pagelab_recorder_wire::region::Header;
+
+use crate::output::Mark;
 
 /// Which part of an execution to record, counted over all its threads and processes.
 ///
@@ -59,6 +61,9 @@ pub(crate) struct Windows {
     /// Whether this place is recorded, and up to where that holds.
     open: bool,
     until: u64,
+    /// Whether QEMU may be asked to translate anew. Otherwise everything is reported, and what is
+    /// outside windows is left out here.
+    translate_anew: bool,
 }
 
 /// What has been left out of a thread since its last recorded access: instructions and accesses.
@@ -85,39 +90,45 @@ impl LeftOut {
 }
 
 impl Windows {
-    pub(crate) fn new(window: Window) -> Windows {
+    pub(crate) fn new(window: Window, translate_anew: bool) -> Windows {
         let (open, until) = window.phase(0);
         Windows {
             window,
             at: 0,
             open,
             until,
+            translate_anew,
         }
     }
 
     /// Has the plugin do what the beginning asks for.
     pub(crate) fn set_up(&self, header: &mut Header) {
         header.in_instructions = u32::from(self.window.in_instructions);
-        *header.reporting.0.get_mut() = u32::from(self.open);
+        *header.reporting.0.get_mut() = u32::from(self.open || !self.translate_anew);
         *header.left.0.get_mut() = i64::try_from(self.until).unwrap_or(i64::MAX);
     }
 
     /// The plugin has left out so much.
     pub(crate) fn left_out(&mut self, more: LeftOut, header: &Header) {
-        let count = if self.window.in_instructions {
-            more.instructions
+        self.go_on(self.count(more), header);
+    }
+
+    /// What the window counts of it.
+    fn count(&self, of: LeftOut) -> u64 {
+        if self.window.in_instructions {
+            of.instructions
         } else {
-            more.accesses
-        };
-        self.go_on(count, header);
+            of.accesses
+        }
     }
 
     /// Keeps those of the accesses from `start` on that are in a window, and counts the others.
-    /// If some were left out, how many were kept after them.
+    /// If some were left out, how many were kept after them. Of the flow it keeps the executions
+    /// whose next access is kept.
     pub(crate) fn keep(
         &mut self,
         batch: &mut Batch,
-        start: usize,
+        start: Mark,
         left_out: &mut LeftOut,
         header: &Header,
     ) -> Option<usize> {
@@ -125,10 +136,44 @@ impl Windows {
         if all {
             return None;
         }
-        let mut kept = start;
+        let whole = LeftOut {
+            instructions: batch.gap[start.access..]
+                .iter()
+                .map(|&gap| u64::from(gap) + 1)
+                .sum(),
+            accesses: (batch.len() - start.access) as u64,
+        };
+        let count = self.count(whole);
+        if self.at + count < self.until {
+            if self.open && *left_out == LeftOut::default() {
+                self.at += count;
+                return None;
+            }
+            // The plugin does not count what it reports.
+            if !self.open && header.reporting.0.load(Ordering::Relaxed) != 0 {
+                self.at += count;
+                left_out.add(whole);
+                let threads = |entry: &(u32, Flow)| matches!(entry.1, Flow::Thread(_));
+                let entries = batch.flow.split_off(start.flow).into_iter();
+                let at = start.access as u32;
+                batch
+                    .flow
+                    .extend(entries.filter(threads).map(|(_, entry)| (at, entry)));
+                truncate(batch, start.access);
+                return Some(0);
+            }
+        }
+        let mut kept = start.access;
         let mut since = None;
-        for index in start..batch.len() {
+        let entries = batch.flow.split_off(start.flow);
+        let mut entries = entries.into_iter().peekable();
+        for index in start.access..batch.len() {
             let instructions = u64::from(batch.gap[index]) + 1;
+            while let Some((_, entry)) = entries.next_if(|&(at, _)| at as usize <= index) {
+                if self.open || matches!(entry, Flow::Thread(_)) {
+                    batch.flow.push((kept as u32, entry));
+                }
+            }
             if self.open {
                 if let Some(control) = left_out.take() {
                     batch.controls.push((kept as u32, control));
@@ -139,6 +184,9 @@ impl Windows {
                 batch.op[kept] = batch.op[index];
                 batch.gap[kept] = batch.gap[index];
                 batch.dep[kept] = batch.dep[index];
+                if let Some(&site) = batch.site.get(index) {
+                    batch.site[kept] = site;
+                }
                 kept += 1;
             } else {
                 left_out.instructions += instructions;
@@ -155,10 +203,12 @@ impl Windows {
             };
             self.go_on(count, header);
         }
-        batch.addr.truncate(kept);
-        batch.op.truncate(kept);
-        batch.gap.truncate(kept);
-        batch.dep.truncate(kept);
+        if self.open {
+            batch
+                .flow
+                .extend(entries.map(|(_, entry)| (kept as u32, entry)));
+        }
+        truncate(batch, kept);
         since.map(|since| kept - since)
     }
 
@@ -176,12 +226,21 @@ impl Windows {
                 header.left.0.store(left, Ordering::Release);
             }
             // Threads look what is wanted when the epoch moves.
-            let wanted = u32::from(self.open || left < WORTHWHILE);
+            let wanted = u32::from(self.open || left < WORTHWHILE || !self.translate_anew);
             if header.reporting.0.swap(wanted, Ordering::AcqRel) != wanted {
                 header.epoch.0.fetch_add(1, Ordering::SeqCst);
             }
         }
     }
+}
+
+/// Drops the accesses from `kept` on.
+fn truncate(batch: &mut Batch, kept: usize) {
+    batch.addr.truncate(kept);
+    batch.op.truncate(kept);
+    batch.gap.truncate(kept);
+    batch.dep.truncate(kept);
+    batch.site.truncate(kept);
 }
 
 /// The accesses from `start` on follow something that was left out: they depend on nothing

@@ -72,6 +72,14 @@ impl Workload {
         ALL.iter().find(|w| w.name == name)
     }
 
+    /// Whether it can be started so, without making its data.
+    ///
+    /// # Errors
+    /// As [`Workload::start`].
+    pub fn check(&self, given: &[(String, String)]) -> Result<(), ParameterError> {
+        Parameters::new(self.parameters, given).map(|_| ())
+    }
+
     /// Starts it. `given` are `(key, value)` pairs over the defaults; a value is a number, or a
     /// size such as `10GiB`. The same parameters give the same events.
     ///

@@ -1,3 +1,5 @@
+use pagelab_addr::parse_quantity;
+
 /// A number that can be set.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
@@ -100,7 +102,7 @@ impl Parameters {
                 });
             };
             let Parameter { name, min, max, .. } = *known[at];
-            match parse_number(text) {
+            match parse_quantity(text) {
                 Some(value) if (min..=max).contains(&value) => values[at] = (name, value, true),
                 _ => {
                     return Err(ParameterError::Value {
@@ -136,63 +138,5 @@ impl Parameters {
     pub(crate) fn given(&self, name: &str) -> Option<u64> {
         let value = self.values.iter().find(|v| v.0 == name);
         value.filter(|v| v.2).map(|v| v.1)
-    }
-}
-
-/// A number, with an optional binary (`GiB`) or decimal (`M`) suffix; of what that makes, the
-/// whole part.
-fn parse_number(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match &text[digits.len()..] {
-        "" | "B" => 1,
-        "k" | "K" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return None,
-    };
-    let (whole, fraction) = digits
-        .trim()
-        .split_once('.')
-        .unwrap_or((digits.trim(), "0"));
-    // More decimals than any unit has digits say nothing.
-    if fraction.is_empty() || fraction.len() > 12 {
-        return None;
-    }
-    let scale = 10u64.pow(fraction.len() as u32);
-    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(unit) / u128::from(scale);
-    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    whole.checked_add(part as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_counts_are_read() {
-        assert_eq!(parse_number("10GiB"), Some(10 << 30));
-        assert_eq!(parse_number("3 M"), Some(3_000_000));
-        assert_eq!(parse_number("42"), Some(42));
-        assert_eq!(parse_number("1.5G"), Some(1_500_000_000));
-        assert_eq!(parse_number("10.25KiB"), Some(10_496));
-        assert_eq!(parse_number("2.9"), Some(2));
-        for bad in [
-            "",
-            "GiB",
-            "-1",
-            "1.G",
-            ".5G",
-            "1.5.1G",
-            "1Q",
-            "99999999999999999999",
-            "20000000TiB",
-        ] {
-            assert_eq!(parse_number(bad), None, "{bad}");
-        }
     }
 }

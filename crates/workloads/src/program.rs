@@ -3,7 +3,7 @@
 use crate::emitter::{Emitter, Output};
 use crate::memory::Memory;
 use crate::schedule::{Sampling, Schedule};
-use pagelab_events::{Backing, Batch, Control, Protection, Source, SourceError};
+use pagelab_events::{Backing, Batch, Control, Protection, Source, SourceError, Unit, WarmUp};
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -153,8 +153,11 @@ impl Source for Running {
         Some(wanted.saturating_sub(self.read))
     }
 
-    fn warm_up(&self) -> u64 {
-        self.schedule.get().map_or(0, |schedule| schedule.warm_up)
+    fn warm_up(&self) -> WarmUp {
+        WarmUp {
+            length: self.schedule.get().map_or(0, |schedule| schedule.warm_up),
+            unit: Unit::Accesses,
+        }
     }
 }
 

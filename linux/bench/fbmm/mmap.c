@@ -2,7 +2,7 @@
 /*
  * mmap() and munmap() of anonymous memory, plain and populated, for some sizes:
  * the FBMM paper's Table 3. Also page faults one by one, for which it says that
- * they behave as MAP_POPULATE.
+ * they behave as MAP_POPULATE. And fork(), for which it has no figures.
  *
  * Calls are made in rounds, so that their median has no interrupts in it. Prints a
  * JSON object for each, after all; linux/guest/count.c counts between the marks.
@@ -11,7 +11,11 @@
  */
 #include "../../tests/foliomap/lab.h"
 
+#include <sched.h>
+#include <sys/wait.h>
+
 #define ROUNDS	100
+#define FORKS	25
 
 static bool warm;	/* else nothing is printed, or counted */
 
@@ -84,9 +88,34 @@ static void measure_faults(size_t pages)
 	munmap((void *)memory, pages * page_size);
 }
 
+/* Of written memory; the child, which ends at once, runs when the parent waits. */
+static void measure_fork(size_t pages)
+{
+	volatile char *memory = mmap(NULL, pages * page_size, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t round, i;
+	pid_t pid;
+
+	if (memory == MAP_FAILED)
+		fail("mmap");
+	for (round = 0; round < FORKS; round++) {
+		for (i = 0; i < pages; i++)
+			memory[i * page_size] = round;
+		begin();
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		end("fork", pages, 1);
+		if (waitpid(pid, NULL, 0) != pid)
+			fail("fork");
+	}
+	munmap((void *)memory, pages * page_size);
+}
+
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = { 1, 2, 8, 32, 128 };
+	static const struct sched_param first = { .sched_priority = 1 };
 	static char printed[1 << 20];
 	const size_t calls = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000;
 	const size_t most = argc > 2 ? strtoul(argv[2], NULL, 0) : 16384;
@@ -104,5 +133,11 @@ int main(int argc, char **argv)
 		measure(sizes[i], n, MAP_POPULATE, "mmap populate", "munmap populate");
 	}
 	measure_faults(2048);
+	/* Else the child may run before its parent is out of fork(). */
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		fail("SCHED_FIFO");
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		measure_fork(sizes[i]);
+	measure_fork(16384);
 	return 0;
 }

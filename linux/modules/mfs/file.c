@@ -27,10 +27,11 @@ static vm_fault_t mfs_error(int err)
 }
 
 /*
- * Make a page this file's alone, a large folio base pages. The lock is dropped
- * and taken exclusively: look again afterwards.
+ * Make a page this file's own; a copy of it where others may have it, in base pages
+ * of a large folio. The lock is dropped and taken exclusively: look again afterwards.
+ * The caller has a reference to @held.
  */
-static int mfs_make_own(struct mfs_inode *mi, pgoff_t index)
+static int mfs_make_own(struct mfs_inode *mi, pgoff_t index, const struct folio *held)
 {
 	struct address_space *mapping = mi->inode.i_mapping;
 	struct folio *folio;
@@ -39,23 +40,14 @@ static int mfs_make_own(struct mfs_inode *mi, pgoff_t index)
 	filemap_invalidate_unlock_shared(mapping);
 	filemap_invalidate_lock(mapping);
 	folio = xa_load(&mi->folios, index);
-	if (folio && !xa_is_value(folio) && mfs_shared(folio))
+	if (folio && !xa_is_value(folio) &&
+	    !mfs_claim(mi, index, folio, folio == held))
 		err = folio_test_large(folio) ?
 			mfs_shatter(mi, folio,
 				    ALIGN_DOWN(index, folio_nr_pages(folio)), 0, 0) :
 			mfs_unshare(mi, index, folio);
 	downgrade_write(&mapping->invalidate_lock);
-	return err == -EBUSY ? 0 : err;	/* it is not shared any more */
-}
-
-/* The page is this file's alone; perhaps the file does not know it yet. */
-static void mfs_own(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
-{
-	if (likely(folio->mapping))
-		return;
-	folio_lock(folio);
-	mfs_adopt(mi, index, folio);
-	folio_unlock(folio);
+	return err;
 }
 
 /*
@@ -85,8 +77,6 @@ static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
 	}
 	if (!shared && check_stable_address_space(vma->vm_mm))
 		return VM_FAULT_SIGBUS;
-	if (vmf->flags & FAULT_FLAG_WRITE)
-		mfs_own(mfs_inode(file_inode(vma->vm_file)), vmf->pgoff, folio);
 	fbmm_map_folio(vmf, folio, page, 1, vmf->address);
 	return VM_FAULT_NOPAGE;
 }
@@ -107,8 +97,8 @@ static struct folio *mfs_find(struct vm_fault *vmf, struct mfs_inode *mi)
 			err = mfs_fill_hole(mi, vmf->pgoff, first, end);
 		else if (xa_is_value(folio))
 			err = mfs_swap_in(mi, vmf->pgoff, folio);
-		else if ((vmf->flags & FAULT_FLAG_WRITE) && mfs_shared(folio))
-			err = mfs_make_own(mi, vmf->pgoff);
+		else if ((vmf->flags & FAULT_FLAG_WRITE) && !mfs_owned(mi, folio))
+			err = mfs_make_own(mi, vmf->pgoff, NULL);
 		else
 			return folio;
 		if (err < 0)
@@ -116,7 +106,40 @@ static struct folio *mfs_find(struct vm_fault *vmf, struct mfs_inode *mi)
 	}
 }
 
-static vm_fault_t mfs_fault(struct vm_fault *vmf)
+/* What a debugger, say, makes a process take is charged to the process. */
+static vm_fault_t mfs_charge_owner(struct vm_fault *vmf,
+				   vm_fault_t (*handle)(struct vm_fault *))
+{
+	struct mem_cgroup *memcg, *old;
+	vm_fault_t ret;
+
+	if (likely(vmf->vma->vm_mm == current->mm))
+		return handle(vmf);
+	memcg = get_mem_cgroup_from_mm(vmf->vma->vm_mm);
+	old = set_active_memcg(memcg);
+	ret = handle(vmf);
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	return ret;
+}
+
+/*
+ * Whether the page of zeros does: for a process's own memory that was never written,
+ * where the memory manager gives base pages one at a time.
+ */
+static bool mfs_wants_zero(struct vm_fault *vmf, struct mfs_inode *mi)
+{
+	pgoff_t first, end;
+
+	if ((vmf->flags & FAULT_FLAG_WRITE) || mfs_super(mi->inode.i_sb)->max_pages > 1 ||
+	    !test_bit(AS_FBMM, &mi->inode.i_mapping->flags) ||
+	    mm_forbids_zeropage(vmf->vma->vm_mm) || xa_load(&mi->folios, vmf->pgoff))
+		return false;
+	mfs_window(vmf, &first, &end);
+	return vmf->pgoff < end && !mfs_order(mi, vmf->pgoff, first, end);
+}
+
+static vm_fault_t mfs_do_fault(struct vm_fault *vmf)
 {
 	struct inode *inode = file_inode(vmf->vma->vm_file);
 	struct folio *folio;
@@ -125,20 +148,30 @@ static vm_fault_t mfs_fault(struct vm_fault *vmf)
 
 	do {
 		filemap_invalidate_lock_shared(inode->i_mapping);
-		folio = mfs_find(vmf, mfs_inode(inode));
-		err = PTR_ERR_OR_ZERO(folio);
-		if (!err)
-			ret = mfs_map(vmf, folio);
+		err = 0;
+		if (mfs_wants_zero(vmf, mfs_inode(inode))) {
+			ret = fbmm_map_zero(vmf);
+		} else {
+			folio = mfs_find(vmf, mfs_inode(inode));
+			err = PTR_ERR_OR_ZERO(folio);
+			if (!err)
+				ret = mfs_map(vmf, folio);
+		}
 		filemap_invalidate_unlock_shared(inode->i_mapping);
 	} while (mfs_swap_wait(mfs_super(inode->i_sb), &err));
 	return err ? mfs_error(err) : ret;
+}
+
+static vm_fault_t mfs_fault(struct vm_fault *vmf)
+{
+	return mfs_charge_owner(vmf, mfs_do_fault);
 }
 
 /*
  * A page is about to become writable that is mapped for reading, which a file in
  * another address space may have, too; or a large folio's that is to be mapped.
  */
-static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
+static vm_fault_t mfs_do_mkwrite(struct vm_fault *vmf)
 {
 	struct inode *inode = file_inode(vmf->vma->vm_file);
 	struct folio *folio = page_folio(vmf->page);
@@ -147,19 +180,39 @@ static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
 	int err = 0;
 
 	filemap_invalidate_lock_shared(inode->i_mapping);
-	if (xa_load(&mi->folios, vmf->pgoff) != folio)
-		goto unlock;
-	if (mfs_shared(folio)) {
-		err = mfs_make_own(mi, vmf->pgoff);
-		goto unlock;
+	if (xa_load(&mi->folios, vmf->pgoff) == folio && !mfs_owned(mi, folio))
+		err = mfs_make_own(mi, vmf->pgoff, folio);
+	if (!err && xa_load(&mi->folios, vmf->pgoff) == folio && mfs_owned(mi, folio)) {
+		folio_lock(folio);
+		ret = VM_FAULT_LOCKED;
 	}
-	folio_lock(folio);
-	mfs_adopt(mi, vmf->pgoff, folio);
-	ret = VM_FAULT_LOCKED;
-unlock:
 	filemap_invalidate_unlock_shared(inode->i_mapping);
 	mfs_swap_wait(mfs_super(inode->i_sb), &err);	/* then it faults again */
 	return err ? mfs_error(err) : ret;
+}
+
+static vm_fault_t mfs_page_mkwrite(struct vm_fault *vmf)
+{
+	return mfs_charge_owner(vmf, mfs_do_mkwrite);
+}
+
+/*
+ * The page of zeros makes way for one that can be written; at once, or who pins it for
+ * reading would have it mapped again and again. Should there be room for a large
+ * folio by now, the next fault maps it.
+ */
+static vm_fault_t mfs_pfn_mkwrite(struct vm_fault *vmf)
+{
+	vm_fault_t ret;
+
+	mfs_unmap(mfs_inode(file_inode(vmf->vma->vm_file)), vmf->pgoff, 1);
+	ret = mfs_fault(vmf);
+	if (!(ret & VM_FAULT_LOCKED))
+		return ret;
+	unlock_page(vmf->page);
+	put_page(vmf->page);
+	vmf->page = NULL;
+	return VM_FAULT_NOPAGE;
 }
 
 /*
@@ -199,9 +252,7 @@ static vm_fault_t mfs_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t las
 		if (xa_is_value(folio) || mfs_wants_whole(vmf, size, nr, addr) ||
 		    !folio_trylock(folio))
 			continue;
-		if (write && !mfs_shared(folio))
-			mfs_adopt(mi, base, folio);
-		if ((!write || !mfs_shared(folio)) &&
+		if ((!write || mfs_owned(mi, folio)) &&
 		    !mfs_poisoned(folio_file_page(folio, from), nr)) {
 			if (fbmm_map_folio(vmf, folio, folio_file_page(folio, from),
 					   nr, addr) &&
@@ -218,6 +269,7 @@ static const struct vm_operations_struct mfs_vm_operations = {
 	.fault		= mfs_fault,
 	.map_pages	= mfs_map_pages,
 	.page_mkwrite	= mfs_page_mkwrite,
+	.pfn_mkwrite	= mfs_pfn_mkwrite,
 };
 
 static int mfs_mmap(struct file *file, struct vm_area_struct *vma)

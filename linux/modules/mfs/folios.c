@@ -1,118 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The folios of a file: how they get into it and out of it.
- *
- * After fork() two files can have a folio, until one of them is written. A
- * folio's private field counts the files it is in. While it is one, the folio's
- * mapping and index say which and where; else they are empty, as the file they
- * named may go away first.
+ * The folios of a file: how they get into it and out of it. Whose they are is in
+ * owners.c.
  */
 #include <linux/highmem.h>
 #include <linux/huge_mm.h>
 
 #include "internal.h"
-
-static atomic_long_t *mfs_owners(const struct folio *folio)
-{
-	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
-	return (atomic_long_t *)&folio->private;
-}
-
-/*
- * Whether other files have the folio. With the invalidate_lock of one's own file
- * a "no" stays true: only that file's fork() makes others.
- */
-bool mfs_shared(const struct folio *folio)
-{
-	return atomic_long_read(mfs_owners(folio)) > 1;
-}
-
-/* The folio is only this file's, perhaps again; the caller has locked it. */
-void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
-{
-	if (likely(folio->mapping))
-		return;
-	folio->index = ALIGN_DOWN(index, folio_nr_pages(folio));
-	folio->mapping = mi->inode.i_mapping;
-	if (mfs_super(mi->inode.i_sb)->ops->added)
-		mfs_super(mi->inode.i_sb)->ops->added(mfs_super(mi->inode.i_sb), folio);
-}
-
-/* One more file has the folio, which the caller's has. */
-void mfs_get_owner(struct folio *folio)
-{
-	atomic_long_inc(mfs_owners(folio));
-}
-
-static void mfs_give_back_batch(struct mfs_super *super, struct folio_batch *folios)
-{
-	unsigned int i;
-
-	for (i = 0; i < folio_batch_count(folios); i++) {
-		struct folio *folio = folios->folios[i];
-
-		folio->private = NULL;
-		folio->mapping = NULL;
-	}
-	fbmm_uncharge_batch(folios);
-	if (super->ops->free_batch)
-		super->ops->free_batch(super, folios);
-	else
-		for (i = 0; i < folio_batch_count(folios); i++) {
-			if (super->ops->free)
-				super->ops->free(super, folios->folios[i]);
-			else
-				mfs_put(folios->folios[i]);
-		}
-	if (super->swap)
-		mfs_swap_freed(super);
-}
-
-static void mfs_give_back(struct mfs_super *super, struct folio *folio)
-{
-	struct folio_batch one;
-
-	folio_batch_init(&one);
-	folio_batch_add(&one, folio);
-	mfs_give_back_batch(super, &one);
-}
-
-/*
- * A file has the folio no more; whether no file has it. Of one owner there will
- * not be two: its invalidate_lock is held exclusive, or the folio is fresh, or
- * erased from the cache of what is swapped, which had it last.
- */
-static bool mfs_disown(struct mfs_super *super, struct folio *folio)
-{
-	long left;
-
-	if (atomic_long_read_acquire(mfs_owners(folio)) == 1)
-		return true;
-	left = atomic_long_dec_return(mfs_owners(folio));
-	if (left == 1 && super->swap)
-		mfs_swap_settle(super, folio->index);
-	return !left;
-}
-
-void mfs_drop(struct mfs_super *super, struct folio *folio)
-{
-	if (!mfs_disown(super, folio))
-		return;
-	atomic_long_sub(folio_nr_pages(folio), &super->used);
-	mfs_give_back(super, folio);
-}
-
-/* Take the folio away from where faults and the memory manager find it. */
-void mfs_detach(struct mfs_inode *mi, struct folio *folio)
-{
-	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-
-	if (folio->mapping == mi->inode.i_mapping) {
-		if (super->ops->removing)
-			super->ops->removing(super, folio);
-		folio->mapping = NULL;
-	}
-}
 
 /* Make a fresh folio a file's: cleared, charged, and counted. */
 static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
@@ -121,10 +15,10 @@ static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
 	int err;
 
 	__folio_set_swapbacked(folio);
-	err = fbmm_charge(folio, current->mm);
+	err = fbmm_charge(folio);
 	if (err)
 		return err;
-	atomic_long_set(mfs_owners(folio), 1);
+	mfs_set_owner(folio);
 	atomic_long_add(folio_nr_pages(folio), &super->used);
 	for (i = 0; clear && i < folio_nr_pages(folio); i++)
 		clear_highpage(folio_page(folio, i));
@@ -164,7 +58,7 @@ int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 }
 
 /* The order of the largest folio that fits into the hole around @index. */
-static unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
+unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 			      pgoff_t end)
 {
 	const unsigned int order = mfs_super(mi->inode.i_sb)->max_order;
@@ -188,6 +82,14 @@ static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
 	end = min(end, index + most);
 	return xa_find(&mi->folios, &next, end - 1, XA_PRESENT) ? next - index :
 		end - index;
+}
+
+/* Ask the memory manager; with swap, -EAGAIN where it has no page just now. */
+static int mfs_alloc(struct mfs_super *super, struct mfs_run *run)
+{
+	const int err = super->ops->alloc(super, run);
+
+	return super->swap ? mfs_swap_low(super, err) : err;
 }
 
 /* Ask for @run and put it into the file; how many pages from run->index on. */
@@ -350,8 +252,9 @@ static void mfs_replace(struct mfs_inode *mi, struct xa_state *xas,
  * [@first, @end): what is left of it when a part is punched out, moved, or written
  * after fork(). The invalidate_lock is held exclusive.
  *
- * Who has a reference may write to the folio: then it stays, and -EBUSY is
- * returned. Not where files share it: fork() copies what is pinned.
+ * Who has a reference to a folio that is the file's own may write to it: then it
+ * stays, and -EBUSY is returned. Nobody writes to one that was shared by fork(),
+ * which copies what is pinned.
  */
 int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 		pgoff_t first, pgoff_t end)
@@ -374,7 +277,7 @@ int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 	folio_lock(folio);
 	mfs_unmap(mi, base, nr);
 	err = -EBUSY;
-	if (!mfs_shared(folio) && folio_ref_count(folio) != 1)
+	if (mfs_owned(mi, folio) && folio_ref_count(folio) != 1)
 		goto unlock;
 	err = -EHWPOISON;
 	list_for_each_entry(copy, &copies, lru) {
@@ -398,7 +301,7 @@ drop:
 }
 
 /**
- * mfs_unshare - give a file its own copy of a base page it shares
+ * mfs_unshare - give a file its own copy of a base page it does not own
  * @mi: the file, its invalidate_lock held exclusive
  * @index: the page that is to be written
  * @folio: what the file has there
@@ -437,7 +340,7 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	XA_STATE_ORDER(xas, &mi->folios, index, folio_order(target));
 
 	mfs_detach(mi, folio);
-	atomic_long_set(mfs_owners(target), 1);
+	mfs_set_owner(target);
 	fbmm_migrate_charge(folio, target);
 	xas_lock(&xas);
 	xas_store(&xas, target);	/* in place of another: needs no memory */
@@ -499,7 +402,7 @@ static void mfs_remove_batch(struct mfs_inode *mi, struct folio_batch *taken)
 			mfs_swap_put(super, xa_to_value(folio));
 			continue;
 		}
-		if (folio->mapping == mi->inode.i_mapping) {
+		if (mfs_owned(mi, folio)) {
 			if (super->ops->removing)
 				super->ops->removing(super, folio);
 			if (folio_ref_count(folio) > 1) {
@@ -514,8 +417,7 @@ static void mfs_remove_batch(struct mfs_inode *mi, struct folio_batch *taken)
 	if (!nr)
 		return;
 	taken->nr = nr;
-	atomic_long_sub(nr, &super->used);
-	mfs_give_back_batch(super, taken);
+	mfs_retire(super, taken);
 }
 
 /* A large folio that is in the file no more, but perhaps still mapped. */
@@ -547,7 +449,7 @@ static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		return 0;
 	}
 	err = mfs_shatter(mi, folio, base, first, end);
-	if (err && !mfs_shared(folio)) {
+	if (err && mfs_claim(mi, base, folio, 0)) {
 		folio_zero_range(folio, (from - base) << PAGE_SHIFT,
 				 (to - from) << PAGE_SHIFT);
 		err = -EBUSY;
@@ -567,7 +469,7 @@ static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
  * stays.
  *
  * Return: 0; -EBUSY if a part stays, cleared; another error if one stays as it is,
- * since other files have it.
+ * since it is not the file's own.
  */
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 {

@@ -36,17 +36,28 @@ static inline bool mfs_try_again(int err, int *tries)
 extern const struct file_operations mfs_file_operations;
 extern const struct address_space_operations mfs_aops;
 
-/* folios.c */
+/* owners.c */
 bool mfs_shared(const struct folio *folio);
+bool mfs_owned(const struct mfs_inode *mi, const struct folio *folio);
+bool mfs_unreferenced(const struct folio *folio, int own);
+bool mfs_claim(struct mfs_inode *mi, pgoff_t index, struct folio *folio, int refs);
+void mfs_set_owner(struct folio *folio);
 void mfs_get_owner(struct folio *folio);
+bool mfs_disown(struct mfs_super *super, struct folio *folio);
 void mfs_drop(struct mfs_super *super, struct folio *folio);
+void mfs_retire(struct mfs_super *super, struct folio_batch *folios);
+void mfs_give_back(struct mfs_super *super, struct folio *folio);
 void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 void mfs_detach(struct mfs_inode *mi, struct folio *folio);
+void mfs_disclaim(struct mfs_inode *mi, struct folio *folio);
+
+/* folios.c */
 void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr);
 void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 		   struct folio *target);
 int mfs_store(struct mfs_inode *mi, pgoff_t index, void *entry);
 int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
+unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first, pgoff_t end);
 struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index);
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end);
@@ -68,7 +79,7 @@ void mfs_swap_stop(struct mfs_super *super);
 void mfs_swap_close(struct mfs_super *super);
 
 /* swapout.c */
-int mfs_alloc(struct mfs_super *super, struct mfs_run *run);
+int mfs_swap_low(struct mfs_super *super, int err);
 bool mfs_swap_wait(struct mfs_super *super, int *err);
 void mfs_swap_freed(struct mfs_super *super);
 

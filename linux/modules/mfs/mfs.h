@@ -22,6 +22,7 @@
 #include <linux/fs_context.h>
 #include <linux/fs_parser.h>
 #include <linux/kobject.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
@@ -159,6 +160,12 @@ static inline bool mfs_poisoned(const struct page *page, unsigned long nr)
 		if (PageHWPoison(page++))
 			return true;
 	return false;
+}
+
+/* Of a folio that no file has: whether somebody else has it. */
+static inline bool mfs_busy(struct folio *folio)
+{
+	return folio_memcg_charged(folio) || folio_ref_count(folio) != 1;
 }
 
 /*

@@ -153,8 +153,8 @@ EXPORT_SYMBOL_GPL(mfs_pool_get);
 
 /*
  * Take pages back. One that somebody still has, by get_user_pages() for
- * example, or that is broken, is not used again: another comes in its place
- * when it is needed.
+ * example, or had a moment ago and is charged for it, or that is broken, is not used
+ * again: another comes in its place when it is needed.
  */
 void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios)
 {
@@ -164,7 +164,7 @@ void mfs_pool_put_batch(struct mfs_pool *pool, struct folio_batch *folios)
 	for (i = 0; i < folio_batch_count(folios); i++) {
 		struct folio *folio = folios->folios[i];
 
-		if (folio_ref_count(folio) != 1 || folio_test_hwpoison(folio)) {
+		if (mfs_busy(folio) || folio_test_hwpoison(folio)) {
 			folios->folios[busy++] = folio;
 			continue;
 		}

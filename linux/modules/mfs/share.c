@@ -47,78 +47,123 @@ static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 	return 0;
 }
 
-/*
- * Let @out have the folio, too. Its mappings become read-only and clean:
- * mprotect() takes a dirty page of a shared mapping for one that may be written
- * at once. A page that somebody reads from or writes to by its address in memory
- * is copied instead, as fork() does with anonymous memory.
- */
-static int mfs_share_folio(struct mfs_inode *in, struct folio *folio,
-			   struct mfs_inode *out, pgoff_t at)
-{
-	int err;
+/* So many are noted in the other file with its lock taken once. */
+#define MFS_SHARE_BATCH	32
 
-	folio_lock(folio);
-	if (folio->mapping)
-		folio_mkclean(folio);
-	if (folio_maybe_dma_pinned(folio)) {
-		folio_unlock(folio);
-		return -EBUSY;
+struct mfs_place {
+	pgoff_t index;
+	void *entry;
+};
+
+/* The next entries from @first on. */
+static unsigned int mfs_look(struct mfs_inode *in, pgoff_t first, pgoff_t end,
+			     struct mfs_place *places)
+{
+	XA_STATE(xas, &in->folios, first);
+	unsigned int nr = 0;
+	void *entry;
+
+	rcu_read_lock();
+	xas_for_each(&xas, entry, end - 1) {
+		places[nr].index = xas.xa_index;
+		places[nr].entry = entry;
+		if (++nr == MFS_SHARE_BATCH)
+			break;
 	}
-	mfs_get_owner(folio);
-	err = mfs_store(out, at, folio);
-	if (err)
-		mfs_drop(mfs_super(in->inode.i_sb), folio);
-	else
-		mfs_detach(in, folio);
-	folio_unlock(folio);
-	return err;
+	rcu_read_unlock();
+	return nr;
 }
 
-/* Let @out have the slot, too. */
-static int mfs_share_slot(struct mfs_inode *out, pgoff_t at, void *entry)
+/*
+ * One more file has the entry, or gets a copy: of a folio that goes to it only in
+ * part, and of one that somebody reads from or writes to by its address in memory,
+ * as fork() does with anonymous memory. Returns 1 if the entry is to be noted there,
+ * 0 if it was copied, or an error.
+ */
+static int mfs_share_one(struct mfs_inode *in, const struct mfs_place *place,
+			 pgoff_t first, pgoff_t end, struct mfs_inode *out, long shift)
 {
-	struct mfs_super *super = mfs_super(out->inode.i_sb);
-	int err;
+	const unsigned long nr = mfs_entry_pages(place->entry);
+	const pgoff_t base = ALIGN_DOWN(place->index, nr);
+	struct folio *folio = place->entry;
 
-	mfs_swap_get(super, xa_to_value(entry));
-	err = mfs_store(out, at, entry);
-	if (err)
-		mfs_swap_put(super, xa_to_value(entry));
-	return err;
+	if (xa_is_value(place->entry)) {
+		mfs_swap_get(mfs_super(in->inode.i_sb), xa_to_value(place->entry));
+		return 1;
+	}
+	if (base < first || base + nr > end || !IS_ALIGNED(base + shift, nr) ||
+	    folio_maybe_dma_pinned(folio))
+		return mfs_copy_part(folio, base, first, end, out, shift);
+	mfs_get_owner(folio);
+	mfs_disclaim(in, folio);
+	return 1;
 }
 
-/* From *@next on, which is moved on. */
+static void mfs_unshare_one(struct mfs_super *super, void *entry)
+{
+	if (xa_is_value(entry))
+		mfs_swap_put(super, xa_to_value(entry));
+	else
+		mfs_drop(super, entry);
+}
+
+/* Note entries in a file that has none there. */
+static int mfs_store_places(struct mfs_inode *out, const struct mfs_place *places,
+			    unsigned int nr, long shift)
+{
+	XA_STATE(xas, &out->folios, 0);
+	unsigned int i = 0;
+
+	do {
+		xas_lock(&xas);
+		for (; i < nr; i++) {
+			const unsigned long pages = mfs_entry_pages(places[i].entry);
+			const pgoff_t at = ALIGN_DOWN(places[i].index, pages) + shift;
+
+			if (i && pages == 1 && !xas.xa_shift && xas.xa_index + 1 == at)
+				xas_next(&xas);
+			else
+				xas_set_order(&xas, at, ilog2(pages));
+			xas_store(&xas, places[i].entry);
+			if (xas_error(&xas))
+				break;
+		}
+		xas_unlock(&xas);
+	} while (xas_nomem(&xas, GFP_KERNEL));
+	for (; i < nr; i++)
+		mfs_unshare_one(mfs_super(out->inode.i_sb), places[i].entry);
+	return xas_error(&xas);
+}
+
+/*
+ * From *@next on, which is moved on. Nothing there is mapped but for reading: the
+ * shim has seen to it.
+ */
 static int mfs_share(struct mfs_inode *in, pgoff_t *next, pgoff_t end,
 		     struct mfs_inode *out, long shift)
 {
+	struct mfs_place places[MFS_SHARE_BATCH];
 	const pgoff_t first = *next;
-	struct folio *folio;
-	unsigned long index;
-	int err;
+	unsigned int nr, i, shared;
+	int err = 0, failed;
 
-	xa_for_each_range(&in->folios, index, folio, first, end - 1) {
-		const unsigned long nr = mfs_entry_pages(folio);
-		const pgoff_t base = ALIGN_DOWN(index, nr);
-
-		*next = index;
-		if (xa_is_value(folio)) {
-			err = mfs_share_slot(out, index + shift, folio);
+	while (!err && *next < end && (nr = mfs_look(in, *next, end, places))) {
+		for (i = 0, shared = 0; i < nr; i++) {
+			*next = places[i].index;
+			err = mfs_share_one(in, &places[i], first, end, out, shift);
+			if (err < 0)
+				break;
+			*next = mfs_next(places[i].index, places[i].entry);
 			if (err)
-				return err;
-			continue;
+				places[shared++] = places[i];
+			err = 0;
 		}
-		err = -EBUSY;
-		if (base >= first && base + nr <= end &&
-		    IS_ALIGNED(base + shift, nr))
-			err = mfs_share_folio(in, folio, out, base + shift);
-		if (err == -EBUSY)
-			err = mfs_copy_part(folio, base, first, end, out, shift);
-		if (err)
-			return err;
+		failed = mfs_store_places(out, places, shared, shift);
+		if (failed)
+			return failed;
 		cond_resched();
 	}
-	return 0;
+	return err;
 }
 
 /* Whether all of an entry goes to a place where it can be as it is. */
@@ -181,6 +226,7 @@ static int mfs_move(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 {
 	struct folio *folio;
 	unsigned long index;
+	bool owned;
 	int err;
 
 	mfs_unmap(in, first, end - first);
@@ -196,8 +242,9 @@ static int mfs_move(struct mfs_inode *in, pgoff_t first, pgoff_t end,
 		folio_lock(folio);
 		if (folio_mapped(folio))
 			mfs_unmap(in, index, folio_nr_pages(folio));
+		owned = mfs_owned(in, folio);
 		mfs_detach(in, folio);
-		if (!mfs_shared(folio))
+		if (owned)
 			mfs_adopt(out, index + shift, folio);
 		folio_unlock(folio);
 		cond_resched();
@@ -246,7 +293,7 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 	pgoff_t index;
 	int err = -EAGAIN;
 
-	/* The inode lives while the folio is locked and has a mapping. */
+	/* The inode lives while the folio is locked and has a mapping: mfs_disclaim(). */
 	folio_lock(folio);
 	mapping = folio->mapping;
 	inode = mapping ? igrab(mapping->host) : NULL;
@@ -257,7 +304,7 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 	filemap_invalidate_lock(mapping);
 	folio_lock(folio);
 	index = folio->index;
-	if (folio->mapping != mapping || mfs_shared(folio)) {
+	if (folio->mapping != mapping) {
 		err = -ENOENT;
 		goto unlock;
 	}

@@ -39,12 +39,6 @@ static bool mfs_swap_used(struct mfs_inode *mi, pgoff_t index, struct folio *fol
 	return used;
 }
 
-/* Besides its mappings a folio has one reference, however many files it is in. */
-static bool mfs_swap_busy(struct folio *folio)
-{
-	return folio_ref_count(folio) != folio_mapcount(folio) + 1;
-}
-
 /*
  * Get a reference to the slot the folio has in the cache, or to a new one, for
  * which the cache has room.
@@ -86,7 +80,7 @@ static int mfs_swap_take(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t in
 
 	folio_lock(folio);
 	if (folio_test_large(folio) || folio_test_mlocked(folio) ||
-	    folio_test_hwpoison(folio) || mfs_swap_busy(folio) ||
+	    folio_test_hwpoison(folio) || !mfs_unreferenced(folio, 0) ||
 	    (mfs_swap_used(mi, index, folio) && !swap->force))
 		goto unlock;
 	err = mfs_swap_find_slot(swap, victim);
@@ -94,7 +88,7 @@ static int mfs_swap_take(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t in
 		goto unlock;
 	mfs_unmap(mi, index, 1);
 	/* Only now nobody can get a reference by a page table. */
-	if (mfs_swap_busy(folio)) {
+	if (!mfs_unreferenced(folio, 0)) {
 		mfs_swap_put(swap->super, victim->slot);
 		err = -EBUSY;
 		goto unlock;
@@ -279,14 +273,11 @@ int mfs_swap_thread(void *data)
 	return 0;
 }
 
-/* Ask the memory manager; with swap, -EAGAIN where it has no page just now. */
-int mfs_alloc(struct mfs_super *super, struct mfs_run *run)
+/* A page was asked for: wake the thread if few are left; -EAGAIN if there is none. */
+int mfs_swap_low(struct mfs_super *super, int err)
 {
 	struct mfs_swap *swap = super->swap;
-	int err = super->ops->alloc(super, run);
 
-	if (!swap)
-		return err;
 	if (mfs_swap_due(swap) && wq_has_sleeper(&swap->wake))
 		wake_up(&swap->wake);
 	return err == -ENOSPC ? -EAGAIN : err;
@@ -314,7 +305,7 @@ static bool mfs_swap_ready(struct mfs_swap *swap, unsigned long start)
 /**
  * mfs_swap_wait - after -EAGAIN, wait for a page
  * @super: the mount; no lock of its files is held
- * @err: what mfs_alloc() gave; if it is -EAGAIN, 0 when there may be a page,
+ * @err: what asking for a page gave; if it is -EAGAIN, 0 when there may be a page,
  *	-ENOSPC if the pages in use cannot be swapped out, -EINTR if killed
  *
  * Return: whether to try again.

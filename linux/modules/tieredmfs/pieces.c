@@ -136,7 +136,7 @@ void tier_put(struct tier *tier, struct folio *folio)
 		mfs_pool_put(&tier->pool, folio);
 		return;
 	}
-	if (folio_ref_count(folio) == 1 &&
+	if (!mfs_busy(folio) &&
 	    !mfs_poisoned(folio_page(folio, 0), HPAGE_PMD_NR)) {
 		folio->flags &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_head));
 		tier_add_piece(tier, folio);

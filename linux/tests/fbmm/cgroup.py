@@ -5,6 +5,8 @@ Run under fbmm-run; without, it tests itself.
 """
 
 import contextlib
+import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +22,27 @@ flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0x8000 if sys.argv[2:] else 0)
 memory = mmap.mmap(-1, int(sys.argv[1]) << 20, flags=flags)
 for page in range(0, len(memory), 4096):
     memory[page] = 1
+print("taken", flush=True)
+sys.stdin.readline()
+"""
+# Waits to be told to go on; argv[1] MB are there to be written by others.
+LEND = """
+import ctypes, mmap, sys
+memory = mmap.mmap(-1, int(sys.argv[1]) << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
+sys.stdin.readline()
+"""
+# Puts argv[1] MB into the pipe that is its standard error, and unmaps them.
+SPLICE = """
+import ctypes, mmap, sys
+size = int(sys.argv[1]) << 20
+memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.write(b"x" * size)
+at = ctypes.c_char.from_buffer(memory)
+part = (ctypes.c_size_t * 2)(ctypes.addressof(at), size)
+assert ctypes.CDLL(None).vmsplice(2, part, ctypes.c_size_t(1), 0) == size
+del at
+memory.close()
 print("taken", flush=True)
 sys.stdin.readline()
 """
@@ -41,14 +64,17 @@ def group(name: str, limit: int) -> Path:
     return path
 
 
-def start(path: Path, *arguments: object) -> subprocess.Popen[str]:
+def start(
+    path: Path, *arguments: object, program: str = TAKE, pipe: int | None = None
+) -> subprocess.Popen[str]:
     """A process in the cgroup that takes memory."""
-    command = [sys.executable, "-c", TAKE, *map(str, arguments)]
+    command = [sys.executable, "-c", program, *map(str, arguments)]
     script = f'echo $$ >{path}/cgroup.procs && exec "$@"'
     return subprocess.Popen(
         ["sh", "-c", script, "sh", *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=pipe,
         text=True,
     )
 
@@ -90,6 +116,40 @@ def remove(path: Path) -> None:
     path.rmdir()
 
 
+def remote() -> None:
+    """Another process writes to memory that was never touched."""
+    one = group("one", 64 * MB)
+    process = start(one, 16, program=LEND)
+    assert process.stdout is not None
+    at = int(process.stdout.readline())
+    before = current(one)
+    with Path(f"/proc/{process.pid}/mem").open("r+b", buffering=0) as memory:
+        for page in range(0, 16 * MB, 4096):
+            memory.seek(at + page)
+            memory.write(b"x")
+    assert current(one) - before >= 15 * MB, (before, current(one))
+    ok("what another process writes is charged to whose memory it is")
+    assert finish(process) == 0
+    remove(one)
+
+
+def kept() -> None:
+    """Pages that a pipe has when their process has unmapped them."""
+    one = group("one", 64 * MB)
+    ends = os.pipe()
+    fcntl.fcntl(ends[0], fcntl.F_SETPIPE_SZ, MB)
+    process = start(one, 1, program=SPLICE, pipe=ends[1])
+    os.close(ends[1])
+    await_taken(process)
+    assert finish(process) == 0
+    assert current(one) >= MB, current(one)
+    ok("a page that a pipe has is charged when it is unmapped")
+    assert len(os.read(ends[0], 2 * MB)) == MB
+    os.close(ends[0])
+    remove(one)
+    ok("and given back with the pipe")
+
+
 def main() -> None:
     """A result a line."""
     (ROOT / "cgroup.subtree_control").write_text("+memory")
@@ -99,11 +159,15 @@ def main() -> None:
     assert current(one) >= 24 * MB, current(one)
     mapped = field(one, "memory.stat", "file_mapped") + field(one, "memory.stat", "anon")
     assert mapped >= 24 * MB, mapped
+    if Path("/proc/self/fbmm_mount_dir").read_text():
+        assert field(one, "memory.stat", "fbmm") >= 24 * MB
     ok("pages are charged, and memory.stat knows them")
     assert finish(process) == 0
     remove(one)
     ok("all is given back at the end")
 
+    remote()
+    kept()
     for populate in ((), ("populate",)):
         one, two = group("one", 64 * MB), group("two", 64 * MB)
         small, neighbour = start(one, 8), start(two, 8)

@@ -37,13 +37,12 @@ echo scan >$leaks
 echo clear >$leaks
 truncate -s 256M /run/swap
 for round in 1 2; do
-	use basicmfs size=128M &&
-		use basicmfs size=128M,shrink &&
-		use basicmfs size=16M,swap=/run/swap &&
-		use bwmfs weights=3:2,huge &&
-		use contigmfs "" &&
-		use tieredmfs local=8M,remote=128M &&
-		use tieredmfs local=8M,remote=128M,huge || exit 1
+	use basicmfs size=128M,shrink || exit 1
+	for mount in $MOUNTS; do
+		options=${mount#*:}
+		[ "$options" != "$mount" ] || options=
+		use "${mount%%:*}" "$options" || exit 1
+	done
 done
 rmmod mfs || exit 1
 # What is younger than five seconds is not reported; a detector that gave up takes no scan. What only

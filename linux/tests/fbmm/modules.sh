@@ -46,6 +46,13 @@ wait $sleeper 2>/dev/null
 result "a default is not any directory" refused "$FBMM_RUN" /tmp true
 result "nor one that is not there" refused "$FBMM_RUN" /run/nowhere true
 result "an empty one is the kernel's" "$FBMM_RUN" "" true
+chmod 700 /run/a
+result "who has chosen it may drop the right to" "$FBMM_RUN" /run/a \
+	setpriv --reuid 65534 --regid 65534 --clear-groups \
+	sh -c 'grep -q ^/run/a /proc/self/fbmm_mount_dir && python3 -c "bytearray(8 << 20)"'
+result "others may not choose it" refused setpriv --reuid 65534 --clear-groups \
+	"$FBMM_RUN" /run/a true
+chmod 1777 /run/a
 
 # 16384 pages are in each; programs start, and what takes too much gets SIGBUS.
 cat >/run/hog.py <<'END'
@@ -57,6 +64,21 @@ END
 "$FBMM_RUN" /run/a python3 /run/hog.py
 result "a process that takes more than there is gets SIGBUS" [ $? = 135 ]
 result "and the next one has all again" "$FBMM_RUN" /run/a python3 -c 'bytearray(32 << 20)'
+
+cat >/run/zeros.py <<'END'
+import glob, mmap
+def used():
+    return sum(int(open(name).read()) for name in glob.glob("/sys/fs/basicmfs/*/used"))
+memory = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+before = used()
+assert not any(memory[page] for page in range(0, len(memory), 4096))
+assert used() - before < 256, used() - before
+for page in range(0, len(memory), 8192):
+    memory[page] = 1
+assert 2048 <= used() - before < 2048 + 256, used() - before
+assert [memory[page] for page in range(0, len(memory), 4096)] == [1, 0] * 2048
+END
+result "who only reads takes no pages" "$FBMM_RUN" /run/a python3 /run/zeros.py
 
 # A file that a program makes for one data structure
 cat >/run/control.py <<'END'

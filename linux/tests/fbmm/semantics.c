@@ -89,6 +89,35 @@ static void test_brk(void)
 		fail("brk");
 }
 
+static int child_writes_zeros(void *memory)
+{
+	if (!zero(memory, SIZE))
+		return 1;
+	fill(memory, SIZE, 22);
+	return filled(memory, SIZE, 22) ? 0 : 2;
+}
+
+/* Read first, which may map one page for all */
+static void test_untouched(void)
+{
+	char *a = map_private(SIZE, 0);
+
+	test_result(zero(a, SIZE), "what was never written is zero");
+	test_result(!in_child(child_writes_zeros, a) && zero(a, SIZE),
+		    "and stays so when a child writes to it");
+	fill(a, SIZE / 2, 20);
+	test_result(filled(a, SIZE / 2, 20) && zero(a + SIZE / 2, SIZE / 2),
+		    "and beside what is written");
+	mprotect(a, SIZE, PROT_READ);
+	test_result(!mlock(a + SIZE / 2, SIZE / 2) && zero(a + SIZE / 2, SIZE / 2),
+		    "and locked, read-only");
+	mprotect(a, SIZE, PROT_READ | PROT_WRITE);
+	fill(a + SIZE / 2, SIZE / 2, 21);
+	test_result(filled(a, SIZE / 2, 20) && filled(a + SIZE / 2, SIZE / 2, 21),
+		    "and is written after mprotect()");
+	munmap(a, SIZE);
+}
+
 static int child_writes(void *memory)
 {
 	const size_t half = SIZE / 2;
@@ -480,6 +509,7 @@ int main(void)
 	test_mmap();
 	test_merge();
 	test_brk();
+	test_untouched();
 	test_fork();
 	test_fork_chain();
 	test_dontneed();

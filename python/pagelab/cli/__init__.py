@@ -1,49 +1,74 @@
-"""The command line: a module a command."""
+"""The command line: a module a command, imported when the command is given."""
 
 from typing import Annotated
 
 import typer
 
 import pagelab
-from pagelab.cli import compare, doctor, listing, record, report, reproduce, simulate, trace
-from pagelab.linux import cli as linux
-from pagelab.measure import cli as measuring
+from pagelab.cli.lazy import Lazy, group
+
+COMMANDS = {
+    "compare": Lazy(
+        "pagelab.cli.compare",
+        "compare",
+        "Example:  pagelab compare --designs radix,dpt -- sqlite3 my.db '.read query.sql'",
+        program_follows=True,
+    ),
+    "record": Lazy(
+        "pagelab.cli.record",
+        "record",
+        "Example:  pagelab record -o sort.trace --limit 200M -- sort -n numbers.txt",
+        program_follows=True,
+    ),
+    "simulate": Lazy(
+        "pagelab.cli.simulate",
+        "simulate",
+        "Example:  pagelab simulate --trace sort.trace --design dpt --json",
+    ),
+    "trace": Lazy("pagelab.cli.trace", "app"),
+    "linux": Lazy("pagelab.linux.cli", "app"),
+    "list": Lazy("pagelab.cli.listing", "list_", "Example:  pagelab list designs"),
+    "report": Lazy(
+        "pagelab.cli.report",
+        "report",
+        "Example:  pagelab report pagelab-results/sort-20260102-030405",
+    ),
+    "annotate": Lazy(
+        "pagelab.cli.annotate",
+        "annotate",
+        "Example:  pagelab annotate pagelab-results/sort-20260102-030405",
+    ),
+    "doctor": Lazy("pagelab.cli.doctor", "doctor", "Example:  pagelab doctor"),
+    "measure": Lazy("pagelab.measuring.cli", "measure", "Example:  pagelab measure --quick"),
+    "validate": Lazy(
+        "pagelab.measuring.validate_cli",
+        "validate",
+        "Example:  pagelab validate --suite --only random-updates,sort",
+        program_follows=True,
+    ),
+    "reproduce": Lazy(
+        "pagelab.cli.reproduce", "reproduce", "Example:  pagelab reproduce dpt:fig13"
+    ),
+    "sweep": Lazy("pagelab.cli.sweep", "sweep", "Example:  pagelab sweep tlb-sizes.toml --dry-run"),
+    "diff": Lazy(
+        "pagelab.cli.sweep",
+        "diff",
+        "Example:  pagelab diff pagelab-results/sweep-a pagelab-results/sweep-b",
+    ),
+    "version": Lazy("pagelab.cli", "version", "Example:  pagelab version"),
+}
 
 app = typer.Typer(
     name="pagelab",
+    cls=group(COMMANDS),
     help="What virtual memory costs a program, and what it would cost under another design.",
     epilog="Start with:  pagelab compare -- PROGRAM ARGS",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
-# Options end where the program begins, so that the program keeps its own.
-_PROGRAM_FOLLOWS = {"allow_interspersed_args": False}
 
-app.command(
-    context_settings=_PROGRAM_FOLLOWS,
-    epilog="Example:  pagelab compare --designs radix,dpt -- sqlite3 my.db '.read query.sql'",
-)(compare.compare)
-app.command(
-    context_settings=_PROGRAM_FOLLOWS,
-    epilog="Example:  pagelab record -o sort.trace --limit 200M -- sort -n numbers.txt",
-)(record.record)
-app.command(epilog="Example:  pagelab simulate --trace sort.trace --design dpt --json")(
-    simulate.simulate
-)
-app.add_typer(trace.app, name="trace")
-app.add_typer(linux.app, name="linux")
-app.command("list", epilog="Example:  pagelab list designs")(listing.list_)
-app.command(epilog="Example:  pagelab report pagelab-results/sort-20260102-030405")(report.report)
-app.command(epilog="Example:  pagelab doctor")(doctor.doctor)
-app.command(epilog="Example:  pagelab measure --quick")(measuring.measure)
-app.command(epilog="Example:  pagelab validate")(measuring.validate)
-app.add_typer(reproduce.app, name="reproduce")
-
-
-@app.command(epilog="Example:  pagelab version")
 def version() -> None:
     """Print the version."""
     typer.echo(f"pagelab {pagelab.__version__}")

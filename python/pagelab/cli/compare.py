@@ -1,28 +1,23 @@
 """`pagelab compare`: the main job, from a program to a table and a report."""
 
-import os
-import platform
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-import pagelab
-from pagelab import jobs, recording, store
-from pagelab.cli import options
+from pagelab import api, recording, store
+from pagelab.cli import complete, options
 from pagelab.errors import PagelabError, UsageError
-from pagelab.progress import display
-from pagelab.recording import Window
-from pagelab.results import Comparison, Failure, Recording, Run
-from pagelab.sources import together
-from pagelab.table import show, terminal_table
-
-# Recording everything a long program does would fill the disk: at up to 3 bytes an access this
-# is at most 1.5 GB, and a minute or so of simulation a design.
-DEFAULT_LIMIT = 500_000_000
+from pagelab.results import Comparison, Recording
+from pagelab.sources import Source
+from pagelab.table import show, show_table
+from pagelab.verdict import verdict
+from pagelab.window import Window
 
 
 def compare(
@@ -34,9 +29,15 @@ def compare(
     copies: options.Copies = 1,
     designs: Annotated[
         str | None,
-        typer.Option("--designs", "-d", help="Comma-separated, or all; every page table."),
+        typer.Option(
+            "--designs",
+            "-d",
+            help="Comma-separated, or all; every page table.",
+            autocompletion=complete.designs,
+        ),
     ] = None,
-    machine: options.Machine = "dpt-paper",
+    machine: options.Machines = "dpt-paper",
+    pages: options.Pages = None,
     thp: options.Thp = False,
     changes: options.Set = None,
     seed: options.Seed = None,
@@ -48,6 +49,15 @@ def compare(
     sampled: options.Sampled = False,
     full: options.Full = False,
     windows: options.Windows = None,
+    follow_exec: Annotated[
+        bool,
+        typer.Option(
+            "--follow-exec/--no-follow-exec", help="Also record programs that PROGRAM executes."
+        ),
+    ] = True,
+    code: options.Code = False,
+    qemu: options.Qemu = None,
+    cpu: options.Cpu = None,
     out: options.Out = None,
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
@@ -71,92 +81,77 @@ def compare(
     """
     if bool(program) == bool(trace or workload):
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
-    chosen = options.designs(designs)
     if program and (sampled or full or windows is not None):
         raise UsageError("--sampled, --full and --windows are for a --workload")
-    sampling = options.windows(sampled, full, windows)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
-    console = Console(stderr=True)
-    recorded: Recording | None = None
-
+    chosen = options.designs(designs)
+    sizes = options.page_sizes(pages, thp)
+    machines = options.machines(machine, changes)
+    source: Source | Recording
     if program:
         recording.find(program[0])
-        window = replace(window, limit=window.limit or DEFAULT_LIMIT)
-        source: dict[str, Any] = {}
+        window = replace(window, limit=window.limit or api.DEFAULT_LIMIT)
+        name = Path(program[0]).name
     else:
-        source = options.sources(trace, workload, window, sampling, copies)
-    # Built before recording so that a wrong key is reported at once; recording fills the source.
-    work = options.simulations(chosen, machine, changes, source, thp=thp, seed=seed)
-    name = Path(program[0]).name if program else Path(str(source["name"])).stem
+        sampling = options.windows(sampled, full, windows)
+        source = options.sources(trace, workload, sampling)
+        source.describe(window)
+        name = source.name
+    # A wrong key is said before the program runs.
+    api.check(chosen, machine=machines, pages=sizes, seed=seed, progress=not quiet)
     directory = store.directory(out, name)
-    file = directory / f"{name}.trace"
-    with jobs.stoppable() as stop:
+    with _nothing_left_of(directory):
         if program:
-            recorded = _record(program, file, window, stop, console, as_json=as_json, quiet=quiet)
-            source |= together([options.source(file, None, Window())], copies)
-    interrupted = stop.wanted
-    with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
-        ended = jobs.simulate_all(work, meters, stop, parallel)
-    interrupted |= stop.wanted
-    if program and not keep_trace:
-        file.unlink(missing_ok=True)
-    comparison = _comparison(name, program, recorded, window, ended)
-    page = store.save(comparison, directory)
+            file = directory / f"{name}.trace"
+            record = partial(api.record, follow_exec=follow_exec, code=code, qemu=qemu, cpu=cpu)
+            source = _record(record, program, file, window, as_json=as_json, quiet=quiet)
+            window = window.of_what_was_recorded
+        try:
+            comparison = api.compare(
+                source,
+                chosen,
+                machine=machines,
+                pages=sizes,
+                copies=copies,
+                seed=seed,
+                window=window,
+                parallel=parallel,
+                progress=not quiet,
+            )
+        finally:
+            if program and not keep_trace:
+                file.unlink(missing_ok=True)
+    page = comparison.save(directory)
     _show(comparison, page, as_json=as_json, quiet=quiet)
-    if interrupted:
-        raise typer.Exit(130)
-    for run in comparison.runs:
-        if run.stopped:
-            raise PagelabError(f"{run.design} ended after {run.accesses:,} accesses: {run.stopped}")
-    if recorded is not None:
-        recording.check(recorded)
-        raise typer.Exit(recorded.exit_status)
+    _leave(comparison)
 
 
 def _record(
+    record: Callable[..., Recording],
     program: list[str],
     file: Path,
     window: Window,
-    stop: jobs.Stop,
-    console: Console,
     *,
     as_json: bool,
     quiet: bool,
 ) -> Recording:
-    with (
-        display(console, quiet=quiet, shared=True) as meters,
-        recording.stdout_to_stderr(when=as_json),
-    ):
-        recorded = recording.record(program, file, window, meters, stop)
+    with recording.stdout_to_stderr(when=as_json):
+        recorded = record(program, file, window=window, progress=not quiet)
     if not quiet:
-        console.print(f"pagelab: {recording.summary(recorded)}", highlight=False)
+        text = f"pagelab: {recording.summary(recorded)}"
+        Console(stderr=True).print(text, highlight=False, markup=False)
     return recorded
 
 
-def _comparison(
-    name: str,
-    program: list[str] | None,
-    recorded: Recording | None,
-    window: Window,
-    ended: list[Run | Failure],
-) -> Comparison:
-    runs = [run for run in ended if isinstance(run, Run)]
-    failures = [run for run in ended if isinstance(run, Failure)]
-    if not runs:
-        # What is wrong with the source is wrong for every design.
-        raise PagelabError("; ".join(dict.fromkeys(failure.error for failure in failures)))
-    return Comparison(
-        pagelab=pagelab.__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        name=name,
-        # Arguments need not be text; JSON must be.
-        command=[os.fsencode(word).decode(errors="replace") for word in program or []] or None,
-        recording=recorded,
-        window=asdict(window),
-        host=_host(),
-        runs=runs,
-        failures=failures,
-    )
+@contextmanager
+def _nothing_left_of(directory: Path) -> Iterator[None]:
+    """Takes an empty directory away again when there is nothing to write into it."""
+    try:
+        yield
+    except PagelabError:
+        with suppress(OSError):
+            directory.rmdir()
+        raise
 
 
 def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> None:
@@ -165,24 +160,18 @@ def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> 
         return
     console = Console()
     if quiet:
-        console.print(terminal_table(comparison))
+        show_table(comparison, console)
+        console.print(f"\n{verdict(comparison)}", highlight=False)
     else:
         show(comparison, console)
     typer.echo(f"\nReport: {page}")
 
 
-def _host() -> dict[str, Any]:
-    """The machine that simulated: it changes how long that took and nothing else."""
-    cpu = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                cpu = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
-    return {
-        "cpu": cpu,
-        "processors": os.cpu_count(),
-        "kernel": f"{platform.system()} {platform.release()}",
-    }
+def _leave(comparison: Comparison) -> None:
+    """Exits as the comparison went, and as the program did."""
+    if comparison.interrupted:
+        raise typer.Exit(130)
+    options.check_ended(comparison)
+    if comparison.recording is not None:
+        recording.check(comparison.recording)
+        raise typer.Exit(comparison.recording.exit_status)

@@ -11,9 +11,17 @@ from rich.table import Table
 from pagelab import _core
 from pagelab.errors import unknown
 
+
+def _machines() -> list[tuple[str, str]]:
+    # What reads measurements takes longer to import than all the rest here.
+    from pagelab.measuring import here
+
+    return [*_core.machines(), (here.NAME, here.description())]
+
+
 _KINDS: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "designs": _core.designs,
-    "machines": _core.machines,
+    "machines": _machines,
     "workloads": _core.workloads,
     "managers": _core.managers,
 }

@@ -1,23 +1,42 @@
 """Options that several commands share."""
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pagelab import _core, units
-from pagelab.errors import UsageError, unknown
-from pagelab.jobs import Simulation
-from pagelab.recording import Window
-from pagelab.sources import together
+from pagelab import _core, pages, units
+from pagelab.cli import complete
+from pagelab.design import Design, names
+from pagelab.emulator import VARIABLE
+from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.machines import Machine as Machine_
+from pagelab.measuring import here
+from pagelab.results import Comparison
+from pagelab.sources import Source, Trace, at_once, parameters, parse_workload
+from pagelab.window import Window
 
 # Windows of --sampled: enough for an interval from Student's t.
 WINDOWS = 30
 
 Machine = Annotated[
-    str, typer.Option("--machine", "-m", help="A preset (pagelab list machines) or a TOML file.")
+    str,
+    typer.Option(
+        "--machine",
+        "-m",
+        help="A preset (pagelab list machines), a TOML file, or here: this one.",
+        autocompletion=complete.machine,
+    ),
+]
+Machines = Annotated[
+    str,
+    typer.Option(
+        "--machine",
+        "-m",
+        help="Presets (pagelab list machines), TOML files, here (this one): here,dpt-paper.",
+        autocompletion=complete.machines,
+    ),
 ]
 Traces = Annotated[
     list[Path] | None,
@@ -31,12 +50,21 @@ Workloads = Annotated[
         "--workload",
         "-w",
         help="A built-in program (pagelab list workloads). Several: a core each.",
+        autocompletion=complete.workload,
     ),
 ]
 Copies = Annotated[
     int, typer.Option("--copies", min=1, help="Run each program so many times at once.")
 ]
-Thp = Annotated[bool, typer.Option("--thp", help="Back memory with 2 MB pages where it fits.")]
+Thp = Annotated[bool, typer.Option("--thp", help="Short for --pages 2M.")]
+Pages = Annotated[
+    str | None,
+    typer.Option(
+        "--pages",
+        metavar="SIZE[,SIZE...]",
+        help="Back memory with pages of this size where they fit: 4K, 64K, 2M, 1G, madvise.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random in a run.")]
 Set = Annotated[
     list[str] | None,
@@ -50,6 +78,7 @@ Manager = Annotated[
         "--manager",
         metavar="NAME[:KEY=VALUE,...]",
         help="Which node of memory pages come from (pagelab list managers).",
+        autocompletion=complete.manager,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
@@ -57,17 +86,36 @@ IsQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no no
 Skip = Annotated[
     str | None, typer.Option("--skip", help="Leave out the first N accesses (5000, 10M, 1.5G).")
 ]
+Qemu = Annotated[
+    Path | None,
+    typer.Option(
+        "--qemu", envvar=VARIABLE, show_envvar=True, help="The qemu-x86_64 to record with."
+    ),
+]
+Code = Annotated[
+    bool, typer.Option("--code", help="Keep the code, to say which lines of source miss.")
+]
+Cpu = Annotated[
+    str | None,
+    typer.Option(
+        "--cpu", metavar="MODEL", help="The processor that QEMU emulates: Haswell, max,-avx2."
+    ),
+]
 Limit = Annotated[str | None, typer.Option("--limit", help="Take at most N accesses.")]
 Sample = Annotated[
     str | None, typer.Option("--sample", help="Take ON accesses of every PERIOD: --sample 1M:20M.")
 ]
 InInstructions = Annotated[
     bool,
-    typer.Option("--instructions", help="Count --skip, --limit, --sample in instructions."),
+    typer.Option(
+        "--instructions", help="Count --skip, --limit, --sample, --warm-up in instructions."
+    ),
 ]
 WarmUp = Annotated[
     str | None,
-    typer.Option("--warm-up", help="Do not measure the first N accesses after what is left out."),
+    typer.Option(
+        "--warm-up", help="Do not measure the first N at the start and after what is left out."
+    ),
 ]
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
@@ -91,111 +139,66 @@ def windows(sampled: bool, full: bool, count: int | None) -> dict[str, str]:
     return {"windows": str(WINDOWS)} if sampled else {}
 
 
-def source(
-    trace: Path | None, workload: str | None, window: Window, sampling: dict[str, str] | None = None
-) -> dict[str, Any]:
-    """A part of the source that exactly one of the two options names."""
-    if (trace is None) == (workload is None):
-        raise UsageError("give either --trace or --workload")
-    if trace is not None:
-        if sampling:
-            raise UsageError("a trace is sampled with --sample, not with --sampled or --windows")
-        if not trace.exists():
-            raise UsageError(f"there is no trace {trace}")
-        return {
-            "kind": "trace",
-            "name": trace.stem,
-            "path": str(trace),
-            "window": asdict(window),
-        }
-    assert workload is not None
-    name, _, parameters = workload.partition(":")
-    valid = [known for known, _ in _core.workloads()]
-    if name not in valid:
-        raise unknown("workload", name, valid)
-    return {
-        "kind": "workload",
-        "name": name,
-        "parameters": _parameters(parameters) | (sampling or {}),
-        "window": asdict(window),
-    }
-
-
 def sources(
     traces: list[Path] | None,
     workloads: list[str] | None,
-    window: Window,
     sampling: dict[str, str] | None = None,
-    copies: int = 1,
-) -> dict[str, Any]:
+) -> Source:
     """What runs: one source, or several at once with a core each."""
+    if traces and sampling:
+        raise UsageError("a trace is sampled with --sample, not with --sampled or --windows")
     if not traces and not workloads:
         raise UsageError("give --trace or --workload")
-    programs = [source(trace, None, window, sampling) for trace in traces or []]
-    programs += [source(None, workload, window, sampling) for workload in workloads or []]
-    return together(programs, copies)
+    return at_once(
+        *(Trace(trace) for trace in traces or []),
+        *(parse_workload(workload, sampling) for workload in workloads or []),
+    )
 
 
-def _parameters(text: str) -> dict[str, str]:
-    """`pages=1M,loads=10M` as a table."""
-    parameters = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"'{part}' is not a parameter; write it as KEY=VALUE")
-        parameters[key.strip()] = value.strip()
-    return parameters
-
-
-@dataclass(frozen=True)
-class Design:
-    """A design, with keys of its own changed: `radix:levels=5` is radix with `radix.levels=5`."""
-
-    label: str
-    name: str
-    overrides: list[str]
-
-
-def designs(text: str | None) -> list[Design]:
-    """The designs of a comma-separated list, in which `all` stands for every one.
-
-    Without a list, every page table with the TLB that processors have and no virtual machine: the
-    others are several times as many.
-    """
-    valid = [known for known, _ in _core.designs()]
+def designs(text: str | None) -> list[Design] | None:
+    """The designs of a comma-separated list, in which `all` stands for every one."""
     if text is None:
-        return [Design(name, name, []) for name in valid if name.isidentifier()]
+        return None
     if text.strip() == "all":
-        return [Design(name, name, []) for name in valid]
-    labels = list(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
-    if not labels:
-        raise UsageError(f"no design is named. Valid: {', '.join(valid)}")
-    chosen = []
-    for label in labels:
-        name, *changes = label.split(":")
-        if name not in valid:
-            raise unknown("design", name, valid)
-        chosen.append(Design(label, name, [_key(name, change) for change in changes]))
-    return chosen
+        return [Design(name) for name in names()]
+    return [Design.parse(part) for part in filter(None, map(str.strip, text.split(",")))]
 
 
-def _key(design: str, change: str) -> str:
-    """The key of the machine that a design's change is of.
+def page_sizes(text: str | None, thp: bool) -> list[str] | None:
+    """The page sizes of a comma-separated list; None for what the machine says."""
+    if text is None:
+        return ["2M"] if thp else None
+    if thp:
+        raise UsageError("--thp is short for --pages 2M: give one of the two")
+    sizes = [pages.parse(part) for part in text.split(",") if part.strip()]
+    if not sizes:
+        raise UsageError(f"--pages names no page size. Valid: {', '.join(pages.SIZES)}")
+    return list(dict.fromkeys(sizes))
 
-    Designs of several parts name the part: `dpt+mosaic:mosaic.pages=16`.
-    """
-    parts = design.removeprefix("nested-").split("+") + ["nested"] * design.startswith("nested-")
-    return change if change.split(".")[0] in parts else f"{parts[0]}.{change}"
+
+def machines(text: str, changes: list[str] | None) -> list[Machine_]:
+    """The machines of a comma-separated list, with keys changed."""
+    asked = dict.fromkeys(filter(None, map(str.strip, text.split(","))))
+    if not asked:
+        raise UsageError("--machine names none: pagelab list machines")
+    try:
+        for name in asked:
+            Machine_(name).check()
+    except UsageError as error:
+        raise UsageError(f"{error}; {here.NAME} is the machine in front of you") from error
+    return [Machine_(name, tuple(changes or [])).check() for name in asked]
 
 
-def manager(text: str) -> str:
-    """The key of the machine that names a memory manager: `interleave:weights=3:2`."""
+def manager(text: str | None) -> list[str]:
+    """The change of the machine that names a memory manager: `interleave:weights=3:2`."""
+    if text is None:
+        return []
     valid = [known for known, _ in _core.managers()]
     name, _, rest = text.partition(":")
     if name not in valid:
         raise unknown("manager", name, valid)
-    keys = [f"{key}={_toml(value)}" for key, value in _parameters(rest).items()]
-    return f"memory.manager={{{', '.join([f'name={json.dumps(name)}', *keys])}}}"
+    keys = [f"{key}={_toml(value)}" for key, value in parameters(rest.split(",")).items()]
+    return [f"memory.manager={{{', '.join([f'name={json.dumps(name)}', *keys])}}}"]
 
 
 def _toml(value: str) -> str:
@@ -207,33 +210,13 @@ def _toml(value: str) -> str:
     return value
 
 
-def simulations(
-    designs: list[Design],
-    machine: str,
-    changes: list[str] | None,
-    source: dict[str, Any],
-    *,
-    thp: bool,
-    seed: int | None,
-    memory_manager: str | None = None,
-) -> list[Simulation]:
-    """One simulation a design, each machine checked before anything long starts."""
-    common = list(changes or [])
-    if thp:
-        common.append("memory.page_policy=thp")
-    if memory_manager is not None:
-        common.append(manager(memory_manager))
-    if seed is not None:
-        common.append(f"seed={seed}")
-    made = []
-    for design in designs:
-        keys = common + design.overrides
-        try:
-            _core.machine(machine, keys)
-        except _core.Error as error:
-            raise UsageError(str(error)) from error
-        made.append(Simulation(design.label, design.name, machine, keys, source))
-    return made
+def check_ended(comparison: Comparison) -> None:
+    """Raises PagelabError when a run ended early."""
+    for run in comparison.runs:
+        if run.stopped:
+            raise PagelabError(
+                f"{comparison.label(run)} ended after {run.accesses:,} accesses: {run.stopped}"
+            )
 
 
 def window(
@@ -252,10 +235,14 @@ def window(
         pair = units.parse_count(on), units.parse_count(period)
         if not 0 < pair[0] <= pair[1]:
             raise UsageError(f"--sample {sample}: ON must be above 0 and not above PERIOD")
-    return Window(
+    chosen = Window(
         skip=units.parse_count(skip) if skip else 0,
         limit=units.parse_count(limit) if limit else None,
         sample=pair,
         in_instructions=in_instructions,
         warm_up=units.parse_count(warm_up) if warm_up else 0,
     )
+    for name, piece in (("--sample", pair and pair[0]), ("--limit", chosen.limit)):
+        if piece is not None and 0 < piece <= chosen.warm_up:
+            raise UsageError(f"--warm-up {warm_up} leaves nothing of {name} to measure")
+    return chosen

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import jobs, recording
+from pagelab import api, recording
 from pagelab.cli import options
-from pagelab.progress import display
 
 
 def record(
@@ -21,6 +20,9 @@ def record(
     follow_exec: Annotated[
         bool, typer.Option("--follow-exec", help="Also record programs that it executes.")
     ] = False,
+    code: options.Code = False,
+    qemu: options.Qemu = None,
+    cpu: options.Cpu = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
@@ -30,13 +32,21 @@ def record(
     cannot be run and 127 when there is none.
     """
     window = options.window(skip, limit, sample, in_instructions)
-    console = Console(stderr=True)
-    with jobs.stoppable() as stop, display(console, quiet=quiet, shared=True) as meters:
-        outcome = recording.record(program, out, window, meters, stop, follow_exec=follow_exec)
+    outcome = api.record(
+        program,
+        out,
+        window=window,
+        follow_exec=follow_exec,
+        code=code,
+        qemu=qemu,
+        cpu=cpu,
+        progress=not quiet,
+    )
     if as_json:
         typer.echo(outcome.model_dump_json(indent=1))
     elif not quiet:
-        console.print(f"pagelab: {recording.summary(outcome)}", highlight=False)
-    if not stop.wanted:
+        text = f"pagelab: {recording.summary(outcome)}"
+        Console(stderr=True).print(text, highlight=False, markup=False)
+    if not outcome.interrupted:
         recording.check(outcome)
     raise typer.Exit(outcome.exit_status)

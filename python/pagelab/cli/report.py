@@ -11,6 +11,7 @@ from pagelab import results
 from pagelab.cli.options import IsQuiet
 from pagelab.errors import PagelabError, UsageError
 from pagelab.table import show
+from pagelab.verdict import verdict
 
 
 def report(
@@ -34,6 +35,8 @@ def report(
             reports.write(comparison, page)
         except OSError as error:
             raise PagelabError(f"cannot write {page}: {error.strerror}") from error
-        if not quiet:
+        if quiet:
+            console.print(str(verdict(comparison)), highlight=False)
+        else:
             show(comparison, console)
         typer.echo(str(page))

@@ -1,85 +1,118 @@
-"""`pagelab reproduce`: published figures, a command a paper."""
+"""`pagelab reproduce`: published figures, computed again, with the papers' numbers beside ours."""
 
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 import pagelab
-from pagelab import units
+from pagelab import files, units
+from pagelab.cli import executing
 from pagelab.cli.options import IsQuiet, Json
-from pagelab.linux import foliomap as folios
-from pagelab.linux.fbmm import report
-from pagelab.linux.layout import find
-from pagelab.linux.page import Report
-from pagelab.measure import cli as measuring
-from pagelab.reproduce import figure, page, show
-from pagelab.reproduce.compute import compute
-from pagelab.reproduce.figure import experiments
-from pagelab.reproduce.outcome import Outcome
-from pagelab.reproduce.plan import Ablation
+from pagelab.errors import UsageError, unknown
+from pagelab.reproduce import page, paper, show
+from pagelab.reproduce.compute import Found, compute
+from pagelab.reproduce.kinds import KINDS
+from pagelab.reproduce.paper import Changes
+
+ALL = "all"
+_SIMULATIONS = "Simulations"
+_MACHINE = "Measurements of this machine"
 
 
-class _PaperAndFigure(TyperGroup):
-    """Takes `dpt:fig13` for `dpt fig13`."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        paper, _, name = args[0].partition(":")
-        return super().resolve_command(ctx, [paper, *filter(None, [name]), *args[1:]])
-
-
-Out = Annotated[Path, typer.Option("--out", "-o", help="Where results are kept between runs.")]
-Again = Annotated[
-    bool, typer.Option("--again", help="Measure anew what --out has from an earlier run.")
-]
-
-app = typer.Typer(
-    cls=_PaperAndFigure,
-    help="Compute a paper's figures again, with its numbers beside ours.",
-    no_args_is_help=True,
-)
-
-
-@app.command()
-def dpt(
-    figures: Annotated[
-        list[str] | None, typer.Argument(help="fig13, ...; all of them if none is named.")
-    ] = None,
+def reproduce(
+    papers: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PAPER[:FIGURE]...",
+            help="dpt, foliomap, fbmm, measuring, or all; a figure of it: dpt:fig13, or dpt fig13.",
+        ),
+    ],
+    again: Annotated[
+        bool, typer.Option("--again", help="Compute anew what is kept of an earlier run.")
+    ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Whole programs rather than samples; takes hours.")
+        bool,
+        typer.Option(
+            "--full",
+            help="Whole programs rather than samples; takes hours.",
+            rich_help_panel=_SIMULATIONS,
+        ),
     ] = False,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of every machine: ablation."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of every machine: ablation.",
+            rich_help_panel=_SIMULATIONS,
+        ),
     ] = None,
     footprint: Annotated[
         float | None,
-        typer.Option("--footprint", min=0.01, help="GiB of every workload, instead of its own."),
+        typer.Option(
+            "--footprint",
+            min=0.01,
+            help="GiB of every workload, instead of its own.",
+            rich_help_panel=_SIMULATIONS,
+        ),
     ] = None,
     copies: Annotated[
-        int, typer.Option("--copies", min=1, help="Run each workload so many times at once.")
+        int,
+        typer.Option(
+            "--copies",
+            min=1,
+            help="Run each workload so many times at once.",
+            rich_help_panel=_SIMULATIONS,
+        ),
     ] = 1,
-    parallel: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Simulations at once.")
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured",
+            help="Redraw this result of `pagelab measure`; measure nothing.",
+            rich_help_panel=_MACHINE,
+        ),
     ] = None,
-    out: Out = Path("pagelab-results/reproduce-dpt"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less.", rich_help_panel=_MACHINE)
+    ] = False,
+    allow_tuning: Annotated[
+        bool,
+        typer.Option(
+            "--allow-tuning",
+            help="Allow changes of kernel settings (as root); each is undone.",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = False,
+    store: executing.StoreFolder = executing.STORE,
+    parallel: executing.Parallel = None,
+    memory: executing.Memory = None,
+    dask: executing.Dask = None,
+    slurm: executing.Slurm = None,
+    check: executing.Check = executing.CHECK,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page's folder.", show_default=False)
+    ] = None,
     as_json: Json = False,
     quiet: IsQuiet = False,
 ) -> None:
-    """The distributed page table (MICRO 2024): Figures 3, 4, 13 to 18 and 20 to 23.
+    """Compute published figures again, with the papers' numbers beside ours.
 
-    What was computed is kept in --out, so that a run that was broken off goes on where it was.
+    Results are kept in --store: a run that was broken off goes on where it was, and figures share
+    what they need. A figure that this machine cannot compute says why, and the others go on.
     """
-    paper = figure.load(experiments() / "dpt", figures or [])
+    chosen = _chosen(papers)
+    asked = Changes(full, tuple(changes or []), footprint, copies, measured, quick, allow_tuning)
     started = time.monotonic()
-    ablation = Ablation(full, tuple(changes or []), footprint, copies)
-    outcomes = compute(paper, ablation, parallel, out, quiet=quiet)
+    where = executing.Where(store, parallel, memory, dask, slurm, check)
+    with executing.how(where, again="all" if again else "", quiet=quiet) as how:
+        found = compute(chosen, asked, how)
+    written = (out or Path("pagelab-results") / f"reproduce-{_name(chosen)}") / "report.html"
     facts = [
-        ("machine", f"{paper.system.machine} (pagelab list machines)"),
         ("programs", "whole" if full else "sampled"),
         *([("changed", ", ".join(changes))] if changes else []),
         *([("copies at once", str(copies))] if copies > 1 else []),
@@ -87,81 +120,56 @@ def dpt(
         ("took", units.duration(time.monotonic() - started)),
         ("pagelab", pagelab.__version__),
     ]
-    written = out / "report.html"
-    page.write(paper.system.title, facts, outcomes, written)
+    page.write(found, facts, written)
     if as_json:
-        typer.echo(json.dumps([_json(one) for one in outcomes], indent=1))
-        return
+        typer.echo(json.dumps(_json(found), indent=1))
+    else:
+        _show(found, written)
+    if not any(outcome.rows or outcome.answers for one in found for outcome in one.outcomes):
+        raise typer.Exit(1)
+
+
+def _chosen(names: list[str]) -> list[paper.Paper]:
+    """The papers and figures of the command line, in its order."""
+    known = paper.names()
+    if names == [ALL]:
+        names = known
+    wanted: dict[str, list[str]] = {}
+    last = ""
+    for name in names:
+        head, colon, figure = name.partition(":")
+        if head in known:
+            last = head
+            wanted.setdefault(head, []).extend([figure] if colon else [])
+        elif last and not colon:
+            wanted[last].append(head)
+        elif head == ALL:
+            raise UsageError("`all` stands for every paper: give it alone")
+        else:
+            raise unknown("paper", head, [*known, ALL])
+    folder = files.experiments()
+    return [paper.load(folder / name, figures, KINDS) for name, figures in wanted.items()]
+
+
+def _name(chosen: list[paper.Paper]) -> str:
+    return "+".join(one.name for one in chosen) if len(chosen) < len(paper.names()) else ALL
+
+
+def _show(found: list[Found], written: Path) -> None:
     console = Console()
-    for one in outcomes:
-        show.show(one, console)
+    for one in found:
+        console.print(f"[bold]{one.paper.common.title}[/bold]\n", highlight=False)
+        for note in one.paper.common.notes:
+            console.print(f"{note}\n", style="dim", highlight=False)
+        for outcome in one.outcomes:
+            show.show(outcome, console)
+    for one in found:
+        counts = page.verdicts(one.outcomes)
+        console.print(f"{one.paper.name}: {counts or 'no claims'}", highlight=False)
     typer.echo(f"Report: {written}")
 
 
-@app.command()
-def foliomap(
-    parts: Annotated[
-        list[str] | None,
-        typer.Argument(help="primitives, contention, ...; all of them if none is named."),
-    ] = None,
-    again: Again = False,
-    out: Out = Path("pagelab-results/reproduce-foliomap"),
-    as_json: Json = False,
-) -> None:
-    """FolioMap (ATC 2024): folio accounting, measured in guests; needs `pagelab linux build`.
-
-    What was measured is kept in --out, so that a run that was broken off goes on where it was.
-    """
-    _print(folios.reproduce(find(), parts or [], out, _say, again=again), as_json=as_json)
-
-
-@app.command()
-def fbmm(
-    parts: Annotated[
-        list[str] | None, typer.Argument(help="costs, gups, ...; all of them if none is named.")
-    ] = None,
-    again: Again = False,
-    out: Out = Path("pagelab-results/reproduce-fbmm"),
-    as_json: Json = False,
-) -> None:
-    """FBMM (ATC 2024): memory file systems, measured in guests; needs `pagelab linux build`.
-
-    What was measured is kept in --out, so that a run that was broken off goes on where it was.
-    """
-    _print(report.reproduce(find(), parts or [], out, _say, again=again), as_json=as_json)
-
-
-app.command("measuring")(measuring.reproduce_measuring)
-
-
-def _print(measured: Report, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(measured.data, indent=1))
-        return
-    typer.echo(measured.markdown)
-    typer.echo(f"Report: {measured.path}")
-
-
-def _say(text: str) -> None:
-    Console(stderr=True).print(text, highlight=False, markup=False)
-
-
-def _json(one: Outcome) -> dict[str, Any]:
-    return {
-        "figure": one.name,
-        "title": one.title,
-        "columns": one.columns,
-        "rows": one.rows,
-        "claims": [
-            {
-                "says": answer.claim.says,
-                "paper": answer.claim.value,
-                "here": answer.ours,
-                "half_interval": answer.half,
-                "off": answer.off,
-                "verdict": answer.verdict,
-            }
-            for answer in one.answers
-        ],
-        "failures": one.failures,
-    }
+def _json(found: list[Found]) -> list[dict[str, object]]:
+    return [
+        {"paper": one.paper.name} | outcome.as_json() for one in found for outcome in one.outcomes
+    ]

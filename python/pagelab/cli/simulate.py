@@ -5,20 +5,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import jobs, results, store
-from pagelab.cli import options
-from pagelab.errors import PagelabError, UsageError
-from pagelab.progress import display
-from pagelab.results import Failure
+from pagelab import api
+from pagelab.cli import complete, options
+from pagelab.errors import UsageError
 from pagelab.table import show
 
 
 def simulate(
-    design: Annotated[str, typer.Option("--design", "-d", help="The page-table design.")],
+    design: Annotated[
+        str,
+        typer.Option(
+            "--design", "-d", help="The page-table design.", autocompletion=complete.design
+        ),
+    ],
     trace: options.Traces = None,
     workload: options.Workloads = None,
     copies: options.Copies = 1,
     machine: options.Machine = "dpt-paper",
+    pages: options.Pages = None,
     thp: options.Thp = False,
     changes: options.Set = None,
     manager: options.Manager = None,
@@ -39,30 +43,30 @@ def simulate(
 
     Several programs run at once, each on a core and in an address space of its own.
     """
-    sampling = options.windows(sampled, full, windows)
-    window = options.window(skip, limit, sample, in_instructions, warm_up)
-    source = options.sources(trace, workload, window, sampling, copies)
     chosen = options.designs(design)
-    if len(chosen) != 1:
+    sizes = options.page_sizes(pages, thp)
+    machines = options.machines(machine, [*(changes or []), *options.manager(manager)])
+    if len(chosen or []) != 1 or len(sizes or []) > 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")
-    work = options.simulations(
-        chosen, machine, changes, source, thp=thp, seed=seed, memory_manager=manager
+    if len(machines) != 1:
+        raise UsageError("simulate runs on one machine; pagelab compare takes several")
+    comparison = api.compare(
+        options.sources(trace, workload, options.windows(sampled, full, windows)),
+        chosen,
+        machine=machines,
+        pages=sizes,
+        copies=copies,
+        seed=seed,
+        window=options.window(skip, limit, sample, in_instructions, warm_up),
+        out=out,
+        progress=not quiet,
     )
-    directory = store.directory(out, chosen[0].label) if out else None
-    with jobs.stoppable() as stop, display(Console(stderr=True), quiet=quiet) as meters:
-        [run] = jobs.simulate_all(work, meters, stop)
-    if isinstance(run, Failure):
-        raise PagelabError(f"{run.design}: {run.error}")
-    comparison = results.of_run(run)
-    if directory:
-        store.save(comparison, directory)
     if as_json:
-        typer.echo(run.model_dump_json(by_alias=True, indent=1))
+        typer.echo(comparison.runs[0].model_dump_json(by_alias=True, indent=1))
     else:
         show(comparison, Console())
-        if directory:
-            typer.echo(f"Saved in {directory}")
-    if stop.wanted:
+        if out:
+            typer.echo(f"Saved in {out}")
+    if comparison.interrupted:
         raise typer.Exit(130)
-    if run.stopped:
-        raise PagelabError(f"{run.design} ended after {run.accesses:,} accesses: {run.stopped}")
+    options.check_ended(comparison)

@@ -13,6 +13,7 @@ from rich.table import Table
 from pagelab import _core, units
 from pagelab.cli import options
 from pagelab.errors import PagelabError
+from pagelab.sources import parse_workload
 
 app = typer.Typer(help="Look into traces and convert them.", no_args_is_help=True)
 
@@ -86,15 +87,19 @@ def convert(
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The file to write.")],
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Convert a trace: to CSV or Lackey when OUTPUT ends so, else to pagelab's own format.
+    """Convert a trace: to CSV, Lackey or ChampSim when OUTPUT ends so, else to pagelab's format.
+
+    For ChampSim's format (OUTPUT.champsim, .champsimtrace, with .xz or .gz behind it if it is to be
+    compressed) the program has to be recorded with --code; its first thread is written.
 
     Reads pagelab's own traces, ChampSim's two formats, Valgrind Lackey's text and CSV, told by
     their content; all but pagelab's own may be compressed (gz, xz, bz2, zst).
     """
-    accesses = _core.trace_convert(str(file), str(output))
+    count = _core.trace_convert(str(file), str(output))
     if not quiet:
         size = units.size(output.stat().st_size)
-        typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)
+        what = "instructions" if ".champsim" in output.name else "accesses"
+        typer.echo(f"{count:,} {what} in {output} ({size})", err=True)
 
 
 @app.command(epilog="Example:  pagelab trace write -w bfs:footprint=256MiB bfs.trace")
@@ -113,8 +118,8 @@ def write(
 ) -> None:
     """Write a built-in program's events into a trace, or CSV or Lackey when OUTPUT ends so."""
     window = options.window(skip, limit, sample)
-    source = options.source(None, workload, window, options.windows(sampled, full, windows))
-    accesses = _core.trace_write(json.dumps(source), str(output))
+    source = parse_workload(workload, options.windows(sampled, full, windows))
+    accesses = _core.trace_write(json.dumps(source.describe(window)), str(output))
     if not quiet:
         size = units.size(output.stat().st_size)
         typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)

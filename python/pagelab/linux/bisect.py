@@ -1,10 +1,11 @@
 """Every patch by itself: build and boot the kernel after each of them, as `git bisect` would."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pagelab.errors import PagelabError
-from pagelab.linux import build, guest, source
+from pagelab.linux import build, guest, series
 from pagelab.linux.layout import Layout
 
 BOOTS = ("", "foliomap=on")
@@ -12,8 +13,13 @@ BOOTS = ("", "foliomap=on")
 
 def patches(layout: Layout) -> list[tuple[str, str]]:
     """The series as (commit, subject), in order."""
-    lines = source.git(layout.tree, "log", "--reverse", "--format=%H %s", "base..series")
+    lines = series.git(layout.tree, "log", "--reverse", "--format=%H %s", "base..series")
     return [(line[:40], line[41:]) for line in lines.splitlines()]
+
+
+def apart(layout: Layout) -> Layout:
+    """Where they are built: apart from the kernel that is worked on, with its compiler's cache."""
+    return replace(layout, folder="linux-bisect")
 
 
 def check(
@@ -21,17 +27,15 @@ def check(
 ) -> None:
     """Build the tree as of a commit without a warning, and boot it.
 
-    It is built apart from the kernel that is worked on, with the same compiler's cache.
-
     Raises:
         PagelabError: it does not build, warns, or does not boot.
 
     """
-    apart = Layout(layout.root, folder="linux-bisect")
-    check_out(layout, apart.tree, commit)
-    build.configure(apart, (), lenient=True)
-    image = build.compile_kernel(apart, (), jobs, progress)
-    if warned := build.warnings(apart):
+    where = apart(layout)
+    check_out(layout, where.tree, commit)
+    build.configure(where, (), lenient=True)
+    image = build.compile_kernel(where, (), jobs, progress)
+    if warned := build.warnings(where):
         raise PagelabError("\n".join(["the compiler warns:", *warned[:12]]))
     for append in BOOTS:
         machine = guest.Machine(
@@ -45,6 +49,6 @@ def check(
 def check_out(layout: Layout, tree: Path, commit: str) -> None:
     """Put the source as of a commit into a tree of its own."""
     if not (tree / ".git").exists():
-        source.git(layout.tree, "worktree", "prune")
-        source.git(layout.tree, "worktree", "add", "--quiet", "--detach", str(tree), commit)
-    source.git(tree, "checkout", "--quiet", "--force", "--detach", commit)
+        series.git(layout.tree, "worktree", "prune")
+        series.git(layout.tree, "worktree", "add", "--quiet", "--detach", str(tree), commit)
+    series.git(tree, "checkout", "--quiet", "--force", "--detach", commit)

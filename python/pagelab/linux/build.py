@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux.layout import Layout
+from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
 
 # make's one line a file: "  CC      mm/rmap.o"
@@ -75,6 +76,13 @@ def compile_kernel(layout: Layout, debug: tuple[str, ...], jobs: int, progress: 
 def _make_logged(
     layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
 ) -> None:
+    with only_one(layout.work):
+        _make_locked(layout, out, targets, jobs, progress, log_name)
+
+
+def _make_locked(
+    layout: Layout, out: Path, targets: list[str], jobs: int, progress: Progress, log_name: str
+) -> None:
     log_path = out / log_name
     total_path = out / ".pagelab-total"
     total = int(total_path.read_text()) if total_path.exists() else 0
@@ -115,7 +123,11 @@ def _make_logged(
 
 def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
     """Build an out-of-tree module against that kernel; return the directory with the .ko."""
-    out = layout.out(debug)
+    with only_one(layout.work):
+        return _build_module(layout, layout.out(debug), source)
+
+
+def _build_module(layout: Layout, out: Path, source: Path) -> Path:
     copy = out / "pagelab-modules" / source.name
     for file in filter(Path.is_file, source.rglob("*")):
         target = copy / file.relative_to(source)
@@ -128,6 +140,11 @@ def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
 
 def build_selftest(layout: Layout, name: str) -> Path:
     """Build one of the kernel's own tests, selftests/FOLDER/NAME; return the program."""
+    with only_one(layout.work):
+        return _build_selftest(layout, name)
+
+
+def _build_selftest(layout: Layout, name: str) -> Path:
     folder = layout.tree / "tools" / "testing" / Path(name).parent
     output = layout.work / name
     headers = layout.work / "headers"
@@ -186,8 +203,11 @@ def _environment(layout: Layout) -> dict[str, str]:
     # A fixed date and host keep the compiler's cache useful from one build to the next.
     return os.environ | {
         "CCACHE_DIR": str(layout.ccache),
+        # Look up what the compiler says it read, and do not run the preprocessor first: a fifth
+        # of the time of what is not in the cache.
+        "CCACHE_DEPEND": "1",
         # Paths below it are hashed as relative ones: two trees can share what is in the cache.
-        "CCACHE_BASEDIR": str(layout.root / "build"),
+        "CCACHE_BASEDIR": str(layout.cache),
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_USER": "pagelab",
         "KBUILD_BUILD_HOST": "pagelab",

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelab.errors import PagelabError
-from pagelab.linux import bisect as series
+from pagelab import files
+from pagelab.errors import PagelabError, UsageError
+from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
 from pagelab.linux import guest, layout, manager, source, suite
+from pagelab.linux.lock import only_one
 
 app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
 _console = Console(stderr=True)
@@ -43,11 +46,12 @@ def build(
 ) -> None:
     """Apply the patch series and compile the kernel."""
     where = layout.find()
-    source.prepare(where, from_source, lambda text: _console.print(text, highlight=False))
     options = tuple(debug or ())
-    kbuild.configure(where, options)
-    with _compiling() as told:
-        image = kbuild.compile_kernel(where, options, jobs, told)
+    with only_one(where.work):
+        source.prepare(where, from_source, lambda text: _console.print(text, highlight=False))
+        kbuild.configure(where, options)
+        with _compiling() as told:
+            image = kbuild.compile_kernel(where, options, jobs, told)
     print(image)
 
 
@@ -64,9 +68,20 @@ def tree(
 
 @app.command()
 def refresh() -> None:
-    """Write the commits of the source tree back to linux/patches."""
-    for patch in source.refresh(layout.find()):
-        print(patch.name)
+    """Write the commits of the source tree back to linux/patches and linux/source."""
+    if files.checkout() is None:
+        raise PagelabError("the patches of an installed pagelab are not written to: use a checkout")
+    for patch in source.refresh(layout.find(), lambda text: _console.print(text, highlight=False)):
+        print(patch.path.name, *patch.adds)
+
+
+@app.command()
+def mails(folder: Annotated[Path, typer.Argument(help="A folder to write them to.")]) -> None:
+    """Write the series as it can be sent: each patch with the new files that come with it."""
+    where = layout.find()
+    source.prepare(where, None, lambda text: _console.print(text, highlight=False))
+    for path in source.mails(where, folder):
+        print(path)
 
 
 @app.command()
@@ -78,12 +93,12 @@ def bisect(
     """Build and boot the kernel after every patch of the series; stop at one that fails."""
     where = layout.find()
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
-    for number, (commit, subject) in enumerate(series.patches(where), start=1):
+    for number, (commit, subject) in enumerate(bisection.patches(where), start=1):
         if number < first or (last is not None and number > last):
             continue
-        with _compiling() as told:
+        with only_one(bisection.apart(where).work), _compiling() as told:
             try:
-                series.check(where, commit, jobs, told)
+                bisection.check(where, commit, jobs, told)
             except PagelabError as error:
                 raise PagelabError(f"after patch {number}, {subject}: {error}") from error
         print(f"builds and boots: {number} {subject}", flush=True)
@@ -119,7 +134,13 @@ def run(
     append: Append = "",
     memory: Memory = 2048,
     cpus: Cpus = 2,
-    nodes: Nodes = 1,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="NUMA nodes the CPUs and memory are divided among. "
+            "[default: what --manager needs, else 1]"
+        ),
+    ] = None,
     accel: Accel = "auto",
     icount: Icount = False,
     timeout: Annotated[float, typer.Option(help="Stop the guest after so many seconds.")] = 600.0,
@@ -133,18 +154,33 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Put what the command leaves in $PAGELAB_OUT here.")
     ] = None,
+    walks: Annotated[
+        str,
+        typer.Option(
+            help="An emulated processor that walks a distributed page table: check or dpt "
+            "(docs/dpt-linux.md)."
+        ),
+    ] = "",
 ) -> None:
     """Run a command in a fresh guest; its output and exit status are passed through."""
     if memory_manager is not None:
+        least = manager.nodes(layout.find(), memory_manager)
+        if nodes is not None and nodes < least:
+            raise UsageError(f"{memory_manager} needs --nodes {least}")
+        nodes = nodes or least
         command = manager.wrap(layout.find(), tuple(debug or ()), memory_manager, command)
         append = f"{append} {manager.APPEND}".strip()
-    machine = _machine(debug, append, memory, cpus, nodes, accel, icount, timeout)
+    machine = _machine(debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
+    if walks:
+        machine = replace(machine, processor=walks, emulator=suite.need_emulator(layout.find()))
     result = guest.run(machine, command, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer)
     if out is not None:
         for name, content in result.files.items():
             target = out / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
+    if counted := result.files.get(guest.WALKS):
+        print(counted.decode().strip(), file=sys.stderr)
     if result.ending is not guest.Ending.EXIT:
         raise PagelabError(result.describe())
     raise typer.Exit(result.status or 0)
@@ -183,6 +219,9 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool, retries: int = 0
             flags = "".join(f" --debug {name}" for name in job.entry.debug)
             print(f"skip  {job.name}: no kernel of `pagelab linux build{flags}`", flush=True)
             continue
+        if not asked and job.processor and not where.emulator.exists():
+            print(f"skip  {job.name}: no emulator of `make linux-qemu`", flush=True)
+            continue
         if job.entry.kvm and not guest.kvm_works():
             print(f"skip  {job.name}: no KVM", flush=True)
             continue
@@ -215,6 +254,8 @@ def _run_job(
         verdict = suite.Verdict.FAIL if new else suite.Verdict.PASS
         sys.stdout.write("".join(f"    {line}\n" for line in new))
     print(f"{verdict:4}  {job.name}", flush=True)
+    if walks := result.files.get(guest.WALKS):
+        print(f"      {walks.decode().strip()}", flush=True)
     if verdict is suite.Verdict.FAIL:
         _explain(result, verbose=verbose)
     return verdict

@@ -26,6 +26,8 @@ CONSOLE_LINES = 40
 GUEST_JOB = "/run/pagelab"
 GUEST_OUT = f"{GUEST_JOB}/out"
 COUNTS = "counts"
+# What the emulator's own processor counted, a JSON object.
+WALKS = "walks"
 # Compiled anew for every guest, in a tenth of a second, and started by its init.
 GUARD = "oom-guard"
 # MB that QEMU's q35 machine has without a hole between; more lies above 4 GB.
@@ -49,6 +51,8 @@ class Machine:
     `memory` is in MB, `timeout` in seconds of the host. CPUs are divided among the nodes; a single
     one is on node 0, and the other nodes have memory only. `plugin` is a QEMU plugin that is told
     out=PATH and `plugin_options`; what it writes there comes back as the result's file COUNTS.
+    `emulator` is a QEMU of our own whose processor walks a distributed page table, and `processor`
+    how: "check" or "dpt" (docs/dpt-linux.md); what it counted comes back as the file WALKS.
     """
 
     image: Path
@@ -62,6 +66,8 @@ class Machine:
     plugin_options: tuple[str, ...] = ()
     accel: str = "auto"
     timeout: float = 600.0
+    emulator: Path | None = None
+    processor: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what QEMU would refuse later and less clearly."""
@@ -73,6 +79,8 @@ class Machine:
             raise UsageError("--icount counts the instructions of one CPU: use --cpus 1")
         if self.accel not in ("auto", "kvm", "tcg"):
             raise UsageError(f"unknown accelerator '{self.accel}'. Valid: auto, kvm, tcg")
+        if self.processor not in ("", "check", "dpt"):
+            raise UsageError(f"unknown walks '{self.processor}'. Valid: check, dpt")
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ def kvm_works() -> bool:
 
 def accelerator(machine: Machine) -> str:
     """`kvm` or `tcg`. Counting instructions needs TCG."""
-    if machine.icount or machine.plugin:
+    if machine.icount or machine.plugin or machine.processor:
         return "tcg"
     if machine.accel != "auto":
         return machine.accel
@@ -136,11 +144,14 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
     if accel == "tcg":
         # A busy host can stop an emulated CPU for longer than the 20 s of a "soft lockup".
         append.insert(-1, "watchdog_thresh=60")
+    cpu = "host" if accel == "kvm" else "max"
+    if machine.processor:
+        cpu += f",x-dpt={machine.processor},x-dpt-out={job / 'out' / WALKS}"
     argv = [
         # The guest must not outlive us, not even if we are killed.
-        *("setpriv", "--pdeathsig", "KILL", QEMU),
+        *("setpriv", "--pdeathsig", "KILL", str(machine.emulator or QEMU)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-machine", "q35", "-cpu", "host" if accel == "kvm" else "max"),
+        *("-machine", "q35", "-cpu", cpu),
         # A socket a node: the kernel warns of nodes that share a cache.
         *("-smp", f"{machine.cpus},sockets={min(machine.cpus, machine.nodes)}"),
         *("-m", f"{machine.memory}M"),
@@ -150,6 +161,8 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         *("-device", "virtio-rng-pci"),
         *_nodes(machine),
     ]
+    if machine.emulator:
+        argv += [word for folder in _firmware() for word in ("-L", folder)]
     if accel == "kvm":
         argv += ["-accel", "kvm"]
     elif machine.icount:
@@ -372,6 +385,11 @@ def node_boundary(machine: Machine) -> int:
     if machine.nodes != 2 or machine.memory > LOW_MEMORY:
         raise UsageError(f"accesses are counted for two nodes of at most {LOW_MEMORY} MB together")
     return (machine.memory - machine.memory // 2) << 20
+
+
+def _firmware() -> list[str]:
+    """Where the system's QEMU has its firmware; ours comes without."""
+    return capture([QEMU, "-L", "help"]).split()
 
 
 def _need(*programs: str) -> None:

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import pagelab
-from pagelab.errors import PagelabError
+from pagelab import files
 
 VERSION = "6.12"
 PACKAGE = f"linux-source-{VERSION}"
@@ -12,10 +11,15 @@ PACKAGE = f"linux-source-{VERSION}"
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths inside one checkout of pagelab; `folder` is where under build/ a kernel is built."""
+    """Paths of the laboratory.
+
+    `root` is the checkout, or the installed copy of its linux/ and experiments/. Kernels are built
+    in `builds`, build/ of the checkout if none is given, and there in `folder`.
+    """
 
     root: Path
     folder: str = "linux"
+    builds: Path | None = None
 
     @property
     def linux(self) -> Path:
@@ -28,19 +32,34 @@ class Layout:
         return self.linux / "patches"
 
     @property
+    def source(self) -> Path:
+        """The files that the series adds to the kernel, under their paths there."""
+        return self.linux / "source"
+
+    @property
     def work(self) -> Path:
         """Everything built; may be deleted at any time."""
-        return self.root / "build" / self.folder
+        return self.cache / self.folder
+
+    @property
+    def cache(self) -> Path:
+        """What `work` is a folder of."""
+        return self.builds or self.root / "build"
 
     @property
     def ccache(self) -> Path:
         """The compiler's cache, for all kernels."""
-        return self.root / "build" / "linux" / "ccache"
+        return self.cache / "linux" / "ccache"
 
     @property
     def tree(self) -> Path:
         """The kernel source with the series applied, a git repository."""
         return self.work / "tree"
+
+    @property
+    def emulator(self) -> Path:
+        """QEMU with a processor that walks a distributed page table: `make linux-qemu`."""
+        return self.cache / "qemu-system" / "current" / "qemu-system-x86_64"
 
     def out(self, debug: tuple[str, ...] = ()) -> Path:
         """The build directory of the plain kernel, or of one with debug options."""
@@ -52,16 +71,10 @@ class Layout:
 
 
 def find() -> Layout:
-    """The checkout this package runs from.
+    """Of the checkout this package runs from, or of the installed package and the user's cache.
 
     Raises:
-        PagelabError: pagelab was installed without its source, which the kernel side needs.
+        PagelabError: the installed package is not whole.
 
     """
-    root = Path(pagelab.__file__).resolve().parents[2]
-    if not (root / "linux" / "patches").is_dir():
-        raise PagelabError(
-            f"no linux/patches under {root}: `pagelab linux` needs a checkout of pagelab, "
-            "installed from there (make setup)"
-        )
-    return Layout(root)
+    return Layout(files.linux().parent, builds=files.build())

@@ -1,28 +1,63 @@
 """Memory file systems, linux/modules: compile them, and run a command in a guest under one."""
 
-from collections.abc import Sequence
+import string
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
 
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux import build
 from pagelab.linux.layout import Layout
+from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
 
 # The library the others use; it manages nothing itself.
 LIBRARY = "mfs"
-# What a memory file system cannot be mounted without.
-DEFAULTS = {
-    "basicmfs": "size=50%",
-    "bwmfs": "weights=1",
-    "tieredmfs": "local=20%,remote=40%",
-}
 # The kernel parameter without which processes keep Linux's own memory management.
 APPEND = "fbmm=on"
 
 
+class Kind(BaseModel):
+    """A memory file system: mount options, nodes it needs, and the mounts to be tested.
+
+    `tests` have fields such as {pool} for the sizes that a test gives, in MB.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    options: str = ""
+    nodes: int = 1
+    tests: tuple[str, ...]
+
+
+@cache
+def _read(path: Path) -> dict[str, Kind]:
+    table = tomllib.loads(path.read_text())
+    return {name: Kind.model_validate(entry) for name, entry in table.items()}
+
+
+def kinds(layout: Layout) -> dict[str, Kind]:
+    """The memory file systems there are, by name: linux/modules/managers.toml."""
+    return _read(layout.linux / "modules" / "managers.toml")
+
+
 def names(layout: Layout) -> list[str]:
-    """The memory file systems there are: the folders of linux/modules that hold one."""
-    found = (layout.linux / "modules").glob("*/Kbuild")
-    return sorted(path.parent.name for path in found if path.parent.name != LIBRARY)
+    """Their names, sorted."""
+    return sorted(kinds(layout))
+
+
+def mounts(layout: Layout, sizes: Mapping[str, int]) -> list[str]:
+    """What a test is run under, as `NAME:OPTIONS`: every mount whose sizes it gives."""
+    found = []
+    for name, kind in kinds(layout).items():
+        for options in kind.tests:
+            fields = {field for _, field, _, _ in string.Formatter().parse(options) if field}
+            if fields <= set(sizes):
+                found.append(f"{name}:{options.format(**sizes)}".rstrip(":"))
+    return found
 
 
 def parse(layout: Layout, text: str) -> tuple[str, str]:
@@ -35,7 +70,12 @@ def parse(layout: Layout, text: str) -> tuple[str, str]:
     name, _, options = text.partition(":")
     if name not in names(layout):
         raise unknown("memory file system", name, names(layout))
-    return name, options or DEFAULTS.get(name, "")
+    return name, options or kinds(layout)[name].options
+
+
+def nodes(layout: Layout, text: str) -> int:
+    """How many nodes the machine must have for it."""
+    return kinds(layout)[parse(layout, text)[0]].nodes
 
 
 def prepare(layout: Layout, debug: tuple[str, ...]) -> dict[str, str]:
@@ -46,11 +86,14 @@ def prepare(layout: Layout, debug: tuple[str, ...]) -> dict[str, str]:
     source = layout.linux / "tools" / "fbmm-run.c"
     wrapper = layout.work / "programs" / source.parent.name / source.stem
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    if not wrapper.exists() or wrapper.stat().st_mtime < source.stat().st_mtime:
-        capture(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", wrapper, source])
+    with only_one(layout.work):
+        if not wrapper.exists() or wrapper.stat().st_mtime < source.stat().st_mtime:
+            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
+            capture(["gcc", *flags, "-o", wrapper, source])
     return {
         "MANAGERS": str(modules),
         "FBMM_RUN": str(wrapper),
+        "MOUNTS": " ".join(mounts(layout, {"pool": 128, "local": 8, "low": 16})),
         "WITH_MANAGER": str(layout.linux / "guest" / "with-manager"),
     }
 

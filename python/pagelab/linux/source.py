@@ -1,11 +1,10 @@
 """The patched kernel tree: a git repository with the distribution's source as tag `base`.
 
-The series in linux/patches is applied on top as commits, so that a developer edits the tree with
-ordinary git and `refresh` writes the commits back as patches. The tag `series` marks the last
-commit that came from linux/patches: commits or edits beyond it are never thrown away.
+The series of linux/patches and linux/source is applied on top as commits (series.py), so that a
+developer edits the tree with ordinary git and `refresh` writes the commits back. The tag `series`
+marks the last commit that came from there: commits or edits beyond it are never thrown away.
 """
 
-import hashlib
 import itertools
 import re
 import shutil
@@ -14,35 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pagelab.errors import PagelabError
+from pagelab.linux import fetch, series
 from pagelab.linux.layout import PACKAGE, VERSION, Layout
+from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
-
-TARBALL = Path(f"/usr/src/{PACKAGE}.tar.xz")
-# Commits need an author; the machine may have none configured.
-IDENTITY = ("-c", "user.name=pagelab", "-c", "user.email=pagelab@localhost")
-
-
-def git(tree: Path, *args: str) -> str:
-    """Run git in the tree and return what it printed."""
-    return capture(["git", "-C", tree, *IDENTITY, *args])
-
-
-def read_series(patches: Path) -> list[Path]:
-    """The patches to apply, in order; lines starting with # are comments."""
-    series = patches / "series"
-    if not series.exists():
-        return []
-    lines = (line.strip() for line in series.read_text().splitlines())
-    paths = [patches / line for line in lines if line and not line.startswith("#")]
-    for path in paths:
-        if not path.is_file():
-            raise PagelabError(f"{series} names {path.name}, which is not there")
-    return paths
-
-
-def fingerprint(patches: list[Path]) -> str:
-    """A line a patch, which changes when the patch does."""
-    return "".join(f"{hashlib.sha256(patch.read_bytes()).hexdigest()}\n" for patch in patches)
+from pagelab.linux.series import Patch, git
 
 
 def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> Path:
@@ -50,7 +25,12 @@ def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
 
     `source` replaces the distribution's package: a kernel source directory, which is copied.
     """
-    patches = read_series(layout.patches)
+    with only_one(layout.work):
+        return _prepare(layout, source, say)
+
+
+def _prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> Path:
+    patches = series.read(layout)
     tree = layout.tree
     if not _is_unpacked(tree):
         _unpack(layout, source, say)
@@ -65,8 +45,8 @@ def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
         return tree
     if _has_local_work(tree):
         raise PagelabError(
-            f"linux/patches changed, but {tree} has commits or edits of its own: write them back "
-            "with `make linux-refresh`, or drop them with "
+            f"linux/patches or linux/source changed, but {tree} has commits or edits of its own: "
+            "write them back with `make linux-refresh`, or drop them with "
             f"`git -C {tree} reset --hard series`"
         )
     keep = _common(applied.read_text() if applied.exists() else "", mark)
@@ -82,65 +62,48 @@ def _common(old: str, new: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def apply_series(tree: Path, patches: list[Path], keep: int) -> None:
+def apply_series(tree: Path, patches: list[Patch], keep: int) -> None:
     """Commit every patch on top of `base`; the first `keep` are there already.
 
     What they changed keeps its time of change, so that not everything is compiled again.
 
     Raises:
-        PagelabError: a patch does not apply; names the patch, the files and the hunks. The
-            patches before it stay applied.
+        PagelabError: a patch does not apply; the tree stays as it was.
 
     """
     there = git(tree, "rev-list", "--reverse", "base..series").split()
-    git(tree, "reset", "--quiet", "--hard", there[keep - 1] if keep else "base")
-    for patch in patches[keep:]:
-        check = subprocess.run(
-            ["git", "-C", tree, "apply", "--check", patch],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if check.returncode != 0:
-            # Lines such as: error: patch failed: mm/rmap.c:1159
-            hunks = re.findall(r"^error: (.*)$", check.stderr, re.MULTILINE)
-            raise PagelabError(
-                "\n".join(
-                    [
-                        f"{patch.name} does not apply to {_release(tree)}:",
-                        *(f"  {line}" for line in hunks),
-                        f"The series is made for the {PACKAGE} it was last refreshed against; "
-                        "install that version, or port the patch in "
-                        f"{tree} and run `make linux-refresh`.",
-                    ]
-                )
-            )
-        git(tree, "am", "--quiet", "--committer-date-is-author-date", str(patch))
+    parent = there[keep - 1] if keep else "base"
+    last = series.commit(tree, patches[keep:], parent, _release(tree))
+    git(tree, "reset", "--quiet", "--hard", last)
     git(tree, "tag", "--force", "series")
 
 
-def refresh(layout: Layout) -> list[Path]:
-    """Write the commits on top of `base` back to linux/patches, and the file `series`."""
+def refresh(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
+    """Write the commits on top of `base` back to linux/patches and linux/source."""
     tree = layout.tree
     if git(tree, "status", "--porcelain").strip():
         raise PagelabError(f"{tree} has uncommitted edits; commit them first")
-    for old in read_series(layout.patches):
-        old.unlink()
-    git(
-        tree,
-        "format-patch",
-        "--quiet",
-        "--zero-commit",
-        "--no-signature",
-        "--no-numbered",
-        "--output-directory",
-        str(layout.patches),
-        "base..HEAD",
-    )
-    patches = sorted(layout.patches.glob("[0-9]*.patch"))
-    (layout.patches / "series").write_text("".join(f"{patch.name}\n" for patch in patches))
+    patches = series.write(layout, say)
+    last = series.commit(tree, patches, "base", _release(tree))
+    if git(tree, "diff", "--name-only", "HEAD", last).strip():
+        raise PagelabError(f"what was written back is not what {tree} has: {last}")
+    git(tree, "reset", "--quiet", "--soft", last)
     git(tree, "tag", "--force", "series")
     (tree / ".git" / "pagelab-series").write_text(fingerprint(patches))
+    return patches
+
+
+def fingerprint(patches: list[Patch]) -> str:
+    """A line a patch."""
+    return "".join(patch.fingerprint() for patch in patches)
+
+
+def mails(layout: Layout, folder: Path) -> list[Path]:
+    """Write the series as it can be sent, new files and all; quilt reads it, too."""
+    options = ("--zero-commit", "--no-signature", "--no-numbered", "--quiet")
+    git(layout.tree, "format-patch", *options, "--output-directory", str(folder), "base..series")
+    patches = sorted(folder.glob("[0-9]*.patch"))
+    (folder / "series").write_text("".join(f"{patch.name}\n" for patch in patches))
     return patches
 
 
@@ -164,18 +127,14 @@ def _unpack(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
         shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         label = str(source.resolve())
     else:
-        if not TARBALL.is_file():
-            raise PagelabError(
-                f"{TARBALL} is missing: install it with `apt-get install {PACKAGE}` "
-                "or name a kernel source with --source DIR"
-            )
-        say(f"unpacking {TARBALL}")
+        archive = fetch.tarball(layout, say)
+        say(f"unpacking {archive}")
         unpacked = layout.work / PACKAGE
         if unpacked.exists():
             shutil.rmtree(unpacked)
-        capture(["tar", "-xf", TARBALL, "-C", layout.work])
+        capture(["tar", "-xf", archive, "-C", layout.work])
         unpacked.rename(tree)
-        label = str(TARBALL)
+        label = str(archive)
     if not _release(tree).startswith(f"{VERSION}."):
         raise PagelabError(f"{label} is Linux {_release(tree)}; the series is for {VERSION}")
     _track_everything(tree)

@@ -21,7 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux import build, guest, manager
-from pagelab.linux.layout import Layout
+from pagelab.linux.layout import Layout, find
+from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
 
 KSFT_SKIP = 4
@@ -34,10 +35,12 @@ class Entry(BaseModel):
     `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own; `cflags`
     are what the compiler is told besides. An argument "$NAME.c" is a program to compile, too.
     `append` lists the boots to run it in, and `manager` the memory file systems, "" for none: a
-    guest for each pair. After a run under one, nothing of its memory may be left. `icount` makes
+    guest for each pair. `managers` adds all that linux/modules/managers.toml lists, with these
+    sizes. After a run under one, nothing of its memory may be left. `icount` makes
     the guest's clock count instructions; `count` is a plugin of linux/guest that counts something
     between the marks in the program, and `count_options` its options beside those it always gets.
-    `kvm` skips it under emulation, where its times mean nothing.
+    `kvm` skips it under emulation, where its times mean nothing. `processor` lists how the
+    processor finds page table entries, "" for as always; a guest each (docs/dpt-linux.md).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,7 +51,8 @@ class Entry(BaseModel):
     args: list[str] = []
     append: list[str] = Field(default=[""], min_length=1)
     modules: list[str] = []
-    manager: list[str] = Field(default=[""], min_length=1)
+    manager: list[str] = []
+    managers: dict[str, int] = {}
     debug: list[str] = []
     cpus: int = 2
     nodes: int = 1
@@ -59,6 +63,7 @@ class Entry(BaseModel):
     count_options: list[str] = []
     kvm: bool = False
     compare: bool = False
+    processor: list[Literal["", "check", "dpt"]] = Field(default=[""], min_length=1)
 
 
 class _File(BaseModel):
@@ -75,12 +80,14 @@ class Job:
     entry: Entry
     append: str
     manager: str = ""
+    processor: str = ""
 
     @property
     def name(self) -> str:
         """Unique among all jobs: folder, entry, and the boot's own parameters."""
         base = f"{self.folder.name}/{self.entry.name}"
-        how = " ".join(filter(None, (self.append, self.manager)))
+        walks = f"walks={self.processor}" if self.processor else ""
+        how = " ".join(filter(None, (self.append, self.manager, walks)))
         return f"{base} [{how}]" if how else base
 
 
@@ -138,6 +145,8 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         append=job.append,
         icount=entry.icount,
         timeout=entry.timeout,
+        emulator=need_emulator(layout) if job.processor else None,
+        processor=job.processor,
     )
     if entry.count:
         options = list(entry.count_options)
@@ -168,6 +177,18 @@ def need_kernel(layout: Layout, job: Job) -> Path:
         flags = "".join(f" --debug {name}" for name in job.entry.debug)
         raise PagelabError(f"{job.name} needs a kernel: run `pagelab linux build{flags}` first")
     return image
+
+
+def need_emulator(layout: Layout) -> Path:
+    """The emulator whose processor walks a distributed page table.
+
+    Raises:
+        PagelabError: it is not built; says how to.
+
+    """
+    if not layout.emulator.exists():
+        raise PagelabError(f"no emulator at {layout.emulator}: run `make linux-qemu` first")
+    return layout.emulator
 
 
 def judge(result: guest.Result) -> Verdict:
@@ -212,8 +233,10 @@ def _read(path: Path) -> Iterator[Job]:
         )
         raise PagelabError("\n".join(faults)) from error
     for entry in content.entry:
-        for append, memory in product(entry.append, entry.manager):
-            yield Job(path.parent, entry, append, memory)
+        every = manager.mounts(find(), entry.managers) if entry.managers else []
+        memories = [*entry.manager, *every] or [""]
+        for how in product(entry.append, memories, entry.processor):
+            yield Job(path.parent, entry, *how)
 
 
 def _command(layout: Layout, job: Job) -> list[str]:
@@ -252,7 +275,8 @@ def _compile(
     binary.parent.mkdir(parents=True, exist_ok=True)
     headers = [*layout.linux.glob("*/*.h"), *layout.linux.glob("*/*/*.h")]
     newest = max(file.stat().st_mtime for file in [source, *headers])
-    if not binary.exists() or binary.stat().st_mtime < newest:
-        flags = ("-shared", "-fPIC") if plugin else ()
-        capture(["gcc", *_CFLAGS, *flags, "-o", binary, source, *cflags])
+    with only_one(layout.work):
+        if not binary.exists() or binary.stat().st_mtime < newest:
+            flags = ("-shared", "-fPIC") if plugin else ()
+            capture(["gcc", *_CFLAGS, *flags, "-o", binary, source, *cflags])
     return binary

@@ -9,7 +9,7 @@ narrow screen and could follow neither a dark colour scheme nor the page's type.
 from pathlib import Path
 
 from pagelab.report.page import page as page
-from pagelab.report.templating import environment
+from pagelab.report.templating import FRAGMENT, PAGE, environment
 from pagelab.results import Comparison
 
 _TEMPLATES = environment("pagelab.report")
@@ -17,7 +17,17 @@ _TEMPLATES = environment("pagelab.report")
 
 def render(comparison: Comparison) -> str:
     """The whole report as HTML."""
-    return _TEMPLATES.get_template("report.html").render(page=page(comparison))
+    return _render(comparison, PAGE)
+
+
+def fragment(comparison: Comparison) -> str:
+    """The answer, the charts and the figures as HTML for a notebook."""
+    return _render(comparison, FRAGMENT)
+
+
+def _render(comparison: Comparison, layout: str) -> str:
+    template = _TEMPLATES.get_template("report.html")
+    return template.render(page=page(comparison), layout=layout, whole=layout == PAGE)
 
 
 def write(comparison: Comparison, path: Path) -> None:

@@ -11,6 +11,7 @@ PART_LABELS = {
     "data": "waiting for data",
     "translation": "translation",
     "faults": "page faults",
+    "zeroing": "zeroing pages",
     "migrations": "moving pages",
 }
 LEVEL_LABELS = {"l1": "L1 cache", "l2": "L2 cache", "llc": "last-level cache", "dram": "DRAM"}
@@ -48,13 +49,13 @@ class BarChart:
 
 def cycles_chart(comparison: Comparison) -> BarChart:
     """Cycles by cause, scaled so that the baseline's total is 100 %."""
-    base = comparison.baseline
     longest = max(1.0, *(comparison.relative_time(run) for run in comparison.runs))
     ticks = linear_ticks(longest)
     # The axis ends with the longest bar, not with the tick after it.
     end = longest * 1.02
     rows = []
     for run in comparison.runs:
+        base, name = comparison.baseline_of(run), comparison.label(run)
         segments = []
         for part in CYCLE_PARTS:
             share = run.share(part) * comparison.relative_time(run)
@@ -65,14 +66,14 @@ def cycles_chart(comparison: Comparison) -> BarChart:
                     part,
                     share / end * 100,
                     units.percent(share, 0),
-                    f"{run.design}: {PART_LABELS[part]}, "
-                    f"{units.percent(share)} of {base.design}'s time",
+                    f"{name}: {PART_LABELS[part]}, "
+                    f"{units.percent(share)} of {comparison.label(base)}'s time",
                 )
             )
         gain = comparison.speedup(run) - 1
         rows.append(
             Row(
-                run.design + ("" if run.complete else " *"),
+                name + ("" if run.complete else " *"),
                 segments,
                 units.percent(comparison.relative_time(run)),
                 "baseline" if run is base else f"{units.signed_percent(gain)} speed",
@@ -105,10 +106,10 @@ def levels_chart(comparison: Comparison) -> BarChart:
                         level,
                         share * 100,
                         units.percent(share, 0),
-                        f"{run.design}: {units.count(count)} references of walks served by "
-                        f"{name}, {units.percent(share)}",
+                        f"{comparison.label(run)}: {units.count(count)} references of walks "
+                        f"served by {name}, {units.percent(share)}",
                     )
                 )
         per_walk = run.walks.reads / run.walks.count if run.walks.count else 0
-        rows.append(Row(run.design, segments, f"{per_walk:.2f}", "references a walk"))
+        rows.append(Row(comparison.label(run), segments, f"{per_walk:.2f}", "references a walk"))
     return BarChart(rows, list(LEVEL_LABELS.items()), [], None)

@@ -45,32 +45,33 @@ class LatencyChart:
 def latency_chart(comparison: Comparison) -> LatencyChart:
     """Histograms of walk latency, heights as shares of that design's walks."""
     runs = [run for run in comparison.runs if run.walks.count and run.walks.latency.histogram]
-    without = [run.design for run in comparison.runs if run not in runs]
+    without = [comparison.label(run) for run in comparison.runs if run not in runs]
     if not runs:
         return LatencyChart([], [], without)
-    binned = {run.design: _bin(run.walks.latency) for run in runs}
+    binned = {comparison.label(run): _bin(run.walks.latency) for run in runs}
     low = min(min(bins) for bins in binned.values())
     high = max(max(bins) for bins in binned.values()) + 1
-    tallest = max(count / run.walks.count for run in runs for count in binned[run.design].values())
+    tallest = max(
+        count / run.walks.count for run in runs for count in binned[comparison.label(run)].values()
+    )
 
     def place(cycles: float) -> float:
         at = (math.log2(max(cycles, 1)) * _PER_OCTAVE - low) / (high - low) * 100
         return min(max(at, 0.0), 100.0)
 
     def ridge(run: Run) -> Ridge:
-        latency, count = run.walks.latency, run.walks.count
+        latency, count, name = run.walks.latency, run.walks.count, comparison.label(run)
         bars = [
             Bar(
                 x=(index - low) / (high - low) * 100,
                 width=100 / (high - low),
                 height=n / count / tallest * 100,
-                tip=f"{_range(index)} cycles: {units.percent(n / count)} of the "
-                f"walks under {run.design}",
+                tip=f"{_range(index)} cycles: {units.percent(n / count)} of the walks under {name}",
             )
-            for index, n in sorted(binned[run.design].items())
+            for index, n in sorted(binned[name].items())
         ]
         return Ridge(
-            run.design,
+            name,
             bars,
             Tick(place(latency.mean), f"{latency.mean:.0f}"),
             Tick(place(latency.p99), f"{latency.p99:,}"),

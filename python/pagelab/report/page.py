@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pagelab import units
+from pagelab import annotate, units
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.latency import LatencyChart, latency_chart
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
@@ -34,20 +34,30 @@ class Page:
     cycles: BarChart
     latency: LatencyChart
     levels: BarChart
+    walker_columns: list[Column]
     walkers: list[list[str]]
     resident: LineChart | None
     tables: LineChart | None
     maps: str
-    machine: list[tuple[str, list[tuple[str, str]]]]
+    machines: list[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]
     provenance: list[tuple[str, str]]
     partial: bool
+    annotated: str
+    line_columns: list[Column]
+    lines: list[list[str]]
+    mapping_columns: list[Column]
+    mappings: list[list[str]]
 
 
 _COLUMNS = [
     Column("design", "", "The page-table design"),
+    Column("pages", "", "The page size that memory is backed with where it can be"),
+    Column("machine", "", "The machine that was simulated"),
     Column("speed", "vs base", "How much faster than the baseline the program would run"),
     Column("cycles", "", "Simulated cycles from start to end"),
-    Column("translation", "% of cycles", "Share of the cycles that address translation costs"),
+    Column("translation", "% of cycles", "Share of the cycles charged to address translation"),
+    Column("faults", "% of cycles", "Share of the cycles in page faults, without zeroing"),
+    Column("zeroing", "% of cycles", "Share of the cycles in which new pages are zeroed"),
     Column("mean walk", "cycles", "Mean latency of a page-table walk"),
     Column("p99 walk", "cycles", "99 of 100 walks take no longer"),
     Column("references", "a walk", "Memory references of a walk after the walk cache"),
@@ -58,26 +68,40 @@ _COLUMNS = [
     Column("moved", "pages", "Pages of data moved out of a page table's way"),
 ]
 
+_WALKER_COLUMNS = [
+    Column("design", "", "The page-table design"),
+    Column("walks", "per 1000 instr.", "Page-table walks per thousand instructions"),
+    Column("walk cache", "hits", "Look-ups of the walker's own cache that find something"),
+    Column(
+        "waiting",
+        "cycles a walk",
+        "Mean time that a walk waits until a walker is free, before its own latency",
+    ),
+]
+
 
 def page(comparison: Comparison) -> Page:
     """Prepares a comparison for the template."""
-    base = comparison.baseline
     return Page(
         title=comparison.name,
         kicker=_kicker(comparison),
         verdict=verdict(comparison),
-        columns=_COLUMNS,
+        columns=_columns(comparison),
         rows=[_row(comparison, run) for run in comparison.runs],
         cycles=cycles_chart(comparison),
         latency=latency_chart(comparison),
         levels=levels_chart(comparison),
-        walkers=[_walker(run) for run in comparison.runs if run.walks.count],
+        walker_columns=_WALKER_COLUMNS,
+        walkers=[_walker(comparison, run) for run in comparison.runs if run.walks.count],
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
-        maps=_embed([_map(run) for run in comparison.runs if run.memory_map]),
-        machine=_groups(base.machine),
+        maps=_embed([_map(comparison, run) for run in comparison.runs if run.memory_map]),
+        machines=[
+            (name, _groups(comparison.on(name).baseline.machine)) for name in comparison.machines
+        ],
         provenance=_provenance(comparison),
         partial=not all(run.complete for run in comparison.runs),
+        **_code(comparison),
     )
 
 
@@ -88,41 +112,86 @@ def _kicker(comparison: Comparison) -> list[str]:
         f"{units.count(base.accesses)} accesses",
         f"{units.size(base.os.peak_resident_bytes)} resident",
     ]
-    machine = base.machine.get("name")
-    return [*parts, f"machine {machine}"] if machine else parts
+    machines = [name for name in comparison.machines if name]
+    return [*parts, f"machine {', '.join(machines)}"] if machines else parts
+
+
+def _columns(comparison: Comparison) -> list[Column]:
+    """The columns: what all runs have in common has none."""
+    same = {"pages"} if comparison.page_sizes == ["4K"] else set()
+    same |= {"machine"} if len(comparison.machines) == 1 else set()
+    same |= set() if any(run.os.pages_migrated for run in comparison.runs) else {"moved"}
+    return [column for column in _COLUMNS if column.name not in same]
 
 
 def _row(comparison: Comparison, run: Run) -> list[str]:
     walks, dash = run.walks, "\N{EN DASH}"
-    return [
-        run.design + ("" if run.complete else " *"),
-        speed(comparison, run),
-        units.count(run.cycles.elapsed),
-        f"{100 * run.share('translation'):.1f}",
-        f"{walks.latency.mean:.1f}" if walks.count else dash,
-        f"{walks.latency.p99:,}" if walks.count else dash,
-        f"{walks.reads / walks.count:.2f}" if walks.count else dash,
-        f"{run.tlb.l2_mpki:.2f}",
-        f"{run.caches.llc_mpki:.2f}",
-        units.size(run.os.peak_table_bytes),
-        units.size(run.os.peak_resident_bytes),
-        f"{run.os.pages_migrated:,}",
-    ]
+    cells = {
+        "design": run.design + ("" if run.complete else " *"),
+        "pages": run.pages,
+        "machine": run.machine_name,
+        "speed": speed(comparison, run),
+        "cycles": units.count(run.cycles.elapsed),
+        "translation": f"{100 * run.share('translation'):.1f}",
+        "faults": f"{100 * run.share('faults'):.1f}",
+        "zeroing": f"{100 * run.share('zeroing'):.1f}",
+        "mean walk": f"{walks.latency.mean:.1f}" if walks.count else dash,
+        "p99 walk": f"{walks.latency.p99:,}" if walks.count else dash,
+        "references": f"{walks.reads / walks.count:.2f}" if walks.count else dash,
+        "L2 TLB": f"{run.tlb.l2_mpki:.2f}",
+        "LLC": f"{run.caches.llc_mpki:.2f}",
+        "tables": units.size(run.os.peak_table_bytes),
+        "resident": units.size(run.os.peak_resident_bytes),
+        "moved": f"{run.os.pages_migrated:,}",
+    }
+    return [cells[column.name] for column in _columns(comparison)]
 
 
-def _walker(run: Run) -> list[str]:
+def _walker(comparison: Comparison, run: Run) -> list[str]:
     walks = run.walks
     per_thousand = 1000 * walks.count / (run.instructions or 1)
     hits = units.percent(walks.cache_hits / walks.cache_lookups) if walks.cache_lookups else "none"
-    return [run.design, f"{per_thousand:.2f}", hits, f"{walks.walker_wait / walks.count:.1f}"]
+    name = comparison.label(run)
+    return [name, f"{per_thousand:.2f}", hits, f"{walks.walker_wait / walks.count:.1f}"]
 
 
-def _map(run: Run) -> dict[str, Any]:
+_SHARES = [
+    Column("walks", "% of cycles", "Share of the cycles of all page walks"),
+    Column("L2 TLB", "% of misses", "Share of the second-level TLB misses"),
+    Column("L1 TLB", "% of misses", "Share of the first-level TLB misses"),
+    Column("faults", "%", "Share of the page faults"),
+]
+# What a report has room for; the rest is in the result's files.
+_MOST_LINES = 25
+
+
+def _code(comparison: Comparison) -> dict[str, Any]:
+    """The lines that miss, of the baseline."""
+    run = comparison.baseline
+    lines = annotate.ordered(run.lines, "walk_cycles")
+    kinds = annotate.ordered(run.mappings, "walk_cycles")
+    return {
+        "annotated": comparison.label(run),
+        "line_columns": [
+            Column("line", "", "Function and line of the instruction that makes the access"),
+            *_SHARES,
+            Column("source", "", "What stands there"),
+        ],
+        "lines": [
+            [line.place, *annotate.shares(line, lines), line.text or ""]
+            for line in lines[:_MOST_LINES]
+        ],
+        "mapping_columns": [Column("memory", "", "What kind of memory is accessed"), *_SHARES],
+        "mappings": [[kind.kind, *annotate.shares(kind, kinds)] for kind in kinds],
+    }
+
+
+def _map(comparison: Comparison, run: Run) -> dict[str, Any]:
     cells = run.memory_map
     frames = sum(cell.frames for cell in cells)
     marked = [cell.tables for cell in cells if cell.tables]
     return {
-        "design": run.design,
+        "design": comparison.label(run),
         "cells": [[cell.free, cell.data, cell.tables, cell.preallocated] for cell in cells],
         "summary": f"{units.size(frames * 4096)} in {len(cells):,} cells of "
         f"{units.size(frames * 4096 / (len(cells) or 1))}; "
@@ -203,7 +272,7 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
     facts += [(f"host: {key}", str(value)) for key, value in comparison.host.items()]
     facts += [
         (
-            f"simulating {run.design}",
+            f"simulating {comparison.label(run)}",
             f"{units.duration(float(run.host.get('seconds', 0)))}, "
             f"{units.count(float(run.host.get('accesses_per_second', 0)))} accesses/s",
         )

@@ -1,11 +1,18 @@
 """The Jinja environment of every page: a package's templates, and those that all pages share."""
 
+import re
+
 import jinja2
+from markupsafe import Markup
+
+# Pages extend a layout: a whole page, or the main part of one for a notebook.
+PAGE = "page.html"
+FRAGMENT = "fragment.html"
 
 
 def environment(package: str) -> jinja2.Environment:
     """For `templates/` of a package; what a template does not know is an error."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(package), jinja2.PackageLoader("pagelab.report")]
         ),
@@ -14,3 +21,17 @@ def environment(package: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["unbroken"] = _unbroken
+    made.filters["nested_css"] = _nested_css
+    return made
+
+
+def _unbroken(text: str) -> str:
+    """Keeps figures and their units on one line."""
+    return re.sub(r"(?<=\d) (?=[%\N{PLUS-MINUS SIGN}A-Z])", "\N{NO-BREAK SPACE}", text)
+
+
+def _nested_css(sheet: str) -> Markup:
+    """A page's style sheet, to be nested in a rule for an element that stands for the page."""
+    plain = str(sheet)  # Markup would escape what is put in.
+    return Markup(re.sub(r"^(\s*)(?::root|body) \{", r"\1& {", plain, flags=re.MULTILINE))

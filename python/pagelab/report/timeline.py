@@ -36,16 +36,18 @@ _MOST_POINTS = 400
 
 def resident_chart(comparison: Comparison) -> LineChart | None:
     """Resident memory; designs that agree at every point share a line."""
-    return _chart(comparison.runs, "Resident memory", lambda p: p.resident_bytes)
+    return _chart(comparison, comparison.runs, "Resident memory", lambda p: p.resident_bytes)
 
 
 def tables_chart(comparison: Comparison) -> LineChart | None:
     """Memory taken by page tables."""
     runs = [run for run in comparison.runs if run.os.peak_table_bytes]
-    return _chart(runs, "Page tables", lambda p: p.table_bytes)
+    return _chart(comparison, runs, "Page tables", lambda p: p.table_bytes)
 
 
-def _chart(runs: list[Run], title: str, value: Callable[[TimelinePoint], int]) -> LineChart | None:
+def _chart(
+    comparison: Comparison, runs: list[Run], title: str, value: Callable[[TimelinePoint], int]
+) -> LineChart | None:
     runs = [run for run in runs if run.timeline]
     if not runs:
         return None
@@ -63,7 +65,7 @@ def _chart(runs: list[Run], title: str, value: Callable[[TimelinePoint], int]) -
     height = y_values[-1] or 1
     lines = [
         Line(
-            name=", ".join(runs[i].design for i in members),
+            name=", ".join(comparison.label(runs[i]) for i in members),
             series=members[0],
             points=" ".join(
                 f"{x / end * 1000:.1f},{1000 - v / height * 1000:.1f}"

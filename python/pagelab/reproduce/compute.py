@@ -1,52 +1,61 @@
-"""Computes a paper's figures."""
+"""Computes figures: all cases of all papers at once, since figures share them."""
 
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from rich.console import Console
-
-from pagelab import _core, jobs
 from pagelab.errors import PagelabError
-from pagelab.progress import display
-from pagelab.reproduce import outcome, plan, runs
-from pagelab.reproduce.figure import Collisions, Paper
+from pagelab.experiment.case import Case
+from pagelab.experiment.run import How, run_all
 from pagelab.reproduce.outcome import Outcome
-from pagelab.reproduce.plan import Ablation
+from pagelab.reproduce.paper import Changes, Paper
 
 
-def compute(
-    paper: Paper,
-    ablation: Ablation,
-    parallel: int | None,
-    out: Path,
-    *,
-    quiet: bool,
-) -> list[Outcome]:
-    """The numbers of all figures of a paper, in the order of their names.
+@dataclass(frozen=True)
+class Found:
+    """A paper and what was found for its figures, in the order of their names."""
 
-    What was computed is kept under `out`. Raises PagelabError when it was interrupted.
+    paper: Paper
+    outcomes: list[Outcome]
+
+
+def compute(papers: Iterable[Paper], changes: Changes, how: How) -> list[Found]:
+    """What was found for every figure of every paper.
+
+    A figure that this machine cannot compute says so in its outcome. What failed before is tried
+    again. Raises PagelabError when it was interrupted.
     """
-    console = Console(stderr=True)
+    papers = list(papers)
+    planned: dict[tuple[str, str], dict[Any, Case] | str] = {}
+    for paper in papers:
+        for name, figure in paper.figures.items():
+            try:
+                planned[paper.name, name] = figure.cases(paper, changes)
+            except PagelabError as error:
+                planned[paper.name, name] = str(error)
+    cases = [
+        case for found in planned.values() if isinstance(found, dict) for case in found.values()
+    ]
+    ended = run_all(cases, replace(how, again=how.again or "failed"))
+    return [
+        Found(
+            paper,
+            [_outcome(paper, name, planned[paper.name, name], ended) for name in paper.figures],
+        )
+        for paper in papers
+    ]
 
-    def say(text: str) -> None:
-        if not quiet:
-            console.print(f"pagelab: {text}", highlight=False)
 
-    work = plan.plan(paper, ablation)
-    kept = runs.Kept(out / "runs")
-    # Figures share simulations.
-    keys = {cell: kept.key(simulation) for cell, simulation in work.items()}
-    wanted = {keys[cell]: simulation for cell, simulation in work.items()}
-    with jobs.stoppable() as stop, display(console, quiet=quiet) as meters:
-        ended = runs.run_all(wanted, kept, meters, stop, parallel, say)
-    if stop.wanted:
-        raise PagelabError(f"interrupted; what was computed is kept in {kept.directory}")
-    results = {cell: ended[key] for cell, key in keys.items()}
-    outcomes = []
-    for name, one in paper.figures.items():
-        if isinstance(one, Collisions):
-            say(f"{name}: entering {one.addresses:,} pages in {len(one.table_kib)} tables")
-            counts = [_core.hash_collisions(kib << 7, one.addresses, 1) for kib in one.table_kib]
-            outcomes.append(outcome.of_collisions(name, one, counts))
-        else:
-            outcomes.append(outcome.of_runs(paper, name, one, results))
-    return outcomes
+def _outcome(
+    paper: Paper, name: str, planned: dict[Any, Case] | str, ended: dict[str, Any]
+) -> Outcome:
+    figure = paper.figures[name]
+    if isinstance(planned, str):
+        return Outcome(
+            name=name,
+            title=figure.title,
+            shows=figure.shows,
+            notes=figure.notes,
+            failures=[planned],
+        )
+    return figure.outcome(name, paper, {cell: ended[case.key] for cell, case in planned.items()})

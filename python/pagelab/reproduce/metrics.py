@@ -6,6 +6,8 @@ from typing import Any
 
 from pagelab.results import Run
 
+_LINE_BYTES = 64
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -62,6 +64,11 @@ def _counter(name: str) -> Callable[[Run], float]:
     return of
 
 
+def _read_rate(run: Run) -> float:
+    """Bytes a nanosecond, of lines read from all nodes of memory."""
+    return _ratio(_LINE_BYTES * sum(node.reads for node in run.nodes), run.seconds * 1e9)
+
+
 METRICS: dict[str, Metric] = {
     # Instructions a cycle.
     "speed": Metric(lambda run: _ratio(run.instructions, run.cycles.elapsed), "cycles"),
@@ -82,6 +89,7 @@ METRICS: dict[str, Metric] = {
     "ptes_migrated_per_page": Metric(
         lambda run: _ratio(_counter("ptes_migrated")(run), _counter("pages_mapped")(run))
     ),
+    "read_gigabytes_per_second": Metric(_read_rate),
     # Before the program gives its memory back.
     "free_2m_blocks": Metric(
         lambda run: float("nan") if run.free_2m_blocks is None else run.free_2m_blocks

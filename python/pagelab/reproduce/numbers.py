@@ -4,25 +4,25 @@ import math
 from dataclasses import dataclass
 
 from pagelab import intervals
-from pagelab.reproduce.figure import Figure, Series
 from pagelab.reproduce.metrics import METRICS
 from pagelab.results import Run
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Complete runs by series and workload."""
+    """Complete runs by series and workload; by series, its metric and what it is divided by."""
 
-    figure: Figure
     runs: dict[tuple[str, str], Run]
+    metrics: dict[str, str]
+    bases: dict[str, str | None]
 
     def metric(self, series: str) -> str:
         """The name of what a series shows."""
-        return self._series(series).metric or self.figure.metric
+        return self.metrics[series]
 
     def against(self, series: str) -> str | None:
         """What a series is divided by."""
-        return self._series(series).against
+        return self.bases[series]
 
     def shown(self, series: str, workload: str) -> float | None:
         """What the figure shows: the metric, or its ratio to another series'."""
@@ -55,9 +55,6 @@ class Numbers:
             return None
         value, half = intervals.ratio(above, below)
         return half / value
-
-    def _series(self, name: str) -> Series:
-        return next(series for series in self.figure.series if series.name == name)
 
     def _raw(self, series: str, workload: str) -> float | None:
         run = self.runs.get((series, workload))

@@ -4,7 +4,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pagelab import units
-from pagelab.reproduce.outcome import Answer, Outcome
+from pagelab.reproduce.claim import Answer
+from pagelab.reproduce.outcome import Outcome
 from pagelab.units import number
 
 
@@ -12,14 +13,15 @@ def show(outcome: Outcome, console: Console) -> None:
     """Prints the figure's numbers, the paper's claims beside ours, and what failed."""
     console.print(f"[bold]{outcome.title}[/bold]")
     console.print(outcome.shows, style="dim", highlight=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("")
-    for column in outcome.columns:
-        table.add_column(column, justify="right", overflow="fold")
-    for label, values in outcome.rows.items():
-        style = "bold" if label in outcome.averages else None
-        table.add_row(label, *(number(value) for value in values), style=style)
-    console.print(table)
+    if outcome.rows:
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        table.add_column("")
+        for column in outcome.columns:
+            table.add_column(column, justify="right", overflow="fold")
+        for label, values in outcome.rows.items():
+            style = "bold" if label in outcome.averages else None
+            table.add_row(label, *(number(value) for value in values), style=style)
+        console.print(table)
     if outcome.answers:
         console.print(_claims(outcome.answers))
     for note in outcome.notes:
@@ -41,17 +43,20 @@ def _claims(answers: list[Answer]) -> Table:
 
 def cells(answer: Answer) -> tuple[str, str, str, str, str]:
     """A claim's row: what it says, the paper's number, ours, the difference, the verdict."""
-    limit = "\N{LESS-THAN OR EQUAL TO} " if answer.claim.relation == "below" else ""
+    claim = answer.claim
+    sign = {"below": "\N{LESS-THAN OR EQUAL TO} ", "above": "\N{GREATER-THAN OR EQUAL TO} "}
+    paper = "" if claim.value is None else sign.get(claim.relation, "") + number(claim.value)
+    ours = "" if claim.relation == "concludes" else number(answer.ours) + interval(answer)
     off = "" if answer.off is None else units.signed_percent(answer.off, 0)
-    return (
-        answer.claim.says,
-        limit + number(answer.claim.value),
-        number(answer.ours) + interval(answer),
-        off,
-        answer.verdict,
-    )
+    says = f"{claim.says} Here: {answer.reason}." if answer.reason else claim.says
+    return says, paper, ours, off, answer.verdict
 
 
 def interval(answer: Answer) -> str:
-    """The half width of our number's confidence interval, with its sign; nothing for none."""
-    return "" if answer.half is None else f" \N{PLUS-MINUS SIGN}{number(answer.half)}"
+    """The 95 % interval of our number, as ± where it is even; nothing for none."""
+    if answer.ours is None or answer.low is None or answer.high is None:
+        return ""
+    above, below = answer.high - answer.ours, answer.ours - answer.low
+    if abs(above - below) < 1e-6 * abs(answer.ours):
+        return f" \N{PLUS-MINUS SIGN}{number(above)}"
+    return f" ({number(answer.low)} to {number(answer.high)})"

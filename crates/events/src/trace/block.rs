@@ -10,6 +10,8 @@ pub enum Tag {
     Metadata,
     /// Accesses and control events.
     Chunk,
+    /// Definitions of code.
+    Code,
     /// Where the chunks are.
     Index,
 }
@@ -19,12 +21,13 @@ impl Tag {
         match self {
             Tag::Metadata => *b"META",
             Tag::Chunk => *b"CHNK",
+            Tag::Code => *b"CODE",
             Tag::Index => *b"INDX",
         }
     }
 
     fn from_bytes(bytes: [u8; 4]) -> Option<Tag> {
-        [Tag::Metadata, Tag::Chunk, Tag::Index]
+        [Tag::Metadata, Tag::Chunk, Tag::Code, Tag::Index]
             .into_iter()
             .find(|tag| tag.bytes() == bytes)
     }
@@ -38,7 +41,8 @@ pub struct BlockHeader {
     pub len: u32,
     /// CRC-32 of the payload.
     pub checksum: u32,
-    /// Accesses in the block; 0 unless it is a chunk.
+    /// Accesses of a chunk, definitions of a block of code; in the index, how many of its entries
+    /// are of such blocks.
     pub accesses: u32,
     /// Control events in the block; 0 unless it is a chunk.
     pub controls: u32,

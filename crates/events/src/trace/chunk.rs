@@ -2,16 +2,18 @@
 
 use super::accesses::{self, MAX_ACCESSES, Streams};
 use super::block::{BlockHeader, Tag, le_u32};
+use super::code::{self, Symbol};
 use super::controls::{self, Entry};
-use crate::Batch;
+use crate::{Batch, CodeTable};
 use std::io;
 use std::ops::Range;
 
 /// The largest number of control entries in a chunk.
 pub const MAX_CONTROLS: usize = 1 << 16;
 /// The largest payload: what the streams of a full chunk can come to.
-pub const MAX_PAYLOAD: u32 = 8 << 20;
+pub const MAX_PAYLOAD: u32 = 16 << 20;
 
+/// Streams of a chunk of version 1. Later ones have those of the code as well.
 const STREAMS: usize = 6;
 /// A stream's bytes before and after compression, as two 32-bit numbers.
 const STREAM_HEADER_BYTES: usize = 8;
@@ -32,6 +34,7 @@ const LEVEL: i32 = 1;
 pub struct ChunkEncoder {
     accesses: accesses::Encoder,
     streams: Streams,
+    code: code::Encoder,
     controls: Vec<u8>,
     control_count: usize,
     /// Where the last control entry stands.
@@ -45,6 +48,7 @@ impl ChunkEncoder {
         Ok(ChunkEncoder {
             accesses: accesses::Encoder::new(),
             streams: Streams::default(),
+            code: code::Encoder::new(),
             controls: Vec::new(),
             control_count: 0,
             control_at: 0,
@@ -54,7 +58,7 @@ impl ChunkEncoder {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.accesses.len() == 0 && self.control_count == 0
+        self.accesses.len() == 0 && self.control_count == 0 && self.code.len() == 0
     }
 
     /// Accesses for which there is room.
@@ -67,9 +71,29 @@ impl ChunkEncoder {
         MAX_CONTROLS - self.control_count
     }
 
+    /// Entries of the flow for which there is room.
+    pub fn flow_room(&self) -> usize {
+        self.code.room()
+    }
+
+    /// Whether it has an entry of the flow.
+    pub fn has_code(&self) -> bool {
+        self.code.len() > 0
+    }
+
     /// Appends accesses, no more than there is room for.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
         self.accesses.push(batch, range);
+    }
+
+    /// Appends an entry of the flow.
+    pub fn push_flow(&mut self, symbol: Symbol, table: &CodeTable) {
+        self.code.push(symbol, table);
+    }
+
+    /// Appends the sites of the accesses appended last, all after the same entry of the flow.
+    pub fn push_sites(&mut self, sites: &[u32]) {
+        self.code.push_sites(sites);
     }
 
     /// Appends a control entry.
@@ -81,9 +105,10 @@ impl ChunkEncoder {
     }
 
     /// Ends the chunk: its header, and the block as it goes into the file. The next one starts.
-    pub fn finish(&mut self) -> io::Result<(BlockHeader, &[u8])> {
+    pub fn finish(&mut self, table: &CodeTable) -> io::Result<(BlockHeader, &[u8])> {
+        let (code, sites) = self.code.finish(table);
         let accesses = self.accesses.len() as u32;
-        self.accesses.finish(&mut self.streams);
+        self.accesses.finish(&mut self.streams, sites);
         self.block.clear();
         self.block.resize(BlockHeader::BYTES, 0);
         for stream in [
@@ -93,12 +118,17 @@ impl ChunkEncoder {
             &self.streams.codes_high,
             &self.streams.classes,
             &self.streams.residuals,
+            &code.symbols,
+            &code.flow_low,
+            &code.flow_high,
+            &code.exceptions,
         ] {
             put_stream(&mut self.compressor, stream, &mut self.block)?;
         }
         let (head, payload) = self.block.split_at_mut(BlockHeader::BYTES);
         let header = BlockHeader::of(Tag::Chunk, payload, accesses, self.control_count as u32);
         head.copy_from_slice(&header.to_bytes());
+        self.code.clear();
         self.controls.clear();
         self.control_count = 0;
         self.control_at = 0;
@@ -107,7 +137,7 @@ impl ChunkEncoder {
 }
 
 /// Appends a stream, compressed if that makes it smaller.
-fn put_stream(
+pub fn put_stream(
     compressor: &mut zstd::bulk::Compressor,
     stream: &[u8],
     out: &mut Vec<u8>,
@@ -130,6 +160,9 @@ fn put_stream(
 pub struct ChunkDecoder {
     accesses: accesses::Decoder,
     streams: Streams,
+    code_streams: code::Streams,
+    /// The chunk's code.
+    pub code: code::Decoder,
     control_stream: Vec<u8>,
     /// The chunk's control entries and the accesses before which they stand, ascending.
     pub controls: Vec<(u32, Entry)>,
@@ -141,17 +174,25 @@ impl ChunkDecoder {
         Ok(ChunkDecoder {
             accesses: accesses::Decoder::new(),
             streams: Streams::default(),
+            code_streams: code::Streams::default(),
+            code: code::Decoder::default(),
             control_stream: Vec::new(),
             controls: Vec::new(),
             decompressor: zstd::bulk::Decompressor::new()?,
         })
     }
 
-    /// Starts a chunk, of which `header` says how much it holds.
+    /// Starts a chunk, of which `header` says how much it holds. `table` is `None` for a file of
+    /// version 1, whose chunks have no code.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn start(&mut self, header: &BlockHeader, payload: &[u8]) -> Result<(), &'static str> {
+    pub fn start(
+        &mut self,
+        header: &BlockHeader,
+        payload: &[u8],
+        table: Option<&CodeTable>,
+    ) -> Result<(), &'static str> {
         if header.accesses as usize > MAX_ACCESSES || header.controls as usize > MAX_CONTROLS {
             return Err("it claims more events than a chunk can hold");
         }
@@ -167,11 +208,31 @@ impl ChunkDecoder {
         for (stream, max) in streams.into_iter().zip(MAX_STREAM) {
             take_stream(&mut self.decompressor, &mut input, stream, max)?;
         }
+        if table.is_some() {
+            let streams = [
+                &mut self.code_streams.symbols,
+                &mut self.code_streams.flow_low,
+                &mut self.code_streams.flow_high,
+                &mut self.code_streams.exceptions,
+            ];
+            for (stream, max) in streams.into_iter().zip(code::MAX_STREAM) {
+                take_stream(&mut self.decompressor, &mut input, stream, max)?;
+            }
+        }
         if !input.is_empty() {
             return Err("there are bytes after the last stream");
         }
-        self.accesses
-            .start(&mut self.streams, header.accesses as usize)?;
+        match table {
+            Some(table) => {
+                (self.code).start(&self.code_streams, header.accesses as usize, table)?
+            }
+            None => self.code.start_without(),
+        }
+        self.accesses.start(
+            &mut self.streams,
+            header.accesses as usize,
+            &self.code.sites,
+        )?;
         self.start_controls(header)
     }
 
@@ -194,14 +255,15 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    /// Appends the next `count` accesses to the batch.
-    pub fn decode(&mut self, count: usize, batch: &mut Batch) {
+    /// Appends the next `count` accesses, from number `from` on, to the batch.
+    pub fn decode(&mut self, from: usize, count: usize, batch: &mut Batch) {
         self.accesses.decode(&self.streams, count, batch);
+        self.code.sites(from, count, batch);
     }
 }
 
 /// Takes a stream from the front of the payload.
-fn take_stream(
+pub fn take_stream(
     decompressor: &mut zstd::bulk::Decompressor,
     input: &mut &[u8],
     stream: &mut Vec<u8>,

@@ -15,6 +15,8 @@ impl Metadata {
     pub const RECORDER: &'static str = "recorder";
     /// The version of QEMU that ran the program.
     pub const QEMU: &'static str = "qemu";
+    /// The processor that QEMU emulated, as its `-cpu` option names it.
+    pub const CPU: &'static str = "cpu";
     /// Which part of the run was recorded.
     pub const WINDOW: &'static str = "window";
     /// Bytes of a page on the recorded machine.

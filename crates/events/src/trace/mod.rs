@@ -3,7 +3,9 @@
 mod accesses;
 mod block;
 mod chunk;
+mod code;
 mod controls;
+mod definitions;
 mod metadata;
 mod reader;
 mod varint;
@@ -13,8 +15,10 @@ pub use metadata::Metadata;
 pub use reader::TraceReader;
 pub use writer::TraceWriter;
 
-/// How a trace file starts: a name and the version of the format.
-const MAGIC: [u8; 12] = *b"pagelab\n\x01\0\0\0";
+/// How a trace file starts, before the version of the format, a 32-bit number.
+const MAGIC: [u8; 8] = *b"pagelab\n";
+/// The version that is written. Version 1 had no code.
+const VERSION: u32 = 2;
 /// How a complete trace file ends, after the offset of the index and a checksum.
 const TAIL: [u8; 4] = *b"TAIL";
 /// Bytes of the end of a complete trace file.

@@ -1,8 +1,12 @@
 use super::block::{BlockHeader, Tag, le_u32, le_u64, read_up_to};
 use super::chunk::{ChunkDecoder, MAX_PAYLOAD};
+use super::code::Symbol;
 use super::controls::Entry;
-use super::{INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL, TAIL_BYTES};
-use crate::{Batch, Control, Source, SourceError};
+use super::{
+    INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL, TAIL_BYTES, VERSION,
+    definitions,
+};
+use crate::{Batch, CodeTable, Control, Definition, Flow, Source, SourceError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -19,7 +23,14 @@ pub struct TraceReader<R = File> {
     input: R,
     name: String,
     metadata: Metadata,
+    version: u32,
     index: Vec<IndexEntry>,
+    /// Where definitions of code are, and how many of these blocks have been read.
+    code_index: Vec<IndexEntry>,
+    code_read: usize,
+    table: CodeTable,
+    /// Definitions that go with the next batch.
+    defined: Vec<Definition>,
     complete: bool,
     /// What ends a scanned file before its time, and where.
     damage: Option<(u64, &'static str)>,
@@ -33,6 +44,9 @@ pub struct TraceReader<R = File> {
     control_at: usize,
     process: Option<u32>,
     thread: Option<u32>,
+    /// Entries of its flow yielded, and the thread whose the next one is.
+    flow_at: usize,
+    flow_of: u32,
     /// Accesses in the chunks not loaded yet.
     later: u64,
 }
@@ -52,7 +66,7 @@ impl TraceReader<File> {
 
     /// Whether a file that starts with these bytes is a trace, of this or another version.
     pub fn recognises(head: &[u8]) -> bool {
-        head.starts_with(&MAGIC[..8])
+        head.starts_with(&MAGIC)
     }
 }
 
@@ -70,7 +84,7 @@ impl<R: Read + Seek> TraceReader<R> {
         let size = input.seek(SeekFrom::End(0)).map_err(io)?;
         input.rewind().map_err(io)?;
         let mut buffer = Vec::new();
-        let metadata = read_metadata(&mut input, &mut buffer)
+        let (version, metadata) = read_metadata(&mut input, &mut buffer)
             .map_err(io)?
             .map_err(|what| SourceError::Corrupt {
                 name: name.clone(),
@@ -79,8 +93,12 @@ impl<R: Read + Seek> TraceReader<R> {
         let first = input.stream_position().map_err(io)?;
         let index = read_index(&mut input, first, size, &mut buffer).map_err(io)?;
         let complete = index.is_some();
-        let (index, damage) = match index {
-            Some(index) => (index, None),
+        let Contents {
+            index,
+            code_index,
+            damage,
+        } = match index {
+            Some(index) => index,
             None => scan(&mut input, first, size).map_err(io)?,
         };
         let chunk = ChunkDecoder::new().map_err(io)?;
@@ -88,7 +106,12 @@ impl<R: Read + Seek> TraceReader<R> {
             input,
             name,
             metadata,
+            version,
             index,
+            code_index,
+            code_read: 0,
+            table: CodeTable::default(),
+            defined: Vec::new(),
             complete,
             damage,
             chunk,
@@ -99,6 +122,8 @@ impl<R: Read + Seek> TraceReader<R> {
             control_at: 0,
             process: None,
             thread: None,
+            flow_at: 0,
+            flow_of: 0,
             later: 0,
         };
         reader.seek_chunk(0);
@@ -139,6 +164,8 @@ impl<R: Read + Seek> TraceReader<R> {
         self.at = 0;
         self.control_at = 0;
         self.chunk.controls.clear();
+        self.flow_at = 0;
+        self.chunk.code.start_without();
     }
 
     /// Loads the next chunk; `false` when there is none.
@@ -149,14 +176,15 @@ impl<R: Read + Seek> TraceReader<R> {
                 Some((offset, what)) => Err(self.corrupt(offset, what)),
             };
         };
-        match self.read_chunk(entry) {
-            Ok(Ok(())) => {}
-            Ok(Err(what)) => return Err(self.corrupt(entry.offset, what)),
-            Err(error) => {
-                let name = self.name.clone();
-                return Err(SourceError::Io { name, error });
-            }
+        while let Some(&code) = self.code_index.get(self.code_read)
+            && code.offset < entry.offset
+        {
+            let read = self.read_definitions(code);
+            self.found(read, code.offset)?;
+            self.code_read += 1;
         }
+        let read = self.read_chunk(entry);
+        self.found(read, entry.offset)?;
         self.next_chunk += 1;
         self.later -= u64::from(entry.accesses);
         self.accesses = entry.accesses as usize;
@@ -164,13 +192,63 @@ impl<R: Read + Seek> TraceReader<R> {
         self.control_at = 0;
         self.process = None;
         self.thread = None;
+        self.flow_at = 0;
         Ok(true)
     }
 
+    /// Turns what came of reading the block at `offset` into the caller's error.
+    fn found(
+        &self,
+        read: io::Result<Result<(), &'static str>>,
+        offset: u64,
+    ) -> Result<(), SourceError> {
+        match read {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(what)) => Err(self.corrupt(offset, what)),
+            Err(error) => {
+                let name = self.name.clone();
+                Err(SourceError::Io { name, error })
+            }
+        }
+    }
+
+    fn read_definitions(&mut self, entry: IndexEntry) -> io::Result<Result<(), &'static str>> {
+        let header = match self.read_block(entry, Tag::Code)? {
+            Ok(header) if header.controls == 0 => header,
+            Ok(_) => return Ok(Err("definitions have no control events")),
+            Err(what) => return Ok(Err(what)),
+        };
+        let definitions = match definitions::read(&self.payload, header.accesses) {
+            Ok(definitions) => definitions,
+            Err(what) => return Ok(Err(what)),
+        };
+        for definition in definitions {
+            if !self.table.define(definition.clone()) {
+                return Ok(Err("a definition of code contradicts itself"));
+            }
+            self.defined.push(definition);
+        }
+        Ok(Ok(()))
+    }
+
     fn read_chunk(&mut self, entry: IndexEntry) -> io::Result<Result<(), &'static str>> {
+        let header = match self.read_block(entry, Tag::Chunk)? {
+            Ok(header) => header,
+            Err(what) => return Ok(Err(what)),
+        };
+        let table = (self.version > 1).then_some(&self.table);
+        Ok(self.chunk.start(&header, &self.payload, table))
+    }
+
+    /// Reads the payload of the block that the index speaks of.
+    fn read_block(
+        &mut self,
+        entry: IndexEntry,
+        tag: Tag,
+    ) -> io::Result<Result<BlockHeader, &'static str>> {
         self.input.seek(SeekFrom::Start(entry.offset))?;
         let header = match read_header(&mut self.input)? {
-            Some(header) if header.tag == Tag::Chunk && header.len <= MAX_PAYLOAD => header,
+            Some(header) if header.tag == tag && header.len <= MAX_PAYLOAD => header,
             _ => return Ok(Err("this is no chunk; the file was damaged")),
         };
         if (header.accesses, header.controls) != (entry.accesses, entry.controls) {
@@ -182,7 +260,7 @@ impl<R: Read + Seek> TraceReader<R> {
         if crc32fast::hash(&self.payload) != header.checksum {
             return Ok(Err("its checksum is wrong; the file was damaged"));
         }
-        Ok(self.chunk.start(&header, &self.payload))
+        Ok(Ok(header))
     }
 
     fn corrupt(&self, offset: u64, what: &str) -> SourceError {
@@ -198,6 +276,39 @@ impl<R: Read + Seek> TraceReader<R> {
 
     /// Fills the batch from the loaded chunk: events of one process, up to a whole batch.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+        self.fill_events(batch)?;
+        self.take_flow(batch);
+        Ok(())
+    }
+
+    /// Moves what the batch's process has executed up to here into the batch.
+    fn take_flow(&mut self, batch: &mut Batch) {
+        let first = self.at - batch.len();
+        let here = |at: u32| (at as usize).saturating_sub(first) as u32;
+        while let Some(&(at, symbol)) = self.chunk.code.flow.get(self.flow_at) {
+            let entry = match symbol {
+                _ if at as usize > self.at => break,
+                Symbol::Thread { process, .. } if process != batch.process => break,
+                Symbol::Thread { thread, .. } => {
+                    self.flow_of = thread;
+                    Flow::Thread(thread)
+                }
+                Symbol::Block(block) => Flow::Block(block),
+            };
+            let named = here(at) == 0 && matches!(entry, Flow::Thread(_));
+            if batch.flow.is_empty() && !named {
+                batch.flow.push((0, Flow::Thread(self.flow_of)));
+            }
+            batch.flow.push((here(at), entry));
+            self.flow_at += 1;
+        }
+        // The accesses' sites are part of a flow, perhaps of one that began before them.
+        if batch.flow.is_empty() && !batch.site.is_empty() {
+            batch.flow.push((0, Flow::Thread(self.flow_of)));
+        }
+    }
+
+    fn fill_events(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
         if let (Some(process), Some(thread)) = (self.process, self.thread) {
             batch.process = process;
             batch.push_control(Control::Thread { thread });
@@ -210,7 +321,7 @@ impl<R: Read + Seek> TraceReader<R> {
                 if self.thread.is_none() {
                     return Err("an access comes before the name of its process and thread");
                 }
-                self.chunk.decode(count, batch);
+                self.chunk.decode(self.at, count, batch);
                 self.at += count;
             }
             if self.at < until {
@@ -221,6 +332,9 @@ impl<R: Read + Seek> TraceReader<R> {
             };
             match entry {
                 Entry::Process(process) => {
+                    if self.process.is_some() {
+                        self.take_flow(batch);
+                    }
                     if holds_more_than_a_name(batch) {
                         return Ok(());
                     }
@@ -266,6 +380,7 @@ impl<R: Read + Seek> Source for TraceReader<R> {
                 return Err(error);
             }
             if holds_more_than_a_name(batch) {
+                batch.definitions.append(&mut self.defined);
                 return Ok(true);
             }
         }
@@ -274,11 +389,17 @@ impl<R: Read + Seek> Source for TraceReader<R> {
     fn remaining(&self) -> Option<u64> {
         Some(self.later + (self.accesses - self.at) as u64)
     }
+
+    fn has_code(&self) -> bool {
+        !self.code_index.is_empty()
+    }
 }
 
 /// Whether the batch holds anything but the name of the thread.
 fn holds_more_than_a_name(batch: &Batch) -> bool {
-    !batch.addr.is_empty() || !matches!(batch.controls[..], [] | [(_, Control::Thread { .. })])
+    !batch.addr.is_empty()
+        || !matches!(batch.controls[..], [] | [(_, Control::Thread { .. })])
+        || !matches!(batch.flow[..], [] | [(_, Flow::Thread(_))])
 }
 
 fn accesses_of(index: &[IndexEntry]) -> u64 {
@@ -297,16 +418,16 @@ fn read_header(input: &mut impl Read) -> io::Result<Option<BlockHeader>> {
 fn read_metadata(
     input: &mut impl Read,
     buffer: &mut Vec<u8>,
-) -> io::Result<Result<Metadata, String>> {
-    read_up_to(input, MAGIC.len() as u64, buffer)?;
-    if buffer.len() < MAGIC.len() || buffer[..8] != MAGIC[..8] {
+) -> io::Result<Result<(u32, Metadata), String>> {
+    let head = MAGIC.len() + size_of_val(&VERSION);
+    read_up_to(input, head as u64, buffer)?;
+    if buffer.len() < head || !buffer.starts_with(&MAGIC) {
         return Ok(Err("not a pagelab trace".to_owned()));
     }
-    if buffer[8..] != MAGIC[8..] {
+    let version = le_u32(&buffer[MAGIC.len()..]);
+    if !(1..=VERSION).contains(&version) {
         return Ok(Err(format!(
-            "a pagelab trace of version {}; this program reads version {}",
-            le_u32(&buffer[8..]),
-            le_u32(&MAGIC[8..])
+            "a pagelab trace of version {version}; this program reads versions 1 to {VERSION}"
         )));
     }
     let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));
@@ -320,9 +441,20 @@ fn read_metadata(
         return damaged();
     }
     match serde_json::from_slice(buffer) {
-        Ok(map) => Ok(Ok(Metadata(map))),
+        Ok(map) => Ok(Ok((version, Metadata(map)))),
         Err(_) => damaged(),
     }
+}
+
+/// Where everything is.
+#[derive(Default)]
+struct Contents {
+    /// The chunks.
+    index: Vec<IndexEntry>,
+    /// The definitions of code.
+    code_index: Vec<IndexEntry>,
+    /// What ends the file before its time, and where.
+    damage: Option<(u64, &'static str)>,
 }
 
 /// The index of a complete file; `None` when the file has none, or a damaged one.
@@ -331,7 +463,7 @@ fn read_index(
     first: u64,
     size: u64,
     buffer: &mut Vec<u8>,
-) -> io::Result<Option<Vec<IndexEntry>>> {
+) -> io::Result<Option<Contents>> {
     let Some(tail_at) = size
         .checked_sub(TAIL_BYTES as u64)
         .filter(|&at| at >= first)
@@ -362,49 +494,62 @@ fn read_index(
         return Ok(None);
     }
     let entries = buffer.chunks_exact(INDEX_ENTRY_BYTES);
-    let index: Vec<_> = entries
+    let mut index: Vec<_> = entries
         .map(|bytes| IndexEntry {
             offset: le_u64(bytes),
             accesses: le_u32(&bytes[8..]),
             controls: le_u32(&bytes[12..]),
         })
         .collect();
-    let sorted = index.is_sorted_by(|a, b| a.offset < b.offset);
-    let inside = |entry: &IndexEntry| (first..index_at).contains(&entry.offset);
-    Ok((sorted && index.iter().all(inside)).then_some(index))
+    let Some(chunks) = index.len().checked_sub(header.accesses as usize) else {
+        return Ok(None);
+    };
+    let code_index = index.split_off(chunks);
+    let good = [&index, &code_index].into_iter().all(|index| {
+        let sorted = index.is_sorted_by(|a, b| a.offset < b.offset);
+        let inside = |entry: &IndexEntry| (first..index_at).contains(&entry.offset);
+        sorted && index.iter().all(inside)
+    });
+    Ok(good.then_some(Contents {
+        index,
+        code_index,
+        damage: None,
+    }))
 }
 
 /// The chunks of a file without an index, from its block headers, and what ends it early.
-#[expect(clippy::type_complexity, reason = "the pair is taken apart at once")]
-fn scan(
-    input: &mut (impl Read + Seek),
-    first: u64,
-    size: u64,
-) -> io::Result<(Vec<IndexEntry>, Option<(u64, &'static str)>)> {
-    let mut index = Vec::new();
+fn scan(input: &mut (impl Read + Seek), first: u64, size: u64) -> io::Result<Contents> {
+    let mut contents = Contents::default();
     let mut offset = first;
     while offset < size {
         input.seek(SeekFrom::Start(offset))?;
         let body = offset + BlockHeader::BYTES as u64;
         if body > size {
-            return Ok((index, Some((offset, "the file ends inside it"))));
+            contents.damage = Some((offset, "the file ends inside it"));
+            break;
         }
         let Some(header) = read_header(input)? else {
-            let what = "this is no chunk; the file was damaged";
-            return Ok((index, Some((offset, what))));
+            contents.damage = Some((offset, "this is no chunk; the file was damaged"));
+            break;
         };
         if header.tag == Tag::Index {
             break;
         }
         if body + u64::from(header.len) > size {
-            return Ok((index, Some((offset, "the file ends inside it"))));
+            contents.damage = Some((offset, "the file ends inside it"));
+            break;
         }
-        index.push(IndexEntry {
+        let of_its_kind = if header.tag == Tag::Code {
+            &mut contents.code_index
+        } else {
+            &mut contents.index
+        };
+        of_its_kind.push(IndexEntry {
             offset,
             accesses: header.accesses,
             controls: header.controls,
         });
         offset = body + u64::from(header.len);
     }
-    Ok((index, None))
+    Ok(contents)
 }

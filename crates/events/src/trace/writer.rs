@@ -1,8 +1,10 @@
 use super::block::{BlockHeader, Tag};
 use super::chunk::ChunkEncoder;
+use super::code::Symbol;
 use super::controls::Entry;
-use super::{INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL};
-use crate::{Batch, Control};
+use super::definitions::Definitions;
+use super::{INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL, VERSION};
+use crate::{Batch, CodeTable, Control, Definition, Flow, NO_SITE};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,6 +19,12 @@ pub struct TraceWriter<W: Write> {
     output: W,
     chunk: ChunkEncoder,
     index: Vec<IndexEntry>,
+    /// What has been defined, what of it is not written yet, and where blocks of it are.
+    table: CodeTable,
+    definitions: Definitions,
+    code_index: Vec<IndexEntry>,
+    /// The process and thread whose flow it is. `None` as long as there was no code.
+    flow_of: Option<(u32, u32)>,
     /// Bytes up to the end of the last whole chunk.
     written: u64,
     accesses: u64,
@@ -56,6 +64,10 @@ impl<W: Write> TraceWriter<W> {
             output,
             chunk: ChunkEncoder::new()?,
             index: Vec::new(),
+            table: CodeTable::default(),
+            definitions: Definitions::new()?,
+            code_index: Vec::new(),
+            flow_of: None,
             written: 0,
             accesses: 0,
             process: None,
@@ -67,8 +79,9 @@ impl<W: Write> TraceWriter<W> {
             return Err(invalid("the metadata of a trace are limited to 1 MiB"));
         }
         writer.output.write_all(&MAGIC)?;
-        writer.written = MAGIC.len() as u64;
-        writer.write_block(Tag::Metadata, &json)?;
+        writer.output.write_all(&VERSION.to_le_bytes())?;
+        writer.written = (MAGIC.len() + size_of_val(&VERSION)) as u64;
+        writer.write_block(Tag::Metadata, &json, 0)?;
         Ok(writer)
     }
 
@@ -79,21 +92,31 @@ impl<W: Write> TraceWriter<W> {
     /// batch is not well formed: its columns differ in length or its control events are out of
     /// order (nothing of it is then written).
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
-        let len = batch.len();
-        if batch.op.len() != len || batch.gap.len() != len || batch.dep.len() != len {
-            return Err(invalid("the columns of the batch differ in length"));
+        check(batch)?;
+        for definition in &batch.definitions {
+            self.define(definition)?;
         }
-        let positions = batch.controls.iter().map(|&(at, _)| at as usize);
-        if !positions.clone().is_sorted() || positions.clone().any(|at| at > len) {
-            return Err(invalid("the control events of the batch are out of order"));
+        if let Some(block) = undefined(batch, &self.table) {
+            let what = format!("block {block} of the batch was not defined");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
+        if self.flow_of.is_none() && !batch.flow.is_empty() {
+            // A chunk has the sites of all its accesses, or none.
+            self.flush_chunk()?;
+            self.flow_of = Some((batch.process, 0));
+        }
+        let mut flow = batch.flow.as_slice();
         let mut done = 0;
         for &(at, control) in &batch.controls {
-            self.write_accesses(batch, done, at as usize)?;
+            self.write_accesses(batch, done, at as usize, &mut flow)?;
             done = at as usize;
             self.write_control(batch.process, control)?;
         }
-        self.write_accesses(batch, done, len)
+        self.write_accesses(batch, done, batch.len(), &mut flow)?;
+        for &(_, entry) in flow {
+            self.write_flow(batch.process, entry)?;
+        }
+        Ok(())
     }
 
     /// Accesses written so far.
@@ -113,10 +136,11 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// When the output cannot be written.
     pub fn flush_chunk(&mut self) -> io::Result<()> {
+        self.flush_definitions()?;
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let (header, block) = self.chunk.finish()?;
+        let (header, block) = self.chunk.finish(&self.table)?;
         self.process = None;
         self.thread = None;
         self.output.write_all(block)?;
@@ -140,14 +164,15 @@ impl<W: Write> TraceWriter<W> {
 
     fn end(&mut self) -> io::Result<()> {
         self.flush_chunk()?;
-        let mut payload = Vec::with_capacity(self.index.len() * INDEX_ENTRY_BYTES);
-        for entry in &self.index {
+        let entries = self.index.len() + self.code_index.len();
+        let mut payload = Vec::with_capacity(entries * INDEX_ENTRY_BYTES);
+        for entry in self.index.iter().chain(&self.code_index) {
             payload.extend_from_slice(&entry.offset.to_le_bytes());
             payload.extend_from_slice(&entry.accesses.to_le_bytes());
             payload.extend_from_slice(&entry.controls.to_le_bytes());
         }
         let offset = self.written.to_le_bytes();
-        self.write_block(Tag::Index, &payload)?;
+        self.write_block(Tag::Index, &payload, self.code_index.len() as u32)?;
         self.output.write_all(&offset)?;
         self.output
             .write_all(&crc32fast::hash(&offset).to_le_bytes())?;
@@ -155,29 +180,137 @@ impl<W: Write> TraceWriter<W> {
         self.output.flush()
     }
 
-    fn write_block(&mut self, tag: Tag, payload: &[u8]) -> io::Result<()> {
-        let header = BlockHeader::of(tag, payload, 0, 0).to_bytes();
+    fn define(&mut self, definition: &Definition) -> io::Result<()> {
+        if !self.table.define(definition.clone()) {
+            return Err(invalid("a definition of code contradicts itself"));
+        }
+        if self.definitions.push(definition)? {
+            self.flush_definitions()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the definitions that have not been written: they stand before what refers to them.
+    fn flush_definitions(&mut self) -> io::Result<()> {
+        let Some((count, payload)) = self.definitions.finish()? else {
+            return Ok(());
+        };
+        self.code_index.push(IndexEntry {
+            offset: self.written,
+            accesses: count,
+            controls: 0,
+        });
+        self.write_block(Tag::Code, &payload, count)
+    }
+
+    fn write_block(&mut self, tag: Tag, payload: &[u8], entries: u32) -> io::Result<()> {
+        let header = BlockHeader::of(tag, payload, entries, 0).to_bytes();
         self.output.write_all(&header)?;
         self.output.write_all(payload)?;
         self.written += (header.len() + payload.len()) as u64;
         Ok(())
     }
 
-    fn write_accesses(&mut self, batch: &Batch, mut from: usize, to: usize) -> io::Result<()> {
+    /// Writes accesses, and what of the flow comes before the last of them.
+    fn write_accesses(
+        &mut self,
+        batch: &Batch,
+        mut from: usize,
+        to: usize,
+        flow: &mut &[(u32, Flow)],
+    ) -> io::Result<()> {
         while from < to {
-            // Room for the access, and for naming its process and thread.
-            if self.chunk.room() == 0 || self.chunk.control_room() < 2 {
+            // Room for the access, for naming its process and thread, and theirs in the flow.
+            if self.chunk.room() == 0 || self.chunk.control_room() < 2 || self.chunk.flow_room() < 2
+            {
                 self.flush_chunk()?;
             }
             self.name_process(batch.process);
-            let thread = self.threads.get(&batch.process).copied();
-            self.name_thread(thread.unwrap_or(0));
-            let until = to.min(from + self.chunk.room());
-            self.chunk.push(batch, from..until);
+            let thread = self.threads.get(&batch.process).copied().unwrap_or(0);
+            self.name_thread(thread);
+            let mut until = to.min(from + self.chunk.room());
+            if self.flow_of.is_some() {
+                // As far as the flow has room.
+                if let Some(&(at, _)) = flow.get(self.chunk.flow_room() - 2) {
+                    until = until.min(at as usize);
+                }
+                self.write_code(batch, from, until, thread, flow);
+            }
+            if until > from {
+                self.chunk.push(batch, from..until);
+            } else {
+                self.flush_chunk()?;
+            }
             self.accesses += (until - from) as u64;
             from = until;
         }
         Ok(())
+    }
+
+    /// Writes the flow from access `from` on to before access `until`, and those accesses' sites.
+    fn write_code(
+        &mut self,
+        batch: &Batch,
+        from: usize,
+        until: usize,
+        thread: u32,
+        flow: &mut &[(u32, Flow)],
+    ) {
+        if batch.site.is_empty() {
+            self.name_flow(batch.process, thread);
+            let unknown = vec![NO_SITE; until - from];
+            self.chunk.push_sites(&unknown);
+            return;
+        }
+        let mut done = from;
+        while let Some((&(at, entry), later)) = flow.split_first() {
+            let at = at as usize;
+            // With no room for accesses, as much as there is room for.
+            if at > until || at == until && (until > from || self.chunk.flow_room() < 2) {
+                break;
+            }
+            self.chunk.push_sites(&batch.site[done..at]);
+            done = at;
+            self.push_flow(batch.process, entry);
+            *flow = later;
+        }
+        if until > done {
+            let (process, thread) = self.flow_of.unwrap_or((batch.process, thread));
+            self.name_flow(process, thread);
+        }
+        self.chunk.push_sites(&batch.site[done..until]);
+    }
+
+    /// Writes an entry after the last access of a batch.
+    fn write_flow(&mut self, process: u32, entry: Flow) -> io::Result<()> {
+        if self.chunk.flow_room() < 2 || self.chunk.control_room() < 1 {
+            self.flush_chunk()?;
+        }
+        self.push_flow(process, entry);
+        Ok(())
+    }
+
+    fn push_flow(&mut self, process: u32, entry: Flow) {
+        match entry {
+            Flow::Thread(thread) => self.name_flow(process, thread),
+            Flow::Block(_) => {
+                let (process, thread) = self.flow_of.unwrap_or((process, 0));
+                self.name_flow(process, thread);
+                self.chunk
+                    .push_flow(Symbol::of(entry, process), &self.table);
+            }
+        }
+    }
+
+    /// Says whose flow follows, unless the chunk has just said so.
+    fn name_flow(&mut self, process: u32, thread: u32) {
+        if self.flow_of != Some((process, thread)) || !self.chunk.has_code() {
+            self.flow_of = Some((process, thread));
+            // A reader splits its batches there.
+            self.name_process(process);
+            let symbol = Symbol::Thread { process, thread };
+            self.chunk.push_flow(symbol, &self.table);
+        }
     }
 
     fn write_control(&mut self, process: u32, control: Control) -> io::Result<()> {
@@ -212,6 +345,37 @@ impl<W: Write> TraceWriter<W> {
             self.thread = Some(thread);
         }
     }
+}
+
+fn check(batch: &Batch) -> io::Result<()> {
+    let len = batch.len();
+    let known = batch.site.is_empty() || batch.site.len() == len;
+    if batch.op.len() != len || batch.gap.len() != len || batch.dep.len() != len || !known {
+        return Err(invalid("the columns of the batch differ in length"));
+    }
+    fn in_order<T>(entries: &[(u32, T)], len: usize) -> bool {
+        entries.is_sorted_by_key(|&(at, _)| at)
+            && entries.last().is_none_or(|&(at, _)| at as usize <= len)
+    }
+    if !in_order(&batch.controls, len) {
+        return Err(invalid("the control events of the batch are out of order"));
+    }
+    let starts_with_thread = matches!(batch.flow.first(), None | Some((0, Flow::Thread(_))));
+    if !in_order(&batch.flow, len) || !starts_with_thread {
+        return Err(invalid("the flow of the batch is out of order"));
+    }
+    if batch.site.is_empty() && len > 0 && !batch.flow.is_empty() {
+        return Err(invalid("the batch has a flow, but its accesses no sites"));
+    }
+    Ok(())
+}
+
+/// A block that the batch executes and that was not defined, if there is one.
+fn undefined(batch: &Batch, table: &CodeTable) -> Option<u32> {
+    batch.flow.iter().find_map(|&(_, entry)| match entry {
+        Flow::Block(block) if block as usize >= table.blocks().len() => Some(block),
+        _ => None,
+    })
 }
 
 fn invalid(what: &str) -> io::Error {

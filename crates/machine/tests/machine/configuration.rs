@@ -39,6 +39,37 @@ fn an_unknown_key_is_named_with_the_nearest() {
     assert!(message.contains("widht"), "{message}");
     assert!(message.contains("did you mean width?"), "{message}");
     assert!(error("dpt-paper", &["dpt.fab=true"]).contains("did you mean fap?"));
+    let message = error("dpt-paper", &["memory_bytes=1GiB"]);
+    assert!(
+        message.contains("did you mean memory.memory_bytes?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn sizes_in_bytes_may_have_a_unit() {
+    let memory = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
+        let config = MachineConfig::load("dpt-paper", &overrides).unwrap();
+        (config.memory, config.nested.host_memory_bytes)
+    };
+    let written = memory(&[
+        "memory.memory_bytes=1.5GiB",
+        "memory.stack_limit=64MiB",
+        "memory.zone_starts=[0, '16MiB']",
+        "nested.host_memory_bytes=8GiB",
+    ]);
+    let counted = memory(&[
+        "memory.memory_bytes=1610612736",
+        "memory.stack_limit=67108864",
+        "memory.zone_starts=[0, 16777216]",
+        "nested.host_memory_bytes=8589934592",
+    ]);
+    assert_eq!(written, counted);
+    for wrong in ["1GB2", "-1", "1.5", "true", "[1]"] {
+        let message = error("dpt-paper", &[&format!("memory.memory_bytes={wrong}")]);
+        assert!(message.contains("a size in bytes"), "{message}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Runs whose time can be worked out by hand from the machine's latencies.
 
 use crate::common::{BASE, Cut, Event, load, map, run};
+use pagelab_events::{Access, Op};
 use pagelab_machine::MachineConfig;
 
 /// The dpt-paper machine with faults that cost nothing, so that only the chain takes time.
@@ -30,6 +31,15 @@ fn chain(config: &MachineConfig, design: &str, pages: u64) -> f64 {
             .elapsed
     };
     (cycles(2 * loads) - cycles(loads)) as f64 / loads as f64
+}
+
+fn store(addr: u64) -> Event {
+    Event::Access(Access {
+        addr,
+        op: Op::store(8),
+        gap: 0,
+        dep: 0,
+    })
 }
 
 fn close(got: f64, expected: f64) {
@@ -66,6 +76,71 @@ fn past_the_second_tlb_each_load_pays_a_walk() {
     close(chain(&machine(&["caches.l2.kib=64"]), "ideal", 8192), 36.0);
 }
 
+/// A chain over random lines of 8,000 pages, of whose elements fields are read in order: cycles an
+/// element. The first field, at 0, is the pointer to the next element.
+fn fields(config: &MachineConfig, fields: &[u64]) -> f64 {
+    let elements = 20_000u64;
+    let mut random = 1u64;
+    let mut events: Vec<Event> = vec![map(BASE, 8000 * 4096)];
+    let pointer = fields.iter().position(|&field| field == 0).unwrap() as u32;
+    for element in 0..elements {
+        // Knuth's generator (MMIX).
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let line = BASE + (random >> 33) % (8000 * 64) * 64;
+        for (number, field) in (0..).zip(fields) {
+            // The last element's pointer: so many accesses back.
+            let back = number + fields.len() as u32 - pointer;
+            let dep = if element == 0 { 0 } else { back };
+            events.push(load(line + field, 0, dep));
+        }
+    }
+    let result = run(config, "radix", &mut Cut::new(&events, 500));
+    result.cycles.elapsed as f64 / elements as f64
+}
+
+/// What is under way is not there yet: whichever field is read first, the pointer is had when its
+/// line has come.
+#[test]
+fn a_line_under_way_is_had_when_it_arrives() {
+    let machine = machine(&[]);
+    let pointer = fields(&machine, &[0]);
+    // A walk that misses the second-level TLB, then memory: 156 cycles for the line alone.
+    assert!(pointer > 160.0, "{pointer}");
+    close(fields(&machine, &[8, 0]), pointer);
+    close(fields(&machine, &[0, 8]), pointer);
+    close(fields(&machine, &[8, 16, 0, 24]), pointer);
+}
+
+/// Two loads from lines of one page, new to the TLB: the second has its translation when the walk
+/// ends that the first began.
+#[test]
+fn a_walk_under_way_serves_whoever_waits_for_it() {
+    let config = machine(&["caches.l2.kib=64"]);
+    // As a chain over 8,192 pages in turn (see above), but a page's line is asked for by two loads
+    // at once, and the next page waits for the second of them.
+    let loads = 20_000u64;
+    let cycles = |pages: u64| {
+        let mut events: Vec<Event> = vec![map(BASE, 8192 * 4096)];
+        for i in 0..pages {
+            let page = i % 8192;
+            let line = (page + page / 128) % 64;
+            let at = BASE + page * 4096;
+            events.push(load(at + line * 64, 0, 1));
+            events.push(load(at + (line + 32) % 64 * 64, 0, 2));
+        }
+        run(&config, "radix", &mut Cut::new(&events, 500))
+            .cycles
+            .elapsed
+    };
+    let walk = 8.0 + 2.0 + (36.0 + 7.0 * 4.0) / 8.0;
+    close(
+        (cycles(2 * loads) - cycles(loads)) as f64 / loads as f64,
+        walk + 36.0,
+    );
+}
+
 #[test]
 fn independent_loads_are_bound_by_bandwidth() {
     let config = machine(&[
@@ -80,6 +155,93 @@ fn independent_loads_are_bound_by_bandwidth() {
     events.extend((0..lines).map(|i| load(BASE + i * 64, 0, 0)));
     let result = run(&config, "ideal", &mut Cut::new(&events, 4096));
     close(result.cycles.elapsed as f64 / lines as f64, 64.0 * 2.66);
+}
+
+/// As [`independent_loads_are_bound_by_bandwidth`], with stores: each line is read, and written
+/// back when another needs its place in the last level.
+#[test]
+fn lines_written_back_take_bandwidth_where_the_machine_says_so() {
+    for (write_backs, lines_moved) in [("false", 1.0), ("true", 2.0)] {
+        let config = machine(&[
+            "dram.gigabytes_per_second=1.0",
+            &format!("dram.write_backs={write_backs}"),
+            "core.miss_buffers=64",
+            "core.store_buffer=256",
+            "core.reorder_buffer=512",
+        ]);
+        let cycles = |lines: u64| {
+            let mut events = vec![map(BASE, lines * 64)];
+            events.extend((0..lines).map(|i| store(BASE + i * 64)));
+            run(&config, "ideal", &mut Cut::new(&events, 4096))
+                .cycles
+                .elapsed
+        };
+        // The last level has the first 131,072 lines, which leave while later ones come.
+        let lines = 1u64 << 19;
+        close(
+            (cycles(2 * lines) - cycles(lines)) as f64 / lines as f64,
+            lines_moved * 64.0 * 2.66,
+        );
+    }
+}
+
+/// A chain over lines that no cache has: all in one row of a bank, or each in another one.
+#[test]
+fn open_rows_answer_sooner_and_others_later() {
+    let chain = |rows: &str| {
+        let mut keys = vec!["caches.llc.kib=512", "caches.l2.kib=64"];
+        let rows = format!("dram.rows={rows}");
+        if rows != "dram.rows=" {
+            keys.push(&rows);
+        }
+        chain(&machine(&keys), "ideal", 16384)
+    };
+    let cycles = |ns: f64| 36.0 + (ns * 2.66).round();
+    close(chain(""), cycles(45.0));
+    let times = "activate_ns = 14.0, precharge_ns = 13.0";
+    let one = format!("{{ banks = 1, row_bytes = 2147483648, {times} }}");
+    close(chain(&one), cycles(45.0 - 14.0));
+    let each = format!("{{ banks = 1, row_bytes = 4096, {times} }}");
+    close(chain(&each), cycles(45.0 + 13.0));
+}
+
+/// Cycles a line of a chain over all lines of some pages in turn, which no cache has any more.
+fn lines_in_turn(prefetch: &str) -> f64 {
+    let mut keys = vec![
+        "caches.llc.kib=512",
+        "caches.l2.kib=64",
+        // So that lines asked for together come together.
+        "dram.gigabytes_per_second=100000.0",
+    ];
+    let prefetch = format!("caches.prefetch={prefetch}");
+    if prefetch != "caches.prefetch=" {
+        keys.push(&prefetch);
+    }
+    let config = machine(&keys);
+    let lines = 512 * 64u64;
+    let cycles = |rounds: u64| {
+        let mut events = vec![map(BASE, lines * 64)];
+        events.extend((0..rounds * lines).map(|i| load(BASE + i % lines * 64, 0, 1)));
+        run(&config, "ideal", &mut Cut::new(&events, 500))
+            .cycles
+            .elapsed
+    };
+    (cycles(2) - cycles(1)) as f64 / lines as f64
+}
+
+#[test]
+fn prefetched_lines_come_from_the_second_level_or_when_they_arrive() {
+    let memory = 36.0 + (45.0f64 * 2.66).round();
+    close(lines_in_turn(""), memory);
+    // Every other line comes with the one before it.
+    let adjacent = "{ adjacent = true, streams = 0, ahead = 0 }";
+    close(lines_in_turn(adjacent), (memory + 16.0) / 2.0);
+    // A page's third line has the next one fetched, which comes with it and has the next one
+    // fetched: 16 cycles later that is asked for and still under way. So they take turns, 31 and
+    // 30 of them.
+    let stream = "{ adjacent = false, streams = 4, ahead = 1 }";
+    let page = 3.0 * memory + 31.0 * 16.0 + 30.0 * (memory - 16.0);
+    close(lines_in_turn(stream), page / 64.0);
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! The whole machine, from a configuration and a stream of events to its statistics.
 
+mod by_code;
 mod common;
 mod configuration;
+mod free_clock;
 mod golden;
 mod known_times;
 mod nodes;
 mod programs;
 mod same_bits;
+mod shootdowns;
 mod tiers;
 mod walks_enter;
 mod windows;

@@ -1,22 +1,9 @@
 //! Windows of a sampled stream, against whole runs that end where a window begins or ends.
 
 use crate::common::{BASE, Cut, Event, load, map, run, small_machine};
-use pagelab_events::{Backing, Batch, Control, Protection, Source, SourceError};
+use pagelab_events::{Backing, Control, Protection, Unit, WarmUp, WarmedUp};
 use pagelab_machine::{RunResult, WindowResult};
 use proptest::prelude::*;
-
-/// A source whose windows begin with accesses that are not measured.
-struct WarmedUp(Cut, u64);
-
-impl Source for WarmedUp {
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        self.0.next_batch(batch)
-    }
-
-    fn warm_up(&self) -> u64 {
-        self.1
-    }
-}
 
 fn skipped() -> Event {
     Event::Control(Control::Skipped {
@@ -36,11 +23,37 @@ fn accesses(count: usize) -> impl Strategy<Value = Vec<Event>> {
     )
 }
 
-fn simulate(events: &[Event], warm_up: u64) -> RunResult {
+fn warm_up(length: u64, unit: Unit) -> WarmUp {
+    WarmUp { length, unit }
+}
+
+/// How many accesses of a part belong to its warm-up.
+fn warming_up(part: &[Event], warm_up: WarmUp) -> usize {
+    let mut instructions = 0;
+    let mut accesses = 0;
+    for event in part {
+        let Event::Access(access) = event else {
+            unreachable!("a part has accesses only");
+        };
+        instructions += u64::from(access.gap);
+        let before = match warm_up.unit {
+            Unit::Accesses => accesses,
+            Unit::Instructions => instructions,
+        };
+        if before >= warm_up.length {
+            break;
+        }
+        instructions += 1;
+        accesses += 1;
+    }
+    accesses as usize
+}
+
+fn simulate(events: &[Event], warm_up: WarmUp) -> RunResult {
     run(
         &small_machine(),
         "radix",
-        &mut WarmedUp(Cut::new(events, 97), warm_up),
+        &mut WarmedUp::new(Cut::new(events, 97), warm_up),
     )
 }
 
@@ -57,7 +70,9 @@ fn counted(run: &RunResult) -> WindowResult {
         data: run.cycles.data,
         translation: run.cycles.translation,
         faults: run.cycles.faults,
+        zeroing: run.cycles.zeroing,
         migrations: run.cycles.migrations,
+        recoverable: run.cycles.recoverable,
         l1_tlb_misses: run.tlb.l1_misses,
         l2_tlb_misses: run.tlb.l2_misses,
         walks: run.walks.count,
@@ -70,7 +85,15 @@ fn counted(run: &RunResult) -> WindowResult {
 
 /// Every counter, with whether it is a time, which is rounded.
 fn fields(window: &WindowResult) -> Vec<(String, u64, bool)> {
-    let times = ["cycles", "data", "translation", "faults", "migrations"];
+    let times = [
+        "cycles",
+        "data",
+        "translation",
+        "faults",
+        "zeroing",
+        "migrations",
+        "recoverable",
+    ];
     let value = serde_json::to_value(window).unwrap();
     let fields = value.as_object().unwrap().iter();
     fields
@@ -87,16 +110,20 @@ proptest! {
     #[test]
     fn a_window_counts_what_happens_between_its_ends(
         parts in proptest::collection::vec((1usize..400).prop_flat_map(accesses), 2..5),
-        warm_up in 0u64..300,
+        warm_up in (0u64..300, prop_oneof![Just(Unit::Accesses), Just(Unit::Instructions)]),
+        begins_with_a_gap: bool,
     ) {
+        let warm_up = WarmUp { length: warm_up.0, unit: warm_up.1 };
         let mut events = vec![map(BASE, MAPPED)];
         let mut whole = events.clone();
         // First and last access of each measured part, in the stream without gaps.
         let mut measured = Vec::new();
-        for part in &parts {
-            events.push(skipped());
+        for (number, part) in parts.iter().enumerate() {
+            if number > 0 || begins_with_a_gap {
+                events.push(skipped());
+            }
             events.extend_from_slice(part);
-            let warm_up = part.len().min(warm_up as usize);
+            let warm_up = warming_up(part, warm_up);
             if warm_up < part.len() {
                 measured.push((whole.len() + warm_up, whole.len() + part.len()));
             }
@@ -104,11 +131,12 @@ proptest! {
         }
         let sampled = simulate(&events, warm_up);
         prop_assert_eq!(sampled.windows.len(), measured.len());
-        prop_assert_eq!(sampled.skipped_instructions, 1000 * parts.len() as u64);
+        let gaps = parts.len() - usize::from(!begins_with_a_gap);
+        prop_assert_eq!(sampled.skipped_instructions, 1000 * gaps as u64);
         let mut accesses = 0;
         for (window, (from, to)) in sampled.windows.iter().zip(measured) {
-            let begin = counted(&simulate(&whole[..from], 0));
-            let end = counted(&simulate(&whole[..to], 0));
+            let begin = counted(&simulate(&whole[..from], WarmUp::default()));
+            let end = counted(&simulate(&whole[..to], WarmUp::default()));
             accesses += window.accesses;
             for (((name, mine, is_time), (_, begin, _)), (_, end, _)) in
                 fields(window).into_iter().zip(fields(&begin)).zip(fields(&end))
@@ -130,10 +158,32 @@ fn a_stream_without_gaps_has_no_windows_and_is_measured_whole() {
     let events: Vec<Event> = std::iter::once(map(BASE, MAPPED))
         .chain((0..500).map(|line| load(BASE + 4096 * line, 1, 0)))
         .collect();
-    let result = simulate(&events, 100);
+    let result = simulate(&events, WarmUp::default());
     assert!(result.windows.is_empty());
     assert_eq!((result.accesses, result.warm_up_accesses), (500, 0));
     assert_eq!(result.initialisation_cycles, 0);
+}
+
+#[test]
+fn a_stream_without_gaps_warms_up_at_its_beginning() {
+    let events: Vec<Event> = std::iter::once(map(BASE, MAPPED))
+        .chain((0..500).map(|line| load(BASE + 4096 * line, 4, 0)))
+        .collect();
+    for (length, unit, measured) in [
+        (100, Unit::Accesses, 400),
+        // An access and its gap are five instructions.
+        (100, Unit::Instructions, 480),
+        (103, Unit::Instructions, 480),
+        (105, Unit::Instructions, 479),
+        (499, Unit::Accesses, 1),
+        (1000, Unit::Accesses, 0),
+    ] {
+        let result = simulate(&events, warm_up(length, unit));
+        assert_eq!(result.accesses, measured, "{length} {unit:?}");
+        assert_eq!(result.warm_up_accesses, 500 - measured);
+        // Each page is new.
+        assert_eq!(result.walks.count, 2 * measured);
+    }
 }
 
 #[test]
@@ -147,7 +197,7 @@ fn initialisation_is_reported_apart() {
     });
     let mut events = vec![mapped, skipped()];
     events.extend((0..2048).map(|page| load(BASE + 4096 * page, 1, 0)));
-    let result = simulate(&events, 0);
+    let result = simulate(&events, WarmUp::default());
     assert_eq!((result.os.faults, result.cycles.faults), (0, 0));
     assert_eq!(result.os.populated.base, 2048);
     // Zeroing 2,048 pages takes 100 ns each at 2.66 GHz; tables come on top.

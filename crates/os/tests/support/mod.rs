@@ -197,6 +197,7 @@ impl<T: PageTable> Machine<T> {
             .table
             .entries()
             .map(|(_, entry)| (entry.pfn, entry.size))
+            .filter(|&(pfn, _)| !frames.is_zeros(pfn))
             .collect();
         let unmapped_slots = (0..frames.count()).map(Pfn).filter(|&pfn| {
             frames.usage(pfn) == FrameUse::Movable(PageSize::Base4K)
@@ -212,6 +213,10 @@ impl<T: PageTable> Machine<T> {
         let frames = self.os.frames();
         let mut walked: BTreeMap<Pfn, Vec<PageId>> = BTreeMap::new();
         for (id, entry) in self.table.entries() {
+            if frames.is_zeros(entry.pfn) {
+                assert!(!entry.writable, "the page of zeros may be written");
+                continue;
+            }
             assert_eq!(frames.usage(entry.pfn), FrameUse::Movable(entry.size));
             walked.entry(entry.pfn).or_default().push(id);
         }
@@ -289,6 +294,7 @@ pub fn config(page_policy: PagePolicy, utilisation: f64) -> OsConfig {
         fragmentation: 0.2,
         stack_limit: 0,
         page_policy,
+        zero_page: true,
         ..OsConfig::default()
     }
 }

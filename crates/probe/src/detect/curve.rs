@@ -65,7 +65,7 @@ impl Curve {
     }
 
     /// The same curve seen through a resample of its rounds.
-    pub(super) fn resampled(&self, rounds: &[usize]) -> Curve {
+    pub fn resampled(&self, rounds: &[usize]) -> Curve {
         Curve {
             x: self.x.clone(),
             rounds: rounds.iter().map(|&r| self.rounds[r].clone()).collect(),

@@ -6,6 +6,7 @@ mod chain;
 mod faults;
 mod folios;
 mod huge;
+mod memory;
 mod shared_code;
 mod syscalls;
 mod tlb;
@@ -24,6 +25,7 @@ pub const PARTS: &[Part] = &[
     caches::PART,
     tlb::PART,
     chain::PART,
+    memory::PART,
     faults::PART,
     folios::PART,
     huge::PART,

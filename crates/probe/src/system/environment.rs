@@ -10,6 +10,12 @@ use std::fs;
 pub struct Environment {
     /// Model name of the CPU.
     pub cpu: String,
+    /// Who made it, as /proc/cpuinfo names them, its family and its model.
+    pub vendor: Option<String>,
+    /// See `vendor`.
+    pub family: Option<u32>,
+    /// See `vendor`.
+    pub model: Option<u32>,
     /// Architecture the probe was built for.
     pub architecture: &'static str,
     /// Hypervisor, if the CPU says that it is virtual.
@@ -47,6 +53,9 @@ impl Environment {
         let load = files::text("/proc/loadavg");
         Environment {
             cpu: info("model name").unwrap_or_else(|| "unknown".into()),
+            vendor: info("vendor_id"),
+            family: info("cpu family").and_then(|family| family.parse().ok()),
+            model: info("model").and_then(|model| model.parse().ok()),
             architecture: std::env::consts::ARCH,
             hypervisor: hypervisor(),
             mhz: info("cpu MHz").and_then(|mhz| mhz.parse().ok()),

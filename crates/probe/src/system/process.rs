@@ -34,6 +34,18 @@ pub fn end_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
 }
 
+/// Has the kernel give this process, and what it becomes, no transparent huge pages.
+///
+/// # Errors
+/// What prctl(2) says.
+pub fn forgo_huge_pages() -> Result<(), Refused> {
+    // SAFETY: numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } != 0 {
+        return Err(Refused::last("prctl(PR_SET_THP_DISABLE)"));
+    }
+    Ok(())
+}
+
 /// Binds the process to one CPU.
 ///
 /// # Errors

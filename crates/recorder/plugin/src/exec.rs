@@ -24,6 +24,8 @@ pub struct Again {
     memory: PathBuf,
     /// The program that runs now.
     program: PathBuf,
+    /// The emulated processor, if it was chosen.
+    cpu: Option<String>,
 }
 
 const EXECVEAT: i64 = 322;
@@ -32,8 +34,9 @@ const EXECVEAT: i64 = 322;
 const MOST_ARGUMENTS: usize = 1 << 20;
 
 impl Again {
-    pub fn new(plugin: &str, memory: &str, program: &str) -> Again {
+    pub fn new(plugin: &str, memory: &str, program: &str, cpu: &str) -> Again {
         Again {
+            cpu: (!cpu.is_empty()).then(|| cpu.to_owned()),
             plugin: plugin.into(),
             memory: memory.into(),
             program: program.into(),
@@ -42,11 +45,8 @@ impl Again {
 }
 
 /// Before an execve: replaces this process by QEMU with the program, if the program is to be
-/// recorded. Comes back if not, or if it could not be done.
+/// recorded. Comes back if not, or if it could not be done, after telling the recorder.
 pub fn follow(ring: &Ring, number: i64, arguments: &[u64; 6]) {
-    if ring::header().follow_exec == 0 {
-        return;
-    }
     let Some(again) = process::again() else {
         return;
     };
@@ -54,24 +54,19 @@ pub fn follow(ring: &Ring, number: i64, arguments: &[u64; 6]) {
     let Some(start) = Start::read(number, arguments, &again.program) else {
         return;
     };
-    match start.prepare() {
-        Ok(Some(program)) => {
-            let error = start.replace(ring, again, &program);
-            note(
-                ring,
-                &format!("{}: not recorded: {error}", start.path.display()),
-            );
-        }
-        Ok(None) => {}
-        Err(what) => note(
-            ring,
-            &format!("{}: not recorded: {what}", start.path.display()),
-        ),
+    let wanted = ring::header().follow_exec != 0;
+    let refusal = match start.prepare() {
+        Ok(None) => return,
+        Ok(Some(program)) if wanted => start.replace(ring, again, &program),
+        Ok(Some(_)) => String::new(),
+        Err(what) => what,
+    };
+    let path = start.path.display().to_string();
+    ring::put_bytes(ring, Kind::Unrecorded, path.as_bytes());
+    if wanted {
+        let text = format!("{path}: not recorded: {refusal}");
+        ring::put_bytes(ring, Kind::Note, text.as_bytes());
     }
-}
-
-fn note(ring: &Ring, text: &str) {
-    ring::put_bytes(ring, Kind::Note, text.as_bytes());
 }
 
 /// The arguments of execve.
@@ -118,7 +113,8 @@ impl Start {
             return "the recorder cannot be reached from there (chroot?)".to_owned();
         }
         let index = process::prepare_replacement();
-        let option = option::recording(&again.plugin, &again.memory, index, &program.path);
+        let cpu = again.cpu.as_deref();
+        let option = option::recording(&again.plugin, &again.memory, index, &program.path, cpu);
         let mut words: Vec<OsString> = vec![
             qemu_path.clone().into(),
             "-plugin".into(),
@@ -127,6 +123,9 @@ impl Start {
             program.arguments[0].clone(),
             program.path.clone().into(),
         ];
+        if let Some(cpu) = cpu {
+            words.splice(1..1, ["-cpu".into(), cpu.into()]);
+        }
         words.extend(program.arguments[1..].iter().cloned());
         words.extend(self.arguments.iter().skip(1).cloned());
         window::say_left_out(ring);

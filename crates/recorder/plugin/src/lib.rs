@@ -82,7 +82,8 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .ok_or("ring= is not a ring's number")?;
     let memory = argument("memory")?;
     map(memory).map_err(|error| format!("cannot map {memory}: {error}"))?;
-    let again = exec::Again::new(argument("plugin")?, memory, argument("program")?);
+    let cpu = argument("cpu").unwrap_or_default();
+    let again = exec::Again::new(argument("plugin")?, memory, argument("program")?, cpu);
     process::set_up(id, index, again);
     window::set_up();
     maps::on_install();

@@ -1,6 +1,8 @@
 //! System calls: reported with their arguments and results.
 
 use std::ffi::c_uint;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
@@ -18,6 +20,7 @@ static ORDER: Lock = Lock::new();
 static CHILD: AtomicUsize = AtomicUsize::new(NONE);
 const NONE: usize = usize::MAX;
 
+const MMAP: i64 = 9;
 const CLONE: i64 = 56;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
@@ -90,7 +93,11 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     {
         put_vectors(ring, vectors, &arguments);
     }
-    let fact = fact(number, &arguments, result);
+    let path = mapped_file(number, &arguments, result);
+    if let Some(path) = &path {
+        ring::put_bytes(ring, Kind::Path, path.as_os_str().as_bytes());
+    }
+    let fact = fact(number, &arguments, result, path.as_deref());
     ring::put(
         ring,
         &[Kind::SyscallReturn.word(number as u64), result as u64, fact],
@@ -123,15 +130,14 @@ fn next_epoch(ring: &Ring) {
 }
 
 /// What the recorder needs to know of a call apart from its arguments and result.
-fn fact(number: i64, arguments: &[u64; 6], result: i64) -> u64 {
-    const MMAP: i64 = 9;
+fn fact(number: i64, arguments: &[u64; 6], result: i64, path: Option<&Path>) -> u64 {
     const SHMAT: i64 = 30;
     const WAIT4: i64 = 61;
     if (-4095..0).contains(&result) {
         return 0;
     }
     match number {
-        MMAP => u64::from(is_memory_file(arguments[4] as i32)),
+        MMAP => u64::from(path.is_some_and(is_memory_file)),
         WAIT4 => exit_status(arguments[1]),
         SHMAT => segment_size(arguments[0] as i32),
         _ => 0,
@@ -148,13 +154,20 @@ fn exit_status(address: u64) -> u64 {
     word[0] & 0xffff_ffff
 }
 
-/// Whether a descriptor is of memory rather than of a file: memfd, /dev/zero, System V.
-fn is_memory_file(descriptor: i32) -> bool {
-    descriptor >= 0
-        && std::fs::read_link(format!("/proc/self/fd/{descriptor}")).is_ok_and(|path| {
-            let path = path.to_string_lossy();
-            path.starts_with("/memfd:") || path == "/dev/zero" || path.starts_with("/SYSV")
-        })
+/// The file that a call has mapped, if it has.
+fn mapped_file(number: i64, arguments: &[u64; 6], result: i64) -> Option<PathBuf> {
+    let descriptor = arguments[4] as i32;
+    let anonymous = arguments[3] & libc::MAP_ANONYMOUS as u64 != 0;
+    if number != MMAP || (-4095..0).contains(&result) || anonymous || descriptor < 0 {
+        return None;
+    }
+    std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()
+}
+
+/// Whether a file is memory: memfd, /dev/zero, System V.
+fn is_memory_file(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    path.starts_with("/memfd:") || path == "/dev/zero" || path.starts_with("/SYSV")
 }
 
 /// Bytes of a System V shared memory segment; 0 if it cannot be asked.

@@ -1,6 +1,7 @@
 //! The recorder alone, for its tests and its bench: `pagelab-record [OPTIONS] OUTPUT PROGRAM ARGS...`;
-//! with `-` for OUTPUT it only counts. Options: `--follow-exec`, `--verbatim`, `--skip=N`, `--limit=N`,
-//! `--period=N`, `--sample=N`.
+//! with `-` for OUTPUT it only counts. Options: `--follow-exec`, `--code`, `--verbatim`, `--instructions`, `--quiet`,
+//! `--skip=N`, `--limit=N`, `--sample=N:PERIOD`, `--cpu=MODEL`, `--qemu=PATH` (by default what
+//! PAGELAB_TEST_QEMU names, else the one in PATH).
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,18 +19,27 @@ impl Sink for Nothing {
 
 fn main() {
     let mut arguments = std::env::args_os().skip(1).peekable();
-    let mut request = Request::default();
+    let mut request = Request {
+        qemu: std::env::var_os("PAGELAB_TEST_QEMU").map(Into::into),
+        ..Request::default()
+    };
+    let mut quiet = false;
     while let Some(option) = arguments.next_if(|word| word.to_string_lossy().starts_with("--")) {
         let option = option.to_string_lossy().into_owned();
         let (name, value) = option.split_once('=').unwrap_or((&option, "0"));
-        let value = value.parse().unwrap_or(0);
+        let (text, period) = value.split_once(':').unwrap_or((value, "0"));
+        let (number, period) = (text.parse().unwrap_or(0), period.parse().unwrap_or(0));
         match name {
             "--follow-exec" => request.follow_exec = true,
+            "--quiet" => quiet = true,
+            "--code" => request.with_code = true,
             "--verbatim" => request.verbatim = true,
-            "--skip" => request.window.skip = value,
-            "--limit" => request.window.limit = value,
-            "--period" => request.window.period = value,
-            "--sample" => request.window.sample = value,
+            "--instructions" => request.window.in_instructions = true,
+            "--skip" => request.window.skip = number,
+            "--limit" => request.window.limit = number,
+            "--sample" => (request.window.sample, request.window.period) = (number, period),
+            "--cpu" => request.cpu = Some(value.to_owned()),
+            "--qemu" => request.qemu = Some(value.into()),
             _ => eprintln!("unknown option {name}"),
         }
     }
@@ -47,7 +57,9 @@ fn main() {
     };
     match outcome {
         Ok(outcome) => {
-            eprintln!("{outcome:?}");
+            if !quiet {
+                eprintln!("{outcome:?}");
+            }
             let complete = outcome.incomplete.is_none();
             std::process::exit(if complete { outcome.ended.code() } else { 1 });
         }

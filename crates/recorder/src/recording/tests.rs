@@ -45,8 +45,8 @@ impl Writer {
 fn a_block_is_known_when_it_is_reported() {
     const BLOCKS: u64 = 100_000;
     let shared = Shared::new(|_| {}).unwrap();
-    let output = Output::new(Vec::<Batch>::new());
-    let windows = Windows::new(Window::default());
+    let output = Output::new(Vec::<Batch>::new(), true);
+    let windows = Windows::new(Window::default(), true);
     let mut recording = Recording::new(&shared, windows, output, 1);
     let definitions = Writer::open(&shared, 1, true);
     recording.round().unwrap();

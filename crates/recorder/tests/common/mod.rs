@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub mod processor;
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -68,6 +70,7 @@ impl Program {
     pub fn request(&self) -> Request {
         Request {
             program: self.path.clone().into(),
+            qemu: emulator(),
             ..Request::default()
         }
     }
@@ -98,10 +101,18 @@ pub enum What {
     Control(Control),
 }
 
-/// Records; with the QEMU that the environment variable PAGELAB_TEST_QEMU names, if it is set.
+/// The QEMU that the environment variable PAGELAB_TEST_QEMU names, if it is set: there need not be
+/// another.
+pub fn emulator() -> Option<PathBuf> {
+    std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from)
+}
+
+/// Records, with that QEMU.
 pub fn run(request: &Request) -> Recorded {
-    let mut request = request.clone();
-    request.qemu = std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from);
+    let request = Request {
+        qemu: emulator(),
+        ..request.clone()
+    };
     let (outcome, batches) =
         record_into(&request, Vec::new(), &mut |_| ControlFlow::Continue(())).expect("it records");
     let batches = batches.expect("the sink comes back");

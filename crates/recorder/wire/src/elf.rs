@@ -36,8 +36,19 @@ pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
         path: path.to_owned(),
         arguments: vec![first],
     };
-    for _ in 0..MAX_DEPTH {
-        let head = head(&found.path)?;
+    for depth in 0..MAX_DEPTH {
+        let head = head(&found.path).map_err(|refusal| match refusal {
+            Refusal::Missing(what) if depth > 0 => Refusal::Missing(format!(
+                "its interpreter {} {}",
+                found.path.display(),
+                if what == "no such file" {
+                    "does not exist"
+                } else {
+                    &what
+                }
+            )),
+            other => other,
+        })?;
         let Some((interpreter, argument)) = script(&head) else {
             check_executable(&head).map_err(Refusal::Foreign)?;
             return Ok(found);

@@ -12,8 +12,14 @@ pub fn plugin_option(plugin: &Path, arguments: &[(&str, &str)]) -> String {
 }
 
 /// The arguments with which the plugin records: shared memory, the first thread's ring, its own
-/// path and the program's, for what the program starts.
-pub fn recording(plugin: &Path, memory: &Path, ring: usize, program: &Path) -> String {
+/// path, the program's, and the emulated processor if it was chosen, for what the program starts.
+pub fn recording(
+    plugin: &Path,
+    memory: &Path,
+    ring: usize,
+    program: &Path,
+    cpu: Option<&str>,
+) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     plugin_option(
         plugin,
@@ -22,6 +28,7 @@ pub fn recording(plugin: &Path, memory: &Path, ring: usize, program: &Path) -> S
             ("ring", &ring.to_string()),
             ("plugin", &text(plugin)),
             ("program", &text(program)),
+            ("cpu", cpu.unwrap_or_default()),
         ],
     )
 }

@@ -54,13 +54,18 @@ pub enum Kind {
     ThreadEnd = 11,
     /// Something the user should know; payload: bytes; then UTF-8 text, padded.
     Note = 12,
+    /// A program is about to be started that will not be recorded; payload: bytes; then its path,
+    /// padded. The call's return, if there is one, says that it was not started.
+    Unrecorded = 13,
+    /// The file of the mmap in progress; payload: bytes; then its path, padded.
+    Path = 14,
 }
 
 /// Words of arguments after [`Kind::Syscall`].
 pub const SYSCALL_ARGS: usize = 6;
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 15] = [
         Kind::Block,
         Kind::Epoch,
         Kind::Wrap,
@@ -74,6 +79,8 @@ impl Kind {
         Kind::Define,
         Kind::ThreadEnd,
         Kind::Note,
+        Kind::Unrecorded,
+        Kind::Path,
     ];
 
     /// The first word of a message of this kind.
@@ -129,7 +136,9 @@ impl Word {
             | Kind::ThreadEnd => 0,
             Kind::Syscall => SYSCALL_ARGS,
             Kind::SyscallReturn | Kind::Vector | Kind::Skipped => 2,
-            Kind::Maps | Kind::Note => bytes_to_words(payload as usize),
+            Kind::Maps | Kind::Note | Kind::Unrecorded | Kind::Path => {
+                bytes_to_words(payload as usize)
+            }
             Kind::Define => payload as usize,
         }
     }

@@ -8,6 +8,7 @@ pub struct NestedConfig {
     /// The nested TLB of each core: host translations of the guest's page-table frames.
     pub tlb: WalkCacheConfig,
     /// Physical memory of the host in bytes, 0 for twice the guest's.
+    #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
     pub host_memory_bytes: u64,
     /// Whether the host backs the guest's memory with 2 MiB pages as far as it can.
     pub host_thp: bool,

@@ -74,6 +74,12 @@ pub trait Tlb {
     /// range lies within one aligned 1 GiB of virtual memory.
     fn invalidate(&mut self, first: Page, pages: u32);
 
+    /// The entry that a 4 KiB page would be in: pages that one walk brings have the same.
+    #[inline(always)]
+    fn entry(&self, page: PageId) -> u32 {
+        page.0
+    }
+
     /// Hints to the host that a page will soon be looked up.
     fn prefetch(&self, page: PageId);
 

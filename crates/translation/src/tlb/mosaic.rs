@@ -343,6 +343,11 @@ impl Tlb for MosaicTlb {
     }
 
     #[inline(always)]
+    fn entry(&self, page: PageId) -> u32 {
+        page.0 >> self.shift
+    }
+
+    #[inline(always)]
     fn prefetch(&self, page: PageId) {
         self.l2.level.base.prefetch(page.0 >> self.shift);
     }

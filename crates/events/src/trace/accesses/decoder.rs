@@ -1,7 +1,7 @@
 use super::shapes::Shape;
 use super::{
-    CLASSES, FROM_BASE, History, MAX_ACCESSES, SITES, STEP_FROM_PREVIOUS, Streams, WINDOW, boxed,
-    residual_bytes,
+    CLASSES, FROM_BASE, History, LastCodes, MAX_ACCESSES, SITES, STEP_FROM_PREVIOUS, Streams,
+    WINDOW, boxed, residual_bytes,
 };
 use crate::trace::varint::unzigzag;
 use crate::{Batch, Op};
@@ -29,6 +29,7 @@ const LENGTHS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 8];
 pub struct Decoder {
     /// By code. No access has a code beyond the chunk's dictionary.
     shapes: Box<[Shape; MAX_ACCESSES]>,
+    last_codes: LastCodes,
     history: History,
     /// The last address of each site, then the last addresses by place in the chunk: whichever
     /// of them is an access's base is found by one index.
@@ -59,6 +60,7 @@ impl Decoder {
     pub fn new() -> Decoder {
         Decoder {
             shapes: boxed(),
+            last_codes: LastCodes::new(),
             history: History::default(),
             bases: boxed(),
             moves: boxed(),
@@ -70,11 +72,16 @@ impl Decoder {
         }
     }
 
-    /// Starts a chunk of `accesses`.
+    /// Starts a chunk of `accesses`, which are made at these sites, if those are known.
     ///
     /// # Errors
     /// What is wrong with the streams. When nothing is, [`Decoder::decode`] cannot fail.
-    pub fn start(&mut self, streams: &mut Streams, accesses: usize) -> Result<(), &'static str> {
+    pub fn start(
+        &mut self,
+        streams: &mut Streams,
+        accesses: usize,
+        sites: &[u32],
+    ) -> Result<(), &'static str> {
         if streams.codes_low.len() != accesses
             || streams.codes_high.len() != accesses
             || streams.classes.len() != accesses
@@ -88,6 +95,8 @@ impl Decoder {
             *slot = Shape::take(&mut input).ok_or("the shapes are damaged")?;
             known += 1;
         }
+        let (low, high) = (&mut streams.codes_low, &mut streams.codes_high);
+        self.last_codes.decode(sites, low, high);
         let codes = streams.codes_low.iter().zip(&streams.codes_high);
         let codes = codes.map(|(&low, &high)| u16::from_le_bytes([low, high]));
         if accesses > 0 && usize::from(codes.fold(0, u16::max)) >= known {

@@ -1,7 +1,7 @@
 use super::shapes::{Numbering, Shape};
 use super::{
-    FROM_BASE, History, MAX_ACCESSES, SITES, STEP_FROM_BASE, STEP_FROM_PREVIOUS, Streams, WINDOW,
-    boxed, residual_bytes,
+    FROM_BASE, History, LastCodes, MAX_ACCESSES, SITES, STEP_FROM_BASE, STEP_FROM_PREVIOUS,
+    Streams, WINDOW, boxed, residual_bytes,
 };
 use crate::trace::varint::zigzag;
 use crate::{Batch, Op};
@@ -12,6 +12,7 @@ use std::ops::Range;
 pub struct Encoder {
     numbering: Numbering,
     codes: Vec<u16>,
+    last_codes: LastCodes,
     classes: Vec<u8>,
     residuals: Box<[u8; MAX_ACCESSES * 8 + 8]>,
     residual_bytes: usize,
@@ -34,6 +35,7 @@ impl Encoder {
         Encoder {
             numbering: Numbering::new(),
             codes: Vec::with_capacity(MAX_ACCESSES),
+            last_codes: LastCodes::new(),
             classes: Vec::with_capacity(MAX_ACCESSES),
             residuals: boxed(),
             residual_bytes: 0,
@@ -138,8 +140,12 @@ impl Encoder {
         }
     }
 
-    /// Ends the chunk: moves its streams to `streams` and starts the next.
-    pub fn finish(&mut self, streams: &mut Streams) {
+    /// Ends the chunk: moves its streams to `streams` and starts the next. `sites` has the site
+    /// of each access, or none.
+    pub fn finish(&mut self, streams: &mut Streams, sites: &[u32]) {
+        if !sites.is_empty() {
+            self.last_codes.encode(sites, &mut self.codes);
+        }
         streams.shapes.clear();
         for shape in self.numbering.shapes() {
             shape.put(&mut streams.shapes);

@@ -48,6 +48,36 @@ const STEP_FROM_PREVIOUS: u8 = 2;
 /// Classes at or above this are none: a predictor times 8 plus a length from 0 to 7.
 const CLASSES: u8 = 24;
 
+/// Codes as differences from the last code at the same instruction, of which the low 16 bits
+/// count: mostly 0.
+#[derive(Clone, Debug)]
+struct LastCodes(Box<[u16; 1 << 16]>);
+
+impl LastCodes {
+    fn new() -> LastCodes {
+        LastCodes(boxed())
+    }
+
+    /// Replaces codes by differences.
+    fn encode(&mut self, sites: &[u32], codes: &mut [u16]) {
+        self.0.fill(0);
+        for (&site, code) in sites.iter().zip(codes) {
+            let last = std::mem::replace(&mut self.0[site as usize % (1 << 16)], *code);
+            *code = code.wrapping_sub(last);
+        }
+    }
+
+    /// Replaces differences, in two streams of bytes, by codes.
+    fn decode(&mut self, sites: &[u32], low: &mut [u8], high: &mut [u8]) {
+        self.0.fill(0);
+        for (&site, (low, high)) in sites.iter().zip(low.iter_mut().zip(high)) {
+            let last = &mut self.0[site as usize % (1 << 16)];
+            *last = last.wrapping_add(u16::from_le_bytes([*low, *high]));
+            [*low, *high] = last.to_le_bytes();
+        }
+    }
+}
+
 /// Bytes of the residual of a class.
 fn residual_bytes(class: u8) -> usize {
     let length = class % 8;

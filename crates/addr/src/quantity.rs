@@ -1,0 +1,107 @@
+//! Sizes as people write them.
+
+use serde::Deserializer;
+use serde::de::{self, Unexpected, Visitor};
+use std::fmt;
+
+/// Reads a number with an optional binary (`GiB`) or decimal (`M`) suffix, as people write sizes
+/// and counts; of what that makes, the whole part. `None` for anything else, and beyond 64 bits.
+pub fn parse_quantity(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    let (whole, fraction) = digits
+        .trim()
+        .split_once('.')
+        .unwrap_or((digits.trim(), "0"));
+    // More decimals than any unit has digits say nothing.
+    if fraction.is_empty() || fraction.len() > 12 {
+        return None;
+    }
+    let scale = 10u64.pow(fraction.len() as u32);
+    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(unit) / u128::from(scale);
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    whole.checked_add(part as u64)
+}
+
+/// Deserialises a size in bytes from a whole number or from text with a unit: for
+/// `#[serde(deserialize_with = "...")]`.
+///
+/// # Errors
+/// The deserialiser's, for anything else.
+pub fn deserialize_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    deserializer.deserialize_any(Bytes)
+}
+
+/// As [`deserialize_bytes`], for a list of sizes.
+///
+/// # Errors
+/// The deserialiser's, for anything else.
+pub fn deserialize_bytes_list<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<u64>, D::Error> {
+    #[derive(serde::Deserialize)]
+    struct One(#[serde(deserialize_with = "deserialize_bytes")] u64);
+    let all: Vec<One> = serde::Deserialize::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|one| one.0).collect())
+}
+
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = u64;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a size in bytes, such as 4096 or \"16GiB\"")
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
+        Ok(value)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<u64, E> {
+        u64::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        parse_quantity(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_counts_are_read() {
+        assert_eq!(parse_quantity("10GiB"), Some(10 << 30));
+        assert_eq!(parse_quantity("3 M"), Some(3_000_000));
+        assert_eq!(parse_quantity("42"), Some(42));
+        assert_eq!(parse_quantity("1.5G"), Some(1_500_000_000));
+        assert_eq!(parse_quantity("10.25KiB"), Some(10_496));
+        assert_eq!(parse_quantity("2.9"), Some(2));
+        for bad in [
+            "",
+            "GiB",
+            "-1",
+            "1.G",
+            ".5G",
+            "1.5.1G",
+            "1Q",
+            "99999999999999999999",
+            "20000000TiB",
+        ] {
+            assert_eq!(parse_quantity(bad), None, "{bad}");
+        }
+    }
+}

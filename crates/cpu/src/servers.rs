@@ -1,0 +1,154 @@
+/// Page walkers, or miss buffers: what each user has for itself for a while.
+///
+/// Users ask in the order of the program and not of time: one that waits for its address takes a
+/// server in the future, and what asks after it may be ready long before. So the idle time before
+/// such a future use is remembered as a gap, which an earlier user fills. The gaps are few and
+/// bounded: a gap ends before the core's next access can start, or is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    /// When each server's last use ends.
+    free_at: Box<[u64]>,
+    gaps: [Gap; GAPS],
+    len: usize,
+    /// The last end of a gap: who asks later need not look.
+    gaps_end: u64,
+}
+
+const GAPS: usize = 16;
+
+/// Idle time of a server between two uses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gap {
+    from: u64,
+    to: u64,
+}
+
+/// A server from a time on.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant {
+    /// When its use begins.
+    pub begins: u64,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Server(u32),
+    Gap(u32),
+}
+
+impl Servers {
+    pub(crate) fn new(count: u32) -> Self {
+        Servers {
+            free_at: vec![0; count as usize].into(),
+            gaps: [Gap::default(); GAPS],
+            len: 0,
+            gaps_end: 0,
+        }
+    }
+
+    /// The first server that a user has who asks at `time` for about `length`.
+    #[inline(always)]
+    pub(crate) fn grant(&self, time: u64, length: impl FnOnce() -> u64) -> Grant {
+        // Of the servers that are free, the one whose last use ended last: the others stay free
+        // for those who ask for an earlier time. Of busy ones the first to be free.
+        const BUSY: u64 = 1 << 63;
+        let mut best = u64::MAX;
+        let mut server = 0;
+        for (number, &free_at) in self.free_at.iter().enumerate() {
+            let distance = if free_at <= time {
+                time - free_at
+            } else {
+                (free_at - time) | BUSY
+            };
+            if distance < best {
+                best = distance;
+                server = number as u32;
+            }
+        }
+        let begins = if best & BUSY == 0 {
+            return Grant {
+                begins: time,
+                place: Place::Server(server),
+            };
+        } else {
+            time + (best & !BUSY)
+        };
+        let mut grant = Grant {
+            begins,
+            place: Place::Server(server),
+        };
+        if time < self.gaps_end {
+            let length = length();
+            for (number, gap) in self.gaps[..self.len].iter().enumerate() {
+                let begins = time.max(gap.from);
+                if begins < grant.begins && begins + length <= gap.to {
+                    grant = Grant {
+                        begins,
+                        place: Place::Gap(number as u32),
+                    };
+                }
+            }
+        }
+        grant
+    }
+
+    /// The server is used to `end`. No user will ask for a time before `horizon`.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, grant: Grant, end: u64, horizon: u64) {
+        match grant.place {
+            Place::Server(server) => {
+                let free_at = std::mem::replace(&mut self.free_at[server as usize], end);
+                if grant.begins > free_at.max(horizon) {
+                    self.add(
+                        Gap {
+                            from: free_at.max(horizon),
+                            to: grant.begins,
+                        },
+                        horizon,
+                    );
+                }
+            }
+            Place::Gap(number) => {
+                let gap = &mut self.gaps[number as usize];
+                let before = Gap {
+                    from: gap.from,
+                    to: grant.begins,
+                };
+                gap.from = end;
+                if gap.from >= gap.to {
+                    self.len -= 1;
+                    self.gaps[number as usize] = self.gaps[self.len];
+                }
+                if before.from < before.to {
+                    self.add(before, horizon);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, gap: Gap, horizon: u64) {
+        if self.len == GAPS {
+            self.drop_past(horizon);
+        }
+        self.gaps[self.len] = gap;
+        self.len += 1;
+        self.gaps_end = self.gaps_end.max(gap.to);
+    }
+
+    /// Drops the gaps that have passed, or the one that passes first.
+    #[cold]
+    fn drop_past(&mut self, horizon: u64) {
+        let mut kept = 0;
+        for at in 0..self.len {
+            self.gaps[kept] = self.gaps[at];
+            kept += usize::from(self.gaps[at].to > horizon);
+        }
+        if kept == GAPS {
+            let first = (0..GAPS).min_by_key(|&at| self.gaps[at].to).unwrap_or(0);
+            kept -= 1;
+            self.gaps[first] = self.gaps[kept];
+        }
+        self.len = kept;
+    }
+}

@@ -1,0 +1,196 @@
+//! The code that makes the accesses: straight runs of instructions, and the sites in them.
+
+/// The site of an access of whose instruction nothing is known.
+pub const NO_SITE: u32 = u32::MAX;
+
+/// A straight run of instructions that is entered at its first one: a basic block as the emulator
+/// that recorded it translated it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeBlock {
+    /// The process in whose address space it was met first.
+    pub process: u32,
+    /// Address of the first instruction.
+    pub pc: u64,
+    /// The file that is mapped there: 0 for none, else 1 + its number among those defined.
+    pub file: u32,
+    /// Where in that file the first instruction is, in bytes.
+    pub file_offset: u64,
+    /// Bytes of each instruction; 0 where only its address is known.
+    pub lengths: Box<[u8]>,
+    /// The instructions, as many bytes as `lengths` adds up to, or none where they are not known.
+    pub bytes: Box<[u8]>,
+    /// For each access that an execution usually makes, in order, which instruction makes it.
+    pub accesses: Box<[u16]>,
+}
+
+/// What later events refer to by number. Each kind is numbered from 0, in the order of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Definition {
+    /// A file that code is mapped from: its path, as the program's kernel named it.
+    File(String),
+    /// A block.
+    Block(CodeBlock),
+}
+
+/// An entry of a [`Batch`](crate::Batch)'s flow: what a thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// The entries that follow are of this thread of the batch's process. It goes on where it
+    /// was, perhaps in the middle of a block.
+    Thread(u32),
+    /// It executes the block of this number, from its start; to its end unless a signal, or the
+    /// end of what was recorded, comes before.
+    Block(u32),
+}
+
+/// An instruction of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction<'a> {
+    /// The number of its block.
+    pub block: u32,
+    /// Its number in the block, from 0.
+    pub index: u16,
+    /// Its address.
+    pub pc: u64,
+    /// Its bytes; none where they are not known.
+    pub bytes: &'a [u8],
+}
+
+/// Everything that a stream has defined so far.
+///
+/// The instructions of all blocks are numbered through, in the order of the definitions: the
+/// number of one is its *site*, and fits 32 bits.
+#[derive(Clone, Debug, Default)]
+pub struct CodeTable {
+    files: Vec<String>,
+    blocks: Vec<CodeBlock>,
+    /// The site of each block's first instruction.
+    first_sites: Vec<u32>,
+    sites: u32,
+}
+
+impl CodeTable {
+    /// Takes a definition in. `false`, and nothing is changed, when the sites no longer fit 32
+    /// bits, or it is not well formed: its lengths, bytes and accesses do not go together.
+    pub fn define(&mut self, definition: Definition) -> bool {
+        let block = match definition {
+            Definition::File(path) => {
+                self.files.push(path);
+                return true;
+            }
+            Definition::Block(block) => block,
+        };
+        let total: usize = block
+            .lengths
+            .iter()
+            .map(|&length| usize::from(length))
+            .sum();
+        let known = block.bytes.is_empty() || block.bytes.len() == total;
+        let inside = |&index: &u16| usize::from(index) < block.lengths.len();
+        let next = (self.sites as usize).checked_add(block.lengths.len());
+        let next = next.and_then(|next| u32::try_from(next).ok());
+        let Some(next) = next.filter(|&next| next < NO_SITE) else {
+            return false;
+        };
+        if !known || !block.accesses.iter().all(inside) || block.file as usize > self.files.len() {
+            return false;
+        }
+        self.first_sites.push(self.sites);
+        self.sites = next;
+        self.blocks.push(block);
+        true
+    }
+
+    /// The blocks, by number.
+    pub fn blocks(&self) -> &[CodeBlock] {
+        &self.blocks
+    }
+
+    /// The files, by number.
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    /// One more than the highest site.
+    pub fn sites(&self) -> u32 {
+        self.sites
+    }
+
+    /// The site of a block's first instruction.
+    ///
+    /// # Panics
+    /// When there is no such block.
+    #[inline]
+    pub fn first_site(&self, block: u32) -> u32 {
+        self.first_sites[block as usize]
+    }
+
+    /// The instruction at a site; `None` for [`NO_SITE`] and others that were not defined.
+    pub fn instruction(&self, site: u32) -> Option<Instruction<'_>> {
+        if site >= self.sites {
+            return None;
+        }
+        // Blocks have instructions, or share their first site with the next one.
+        let number = self.first_sites.partition_point(|&first| first <= site) - 1;
+        let block = &self.blocks[number];
+        let index = (site - self.first_sites[number]) as usize;
+        let before: usize = (block.lengths[..index].iter())
+            .map(|&length| usize::from(length))
+            .sum();
+        let end = before + usize::from(block.lengths[index]);
+        Some(Instruction {
+            block: number as u32,
+            index: index as u16,
+            pc: block.pc.wrapping_add(before as u64),
+            bytes: block.bytes.get(before..end).unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(pc: u64, lengths: &[u8], accesses: &[u16]) -> CodeBlock {
+        CodeBlock {
+            pc,
+            lengths: lengths.into(),
+            bytes: (0..lengths.iter().sum()).collect(),
+            accesses: accesses.into(),
+            ..CodeBlock::default()
+        }
+    }
+
+    #[test]
+    fn sites_number_the_instructions_of_all_blocks() {
+        let mut table = CodeTable::default();
+        assert!(table.define(Definition::Block(block(0x1000, &[3, 1], &[0, 1, 1]))));
+        assert!(table.define(Definition::Block(block(0x2000, &[], &[]))));
+        assert!(table.define(Definition::Block(block(0x3000, &[2, 5, 1], &[2]))));
+        let at = |site| {
+            let found = table.instruction(site).unwrap();
+            (found.block, found.index, found.pc, found.bytes)
+        };
+        assert_eq!(at(1), (0, 1, 0x1003, &[3][..]));
+        assert_eq!(at(2), (2, 0, 0x3000, &[0, 1][..]));
+        assert_eq!(at(4), (2, 2, 0x3007, &[7][..]));
+        assert_eq!(table.instruction(5), None);
+        assert_eq!(table.instruction(NO_SITE), None);
+        assert_eq!(table.first_site(2), 2);
+    }
+
+    #[test]
+    fn definitions_that_contradict_themselves_are_refused() {
+        let mut table = CodeTable::default();
+        let mut short = block(0x1000, &[3, 1], &[]);
+        short.bytes = [0; 3].into();
+        assert!(!table.define(Definition::Block(short)));
+        assert!(!table.define(Definition::Block(block(0x1000, &[3, 1], &[2]))));
+        let mut nowhere = block(0x1000, &[3], &[]);
+        nowhere.file = 1;
+        assert!(!table.define(Definition::Block(nowhere.clone())));
+        assert!(table.define(Definition::File("/bin/true".to_owned())));
+        assert!(table.define(Definition::Block(nowhere)));
+        assert_eq!(table.sites(), 1);
+    }
+}

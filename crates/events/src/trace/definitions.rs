@@ -1,0 +1,183 @@
+//! Definitions of code as bytes: docs/trace-format.md, "Code".
+
+use super::chunk::{put_stream, take_stream};
+use super::varint::{self, unzigzag, zigzag};
+use crate::{CodeBlock, Definition};
+use std::io;
+
+/// The most bytes of definitions together, before compression.
+const MAX_BYTES: usize = 4 << 20;
+/// Definitions are written out when they have come to so many bytes.
+const ENOUGH: usize = 1 << 20;
+
+const FILE: u64 = 0;
+const BLOCK: u64 = 1;
+
+/// The address and place in the file that come next if blocks follow each other.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    pc: u64,
+    file_offset: u64,
+}
+
+/// Collects definitions.
+pub struct Definitions {
+    bytes: Vec<u8>,
+    count: u32,
+    last: Place,
+    compressor: zstd::bulk::Compressor<'static>,
+}
+
+impl Definitions {
+    pub fn new() -> io::Result<Definitions> {
+        Ok(Definitions {
+            bytes: Vec::new(),
+            count: 0,
+            last: Place::default(),
+            compressor: zstd::bulk::Compressor::new(3)?,
+        })
+    }
+
+    /// Adds one. Whether it is time to write them out.
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn push(&mut self, definition: &Definition) -> io::Result<bool> {
+        put(&mut self.bytes, &mut self.last, definition);
+        self.count += 1;
+        if self.bytes.len() > MAX_BYTES {
+            let what = "a definition of code is larger than 3 MiB";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        Ok(self.bytes.len() >= ENOUGH)
+    }
+
+    /// How many there are, and a payload with all of them, if there are any; none are left.
+    ///
+    /// # Errors
+    /// When they cannot be compressed.
+    pub fn finish(&mut self) -> io::Result<Option<(u32, Vec<u8>)>> {
+        if self.count == 0 {
+            return Ok(None);
+        }
+        let mut payload = Vec::new();
+        put_stream(&mut self.compressor, &self.bytes, &mut payload)?;
+        let count = self.count;
+        self.bytes.clear();
+        self.count = 0;
+        self.last = Place::default();
+        Ok(Some((count, payload)))
+    }
+}
+
+/// The definitions in a payload.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(payload: &[u8], count: u32) -> Result<Vec<Definition>, &'static str> {
+    let mut input = payload;
+    let mut bytes = Vec::new();
+    let mut decompressor =
+        zstd::bulk::Decompressor::new().map_err(|_| "there is no memory to decompress it")?;
+    take_stream(&mut decompressor, &mut input, &mut bytes, MAX_BYTES)?;
+    let mut rest = bytes.as_slice();
+    let mut last = Place::default();
+    let mut definitions = Vec::new();
+    while !rest.is_empty() {
+        definitions.push(take(&mut rest, &mut last).ok_or("a definition is damaged")?);
+    }
+    if !input.is_empty() || definitions.len() != count as usize {
+        return Err("it does not hold as many definitions as its header says");
+    }
+    Ok(definitions)
+}
+
+/// Appends a definition.
+fn put(out: &mut Vec<u8>, last: &mut Place, definition: &Definition) {
+    match definition {
+        Definition::File(path) => {
+            varint::put(out, FILE);
+            varint::put(out, path.len() as u64);
+            out.extend_from_slice(path.as_bytes());
+        }
+        Definition::Block(block) => {
+            varint::put(out, BLOCK);
+            put_block(out, last, block);
+        }
+    }
+}
+
+fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
+    varint::put(out, block.process.into());
+    varint::put(out, zigzag(block.pc.wrapping_sub(last.pc) as i64));
+    varint::put(out, block.file.into());
+    varint::put(
+        out,
+        zigzag(block.file_offset.wrapping_sub(last.file_offset) as i64),
+    );
+    varint::put(out, block.lengths.len() as u64);
+    out.extend_from_slice(&block.lengths);
+    varint::put(out, block.bytes.len() as u64);
+    out.extend_from_slice(&block.bytes);
+    varint::put(out, block.accesses.len() as u64);
+    let mut before = 0;
+    for &instruction in &block.accesses {
+        varint::put(out, zigzag(i64::from(instruction) - before));
+        before = i64::from(instruction);
+    }
+    let length: u64 = block.lengths.iter().map(|&length| u64::from(length)).sum();
+    last.pc = block.pc.wrapping_add(length);
+    last.file_offset = block.file_offset.wrapping_add(length);
+}
+
+/// Takes a definition from the front of `input`; `None` when it is damaged.
+fn take(input: &mut &[u8], last: &mut Place) -> Option<Definition> {
+    match varint::take(input)? {
+        FILE => {
+            let path = take_bytes(input)?;
+            Some(Definition::File(String::from_utf8(path.to_vec()).ok()?))
+        }
+        BLOCK => take_block(input, last).map(Definition::Block),
+        _ => None,
+    }
+}
+
+fn take_block(input: &mut &[u8], last: &mut Place) -> Option<CodeBlock> {
+    let process = u32::try_from(varint::take(input)?).ok()?;
+    let pc = last.pc.wrapping_add(unzigzag(varint::take(input)?) as u64);
+    let file = u32::try_from(varint::take(input)?).ok()?;
+    let moved = unzigzag(varint::take(input)?) as u64;
+    let file_offset = last.file_offset.wrapping_add(moved);
+    let lengths: Box<[u8]> = take_bytes(input)?.into();
+    let bytes: Box<[u8]> = take_bytes(input)?.into();
+    let count = usize::try_from(varint::take(input)?).ok()?;
+    // Each takes a byte at least: a damaged count allocates no more than the input's length.
+    if count > input.len() {
+        return None;
+    }
+    let mut before = 0i64;
+    let accesses = (0..count).map(|_| {
+        before = before.checked_add(unzigzag(varint::take(input)?))?;
+        u16::try_from(before).ok()
+    });
+    let accesses = accesses.collect::<Option<Box<[u16]>>>()?;
+    let length: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    last.pc = pc.wrapping_add(length);
+    last.file_offset = file_offset.wrapping_add(length);
+    Some(CodeBlock {
+        process,
+        pc,
+        file,
+        file_offset,
+        lengths,
+        bytes,
+        accesses,
+    })
+}
+
+fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(varint::take(input)?).ok()?;
+    let (bytes, rest) = input.split_at_checked(length)?;
+    *input = rest;
+    Some(bytes)
+}

@@ -1,0 +1,383 @@
+//! What is written to a trace of the code that is executed is what is read from it.
+
+mod common;
+
+use common::{Event, Flat, Scratch, any_access, any_control};
+use pagelab_events::{
+    Batch, CodeBlock, Control, Definition, Flow, Metadata, NO_SITE, Source, TraceReader,
+    TraceWriter,
+};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::io::Cursor;
+use std::process::Command;
+
+/// Events, the site of each access, and each execution: process, thread, accesses before it, block.
+#[derive(Debug, Default, PartialEq)]
+struct Spelled {
+    events: Vec<Event>,
+    sites: Vec<u32>,
+    executions: Vec<(u32, u32, usize, u32)>,
+    definitions: Vec<Definition>,
+}
+
+#[derive(Default)]
+struct Speller {
+    flat: Flat,
+    spelled: Spelled,
+}
+
+impl Speller {
+    fn add(&mut self, batch: &Batch) {
+        let before = self.spelled.sites.len();
+        let mut thread = None;
+        for &(at, entry) in &batch.flow {
+            match entry {
+                Flow::Thread(next) => thread = Some(next),
+                Flow::Block(block) => self.spelled.executions.push((
+                    batch.process,
+                    thread.expect("a flow starts with a thread"),
+                    before + at as usize,
+                    block,
+                )),
+            }
+        }
+        if batch.site.is_empty() {
+            self.spelled.sites.extend(vec![NO_SITE; batch.len()]);
+        } else {
+            self.spelled.sites.extend_from_slice(&batch.site);
+        }
+        self.spelled.definitions.extend(batch.definitions.clone());
+        self.flat.add(batch);
+    }
+
+    fn end(mut self) -> Spelled {
+        self.spelled.events = self.flat.events;
+        self.spelled
+    }
+}
+
+fn spell<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Spelled {
+    let mut speller = Speller::default();
+    batches.into_iter().for_each(|batch| speller.add(batch));
+    speller.end()
+}
+
+fn written(batches: &[Batch]) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
+    for batch in batches {
+        writer.write(batch).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn read(bytes: Vec<u8>) -> Spelled {
+    let mut reader = TraceReader::new(Cursor::new(bytes), "test.trace").unwrap();
+    let mut speller = Speller::default();
+    let mut batch = Batch::default();
+    while reader.next_batch(&mut batch).unwrap() {
+        assert!(!batch.is_empty());
+        assert!(batch.flow.is_sorted_by_key(|&(at, _)| at));
+        assert!(matches!(
+            batch.flow.first(),
+            None | Some((0, Flow::Thread(_)))
+        ));
+        speller.add(&batch);
+    }
+    speller.end()
+}
+
+fn any_block() -> impl Strategy<Value = CodeBlock> {
+    let lengths = proptest::collection::vec(1u8..16, 1..12);
+    let accesses = proptest::collection::vec(any::<Index>(), 0..6);
+    (
+        0u32..3,
+        any::<u64>(),
+        any::<u64>(),
+        lengths,
+        accesses,
+        any::<bool>(),
+    )
+        .prop_map(|(process, pc, file_offset, lengths, accesses, known)| {
+            let total = lengths.iter().map(|&length| usize::from(length)).sum();
+            let mut accesses: Vec<_> = (accesses.iter())
+                .map(|at| at.index(lengths.len()) as u16)
+                .collect();
+            accesses.sort_unstable();
+            CodeBlock {
+                process,
+                pc,
+                file: 1,
+                file_offset,
+                bytes: if known { vec![0x90; total] } else { Vec::new() }.into(),
+                lengths: lengths.into(),
+                accesses: accesses.into(),
+            }
+        })
+}
+
+/// What a generated thread does next.
+#[derive(Clone, Debug)]
+enum Step {
+    /// It executes a block: all of its accesses, or fewer or more than are usual.
+    Execute(Index, Option<u8>),
+    /// Another thread of this process goes on.
+    Switch(u32),
+    /// It makes an access of which it is not known who makes it.
+    Stray,
+    Control(Control),
+    /// Another batch starts, of this process.
+    Batch(u32),
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let execute = (any::<Index>(), proptest::option::weighted(0.1, 0u8..9));
+    let step = prop_oneof![
+        20 => execute.prop_map(|(block, accesses)| Step::Execute(block, accesses)),
+        2 => (0u32..3).prop_map(Step::Switch),
+        1 => Just(Step::Stray),
+        1 => any_control().prop_map(Step::Control),
+        2 => (0u32..3).prop_map(Step::Batch),
+    ];
+    proptest::collection::vec(step, 1..400)
+}
+
+fn batches(
+    blocks: &[CodeBlock],
+    steps: &[Step],
+    mut accesses: impl FnMut() -> pagelab_events::Access,
+) -> Vec<Batch> {
+    let start = |process: u32, thread: u32| {
+        let mut batch = Batch {
+            process,
+            ..Batch::default()
+        };
+        batch.push_control(Control::Thread { thread });
+        batch.flow.push((0, Flow::Thread(thread)));
+        batch
+    };
+    let mut first_sites = vec![0u32];
+    for block in blocks {
+        first_sites.push(first_sites.last().unwrap() + block.lengths.len() as u32);
+    }
+    let mut all = Vec::new();
+    let mut batch = start(0, 0);
+    batch
+        .definitions
+        .push(Definition::File("/usr/bin/true".to_owned()));
+    // Half of the blocks are defined when they are needed.
+    let mut defined = blocks.len() / 2;
+    let known = blocks[..defined].iter().cloned().map(Definition::Block);
+    batch.definitions.extend(known);
+    for step in steps {
+        match step {
+            Step::Execute(index, count) => {
+                let number = index.index(blocks.len());
+                while defined <= number {
+                    batch
+                        .definitions
+                        .push(Definition::Block(blocks[defined].clone()));
+                    defined += 1;
+                }
+                batch
+                    .flow
+                    .push((batch.len() as u32, Flow::Block(number as u32)));
+                let usual = &blocks[number].accesses;
+                for at in 0..count.map_or(usual.len(), usize::from) {
+                    let instruction = usual.get(at).copied().unwrap_or(0);
+                    batch.push(accesses());
+                    batch
+                        .site
+                        .push(first_sites[number] + u32::from(instruction));
+                }
+            }
+            &Step::Switch(thread) => {
+                batch.push_control(Control::Thread { thread });
+                batch.flow.push((batch.len() as u32, Flow::Thread(thread)));
+            }
+            Step::Stray => {
+                batch.push(accesses());
+                batch.site.push(NO_SITE);
+            }
+            Step::Control(Control::Thread { .. }) => {}
+            Step::Control(control) => batch.push_control(*control),
+            &Step::Batch(process) => all.push(std::mem::replace(&mut batch, start(process, 1))),
+        }
+    }
+    all.push(batch);
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn code_comes_back(
+        blocks in proptest::collection::vec(any_block(), 1..20),
+        steps in any_steps(),
+        accesses in proptest::collection::vec(any_access(), 50),
+    ) {
+        let mut made = accesses.iter().cycle();
+        let batches = batches(&blocks, &steps, || *made.next().unwrap());
+        let bytes = written(&batches);
+        prop_assert_eq!(read(bytes.clone()), spell(&batches));
+        // Written again, it is the same trace.
+        let mut reader = TraceReader::new(Cursor::new(bytes.clone()), "test.trace").unwrap();
+        let mut again = Vec::new();
+        let mut batch = Batch::default();
+        while reader.next_batch(&mut batch).unwrap() {
+            again.push(batch.clone());
+        }
+        prop_assert_eq!(spell(&again), spell(&batches));
+        prop_assert_eq!(read(written(&again)), spell(&batches));
+    }
+}
+
+/// Chunks end where a column of accesses or the flow is full, also in the middle of a block.
+#[test]
+fn more_than_chunks_hold() {
+    let block = |accesses: &[u16]| CodeBlock {
+        pc: 0x1000,
+        lengths: [3; 4].into(),
+        bytes: [0x90; 12].into(),
+        accesses: accesses.into(),
+        ..CodeBlock::default()
+    };
+    let mut batch = Batch::default();
+    batch.push_control(Control::Thread { thread: 0 });
+    batch.flow.push((0, Flow::Thread(0)));
+    batch.definitions = vec![
+        Definition::Block(block(&[])),
+        Definition::Block(block(&[0, 1, 1])),
+    ];
+    for turn in 0..700_000u32 {
+        batch.flow.push((batch.len() as u32, Flow::Block(0)));
+        if turn % 7 == 0 {
+            batch.flow.push((batch.len() as u32, Flow::Block(1)));
+            for instruction in [0, 1, 1] {
+                batch.push(pagelab_events::Access {
+                    addr: u64::from(turn) * 8,
+                    ..pagelab_events::Access::default()
+                });
+                batch.site.push(4 + instruction);
+            }
+        }
+    }
+    let bytes = written(std::slice::from_ref(&batch));
+    // A loop like this takes next to nothing.
+    assert!(bytes.len() < 200_000, "{}", bytes.len());
+    assert_eq!(read(bytes), spell([&batch]));
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused() {
+    let mut batch = Batch::default();
+    batch.push_control(Control::Thread { thread: 0 });
+    batch.flow = vec![(0, Flow::Thread(0)), (0, Flow::Block(0))];
+    let refused = |batch: &Batch| {
+        let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
+        writer.write(batch).unwrap_err().to_string()
+    };
+    assert!(refused(&batch).contains("block 0"), "{}", refused(&batch));
+    batch.flow = vec![(0, Flow::Block(0))];
+    assert!(refused(&batch).contains("out of order"));
+    batch.flow = vec![(0, Flow::Thread(0))];
+    batch.push(pagelab_events::Access::default());
+    assert!(refused(&batch).contains("sites"));
+}
+
+/// What the reader in Python that was made from the documentation prints, from our reader.
+fn as_text(bytes: Vec<u8>) -> Vec<String> {
+    let mut reader = TraceReader::new(Cursor::new(bytes), "test.trace").unwrap();
+    let mut lines = Vec::new();
+    let mut batch = Batch::default();
+    while reader.next_batch(&mut batch).unwrap() {
+        for definition in &batch.definitions {
+            lines.push(match definition {
+                Definition::File(path) => format!("file {path}"),
+                Definition::Block(block) => {
+                    let bytes: String = block
+                        .bytes
+                        .iter()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect();
+                    format!(
+                        "block {} {:x} {} {:x} {:?} {bytes} {:?}",
+                        block.process,
+                        block.pc,
+                        block.file,
+                        block.file_offset,
+                        block.lengths,
+                        block.accesses
+                    )
+                }
+            });
+        }
+        let mut flow = batch.flow.iter().peekable();
+        for index in 0..=batch.len() {
+            while let Some(&(_, entry)) = flow.next_if(|&&(at, _)| at as usize == index) {
+                match entry {
+                    Flow::Thread(thread) => {
+                        lines.push(format!("thread {} {thread}", batch.process));
+                    }
+                    Flow::Block(block) => lines.push(format!("execute {block}")),
+                }
+            }
+            if let Some(site) = batch.site.get(index) {
+                lines.push(format!("site {site}"));
+            }
+        }
+    }
+    lines
+}
+
+/// Without threads that do nothing, or are named although they go on.
+fn essential<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut kept: Vec<&str> = Vec::new();
+    let (mut named, mut running) = ("", "");
+    for line in lines {
+        match line.split(' ').next() {
+            Some("thread") => named = line,
+            Some("execute" | "site") => {
+                if named != running {
+                    kept.push(named);
+                    running = named;
+                }
+                kept.push(line);
+            }
+            _ => kept.push(line),
+        }
+    }
+    kept
+}
+
+/// docs/trace-format.md says it all.
+#[test]
+fn a_reader_made_from_the_documentation_reads_the_same_code() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = (proptest::collection::vec(any_block(), 1..20), any_steps());
+    let mut executions = 0;
+    for _ in 0..8 {
+        let (blocks, steps) = strategy.new_tree(&mut runner).unwrap().current();
+        let bytes = written(&batches(&blocks, &steps, Default::default));
+        let file = Scratch::new("code", &bytes);
+        let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_reader.py");
+        let theirs = Command::new("python3")
+            .args([reader.as_ref(), file.0.as_os_str(), "--code".as_ref()])
+            .output()
+            .expect("python3 is needed for this test");
+        let complaint = String::from_utf8_lossy(&theirs.stderr);
+        assert!(theirs.status.success(), "{complaint}");
+        let theirs = String::from_utf8(theirs.stdout).unwrap();
+        let ours = as_text(bytes);
+        executions += ours
+            .iter()
+            .filter(|line| line.starts_with("execute"))
+            .count();
+        let ours = essential(ours.iter().map(String::as_str));
+        assert_eq!(essential(theirs.lines()), ours);
+    }
+    assert!(executions > 100, "{executions}");
+}

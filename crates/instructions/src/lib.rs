@@ -1,0 +1,10 @@
+//! A trace with code, instruction by instruction: what each reads and writes, and where branches
+//! go. From it, traces in the format of ChampSim.
+
+mod champsim;
+mod decoded;
+mod execution;
+
+pub use champsim::{ExportError, is_champsim, write_champsim};
+pub use decoded::{Decoded, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
+pub use execution::{Executed, Executions};

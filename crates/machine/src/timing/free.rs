@@ -1,0 +1,70 @@
+use super::{Counts, Latencies, Paths, Pending, time};
+use crate::chunk::Chunk;
+use crate::config::MachineConfig;
+use crate::error::BuildError;
+use crate::main_memory::MainMemory;
+use pagelab_cpu::Core;
+
+/// Clocks of the same cores doing the same, but for translations, which take no time: what they
+/// are ahead of the others is what translation costs.
+///
+/// Charging each stall to translation or data when it happens cannot say that, since a stall that
+/// translation ends is often one that data would have begun.
+#[derive(Debug)]
+pub(crate) struct FreeClocks {
+    cores: Vec<(Core, Pending)>,
+    memory: MainMemory,
+    latencies: Latencies,
+    /// Nobody asks for these.
+    counts: Counts,
+}
+
+impl FreeClocks {
+    pub(crate) fn new(config: &MachineConfig, latencies: &Latencies) -> Result<Self, BuildError> {
+        let clock = |_| {
+            let pending = Pending::new(config.core.reorder_buffer);
+            Ok((Core::new(&config.core)?, pending))
+        };
+        Ok(FreeClocks {
+            cores: (0..config.cores)
+                .map(clock)
+                .collect::<Result<_, BuildError>>()?,
+            memory: MainMemory::new(config)?,
+            latencies: *latencies,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Takes a chunk through a core's clock.
+    pub(crate) fn time(&mut self, core: usize, chunk: &Chunk, gap: &[u32], dep: &[u32]) {
+        let (clock, pending) = &mut self.cores[core];
+        let mut paths = Paths {
+            core: clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.counts,
+        };
+        time::<true>(&mut paths, pending, chunk, gap, dep);
+    }
+
+    /// Times the accesses of a core that were put aside.
+    pub(crate) fn finish(&mut self, core: usize) {
+        let (clock, pending) = &mut self.cores[core];
+        pending.run_all(&mut Paths {
+            core: clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.counts,
+        });
+    }
+
+    /// Time in the kernel between two accesses.
+    pub(crate) fn kernel(&mut self, core: usize, time: u64, migration: u64) {
+        self.cores[core].0.kernel(time, migration);
+    }
+
+    /// A core's time, in slots.
+    pub(crate) fn now(&self, core: usize) -> u64 {
+        self.cores[core].0.now()
+    }
+}

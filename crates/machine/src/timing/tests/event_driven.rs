@@ -1,0 +1,362 @@
+//! A core, its walkers and the memory as a queue of events: slow, and exact.
+//!
+//! Every event happens at its time and sees only what has happened. What can be used by one at a
+//! time is had by whoever asks first, and of those that ask at the same time by the oldest. There
+//! are no batches and nothing is reserved ahead of time.
+//!
+//! Where a reference is served and what a walk reads is given; when it takes place is not.
+
+mod lines;
+mod pipeline;
+mod translation;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+
+/// One read or write of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reference {
+    pub(crate) line: u32,
+    /// The level that has it, 0 for the first, 3 for memory, going by the order of the program.
+    pub(crate) level: usize,
+}
+
+/// What a walker does for a page, and the fault that follows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Walk {
+    /// Fixed time.
+    pub(crate) fixed: u64,
+    /// Reads that go out together, after those of the step before are back.
+    pub(crate) steps: Vec<Vec<Reference>>,
+    /// Reads at its beginning that nothing waits for.
+    pub(crate) background: Vec<Reference>,
+    /// Time in a page fault that it ends in, after which the page is walked to again.
+    pub(crate) fault: Option<u64>,
+}
+
+/// Where a translation is found, going by the order of the program.
+#[derive(Clone, Debug)]
+pub(crate) enum Translation {
+    FirstTlb,
+    SecondTlb,
+    Walks(Vec<Walk>),
+}
+
+/// A line of an access.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) page: u32,
+    pub(crate) translation: Translation,
+    pub(crate) data: Reference,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// Time in the kernel before it.
+    pub(crate) kernel: u64,
+    pub(crate) gap: u32,
+    pub(crate) dep: u32,
+    pub(crate) store: bool,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Times in slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parameters {
+    pub(crate) width: u64,
+    pub(crate) reorder_buffer: usize,
+    pub(crate) store_buffer: usize,
+    pub(crate) miss_buffers: usize,
+    pub(crate) walkers: usize,
+    pub(crate) second_tlb: u64,
+    /// Of the four levels; memory's without the transfer of the lines before.
+    pub(crate) latency: [u64; 4],
+    /// How long memory is busy with a line.
+    pub(crate) transfer: u64,
+    /// The first level in which walks look.
+    pub(crate) walks_enter: usize,
+}
+
+/// Something that a few can use at a time: by the order of asking, ties by age.
+#[derive(Debug)]
+struct Resource {
+    free: usize,
+    queue: BTreeSet<(u64, usize)>,
+}
+
+/// What happens. `part` counts the lines of all accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A read of a walk is back.
+    WalkRead { part: usize },
+    /// A line arrives for whoever waits.
+    Arrival { line: u32 },
+    /// A part has its line.
+    Data { part: usize },
+    /// An access may start.
+    Start { access: usize },
+    /// The second-level TLB has answered.
+    SecondTlb { part: usize },
+    /// A step of a walk begins.
+    Step { part: usize },
+    /// A page fault has been handled.
+    Back { part: usize },
+    /// A part has its translation.
+    Translated { part: usize },
+}
+
+/// Who waits for a line.
+#[derive(Clone, Copy, Debug)]
+enum Waiter {
+    Data(usize),
+    Walk(usize),
+    Nobody,
+}
+
+/// A translation or line that was brought by some reference: whoever asks first in time brings
+/// it for all that follow in the order of the program until it is evicted.
+type Generation = usize;
+
+/// What is known about a part that is being translated.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Whose walks it does: its own, or those of an older one that asks later.
+    generation: usize,
+    walk: usize,
+    step: usize,
+    outstanding: usize,
+}
+
+pub(crate) struct Twin<'a> {
+    parameters: Parameters,
+    accesses: &'a [Access],
+    /// Of each part: its access, and its number there.
+    parts: Vec<(usize, usize)>,
+    first_part: Vec<usize>,
+    /// Of each access: how many instructions come before it, and page faults yet to be handled.
+    instruction: Vec<usize>,
+    faults_left: Vec<usize>,
+    kernel_until: Option<(usize, u64)>,
+    events: BinaryHeap<Reverse<(u64, usize, Event)>>,
+    // Dispatch and retirement, instruction by instruction.
+    dispatched: Vec<u64>,
+    next_access: usize,
+    retired: Vec<u64>,
+    next_part: usize,
+    last_retired: u64,
+    ready: Vec<Option<u64>>,
+    done: Vec<Option<u64>>,
+    completed: Vec<Option<u64>>,
+    dependants: HashMap<usize, Vec<(usize, u64)>>,
+    retired_parts: Vec<u64>,
+    stores: Vec<usize>,
+    commits: Vec<u64>,
+    /// Parts that fault, and since when they wait for everything older to retire.
+    trapped: BTreeMap<usize, u64>,
+    /// Nothing is dispatched before.
+    dispatch_from: u64,
+    // Translation.
+    walkers: Resource,
+    progress: Vec<Progress>,
+    page_generation: Vec<Option<Generation>>,
+    page_brought: Vec<bool>,
+    pages: HashMap<u32, (usize, Vec<usize>)>,
+    // Lines.
+    miss_buffers: Resource,
+    /// By reference: (line, level) of the generation that it belongs to.
+    data_generation: Vec<Option<Generation>>,
+    walk_generation: HashMap<(usize, usize, usize, usize), Option<Generation>>,
+    generations: Vec<(usize, bool)>,
+    /// Under way: who waits, and from when on each could have it.
+    lines: HashMap<u32, Vec<(Waiter, u64)>>,
+    holds_buffer: HashSet<u32>,
+    memory_free: u64,
+}
+
+/// How often a part faults.
+fn faults(part: &Part) -> usize {
+    match &part.translation {
+        Translation::Walks(walks) => walks.iter().filter(|walk| walk.fault.is_some()).count(),
+        _ => 0,
+    }
+}
+
+/// The place of a background read among the steps of a walk.
+const BACKGROUND: usize = usize::MAX;
+
+impl<'a> Twin<'a> {
+    pub(crate) fn new(parameters: Parameters, accesses: &'a [Access]) -> Self {
+        let mut parts = Vec::new();
+        let mut first_part = Vec::new();
+        let (mut instruction, mut instructions) = (Vec::new(), 0);
+        let mut faults_left = Vec::new();
+        for (number, access) in accesses.iter().enumerate() {
+            first_part.push(parts.len());
+            instructions += access.gap as usize;
+            instruction.push(instructions);
+            instructions += 1;
+            faults_left.push(access.parts.iter().map(faults).sum());
+            parts.extend((0..access.parts.len()).map(|part| (number, part)));
+        }
+        let count = parts.len();
+        let mut twin = Twin {
+            parameters,
+            accesses,
+            parts,
+            first_part,
+            instruction,
+            faults_left,
+            kernel_until: None,
+            events: BinaryHeap::new(),
+            dispatched: Vec::new(),
+            next_access: 0,
+            retired: Vec::new(),
+            next_part: 0,
+            last_retired: 0,
+            ready: vec![None; count],
+            done: vec![None; count],
+            completed: vec![None; accesses.len()],
+            dependants: HashMap::new(),
+            retired_parts: Vec::new(),
+            stores: Vec::new(),
+            commits: Vec::new(),
+            trapped: BTreeMap::new(),
+            dispatch_from: 0,
+            walkers: Resource {
+                free: parameters.walkers,
+                queue: BTreeSet::new(),
+            },
+            progress: vec![Progress::default(); count],
+            page_generation: vec![None; count],
+            page_brought: vec![false; count],
+            pages: HashMap::new(),
+            miss_buffers: Resource {
+                free: parameters.miss_buffers,
+                queue: BTreeSet::new(),
+            },
+            data_generation: vec![None; count],
+            walk_generation: HashMap::new(),
+            generations: Vec::new(),
+            lines: HashMap::new(),
+            holds_buffer: HashSet::new(),
+            memory_free: 0,
+        };
+        twin.find_generations();
+        twin
+    }
+
+    fn part(&self, part: usize) -> &'a Part {
+        let (access, number) = self.parts[part];
+        &self.accesses[access].parts[number]
+    }
+
+    /// Which reference brings what each one finds.
+    fn find_generations(&mut self) {
+        let mut pages = HashMap::new();
+        let mut lines: HashMap<u32, Generation> = HashMap::new();
+        for part in 0..self.parts.len() {
+            let what = self.part(part);
+            match &what.translation {
+                Translation::FirstTlb => {}
+                Translation::SecondTlb => {
+                    pages.insert(what.page, part);
+                }
+                Translation::Walks(walks) => {
+                    pages.insert(what.page, part);
+                    for (number, walk) in walks.iter().enumerate() {
+                        let steps = walk.steps.iter().enumerate();
+                        for (step, reads) in steps.chain([(BACKGROUND, &walk.background)]) {
+                            for (read, reference) in reads.iter().enumerate() {
+                                let entry = self.parameters.walks_enter;
+                                let generation = self.generation(&mut lines, *reference, entry);
+                                self.walk_generation
+                                    .insert((part, number, step, read), generation);
+                            }
+                        }
+                    }
+                }
+            }
+            self.page_generation[part] = pages.get(&what.page).copied();
+            self.data_generation[part] = self.generation(&mut lines, what.data, 0);
+        }
+    }
+
+    fn generation(
+        &mut self,
+        lines: &mut HashMap<u32, Generation>,
+        reference: Reference,
+        entry: usize,
+    ) -> Option<Generation> {
+        if reference.level > entry {
+            lines.insert(reference.line, self.generations.len());
+            self.generations.push((reference.level, false));
+        }
+        lines.get(&reference.line).copied()
+    }
+
+    /// Runs to the end: when the last instruction retires.
+    pub(crate) fn run(mut self) -> u64 {
+        self.proceed();
+        while let Some(Reverse((now, _, event))) = self.events.pop() {
+            self.happens(now, event);
+            self.proceed();
+        }
+        assert_eq!(self.next_part, self.parts.len(), "something never happened");
+        self.last_retired
+    }
+
+    /// Dispatches and retires whatever can be.
+    fn proceed(&mut self) {
+        loop {
+            let before = (
+                self.dispatched.len(),
+                self.retired.len(),
+                self.commits.len(),
+            );
+            self.dispatch();
+            self.retire();
+            if before
+                == (
+                    self.dispatched.len(),
+                    self.retired.len(),
+                    self.commits.len(),
+                )
+            {
+                return;
+            }
+        }
+    }
+
+    fn at(&mut self, time: u64, age: usize, event: Event) {
+        self.events.push(Reverse((time, age, event)));
+    }
+
+    fn happens(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Start { access } => {
+                let first = self.first_part[access];
+                for part in first..first + self.accesses[access].parts.len() {
+                    self.translate(part, now);
+                }
+            }
+            Event::SecondTlb { part } => self.second_tlb(part, now),
+            Event::Step { part } => self.step(part, now),
+            Event::WalkRead { part } => {
+                self.progress[part].outstanding -= 1;
+                if self.progress[part].outstanding == 0 {
+                    self.progress[part].step += 1;
+                    self.step(part, now);
+                }
+            }
+            Event::Back { part } => {
+                self.faults_left[self.parts[part].0] -= 1;
+                self.progress[part].walk += 1;
+                self.progress[part].step = 0;
+                self.ask_walker(part, now);
+            }
+            Event::Translated { part } => self.translated(part, now),
+            Event::Arrival { line } => self.arrives(line, now),
+            Event::Data { part } => self.has_data(part, now),
+        }
+    }
+}

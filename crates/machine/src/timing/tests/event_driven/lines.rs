@@ -1,0 +1,131 @@
+//! Lines, miss buffers and memory.
+
+use super::{Event, Generation, Reference, Twin, Waiter};
+
+impl Twin<'_> {
+    /// Whether a line under way or brought already answers a reference, and when.
+    pub(super) fn answered(
+        &mut self,
+        line: u32,
+        waiter: Waiter,
+        generation: Option<Generation>,
+        hit: u64,
+        now: u64,
+    ) -> bool {
+        if let Some(waiters) = self.lines.get_mut(&line) {
+            waiters.push((waiter, now + hit));
+            if let Some(generation) = generation {
+                self.generations[generation].1 = true;
+            }
+            return true;
+        }
+        if generation.is_none_or(|generation| self.generations[generation].1) {
+            self.answer(waiter, now + hit);
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn answer(&mut self, waiter: Waiter, time: u64) {
+        match waiter {
+            Waiter::Data(part) => self.at(time, part, Event::Data { part }),
+            Waiter::Walk(part) => self.at(time, part, Event::WalkRead { part }),
+            Waiter::Nobody => {}
+        }
+    }
+
+    pub(super) fn walk_reads(
+        &mut self,
+        waiter: Waiter,
+        age: usize,
+        read: Reference,
+        generation: Option<Generation>,
+        now: u64,
+    ) {
+        let hit = self.parameters.latency[self.parameters.walks_enter];
+        if !self.answered(read.line, waiter, generation, hit, now) {
+            self.fetch(read.line, waiter, age, generation, now);
+        }
+    }
+
+    pub(super) fn data(&mut self, part: usize, now: u64) {
+        let line = self.part(part).data.line;
+        let generation = self.data_generation[part];
+        let hit = self.parameters.latency[0];
+        if self.answered(line, Waiter::Data(part), generation, hit, now) {
+            return;
+        }
+        self.miss_buffers.queue.insert((now, part));
+        self.grant_miss_buffers(now);
+    }
+
+    pub(super) fn grant_miss_buffers(&mut self, now: u64) {
+        while self.miss_buffers.free > 0 {
+            let Some((_, part)) = self.miss_buffers.queue.pop_first() else {
+                return;
+            };
+            let line = self.part(part).data.line;
+            let generation = self.data_generation[part];
+            let hit = self.parameters.latency[0];
+            if !self.answered(line, Waiter::Data(part), generation, hit, now) {
+                self.miss_buffers.free -= 1;
+                self.holds_buffer.insert(line);
+                self.fetch(line, Waiter::Data(part), part, generation, now);
+            }
+        }
+    }
+
+    pub(super) fn fetch(
+        &mut self,
+        line: u32,
+        waiter: Waiter,
+        age: usize,
+        generation: Option<Generation>,
+        now: u64,
+    ) {
+        let Some(generation) = generation else { return };
+        let (level, brought) = &mut self.generations[generation];
+        *brought = true;
+        let mut arrives = now + self.parameters.latency[*level];
+        if *level == 3 {
+            let begins = self.memory_free.max(now);
+            self.memory_free = begins + self.parameters.transfer;
+            arrives += begins - now;
+        }
+        self.lines.insert(line, vec![(waiter, 0)]);
+        self.at(arrives, age, Event::Arrival { line });
+    }
+
+    pub(super) fn arrives(&mut self, line: u32, now: u64) {
+        for (waiter, hit) in self.lines.remove(&line).unwrap_or_default() {
+            self.answer(waiter, now.max(hit));
+        }
+        if self.holds_buffer.remove(&line) {
+            self.miss_buffers.free += 1;
+            self.grant_miss_buffers(now);
+        }
+    }
+
+    pub(super) fn has_data(&mut self, part: usize, now: u64) {
+        self.done[part] = Some(now);
+        let (access, _) = self.parts[part];
+        if !self.accesses[access].store {
+            self.ready[part] = Some(now);
+        }
+        let first = self.first_part[access];
+        let parts = first..first + self.accesses[access].parts.len();
+        let done = |part| self.done[part];
+        let all: Option<Vec<u64>> = parts.map(done).collect();
+        if let Some(latest) = all.and_then(|all| all.into_iter().max()) {
+            self.completed[access] = Some(latest);
+            for (waiter, dispatched) in self.dependants.remove(&access).unwrap_or_default() {
+                let start = dispatched.max(latest);
+                self.at(
+                    start,
+                    self.first_part[waiter],
+                    Event::Start { access: waiter },
+                );
+            }
+        }
+    }
+}

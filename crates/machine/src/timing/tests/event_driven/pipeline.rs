@@ -1,0 +1,126 @@
+//! Dispatch and retirement.
+
+use super::{Event, Translation, Twin};
+
+impl Twin<'_> {
+    /// Dispatches whatever can be.
+    pub(super) fn dispatch(&mut self) {
+        while self.next_access < self.accesses.len() {
+            let access = &self.accesses[self.next_access];
+            // What comes after a fault has to start anew when it has been handled.
+            if self.next_access > 0 && self.faults_left[self.next_access - 1] > 0 {
+                return;
+            }
+            if access.kernel > 0 && self.kernel_until.is_none_or(|(a, _)| a != self.next_access) {
+                if self.next_part < self.first_part[self.next_access] {
+                    return;
+                }
+                self.last_retired += access.kernel;
+                self.dispatch_from = self.dispatch_from.max(self.last_retired + 1);
+                self.kernel_until = Some((self.next_access, self.last_retired));
+            }
+            let target = self.instruction[self.next_access];
+            while self.dispatched.len() < target {
+                let Some(time) = self.dispatches_next() else {
+                    return;
+                };
+                self.dispatched.push(time);
+            }
+            let Some(mut time) = self.dispatches_next() else {
+                return;
+            };
+            if access.store && self.stores.len() >= self.parameters.store_buffer {
+                let leaves = self.stores.len() - self.parameters.store_buffer;
+                match self.commits.get(leaves) {
+                    Some(&commit) => time = time.max(commit),
+                    None => return,
+                }
+            }
+            let number = self.next_access;
+            self.dispatched.push(time);
+            self.next_access += 1;
+            if access.store {
+                let first = self.first_part[number];
+                self.stores.extend(first..first + access.parts.len());
+            }
+            let dep = access.dep as usize;
+            if dep == 0 || dep > number {
+                self.at(
+                    time,
+                    self.first_part[number],
+                    Event::Start { access: number },
+                );
+            } else if let Some(completed) = self.completed[number - dep] {
+                let start = time.max(completed);
+                self.at(
+                    start,
+                    self.first_part[number],
+                    Event::Start { access: number },
+                );
+            } else {
+                self.dependants
+                    .entry(number - dep)
+                    .or_default()
+                    .push((number, time));
+            }
+        }
+    }
+
+    /// When the next instruction can be dispatched, if that is known.
+    pub(super) fn dispatches_next(&self) -> Option<u64> {
+        let number = self.dispatched.len();
+        let mut time = self.dispatched.last().map_or(1, |last| last + 1);
+        time = time.max(self.dispatch_from);
+        if number >= self.parameters.reorder_buffer {
+            time = time.max(*self.retired.get(number - self.parameters.reorder_buffer)?);
+        }
+        Some(time)
+    }
+
+    /// Retires whatever can be, in order, one instruction a slot, and commits stores.
+    pub(super) fn retire(&mut self) {
+        while let Some(&(access, number)) = self.parts.get(self.next_part) {
+            while number == 0 && self.retired.len() < self.instruction[access] {
+                let Some(&dispatched) = self.dispatched.get(self.retired.len()) else {
+                    return;
+                };
+                self.last_retired = (self.last_retired + 1).max(dispatched);
+                self.retired.push(self.last_retired);
+            }
+            self.take_trap();
+            let Some(ready) = self.ready[self.next_part] else {
+                break;
+            };
+            self.last_retired = (self.last_retired + u64::from(number == 0)).max(ready);
+            self.retired_parts.push(self.last_retired);
+            if number + 1 == self.accesses[access].parts.len() {
+                self.retired.push(self.last_retired);
+            }
+            self.next_part += 1;
+        }
+        while let Some(&part) = self.stores.get(self.commits.len()) {
+            let (Some(&retired), Some(done)) = (self.retired_parts.get(part), self.done[part])
+            else {
+                break;
+            };
+            let before = self.commits.last().copied().unwrap_or(0) + self.parameters.width;
+            self.commits.push(before.max(retired).max(done));
+        }
+    }
+
+    /// Enters the kernel when everything older than the access that faults has retired.
+    pub(super) fn take_trap(&mut self) {
+        let part = self.next_part;
+        let Some(asked) = self.trapped.remove(&part) else {
+            return;
+        };
+        let own = u64::from(self.parts[part].1 == 0);
+        let Translation::Walks(walks) = &self.part(part).translation else {
+            return;
+        };
+        let fault = walks[self.progress[part].walk].fault.unwrap_or(0);
+        let back = asked.max(self.last_retired + own) + fault;
+        self.dispatch_from = self.dispatch_from.max(back + 1);
+        self.at(back, part, Event::Back { part });
+    }
+}

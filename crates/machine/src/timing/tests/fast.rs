@@ -1,0 +1,118 @@
+//! The model under test, fed with the same accesses as the twin.
+
+use super::event_driven::{Access, Parameters, Reference, Translation, Walk};
+use crate::chunk::{CHUNK, Chunk, Episode, part};
+use crate::hierarchy::Served;
+use crate::main_memory::MainMemory;
+use crate::timing::{Counts, Latencies, Paths, Pending, time};
+use pagelab_cpu::{Core, CoreConfig};
+
+fn served(level: usize) -> Served {
+    [Served::L1, Served::L2, Served::Llc, Served::Dram][level]
+}
+
+fn enter(chunk: &mut Chunk, access: &Access) {
+    for (number, of_access) in access.parts.iter().enumerate() {
+        let mut bits = if access.store { part::STORE } else { 0 };
+        if number > 0 {
+            bits |= part::REST;
+        }
+        match &of_access.translation {
+            Translation::FirstTlb => {}
+            Translation::SecondTlb => bits |= part::SECOND_TLB,
+            Translation::Walks(walks) => {
+                bits |= part::SECOND_TLB | part::SLOW;
+                for walk in walks {
+                    enter_walk(chunk, walk);
+                }
+            }
+        }
+        chunk.parts.push(bits);
+        chunk.pages.push(of_access.page);
+        enter_reference(chunk, of_access.data);
+    }
+}
+
+fn enter_reference(chunk: &mut Chunk, reference: Reference) {
+    chunk.references.push(reference.line);
+    chunk.served.push(served(reference.level));
+}
+
+fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
+    let mut reads = 0;
+    let steps = walk.steps.iter().chain([&walk.background]);
+    for (step, of_step) in steps.enumerate() {
+        for &read in of_step {
+            enter_reference(chunk, read);
+            chunk.steps.push(step as u8);
+            reads += 1;
+        }
+    }
+    chunk.episodes.push(Episode {
+        walk: walk.fixed,
+        reads,
+        background: walk.background.len() as u16,
+        metadata: 0,
+        walked: true,
+        shift: 0,
+        faulted: walk.fault.is_some(),
+        fault: walk.fault.unwrap_or(0),
+        migration: 0,
+        payer: crate::by_code::Payer::default(),
+    });
+}
+
+/// When the last instruction retires.
+pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
+    let mut core = Core::new(&CoreConfig {
+        ghz: 1.0,
+        width: parameters.width as u32,
+        reorder_buffer: parameters.reorder_buffer as u32,
+        store_buffer: parameters.store_buffer as u32,
+        miss_buffers: parameters.miss_buffers as u32,
+        walkers: parameters.walkers as u32,
+    })
+    .unwrap();
+    let mut memory = MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64);
+    let latencies = Latencies {
+        served: [0, 1, 2].map(|level| parameters.latency[level]),
+        second_tlb: parameters.second_tlb,
+        walks_enter: served(parameters.walks_enter),
+    };
+    let mut counts = Counts::default();
+    let mut pending = Pending::new(parameters.reorder_buffer as u32);
+    let mut chunk = Chunk::default();
+    let mut at = 0;
+    while at < accesses.len() {
+        let mut paths = Paths {
+            core: &mut core,
+            memory: &mut memory,
+            latencies: &latencies,
+            counts: &mut counts,
+        };
+        if accesses[at].kernel > 0 {
+            pending.run_all(&mut paths);
+            paths.core.kernel(accesses[at].kernel, 0);
+        }
+        let turn = accesses[at + 1..].iter().take(CHUNK - 1);
+        let more = turn.take_while(|access| access.kernel == 0).count();
+        let taken = &accesses[at..=at + more];
+        chunk.clear();
+        chunk.served.clear();
+        for access in taken {
+            enter(&mut chunk, access);
+        }
+        let gap: Vec<u32> = taken.iter().map(|access| access.gap).collect();
+        let dep: Vec<u32> = taken.iter().map(|access| access.dep).collect();
+        time::<false>(&mut paths, &mut pending, &chunk, &gap, &dep);
+        at += taken.len();
+    }
+    let mut paths = Paths {
+        core: &mut core,
+        memory: &mut memory,
+        latencies: &latencies,
+        counts: &mut counts,
+    };
+    pending.run_all(&mut paths);
+    core.now()
+}

@@ -1,0 +1,226 @@
+//! What instructions and kinds of memory came to, against the run's own totals and against streams
+//! whose misses are known.
+
+use crate::common::{BASE, small_machine};
+use pagelab_events::{
+    Access, Backing, Batch, CodeBlock, Control, Definition, NO_SITE, Op, Protection, Source,
+    SourceError, Unit, WarmUp, WarmedUp,
+};
+use pagelab_machine::{ByCode, Design, Mapping, RunResult, Tally, simulate, simulate_programs};
+use std::ops::ControlFlow;
+
+/// Batches as they are, with code.
+struct Coded(std::vec::IntoIter<Batch>);
+
+impl Source for Coded {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let next = self.0.next();
+        let more = next.is_some();
+        *batch = next.unwrap_or_default();
+        Ok(more)
+    }
+
+    fn has_code(&self) -> bool {
+        true
+    }
+}
+
+const SITES: u32 = 5;
+const STACK: u64 = BASE + (1 << 32);
+
+fn map(addr: u64, len: u64, backing: Backing) -> Control {
+    Control::Map {
+        addr,
+        len,
+        prot: Protection(Protection::READ | Protection::WRITE),
+        backing,
+        populate: false,
+    }
+}
+
+/// Site 0 always touches one page of the stack, site 1 the next page of 16 MiB each time, site 2
+/// pages in no order, site 3 across the end of a page, and one access in sixteen is of no known
+/// instruction. Dependences put some accesses aside.
+fn stream(accesses: u64, seed: u64) -> Coded {
+    let mut random = seed;
+    let mut batches = Vec::new();
+    let mut all = (0..accesses).peekable();
+    while all.peek().is_some() {
+        let mut batch = Batch::default();
+        batch.push_control(Control::Thread { thread: 0 });
+        if batches.is_empty() {
+            batch.push_control(map(BASE, 32 << 20, Backing::Anonymous));
+            batch.push_control(map(STACK, 1 << 20, Backing::Stack));
+            batch.definitions.push(Definition::Block(CodeBlock {
+                pc: 0x1000,
+                lengths: vec![1; SITES as usize].into(),
+                bytes: vec![0x90; SITES as usize].into(),
+                ..CodeBlock::default()
+            }));
+        }
+        for number in all.by_ref().take(1000) {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let page = (random >> 40) % 4096 * 4096;
+            let (site, addr) = match number % 16 {
+                15 => (NO_SITE, BASE + (16 << 20) + page),
+                n => match n % 5 {
+                    0 | 4 => (0, STACK + 8 * (number % 64)),
+                    1 => (1, BASE + number * 4096 % (16 << 20)),
+                    2 => (2, BASE + (16 << 20) + page),
+                    _ => (3, BASE + page + 4092),
+                },
+            };
+            batch.site.push(site);
+            batch.push(Access {
+                addr,
+                op: if number % 7 == 0 {
+                    Op::store(8)
+                } else {
+                    Op::load(8)
+                },
+                gap: (number % 4) as u32,
+                dep: (number % 3) as u32,
+            });
+        }
+        batches.push(batch);
+    }
+    Coded(batches.into_iter())
+}
+
+fn sum<'a>(tallies: impl IntoIterator<Item = &'a Tally>) -> Tally {
+    let mut total = Tally::default();
+    tallies.into_iter().for_each(|tally| total.add(tally));
+    total
+}
+
+/// Both tables of all programs add up to what the run counts.
+fn adds_up(run: &RunResult, whole: bool) {
+    let programs = run.by_code.iter();
+    let sites = sum(programs
+        .clone()
+        .flat_map(|p| p.sites.iter().chain([&p.unknown])));
+    let mappings = sum(programs.flat_map(|program| &program.mappings));
+    for (total, what) in [(sites, "sites"), (mappings, "mappings")] {
+        let design = &run.design;
+        let counted = (total.l1_tlb_misses, total.l2_tlb_misses, total.walks);
+        let expected = (run.tlb.l1_misses, run.tlb.l2_misses, run.walks.count);
+        assert_eq!(counted, expected, "{design}, {what}");
+        assert_eq!(
+            total.walk_cycles,
+            run.walks.latency.sum(),
+            "{design}, {what}"
+        );
+        if whole {
+            assert_eq!(total.faults, run.os.faults, "{design}, {what}");
+        }
+    }
+    assert_eq!(sites.accesses, run.accesses);
+}
+
+fn go_on(_: pagelab_machine::Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn what_instructions_came_to_adds_up_to_what_the_run_counts_in_every_design() {
+    let config = small_machine();
+    for design in Design::all() {
+        let run = simulate(&config, &design.name(), &mut stream(20_000, 1), &mut go_on).unwrap();
+        assert!(run.complete, "{design:?}: {:?}", run.stopped);
+        adds_up(&run, true);
+    }
+}
+
+#[test]
+fn what_warms_the_machine_up_is_charged_to_nobody() {
+    let config = small_machine();
+    for unit in [Unit::Accesses, Unit::Instructions] {
+        let warm_up = WarmUp {
+            length: 5_001,
+            unit,
+        };
+        let mut source = WarmedUp::new(stream(20_000, 2), warm_up);
+        let run = simulate(&config, "radix", &mut source, &mut go_on).unwrap();
+        assert!(run.warm_up_accesses > 0);
+        adds_up(&run, false);
+    }
+}
+
+#[test]
+fn programs_at_once_have_tables_of_their_own() {
+    let config = small_machine();
+    let (mut one, mut other) = (stream(9_000, 3), stream(4_000, 4));
+    let sources: &mut [&mut dyn Source] = &mut [&mut one, &mut other];
+    let run = simulate_programs(&config, "radix", sources, &mut go_on).unwrap();
+    adds_up(&run, true);
+    let of = |program: &ByCode| sum(program.sites.iter().chain([&program.unknown]));
+    for (program, core) in run.by_code.iter().zip(&run.per_core) {
+        let total = of(program);
+        assert_eq!(total.accesses, core.accesses);
+        assert_eq!(total.l1_tlb_misses, core.l1_tlb_misses);
+        assert_eq!(total.l2_tlb_misses, core.l2_tlb_misses);
+        assert_eq!(program.code.sites(), SITES);
+    }
+}
+
+#[test]
+fn the_instruction_that_misses_is_charged() {
+    let run = simulate(
+        &small_machine(),
+        "radix",
+        &mut stream(20_000, 5),
+        &mut go_on,
+    )
+    .unwrap();
+    let [program] = &run.by_code[..] else {
+        panic!("one program has run");
+    };
+    // A new page each time, of more than the TLB holds: unless site 3 has just been there, each
+    // misses both levels, walks, and the first time faults.
+    let walker = program.sites[1];
+    assert!(walker.l1_tlb_misses * 100 > walker.accesses * 98);
+    assert!(walker.l2_tlb_misses * 100 > walker.accesses * 98);
+    assert!(walker.walks >= walker.l2_tlb_misses, "{walker:?}");
+    assert!(walker.faults > 100, "{walker:?}");
+    // The same page each time: a fault, and few misses.
+    let stay = program.sites[0];
+    assert_eq!(stay.faults, 1);
+    assert!(stay.l2_tlb_misses * 10 < stay.accesses, "{stay:?}");
+    // Two pages each time.
+    let across = program.sites[3];
+    assert!(across.l1_tlb_misses > across.accesses * 3 / 2, "{across:?}");
+    let kind = |kind: Mapping| {
+        let place = Mapping::ALL
+            .iter()
+            .position(|&other| other == kind)
+            .unwrap();
+        program.mappings[place]
+    };
+    let mut of_stack = kind(Mapping::Stack);
+    of_stack.accesses = stay.accesses;
+    assert_eq!(of_stack, stay);
+    assert_eq!(kind(Mapping::Heap), Tally::default());
+}
+
+#[test]
+fn a_source_without_code_is_charged_to_nobody() {
+    struct Plain(Coded);
+    impl Source for Plain {
+        fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+            self.0.next_batch(batch)
+        }
+    }
+    let plain = simulate(
+        &small_machine(),
+        "radix",
+        &mut Plain(stream(9_000, 6)),
+        &mut go_on,
+    );
+    let plain = plain.unwrap();
+    assert!(plain.by_code.is_empty());
+    let coded = simulate(&small_machine(), "radix", &mut stream(9_000, 6), &mut go_on).unwrap();
+    let json = |run: &RunResult| serde_json::to_string(run).unwrap();
+    assert_eq!(json(&plain), json(&coded));
+}

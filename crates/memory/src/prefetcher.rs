@@ -1,0 +1,182 @@
+use crate::GeometryError;
+use serde::{Deserialize, Serialize};
+
+/// What a core's second-level cache fetches before it is asked for.
+///
+/// Both prefetchers look at lines that the first level asks for and at no instruction; neither
+/// leaves the 4 KiB page of the line, since they see physical addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefetchConfig {
+    /// The other line of the aligned two that a line is one of.
+    pub adjacent: bool,
+    /// Pages whose lines are followed, one direction each; 0 for none.
+    pub streams: u32,
+    /// How many lines a stream is ahead at the most, two more at each access.
+    pub ahead: u32,
+}
+
+/// Lines of a 4 KiB page.
+const LINES: u32 = 64;
+/// Accesses in one direction, after the first, that make a stream.
+const CONFIRMED: u32 = 2;
+/// Lines that a stream fetches at an access.
+const AT_ONCE: u32 = 2;
+
+/// The most lines that one access fetches ahead.
+pub const MAX_PREFETCHES: usize = 1 + AT_ONCE as usize;
+
+/// A core's prefetchers.
+#[derive(Clone, Debug)]
+pub struct Prefetcher {
+    config: PrefetchConfig,
+    /// The most recently used first.
+    streams: Vec<Stream>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    page: u32,
+    /// The last line asked for, and the furthest that was fetched, in the page.
+    last: u32,
+    furthest: u32,
+    up: bool,
+    steps: u32,
+}
+
+impl Prefetcher {
+    /// Prefetchers that have seen nothing.
+    ///
+    /// # Errors
+    /// [`GeometryError`] for more streams than a processor could look through.
+    pub fn new(config: &PrefetchConfig) -> Result<Self, GeometryError> {
+        if config.streams > 1024 || config.ahead >= LINES {
+            return Err(GeometryError::Prefetch);
+        }
+        Ok(Prefetcher {
+            config: *config,
+            streams: Vec::with_capacity(config.streams as usize),
+        })
+    }
+
+    /// A line is asked for; says which others are to be fetched.
+    pub fn asked(&mut self, line: u32, mut fetch: impl FnMut(u32)) {
+        if self.config.adjacent {
+            fetch(line ^ 1);
+        }
+        if self.config.streams == 0 {
+            return;
+        }
+        let (page, at) = (line / LINES, line % LINES);
+        let place = self.streams.iter().position(|stream| stream.page == page);
+        let mut stream = match place {
+            Some(place) => self.streams.remove(place),
+            None => {
+                self.streams.truncate(self.config.streams as usize - 1);
+                Stream {
+                    page,
+                    last: at,
+                    furthest: at,
+                    up: true,
+                    steps: 0,
+                }
+            }
+        };
+        if at != stream.last {
+            stream.follow(at);
+            if stream.steps >= CONFIRMED {
+                stream.fetch(self.config.ahead, fetch);
+            }
+        }
+        self.streams.insert(0, stream);
+    }
+}
+
+impl Stream {
+    fn follow(&mut self, at: u32) {
+        let up = at > self.last;
+        if up != self.up {
+            (self.up, self.steps) = (up, 0);
+            self.furthest = at;
+        }
+        self.steps += 1;
+        self.last = at;
+    }
+
+    fn fetch(&mut self, ahead: u32, mut fetch: impl FnMut(u32)) {
+        for _ in 0..AT_ONCE {
+            let next = if self.up {
+                let next = self.furthest.max(self.last) + 1;
+                (next <= (self.last + ahead).min(LINES - 1)).then_some(next)
+            } else {
+                let next = self.furthest.min(self.last).checked_sub(1);
+                next.filter(|next| next + ahead >= self.last)
+            };
+            let Some(next) = next else { return };
+            fetch(self.page * LINES + next);
+            self.furthest = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fetched(config: PrefetchConfig, lines: &[u32]) -> Vec<Vec<u32>> {
+        let mut prefetcher = Prefetcher::new(&config).unwrap();
+        let of_line = |&line| {
+            let mut fetched = Vec::new();
+            prefetcher.asked(line, |line| fetched.push(line));
+            fetched
+        };
+        lines.iter().map(of_line).collect()
+    }
+
+    const STREAMS: PrefetchConfig = PrefetchConfig {
+        adjacent: false,
+        streams: 2,
+        ahead: 4,
+    };
+
+    #[test]
+    fn the_other_line_of_two() {
+        let config = PrefetchConfig {
+            adjacent: true,
+            streams: 0,
+            ahead: 0,
+        };
+        assert_eq!(fetched(config, &[6, 7]), [[7], [6]]);
+    }
+
+    #[test]
+    fn a_stream_runs_ahead_and_stays_in_its_page() {
+        assert_eq!(
+            fetched(STREAMS, &[64, 65, 66, 67, 68, 125, 126]),
+            [
+                vec![],
+                vec![],
+                vec![67, 68],
+                vec![69, 70],
+                vec![71, 72],
+                vec![126, 127],
+                vec![],
+            ]
+        );
+        assert_eq!(
+            fetched(STREAMS, &[70, 69, 68, 66, 65]),
+            [vec![], vec![], vec![67, 66], vec![65, 64], vec![]]
+        );
+    }
+
+    #[test]
+    fn a_turn_begins_anew_and_the_oldest_page_is_forgotten() {
+        assert_eq!(
+            fetched(STREAMS, &[0, 1, 2, 1, 0]),
+            [vec![], vec![], vec![3, 4], vec![], vec![]]
+        );
+        // Pages 0, 1 and 2 in turn: only two are known at a time.
+        let turns = [0, 64, 128, 1, 65, 129, 2, 66, 130];
+        assert!(fetched(STREAMS, &turns).iter().all(Vec::is_empty));
+    }
+}

@@ -1,0 +1,89 @@
+use pagelab_addr::PageSize;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which page sizes a fault may use. Written as the size of the largest: `4K`, `2M`, `64K`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum PagePolicy {
+    /// 4 KiB pages only.
+    #[default]
+    Base,
+    /// Folios of 2^`order` 4 KiB pages where a VMA covers one, but for MADV_NOHUGEPAGE: a size
+    /// under /sys/kernel/mm/transparent_hugepage/ set to `always`, and no other.
+    Folio {
+        /// 2 to 8: 16 KiB to 1 MiB.
+        order: u8,
+    },
+    /// Transparent 2 MiB pages where a VMA covers one, but for MADV_NOHUGEPAGE
+    /// (transparent_hugepage=always).
+    Thp,
+    /// The same only after MADV_HUGEPAGE (transparent_hugepage=madvise).
+    ThpMadvise,
+    /// 1 GiB pages where a VMA covers one, else as `thp`.
+    Huge1G,
+}
+
+/// The names, the usual one of each first.
+const NAMES: [(&str, PagePolicy); 13] = [
+    ("base", PagePolicy::Base),
+    ("4K", PagePolicy::Base),
+    ("16K", PagePolicy::Folio { order: 2 }),
+    ("32K", PagePolicy::Folio { order: 3 }),
+    ("64K", PagePolicy::Folio { order: 4 }),
+    ("128K", PagePolicy::Folio { order: 5 }),
+    ("256K", PagePolicy::Folio { order: 6 }),
+    ("512K", PagePolicy::Folio { order: 7 }),
+    ("1M", PagePolicy::Folio { order: 8 }),
+    ("thp", PagePolicy::Thp),
+    ("2M", PagePolicy::Thp),
+    ("thp-madvise", PagePolicy::ThpMadvise),
+    ("1G", PagePolicy::Huge1G),
+];
+
+/// A name that stands for no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown page policy {name:?}: there are {}", names())]
+pub struct UnknownPagePolicy {
+    name: String,
+}
+
+fn names() -> String {
+    NAMES.map(|(name, _)| name).join(", ")
+}
+
+impl TryFrom<String> for PagePolicy {
+    type Error = UnknownPagePolicy;
+
+    fn try_from(name: String) -> Result<Self, UnknownPagePolicy> {
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found
+            .map(|&(_, policy)| policy)
+            .ok_or(UnknownPagePolicy { name })
+    }
+}
+
+impl fmt::Display for PagePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match NAMES.iter().find(|(_, policy)| policy == self) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "{self:?}"),
+        }
+    }
+}
+
+impl From<PagePolicy> for String {
+    fn from(policy: PagePolicy) -> String {
+        policy.to_string()
+    }
+}
+
+impl PagePolicy {
+    /// The size of the pieces in which memory appears that no event announced.
+    pub(crate) fn implicit_unit(self) -> PageSize {
+        match self {
+            PagePolicy::Huge1G => PageSize::Huge1G,
+            _ => PageSize::Large2M,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What goes on at a time: first-level misses, page walks, bytes a second, and prefetching.
+//!
+//! Each comes from dependent chains followed side by side. Of `n` chains a core keeps `n` loads
+//! under way until something runs out; from then on a load takes as long as with one chain,
+//! divided by how many fit.
+
+use super::{Context, Failure, Part, no_options};
+use crate::chain::{Chain, LINE, WALKERS, sweep};
+use crate::detect::Curve;
+use crate::places::{Aliases, Grouped, Pages, Places, Region, Spread};
+use crate::rounds::{Clock, timed_by};
+use crate::stats::{Estimate, median, quantile, resample};
+use crate::system::mapping::{HUGE, Mapping, PAGE};
+use crate::system::{budget, claims, files, process};
+use clap::ArgMatches;
+use fastrand::Rng;
+use serde_json::{Value, json};
+use std::sync::Barrier;
+
+pub const PART: Part = Part {
+    name: "memory",
+    about: "Misses and page walks under way at a time, bandwidth, prefetchers",
+    in_all: true,
+    options: no_options,
+    run,
+};
+
+/// Lines of a page visited together, as in the part caches: where a hypervisor breaks huge pages
+/// up, eight loads share a walk.
+const GROUP: usize = 8;
+
+fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
+    let claims = claims::caches();
+    let last = claims.last().map_or(32 << 20, |c| c.size) as usize;
+    let second = claims.iter().find(|c| c.level == 2).map(|c| c.size);
+    let len = (4 * last).clamp(64 << 20, 1 << 30);
+    let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
+    if len < 16 << 20 {
+        return Err(Failure::Lacking("too little memory is free".into()));
+    }
+    let mut region = match Region::new(len, Pages::Huge, Spread::Packed) {
+        Ok(region) => region,
+        Err(error) => {
+            context.skip("huge pages (page walks are in the figures)", error);
+            Region::new(len, Pages::Small, Spread::Packed)?
+        }
+    };
+    context.say("prefetchers");
+    let prefetching = prefetching(context, &mut region)?;
+    context.say("bandwidth");
+    let bandwidth = bandwidth(context, len);
+    context.say("misses under way at a time");
+    let near = second.unwrap_or(1 << 20) as usize * 4;
+    let beyond_second = side_by_side(context, &mut region, near.min(len) / LINE)?;
+    let beyond_last = side_by_side(context, &mut region, len / LINE)?;
+    drop(region);
+    let walks = context.attempt("page walks under way at a time", walks);
+    Ok(json!({
+        "bytes": len,
+        "misses": { "beyond_second_level": beyond_second, "beyond_last_level": beyond_last },
+        "walks": walks,
+        "bandwidth": bandwidth,
+        "prefetching": prefetching,
+    }))
+}
+
+/// The first `lines` lines, followed by more and more walkers.
+fn side_by_side(
+    context: &mut Context,
+    region: &mut Region,
+    lines: usize,
+) -> Result<Value, Failure> {
+    let mut grouped = Grouped {
+        places: &mut *region,
+        block: PAGE / LINE,
+        group: GROUP,
+    };
+    let order = grouped.first(lines as u64, &mut context.rng);
+    let chain = grouped.chain(&order);
+    let curve = parallel_curve(context, &chain)?;
+    let overlap = overlap(&curve, |ns| ns[0], &mut context.rng);
+    Ok(json!({ "bytes": lines * LINE, "chains": curve.summary(), "under_way": overlap }))
+}
+
+fn parallel_curve(context: &mut Context, chain: &Chain) -> Result<Curve, Failure> {
+    let rounds = if context.quick { 5 } else { 11 };
+    sweep(&WALKERS, rounds, &mut context.rng, |walkers, _| {
+        Ok(chain.parallel_latency(walkers as usize))
+    })
+}
+
+/// How many loads are under way at the most: what one takes alone over what one takes at the best
+/// number of chains. `alone` makes the first from the medians.
+fn overlap(curve: &Curve, alone: impl Fn(&[f64]) -> f64, rng: &mut Rng) -> Option<Estimate> {
+    const RESAMPLES: usize = 200;
+    let of = |curve: &Curve| {
+        let medians = curve.medians();
+        let best = medians.iter().copied().filter(|m| *m > 0.0);
+        alone(&medians) / best.fold(f64::INFINITY, f64::min)
+    };
+    let resampled: Vec<f64> = (0..RESAMPLES)
+        .map(|_| of(&curve.resampled(&resample(curve.rounds.len(), rng))))
+        .collect();
+    Some(Estimate {
+        median: of(curve),
+        low: quantile(&resampled, 0.025)?,
+        high: quantile(&resampled, 0.975)?,
+        samples: curve.rounds.len(),
+    })
+}
+
+/// Page walks under way: chains of which each load misses every TLB level, over few lines that the
+/// second cache level holds (see [`Aliases`]). What a load takes without a walk is taken off.
+fn walks(context: &mut Context) -> Result<Value, Failure> {
+    const FEW: usize = 16;
+    let areas = files::number("/proc/sys/vm/max_map_count").unwrap_or(65_530);
+    let most = areas.saturating_sub(2_000).min(60_000) as usize;
+    let mut aliases = Aliases::small(most, 1)?;
+    let mut hits = Aliases::lines(FEW)?;
+    let samples: Vec<f64> = (0..9)
+        .map(|_| crate::places::latency(&mut hits, FEW as u64, &mut context.rng))
+        .collect();
+    let penalty = Aliases::penalty(&mut context.rng)?;
+    let hit = median(&samples).unwrap_or(0.0) + penalty.max(0.0);
+    let order = aliases.first(most as u64, &mut context.rng);
+    let chain = aliases.chain(&order);
+    let curve = parallel_curve(context, &chain)?;
+    let walk = |ns: &[f64]| (ns[0] - hit).max(0.0);
+    let overlap = overlap(&curve, walk, &mut context.rng);
+    Ok(json!({
+        "pages": most,
+        "hit_ns": hit,
+        "walk_ns": walk(&curve.medians()),
+        "chains": curve.summary(),
+        "under_way": overlap,
+    }))
+}
+
+/// Gigabytes a second that reading takes from memory: by one core, and by all together.
+fn bandwidth(context: &mut Context, len: usize) -> Value {
+    const MOST: usize = 512 << 20;
+    let rounds = if context.quick { 3 } else { 7 };
+    let read = |threads: usize| {
+        let len = len.min(MOST) / threads / HUGE * HUGE;
+        let samples: Vec<f64> = (0..rounds).filter_map(|_| reading(len, threads)).collect();
+        Estimate::of(&samples)
+    };
+    let one = read(1);
+    // All cores: this process was bound to one of them.
+    let unpinned = process::unpin().is_ok();
+    let cpus = process::allowed_cpus();
+    let all = if unpinned && cpus > 1 {
+        read(cpus)
+    } else {
+        None
+    };
+    if let Some(cpu) = context.cpu {
+        let _ = process::pin(cpu);
+    }
+    if all.is_none() {
+        context.skip("bandwidth of all cores", "one core is all there is");
+    }
+    json!({ "one_core": one, "all_cores": all, "cores": cpus })
+}
+
+/// Bytes a nanosecond that so many threads read in order, each its own memory of `len` bytes. One
+/// thread alone is timed by the time it ran.
+fn reading(len: usize, threads: usize) -> Option<f64> {
+    let clock = if threads == 1 {
+        Clock::Cpu
+    } else {
+        Clock::Wall
+    };
+    let ready = Barrier::new(threads);
+    let read = || {
+        let memory = Mapping::anonymous_huge_aligned(len).ok();
+        if let Some(memory) = &memory {
+            // Small pages cost what walks cost, and the memory is read all the same.
+            let _ = memory.advise(0, len, libc::MADV_HUGEPAGE);
+            memory.touch(0, len, PAGE);
+        }
+        ready.wait();
+        memory.map(|memory| timed_by(clock, || memory.read(0, len, LINE)).0)
+    };
+    let slowest = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+        let times = handles.into_iter().map(|handle| handle.join().ok()?);
+        times.collect::<Option<Vec<f64>>>()
+    })?;
+    Some((len * threads) as f64 / slowest.into_iter().fold(0.0, f64::max))
+}
+
+/// Dependent loads at a stride in the order of addresses, against the same lines in random order,
+/// all from memory. What prefetchers make of a chain is all that can make the first much faster;
+/// rows that are open in memory make it a little faster.
+fn prefetching(context: &mut Context, region: &mut Region) -> Result<Value, Failure> {
+    const STRIDES: [u64; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+    // Short enough to fall between two switches to another thread.
+    const MOST: usize = 1 << 13;
+    let rounds = if context.quick { 3 } else { 5 };
+    let part = region.count() * LINE / 4;
+    let mut rng = context.rng.fork();
+    let mut measure = |in_order: bool| {
+        let mut sample = |stride: u64, rng: &mut Rng| {
+            region.respread(Spread::Stride(stride as usize));
+            let count = (part / stride as usize).min(MOST);
+            let block = (PAGE / stride as usize).max(1);
+            let order = if in_order {
+                (0..count).collect()
+            } else {
+                let group = GROUP.min(block);
+                let places = &mut *region;
+                Grouped {
+                    places,
+                    block,
+                    group,
+                }
+                .first(count as u64, rng)
+            };
+            let chain = region.chain(&order);
+            // What is read last takes the place of the chain in every cache.
+            region.read_from(part);
+            chain.one_lap()
+        };
+        sweep(&STRIDES, rounds, &mut rng.fork(), |stride, rng| {
+            Ok::<f64, Failure>(sample(stride, rng))
+        })
+    };
+    let (ordered, random) = (measure(true)?, measure(false)?);
+    region.respread(Spread::Packed);
+    Ok(json!({ "in_order": ordered.summary(), "random": random.summary() }))
+}

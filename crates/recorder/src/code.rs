@@ -1,0 +1,87 @@
+//! Blocks of code as the recording numbers them.
+//!
+//! The plugin numbers every translation. The same code is translated again when QEMU's buffer is
+//! full, when reporting begins or ends, and in each process that did not inherit the translation;
+//! in the recording it is one block.
+
+use std::collections::HashMap;
+
+use pagelab_events::{Batch, CodeBlock, Definition, NO_SITE};
+
+use crate::plan::Plan;
+
+/// A block's place in the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// Its number.
+    pub(crate) block: u32,
+    /// The site of its first instruction.
+    pub(crate) first_site: u32,
+    /// The site of its last instruction.
+    pub(crate) last_site: u32,
+}
+
+/// All blocks defined so far.
+#[derive(Debug, Default)]
+pub(crate) struct CodeBook {
+    /// By address, file and bytes.
+    blocks: HashMap<(u64, u32, Box<[u8]>), Code>,
+    files: HashMap<String, u32>,
+    next_site: u32,
+}
+
+impl CodeBook {
+    /// Numbers a block that process `process` executes, with the file that is mapped there and
+    /// the place in it, and defines it unless it has been.
+    pub(crate) fn define(
+        &mut self,
+        plan: &mut Plan,
+        process: u32,
+        file: Option<(&str, u64)>,
+        batch: &mut Batch,
+    ) {
+        let (file, file_offset) = match file {
+            Some((path, offset)) => (self.file(path, batch), offset),
+            None => (0, 0),
+        };
+        let (lengths, bytes) = plan.take_code();
+        let key = (plan.block.pc, file, bytes);
+        if let Some(&code) = self.blocks.get(&key) {
+            plan.number(code);
+            return;
+        }
+        let script = &plan.block.script;
+        let instructions = lengths.len() as u32;
+        let code = Code {
+            block: self.blocks.len() as u32,
+            first_site: self.next_site,
+            last_site: (self.next_site + instructions)
+                .checked_sub(1)
+                .filter(|_| instructions > 0)
+                .unwrap_or(NO_SITE),
+        };
+        self.next_site += instructions;
+        batch.definitions.push(Definition::Block(CodeBlock {
+            process,
+            pc: plan.block.pc,
+            file,
+            file_offset,
+            lengths,
+            bytes: key.2.clone(),
+            accesses: script.iter().map(|entry| entry.instruction).collect(),
+        }));
+        self.blocks.insert(key, code);
+        plan.number(code);
+    }
+
+    /// 1 + the number of a file, which is defined unless it has been.
+    fn file(&mut self, path: &str, batch: &mut Batch) -> u32 {
+        if let Some(&number) = self.files.get(path) {
+            return number;
+        }
+        let number = self.files.len() as u32 + 1;
+        self.files.insert(path.to_owned(), number);
+        batch.definitions.push(Definition::File(path.to_owned()));
+        number
+    }
+}

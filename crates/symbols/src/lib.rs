@@ -1,0 +1,111 @@
+//! Which function and line of source an instruction of a trace is of.
+//!
+//! A trace says which file each block of code is mapped from, and where in it. The rest is in that
+//! file: its symbols, and its DWARF debug information, or that in a file beside it.
+
+mod object_file;
+
+use object_file::ObjectFile;
+use pagelab_events::CodeTable;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// Where an instruction is from, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Origin {
+    /// The file that it was mapped from; `None` for code that a program has made itself.
+    pub object: Option<String>,
+    /// Its function, or the function whose copy it is in where that was inlined.
+    pub function: Option<String>,
+    /// The functions that this one was inlined into, the innermost first.
+    pub inlined_into: Vec<String>,
+    /// The file of its source.
+    pub file: Option<String>,
+    /// The line in it.
+    pub line: Option<u32>,
+}
+
+/// Finds out where the instructions of a trace are from.
+pub struct Symbols<'a> {
+    code: &'a CodeTable,
+    /// By number of the file; `None` where it cannot be read.
+    objects: HashMap<u32, Option<ObjectFile>>,
+    /// By block: whether its bytes are in its file.
+    unchanged: HashMap<u32, bool>,
+    changed: Vec<String>,
+}
+
+impl<'a> Symbols<'a> {
+    /// For the instructions of `code`.
+    pub fn new(code: &'a CodeTable) -> Self {
+        Symbols {
+            code,
+            objects: HashMap::new(),
+            unchanged: HashMap::new(),
+            changed: Vec::new(),
+        }
+    }
+
+    /// Files that are not what they were when the trace was recorded, or are gone. Of their code
+    /// nothing but the file is known.
+    pub fn changed(&self) -> &[String] {
+        &self.changed
+    }
+
+    /// Where the instruction at a site is from.
+    pub fn origin(&mut self, site: u32) -> Origin {
+        let Some(instruction) = self.code.instruction(site) else {
+            return Origin::default();
+        };
+        let block = &self.code.blocks()[instruction.block as usize];
+        let Some(number) = block.file.checked_sub(1) else {
+            return Origin::default();
+        };
+        let path = &self.code.files()[number as usize];
+        let mut origin = Origin {
+            object: Some(path.clone()),
+            ..Origin::default()
+        };
+        let object = self
+            .objects
+            .entry(number)
+            .or_insert_with(|| ObjectFile::open(path));
+        let unchanged = match self.unchanged.entry(instruction.block) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => *place.insert(
+                (object.as_ref())
+                    .is_some_and(|object| object.holds(block.file_offset, &block.bytes)),
+            ),
+        };
+        let (Some(object), true) = (object, unchanged) else {
+            if !self.changed.contains(path) {
+                self.changed.push(path.clone());
+            }
+            return origin;
+        };
+        let offset = block.file_offset + (instruction.pc - block.pc);
+        object.locate(offset, &mut origin);
+        origin
+    }
+}
+
+/// Lines of source files.
+#[derive(Default)]
+pub struct SourceText(HashMap<String, Option<Vec<String>>>);
+
+impl SourceText {
+    /// A line, counted from 1, without the blanks around it; `None` where the file cannot be read.
+    pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
+        let lines = self.0.entry(file.to_owned()).or_insert_with(|| {
+            let bytes = std::fs::read(file).ok()?;
+            let text = String::from_utf8_lossy(&bytes);
+            Some(text.lines().map(|line| line.trim().to_owned()).collect())
+        });
+        let index = (line as usize).checked_sub(1)?;
+        lines.as_ref()?.get(index).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests;

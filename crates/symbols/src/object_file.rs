@@ -1,0 +1,127 @@
+use crate::Origin;
+use addr2line::{Loader, demangle_auto};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Where files of debug information are by the identity of what they are of (GDB's manual,
+/// "Separate Debug Files").
+const DEBUG: &str = "/usr/lib/debug/.build-id";
+
+/// A program or library.
+pub(crate) struct ObjectFile {
+    file: File,
+    /// What is mapped: place in the file, bytes, address as the file counts it.
+    segments: Vec<(u64, u64, u64)>,
+    /// The symbols that it exports, by address: start, end, name.
+    exported: Vec<(u64, u64, String)>,
+    /// Its debug information, or its symbols only.
+    debug: Option<Loader>,
+}
+
+impl ObjectFile {
+    pub(crate) fn open(path: &str) -> Option<ObjectFile> {
+        let bytes = fs::read(path).ok()?;
+        let parsed = object::File::parse(&*bytes).ok()?;
+        let segments = parsed.segments().map(|segment| {
+            let (offset, size) = segment.file_range();
+            (offset, size, segment.address())
+        });
+        let mut exported: Vec<_> = parsed
+            .dynamic_symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+            .filter_map(|symbol| {
+                let name = symbol.name().ok()?.to_owned();
+                let start = symbol.address();
+                Some((start, start + symbol.size(), name))
+            })
+            .collect();
+        exported.sort_unstable();
+        let beside = || {
+            let id = parsed.build_id().ok()??;
+            let (first, rest) = id.split_first()?;
+            let hex: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let file: PathBuf = [DEBUG, &format!("{first:02x}"), &format!("{hex}.debug")]
+                .iter()
+                .collect();
+            file.exists().then_some(file)
+        };
+        let has_own = parsed.section_by_name(".debug_info").is_some();
+        let own = || Loader::new(Path::new(path)).ok();
+        let debug = if has_own {
+            own()
+        } else {
+            let found = beside().and_then(|file| Loader::new(file).ok());
+            found.or_else(own)
+        };
+        Some(ObjectFile {
+            segments: segments.collect(),
+            exported,
+            debug,
+            file: File::open(path).ok()?,
+        })
+    }
+
+    /// Whether it has these bytes at this place.
+    pub(crate) fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
+        let mut found = vec![0; bytes.len()];
+        self.file.read_exact_at(&mut found, offset).is_ok() && found == bytes
+    }
+
+    /// Says where the instruction is from that is at this place of the file.
+    pub(crate) fn locate(&self, offset: u64, origin: &mut Origin) {
+        let Some(address) = self.address(offset) else {
+            return;
+        };
+        if let Some(debug) = &self.debug {
+            frames(debug, address, origin);
+            if origin.function.is_none() {
+                origin.function = debug.find_symbol(address).map(readable);
+            }
+        }
+        if origin.function.is_none() {
+            let after = (self.exported).partition_point(|&(start, ..)| start <= address);
+            let found = after.checked_sub(1).map(|at| &self.exported[at]);
+            origin.function = found
+                .filter(|&&(_, end, _)| address < end)
+                .map(|(.., name)| readable(name));
+        }
+    }
+
+    fn address(&self, offset: u64) -> Option<u64> {
+        self.segments.iter().find_map(|&(start, size, address)| {
+            let inside = offset.checked_sub(start).filter(|&inside| inside < size)?;
+            Some(address + inside)
+        })
+    }
+}
+
+/// Functions and line by the debug information.
+fn frames(debug: &Loader, address: u64, origin: &mut Origin) {
+    let Ok(mut frames) = debug.find_frames(address) else {
+        return;
+    };
+    let mut innermost = true;
+    while let Ok(Some(frame)) = frames.next() {
+        let name = frame.function.as_ref().and_then(|function| {
+            let name = function.demangle().ok()?;
+            Some(name.into_owned())
+        });
+        if innermost {
+            if let Some(location) = frame.location {
+                origin.file = location.file.map(str::to_owned);
+                origin.line = location.line.filter(|&line| line > 0);
+            }
+            origin.function = name;
+        } else {
+            origin.inlined_into.extend(name);
+        }
+        innermost = false;
+    }
+}
+
+fn readable(symbol: &str) -> String {
+    demangle_auto(Cow::Borrowed(symbol), None).into_owned()
+}

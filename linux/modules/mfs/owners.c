@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which files have a folio, and whether it is one's own.
+ *
+ * After fork() two files can have a folio, until one of them is written. A
+ * folio's private field counts the files it is in. While it is a file's own, its
+ * mapping and index say which and where; from fork() on the mapping is empty, as
+ * the file it named may go away first.
+ *
+ * The last file that has a folio does not own it by that alone. Others may have kept
+ * a reference: their process put it into a pipe, say, and ended. What is
+ * written then must go elsewhere, as in wp_can_reuse_anon_folio(). So a folio becomes
+ * a file's own again only in mfs_claim(), before it is written, and until then is
+ * mapped read-only.
+ */
+#include "internal.h"
+
+static atomic_long_t *mfs_owners(const struct folio *folio)
+{
+	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
+	return (atomic_long_t *)&folio->private;
+}
+
+/*
+ * Whether other files have the folio. With the invalidate_lock of one's own file
+ * a "no" stays true: only that file's fork() makes others.
+ */
+bool mfs_shared(const struct folio *folio)
+{
+	return atomic_long_read(mfs_owners(folio)) > 1;
+}
+
+/* Whether the folio is the file's own; the invalidate_lock is held. */
+bool mfs_owned(const struct mfs_inode *mi, const struct folio *folio)
+{
+	return READ_ONCE(folio->mapping) == mi->inode.i_mapping;
+}
+
+/*
+ * The folio is this file's own: fresh, or moved from another that owned it, or nobody
+ * has a reference to it. The caller has locked it.
+ */
+void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	folio->index = ALIGN_DOWN(index, folio_nr_pages(folio));
+	folio->mapping = mi->inode.i_mapping;
+	if (mfs_super(mi->inode.i_sb)->ops->added)
+		mfs_super(mi->inode.i_sb)->ops->added(mfs_super(mi->inode.i_sb), folio);
+}
+
+/*
+ * Whether nobody has the folio but the file, its page tables, and the caller, who has
+ * @own references. No new mappings
+ * come about while the invalidate_lock is held exclusive and the folio is locked.
+ * An old one may go at any time, which is counted before its reference is dropped:
+ * look at the references first, and what goes between looks like one that is kept.
+ */
+bool mfs_unreferenced(const struct folio *folio, int own)
+{
+	const int refs = folio_ref_count(folio) - own;
+
+	smp_rmb();	/* folio_remove_rmap_ptes(), then folio_put_refs() */
+	return refs == folio_mapcount(folio) + 1;
+}
+
+/*
+ * Whether the file owns the folio, or does from now on: other files have had it, but
+ * none has it any more, nor has anybody else. The caller has @refs references to it,
+ * and the invalidate_lock is held exclusive.
+ */
+bool mfs_claim(struct mfs_inode *mi, pgoff_t index, struct folio *folio, int refs)
+{
+	bool mine;
+
+	if (mfs_owned(mi, folio))
+		return true;
+	if (mfs_shared(folio))
+		return false;
+	folio_lock(folio);
+	mine = mfs_unreferenced(folio, refs);
+	if (mine)
+		mfs_adopt(mi, index, folio);
+	folio_unlock(folio);
+	return mine;
+}
+
+/* The folio is fresh, and one file's. */
+void mfs_set_owner(struct folio *folio)
+{
+	atomic_long_set(mfs_owners(folio), 1);
+}
+
+/* One more file has the folio, which the caller's has. */
+void mfs_get_owner(struct folio *folio)
+{
+	atomic_long_inc(mfs_owners(folio));
+}
+
+/* Folios that no file has, and that are charged only if somebody else has them. */
+static void mfs_give_back_batch(struct mfs_super *super, struct folio_batch *folios)
+{
+	unsigned int i;
+
+	if (super->ops->free_batch)
+		super->ops->free_batch(super, folios);
+	else
+		for (i = 0; i < folio_batch_count(folios); i++) {
+			if (super->ops->free)
+				super->ops->free(super, folios->folios[i]);
+			else
+				mfs_put(folios->folios[i]);
+		}
+	if (super->swap)
+		mfs_swap_freed(super);
+}
+
+void mfs_give_back(struct mfs_super *super, struct folio *folio)
+{
+	struct folio_batch one;
+
+	folio_batch_init(&one);
+	folio_batch_add(&one, folio);
+	mfs_give_back_batch(super, &one);
+}
+
+/* Folios that were a file's: who still has one keeps its charge, too. */
+void mfs_retire(struct mfs_super *super, struct folio_batch *folios)
+{
+	unsigned int i;
+
+	for (i = 0; i < folio_batch_count(folios); i++) {
+		struct folio *folio = folios->folios[i];
+
+		atomic_long_sub(folio_nr_pages(folio), &super->used);
+		folio->private = NULL;
+		folio->mapping = NULL;
+	}
+	fbmm_uncharge_batch(folios);
+	mfs_give_back_batch(super, folios);
+}
+
+/*
+ * A file has the folio no more; whether no file has it. Of one owner there will
+ * not be two: its invalidate_lock is held exclusive, or the folio is fresh, or
+ * erased from the cache of what is swapped, which had it last.
+ */
+bool mfs_disown(struct mfs_super *super, struct folio *folio)
+{
+	long left;
+
+	if (atomic_long_read_acquire(mfs_owners(folio)) == 1)
+		return true;
+	left = atomic_long_dec_return(mfs_owners(folio));
+	if (left == 1 && super->swap)
+		mfs_swap_settle(super, folio->index);
+	return !left;
+}
+
+void mfs_drop(struct mfs_super *super, struct folio *folio)
+{
+	struct folio_batch one;
+
+	if (!mfs_disown(super, folio))
+		return;
+	folio_batch_init(&one);
+	folio_batch_add(&one, folio);
+	mfs_retire(super, &one);
+}
+
+/* Take the folio away from where faults and the memory manager find it. */
+void mfs_detach(struct mfs_inode *mi, struct folio *folio)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+
+	if (mfs_owned(mi, folio)) {
+		if (super->ops->removing)
+			super->ops->removing(super, folio);
+		folio->mapping = NULL;
+	}
+}
+
+/*
+ * The folio is not the file's own any more, whose invalidate_lock is held exclusive.
+ * Who has a reference may have locked it and be using the mapping: wait. Who gets one
+ * later finds no mapping.
+ */
+void mfs_disclaim(struct mfs_inode *mi, struct folio *folio)
+{
+	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+
+	if (!mfs_owned(mi, folio))
+		return;
+	if (super->ops->removing)
+		super->ops->removing(super, folio);
+	WRITE_ONCE(folio->mapping, NULL);
+	smp_mb();	/* others get a reference, lock, then look at the mapping */
+	if (!mfs_unreferenced(folio, 0)) {
+		folio_lock(folio);
+		folio_unlock(folio);
+	}
+}

@@ -1,0 +1,347 @@
+/*
+ * A processor that translates user addresses by a distributed page table.
+ *
+ * After "Distributed Page Table: Harnessing Physical Memory as An Unbounded
+ * Hashed Page Table" (Kwon et al.; MICRO 2024), sections IV, V and VII. What
+ * the tables look like in memory is the guest kernel's, linux/dpt_arith.h.
+ * This shares no code with it.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "cpu.h"
+#include "dpt.h"
+
+#define CPUS            64
+#define SIZES           3
+#define METADATA_BITS   6
+#define METADATA_MASK   0x3f
+#define NO_STRIDE       3
+#define GROUP_SHIFT     6
+#define METADATA_A_WORD 10
+#define LINE_BYTES      64
+#define LINE_GROUP      0xffffffffull
+#define LINE_USED       0x80000000ull
+#define MAX_PROBES      64
+#define WAYS            4
+#define PRESENT         1
+#define LARGE           0x80
+#define ADDRESS         0x000ffffffffff000ull
+
+/* Table I: entries of the metadata caches, for each page size */
+static const int cache_entries[SIZES] = { 32, 16, 16 };
+#define MAX_ENTRIES     32
+
+typedef struct CacheEntry {
+    uint64_t space, group, used;
+} CacheEntry;
+
+/* What one processor did; only its own thread changes it. */
+typedef struct Counts {
+    uint64_t walks, checks, retries, absent;
+    uint64_t leaves[SIZES];
+    uint64_t cache_hits[SIZES], cache_misses[SIZES];
+    uint64_t metadata_reads;
+    uint64_t clock;
+    CacheEntry cache[SIZES][MAX_ENTRIES];
+} Counts;
+
+static Counts counts[CPUS];
+static const char *out_path;
+DptMode dpt_mode;
+
+static void print_counts(void)
+{
+    FILE *out = out_path ? fopen(out_path, "w") : stderr;
+    Counts sum = {};
+    int cpu, size;
+
+    if (!out) {
+        return;
+    }
+    for (cpu = 0; cpu < CPUS; cpu++) {
+        const Counts *c = &counts[cpu];
+
+        sum.walks += c->walks;
+        sum.checks += c->checks;
+        sum.retries += c->retries;
+        sum.absent += c->absent;
+        sum.metadata_reads += c->metadata_reads;
+        for (size = 0; size < SIZES; size++) {
+            sum.leaves[size] += c->leaves[size];
+            sum.cache_hits[size] += c->cache_hits[size];
+            sum.cache_misses[size] += c->cache_misses[size];
+        }
+    }
+    fprintf(out, "{\"mode\": \"%s\", \"walks\": %" PRIu64 ", \"checks\": %" PRIu64
+            ", \"retries\": %" PRIu64 ", \"absent\": %" PRIu64
+            ", \"metadata_reads\": %" PRIu64,
+            dpt_mode == DPT_MODE_CHECK ? "check" : "dpt", sum.walks, sum.checks,
+            sum.retries, sum.absent, sum.metadata_reads);
+    for (size = 0; size < SIZES; size++) {
+        static const char *const names[SIZES] = { "4k", "2m", "1g" };
+
+        fprintf(out, ", \"leaves_%s\": %" PRIu64 ", \"dmc_hits_%s\": %" PRIu64
+                ", \"dmc_misses_%s\": %" PRIu64, names[size], sum.leaves[size],
+                names[size], sum.cache_hits[size], names[size],
+                sum.cache_misses[size]);
+    }
+    fprintf(out, "}\n");
+    fflush(out);
+}
+
+bool dpt_configure(X86CPU *cpu, Error **errp)
+{
+    DptMode mode;
+
+    if (!cpu->dpt) {
+        return true;
+    }
+    if (!strcmp(cpu->dpt, "check")) {
+        mode = DPT_MODE_CHECK;
+    } else if (!strcmp(cpu->dpt, "dpt")) {
+        mode = DPT_MODE_ONLY;
+    } else {
+        error_setg(errp, "x-dpt is 'check' or 'dpt', not '%s'", cpu->dpt);
+        return false;
+    }
+    if (dpt_mode == DPT_MODE_OFF) {
+        dpt_mode = mode;
+        out_path = g_strdup(cpu->dpt_out);
+        atexit(print_counts);
+    }
+    return true;
+}
+
+static Counts *counts_of(CPUState *cs)
+{
+    return &counts[cs->cpu_index % CPUS];
+}
+
+/* CityHash64WithSeed, version 1.1, of a key of eight bytes */
+static uint64_t mix(uint64_t low, uint64_t high, uint64_t factor)
+{
+    uint64_t x = (low ^ high) * factor;
+    uint64_t y;
+
+    x ^= x >> 47;
+    y = (high ^ x) * factor;
+    y ^= y >> 47;
+    return y * factor;
+}
+
+static uint64_t city(uint64_t key, uint64_t seed)
+{
+    const uint64_t k2 = 0x9ae16a3b2f90404full;
+    const uint64_t factor = k2 + 2 * 8;
+    uint64_t sum = key + k2;
+    uint64_t first = ror64(key, 37) * factor + sum;
+    uint64_t second = (ror64(sum, 25) + key) * factor;
+
+    return mix(mix(first, second, factor) - k2, seed, 0x9ddfea08eb382d69ull);
+}
+
+/* Whether the metadata cache has a group's line; it has afterwards. */
+static bool cached(Counts *c, int size, uint64_t space, uint64_t group)
+{
+    int sets = cache_entries[size] / WAYS;
+    CacheEntry *set = &c->cache[size][group % sets * WAYS];
+    CacheEntry *oldest = set;
+    int way;
+
+    c->clock++;
+    for (way = 0; way < WAYS; way++) {
+        if (set[way].used && set[way].space == space && set[way].group == group) {
+            set[way].used = c->clock;
+            c->cache_hits[size]++;
+            return true;
+        }
+        if (set[way].used < oldest->used) {
+            oldest = &set[way];
+        }
+    }
+    *oldest = (CacheEntry) { space, group, c->clock };
+    c->cache_misses[size]++;
+    return false;
+}
+
+/*
+ * The metadata of a tag, NO_STRIDE if there is none. They are read from memory
+ * even if the cache has them: what is in the cache is counted only, as if it
+ * were kept coherent at no cost.
+ */
+static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
+                         uint64_t id, uint64_t table, uint64_t tag)
+{
+    uint64_t group = tag >> GROUP_SHIFT;
+    uint64_t lines = 1ull << (table & 0xfff);
+    hwaddr base = table & ADDRESS;
+    uint64_t slot = city(group, id | (uint64_t)(9 * size) << 32) & 0xffffffff;
+    bool hit = cached(c, size, space, group);
+    uint64_t probe, head;
+
+    for (probe = 0; probe < MIN(lines, MAX_PROBES); probe++) {
+        hwaddr line = base + ((slot + probe) & (lines - 1)) * LINE_BYTES;
+
+        head = x86_ldq_phys(cs, line);
+        c->metadata_reads += !hit;
+        if ((head & LINE_GROUP) == (LINE_USED | group)) {
+            unsigned index = tag & ((1 << GROUP_SHIFT) - 1);
+            uint64_t word;
+
+            smp_rmb();
+            word = x86_ldq_phys(cs, line + 8 + index / METADATA_A_WORD * 8);
+            return word >> (index % METADATA_A_WORD * METADATA_BITS) & METADATA_MASK;
+        }
+        if (!(head & LINE_USED)) {
+            break;
+        }
+    }
+    return NO_STRIDE;
+}
+
+/* Equation 1, and the entry's place in the table */
+static hwaddr entry_of(uint64_t id, uint64_t frames, int size, uint64_t addr,
+                       unsigned found)
+{
+    uint64_t hash = city(addr >> (21 + 9 * size), id | (uint64_t)(9 * size) << 32);
+    uint64_t away = (uint64_t)(found >> 2) << (9 * (found & 3));
+    uint64_t frame = (hash % frames + away) % frames;
+
+    return frame << 12 | (addr >> (12 + 9 * size) & 0x1ff) << 3;
+}
+
+static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
+{
+    uint64_t id, frames, table;
+    DptLeaf leaf = {};
+    unsigned found;
+    int size;
+
+    if (!space) {
+        return leaf;
+    }
+    id = x86_ldq_phys(cs, space);
+    frames = x86_ldq_phys(cs, space + 8);
+    /* Of valid metadata those of the smallest page count. */
+    for (size = 0; size < SIZES; size++) {
+        table = x86_ldq_phys(cs, space + 16 + 8 * size);
+        if (!table) {
+            continue;
+        }
+        found = metadata(cs, c, size, space, id, table, addr >> (21 + 9 * size));
+        if ((found & 3) != NO_STRIDE && !leaf.level) {
+            leaf.level = size + 1;
+            leaf.entry = entry_of(id, frames, size, addr, found);
+        }
+    }
+    return leaf;
+}
+
+static void count_leaf(Counts *c, DptLeaf leaf)
+{
+    if (leaf.level) {
+        c->leaves[leaf.level - 1]++;
+    } else {
+        c->absent++;
+    }
+}
+
+DptLeaf dpt_walk(CPUX86State *env, uint64_t addr)
+{
+    CPUState *cs = env_cpu(env);
+    Counts *c = counts_of(cs);
+    DptLeaf leaf = walk(cs, c, env->dpt_space & ~DPT_SPACE_ON, addr);
+
+    c->walks++;
+    count_leaf(c, leaf);
+    return leaf;
+}
+
+/* Where the radix tree's walk ends. Entries read are put into @path. */
+static DptLeaf radix(CPUState *cs, uint64_t cr3, bool la57, uint64_t addr,
+                     uint64_t *path)
+{
+    hwaddr table = cr3 & ADDRESS;
+    DptLeaf leaf = {};
+    int level;
+
+    for (level = la57 ? 5 : 4; level; level--) {
+        hwaddr entry = table + (addr >> (3 + 9 * level) & 0x1ff) * 8;
+        uint64_t value = x86_ldq_phys(cs, entry);
+
+        path[level] = value;
+        if (level <= SIZES) {
+            leaf.level = level;
+            leaf.entry = entry;
+        }
+        if (level == 1 || !(value & PRESENT) || (level <= SIZES && (value & LARGE))) {
+            break;
+        }
+        table = value & ADDRESS;
+    }
+    return leaf;
+}
+
+static bool same(DptLeaf one, DptLeaf other)
+{
+    return one.level == other.level && one.entry == other.entry;
+}
+
+static G_NORETURN void differ(CPUX86State *env, uint64_t addr, DptLeaf tree,
+                              DptLeaf hashed, const uint64_t *path)
+{
+    uint64_t space = env->dpt_space & ~DPT_SPACE_ON;
+    CPUState *cs = env_cpu(env);
+    int level;
+
+    fprintf(stderr, "dpt: the walks of 0x%" PRIx64 " differ on CPU %d\n"
+            "dpt: radix: ends at level %d, entry at 0x%" HWADDR_PRIx "\n"
+            "dpt: hash: ends at level %d, entry at 0x%" HWADDR_PRIx "\n",
+            addr, cs->cpu_index, tree.level, tree.entry, hashed.level,
+            hashed.entry);
+    for (level = 5; level; level--) {
+        fprintf(stderr, "dpt: radix level %d: 0x%016" PRIx64 "\n", level, path[level]);
+    }
+    for (level = 0; level < 5 && space; level++) {
+        fprintf(stderr, "dpt: space word %d: 0x%016" PRIx64 "\n", level,
+                x86_ldq_phys(cs, space + 8 * level));
+    }
+    fprintf(stderr, "dpt: rip 0x%" PRIx64 ", cr3 0x%" PRIx64 ", space 0x%" PRIx64 "\n",
+            (uint64_t)env->eip, (uint64_t)env->cr[3], env->dpt_space);
+    print_counts();
+    /* Not exit(): this is not the main thread. */
+    _exit(1);
+}
+
+/*
+ * Walk both ways. Another processor may change the tables between the walks, or
+ * be stopped in the middle of a change: a difference that passes is none.
+ */
+void dpt_check(CPUX86State *env, uint64_t cr3, bool la57, uint64_t addr)
+{
+    uint64_t space = env->dpt_space & ~DPT_SPACE_ON;
+    CPUState *cs = env_cpu(env);
+    Counts *c = counts_of(cs);
+    uint64_t path[6] = {};
+    DptLeaf tree, hashed;
+    int attempt;
+
+    c->checks++;
+    for (attempt = 0; ; attempt++) {
+        tree = radix(cs, cr3, la57, addr, path);
+        hashed = walk(cs, c, space, addr);
+        if (same(tree, hashed)) {
+            count_leaf(c, hashed);
+            return;
+        }
+        c->retries++;
+        if (attempt >= 20000) {
+            differ(env, addr, tree, hashed, path);
+        }
+        if (attempt >= 1000) {
+            g_usleep(100);
+        }
+    }
+}

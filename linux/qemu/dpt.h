@@ -1,0 +1,44 @@
+/*
+ * A processor that translates user addresses by a distributed page table.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef I386_TCG_DPT_H
+#define I386_TCG_DPT_H
+
+#include "cpu.h"
+
+/* Registers: see linux/dpt_arith.h in the guest's kernel. */
+#define MSR_DPT_SPACE   0x44505400
+#define MSR_DPT_LAYOUT  0x44505401
+#define DPT_LAYOUT      1
+#define DPT_SPACE_ON    1ull
+
+typedef enum DptMode {
+    DPT_MODE_OFF,
+    /* Both walks for every translation; a difference ends the machine. */
+    DPT_MODE_CHECK,
+    /* Of the radix tree, nothing is read for user addresses. */
+    DPT_MODE_ONLY,
+} DptMode;
+
+extern DptMode dpt_mode;
+
+/* Where a walk ends: 1 for a 4 KB page's entry, to 3 for a 1 GB page's; 0 is nowhere. */
+typedef struct DptLeaf {
+    int level;
+    hwaddr entry;
+} DptLeaf;
+
+/* Whether an address is translated by the table. Only in long mode. */
+static inline bool dpt_applies(CPUX86State *env, uint64_t addr)
+{
+    return dpt_mode != DPT_MODE_OFF && (env->dpt_space & DPT_SPACE_ON) &&
+           !(addr >> 63) && !(env->hflags & HF_GUEST_MASK);
+}
+
+bool dpt_configure(X86CPU *cpu, Error **errp);
+DptLeaf dpt_walk(CPUX86State *env, uint64_t addr);
+void dpt_check(CPUX86State *env, uint64_t cr3, bool la57, uint64_t addr);
+
+#endif

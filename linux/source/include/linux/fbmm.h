@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * File-based memory management: a process's private anonymous memory comes from
+ * files of a memory file system of its choice. See mm/fbmm/core.c.
+ */
+#ifndef _LINUX_FBMM_H
+#define _LINUX_FBMM_H
+
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/jump_label.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/pagemap.h>
+
+/*
+ * For ->remap_file_range() of a memory file system: the pages go over to the
+ * other file and leave a hole, instead of being shared with it; all of them or,
+ * with an error, none. Only the shim sets it, for mremap(); it is none of the
+ * flags user space can set.
+ */
+#define FBMM_REMAP_MOVE		(1U << 31)
+
+#ifdef CONFIG_FBMM
+
+DECLARE_STATIC_KEY_FALSE(fbmm_key);
+
+bool __fbmm_wants(unsigned long flags, vm_flags_t vm_flags);
+struct file *fbmm_ask(struct mm_struct *mm);
+int fbmm_clear(struct mm_struct *mm, unsigned long addr, unsigned long len,
+	       struct list_head *uf);
+struct file *fbmm_prepare(struct mm_struct *mm, unsigned long addr,
+			  unsigned long len, bool up, vm_flags_t *vm_flags,
+			  pgoff_t *pgoff);
+bool fbmm_eager(struct file *file);
+int fbmm_brk(struct mm_struct *mm, unsigned long addr, unsigned long len,
+	     bool *populate, struct list_head *uf);
+void __fbmm_munmap(struct vm_area_struct *vma);
+int fbmm_dontneed(struct vm_area_struct *vma, unsigned long start,
+		  unsigned long end);
+bool fbmm_expandable(struct vm_area_struct *vma, unsigned long end);
+unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
+			    unsigned long old_len, unsigned long new_len,
+			    unsigned long new_addr, bool *locked,
+			    unsigned long flags, struct list_head *uf_unmap);
+int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
+		  unsigned long end);
+bool fbmm_is_hole(struct vm_area_struct *vma, unsigned long addr);
+int __fbmm_fork(struct mm_struct *mm, struct mm_struct *from);
+int fbmm_fork_vma(struct vm_area_struct *vma);
+int fbmm_copy_range(struct vm_area_struct *dst, struct vm_area_struct *src);
+void __fbmm_exit(struct mm_struct *mm);
+int __fbmm_exec(struct mm_struct *mm, bool secure);
+
+/* For memory file systems */
+unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
+			    struct page *page, unsigned int nr,
+			    unsigned long addr);
+vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
+int fbmm_charge(struct folio *folio);
+unsigned int fbmm_uncharge_batch(struct folio_batch *folios);
+void fbmm_migrate_charge(struct folio *folio, struct folio *target);
+bool fbmm_clear_accessed(struct folio *folio);
+void fbmm_flush_accessed(void);
+
+/* For /proc/PID/fbmm_mount_dir */
+bool fbmm_get_dir(struct mm_struct *mm, struct path *dir);
+int fbmm_set_dir(struct mm_struct *mm, const struct path *dir);
+
+extern const struct file_operations proc_fbmm_mount_dir_operations;
+
+/* Whether a new mapping of @mm becomes one of a memory file. */
+static inline bool fbmm_wants(struct mm_struct *mm, struct file *file,
+			      unsigned long flags, vm_flags_t vm_flags)
+{
+	return static_branch_unlikely(&fbmm_key) && unlikely(mm->fbmm) &&
+	       !file && __fbmm_wants(flags, vm_flags);
+}
+
+/*
+ * Whether the shim made this mapping. A program's own mapping of a file it
+ * made in a memory file system is as any other mapping of a file.
+ */
+static inline bool vma_is_fbmm(const struct vm_area_struct *vma)
+{
+	return static_branch_unlikely(&fbmm_key) && vma->vm_file &&
+	       test_bit(AS_FBMM, &vma->vm_file->f_mapping->flags);
+}
+
+static inline void fbmm_munmap(struct vm_area_struct *vma)
+{
+	if (vma_is_fbmm(vma))
+		__fbmm_munmap(vma);
+}
+
+static inline void fbmm_init(struct mm_struct *mm)
+{
+	mm->fbmm = NULL;
+}
+
+static inline void fbmm_exit(struct mm_struct *mm)
+{
+	if (static_branch_unlikely(&fbmm_key) && mm->fbmm)
+		__fbmm_exit(mm);
+}
+
+static inline int fbmm_fork(struct mm_struct *mm, struct mm_struct *from)
+{
+	return static_branch_unlikely(&fbmm_key) ? __fbmm_fork(mm, from) : 0;
+}
+
+static inline int fbmm_exec(struct mm_struct *mm, bool secure)
+{
+	return static_branch_unlikely(&fbmm_key) ? __fbmm_exec(mm, secure) : 0;
+}
+
+#else /* !CONFIG_FBMM */
+
+static inline bool fbmm_wants(struct mm_struct *mm, struct file *file,
+			      unsigned long flags, vm_flags_t vm_flags)
+{
+	return false;
+}
+
+static inline struct file *fbmm_ask(struct mm_struct *mm)
+{
+	return NULL;
+}
+
+static inline int fbmm_clear(struct mm_struct *mm, unsigned long addr,
+			     unsigned long len, struct list_head *uf)
+{
+	return 0;
+}
+
+static inline struct file *fbmm_prepare(struct mm_struct *mm, unsigned long addr,
+					unsigned long len, bool up,
+					vm_flags_t *vm_flags, pgoff_t *pgoff)
+{
+	return NULL;
+}
+
+static inline bool fbmm_eager(struct file *file)
+{
+	return false;
+}
+
+static inline int fbmm_brk(struct mm_struct *mm, unsigned long addr,
+			   unsigned long len, bool *populate,
+			   struct list_head *uf)
+{
+	return -EINVAL;
+}
+
+static inline bool vma_is_fbmm(const struct vm_area_struct *vma)
+{
+	return false;
+}
+
+static inline bool fbmm_is_hole(struct vm_area_struct *vma, unsigned long addr)
+{
+	return false;
+}
+
+static inline void fbmm_munmap(struct vm_area_struct *vma)
+{
+}
+
+static inline void fbmm_init(struct mm_struct *mm)
+{
+}
+
+static inline void fbmm_exit(struct mm_struct *mm)
+{
+}
+
+static inline int fbmm_fork(struct mm_struct *mm, struct mm_struct *from)
+{
+	return 0;
+}
+
+static inline int fbmm_exec(struct mm_struct *mm, bool secure)
+{
+	return 0;
+}
+
+static inline int fbmm_dontneed(struct vm_area_struct *vma, unsigned long start,
+				unsigned long end)
+{
+	return -EINVAL;
+}
+
+static inline bool fbmm_expandable(struct vm_area_struct *vma, unsigned long end)
+{
+	return true;
+}
+
+static inline unsigned long fbmm_move_vma(struct vm_area_struct *vma,
+		unsigned long old_addr, unsigned long old_len,
+		unsigned long new_len, unsigned long new_addr, bool *locked,
+		unsigned long flags, struct list_head *uf_unmap)
+{
+	return -EINVAL;
+}
+
+static inline int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
+				unsigned long end)
+{
+	return -EINVAL;
+}
+
+static inline int fbmm_fork_vma(struct vm_area_struct *vma)
+{
+	return -EINVAL;
+}
+
+static inline int fbmm_copy_range(struct vm_area_struct *dst,
+				  struct vm_area_struct *src)
+{
+	return -EINVAL;
+}
+
+#endif /* CONFIG_FBMM */
+#endif /* _LINUX_FBMM_H */

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The arithmetic of the distributed page table as this kernel's compiler built
+ * it, against CityHash's own test and a program that shares no code.
+ */
+#include <kunit/test.h>
+#include <linux/dpt_arith.h>
+
+#include "vectors.h"
+
+/* CityHash's own test, length 8: bytes 64 to 71 of its data, and its seed */
+static void dpt_test_published(struct kunit *test)
+{
+	const u64 k0 = 0xc3a5c85c97cb3127ull;
+	u64 a = 9, b = 777, key = 0;
+	int i;
+
+	for (i = 0; i < 72; i++) {
+		a += b;
+		b += a;
+		a = (a ^ (a >> 41)) * k0;
+		b = (b ^ (b >> 41)) * k0 + i;
+		if (i >= 64)
+			key |= (u64)(u8)(b >> 37) << (8 * (i - 64));
+	}
+	KUNIT_EXPECT_EQ(test, dpt_hash(key, 1234567), 0x69d008c20f87419full);
+}
+
+static void dpt_test_vectors(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(vectors); i++) {
+		u64 seed = dpt_seed(vectors[i].id, vectors[i].level);
+		u64 base = dpt_base_frame(vectors[i].tag, seed, vectors[i].frames);
+		u8 metadata = dpt_metadata(vectors[i].stride, vectors[i].step);
+
+		KUNIT_EXPECT_EQ(test, base, vectors[i].base);
+		KUNIT_EXPECT_EQ(test, dpt_frame(base, metadata, vectors[i].frames),
+				vectors[i].frame);
+		KUNIT_EXPECT_TRUE(test, dpt_metadata_valid(metadata));
+	}
+	KUNIT_EXPECT_FALSE(test, dpt_metadata_valid(DPT_INVALID));
+}
+
+/* No two metadata of a line share a bit. */
+static void dpt_test_line(struct kunit *test)
+{
+	struct dpt_line line = {};
+	u64 tag;
+
+	KUNIT_EXPECT_EQ(test, sizeof(line), 64);
+	for (tag = 0; tag < 1 << DPT_GROUP_SHIFT; tag++) {
+		u64 *word = &line.word[dpt_line_word(tag)];
+		u64 bits = (u64)DPT_INVALID << dpt_line_shift(tag);
+
+		KUNIT_ASSERT_LT(test, dpt_line_word(tag), DPT_LINE_WORDS - 1);
+		KUNIT_ASSERT_LE(test, dpt_line_shift(tag) + DPT_METADATA_BITS, 64);
+		KUNIT_EXPECT_EQ(test, *word & bits, 0);
+		*word |= bits;
+	}
+}
+
+static struct kunit_case dpt_cases[] = {
+	KUNIT_CASE(dpt_test_published),
+	KUNIT_CASE(dpt_test_vectors),
+	KUNIT_CASE(dpt_test_line),
+	{}
+};
+
+static struct kunit_suite dpt_suite = {
+	.name = "dpt",
+	.test_cases = dpt_cases,
+};
+kunit_test_suite(dpt_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the distributed page table's arithmetic");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a frame of physical memory is used for, and taking one.
+ *
+ * The paper's bitmap of frames is what Linux knows anyway. It is read without
+ * locks: whoever then takes a frame finds out whether it was still free.
+ */
+#include <linux/gfp.h>
+#include <linux/memory_hotplug.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/page-isolation.h>
+#include <linux/pageblock-flags.h>
+#include <linux/sched/mm.h>
+#include <linux/vmstat.h>
+
+#include "../internal.h"
+#include "internal.h"
+
+static enum dpt_level size_of(unsigned int order)
+{
+	if (order >= PUD_SHIFT - PAGE_SHIFT)
+		return DPT_1G;
+	return order >= PMD_SHIFT - PAGE_SHIFT ? DPT_2M : DPT_4K;
+}
+
+/* The order of the free block that has the page, or -1. */
+static int free_order(struct page *page)
+{
+	unsigned long pfn = page_to_pfn(page);
+	unsigned int order;
+
+	for (order = 0; order < NR_PAGE_ORDERS; order++) {
+		struct page *head = page - (pfn & ((1ul << order) - 1));
+
+		if (PageBuddy(head)) {
+			unsigned int found = buddy_order_unsafe(head);
+
+			return found >= order && found < NR_PAGE_ORDERS ? found : -1;
+		}
+		if (page_count(head) > 0)
+			break;
+	}
+	return -1;
+}
+
+/*
+ * What is in a frame, and of which size. @fragmented, of a free one, is whether
+ * its 2 MB have other than free frames. @spare is as good as free.
+ */
+enum dpt_use dpt_frame_use(u64 pfn, struct page *spare, enum dpt_level *size,
+		bool *fragmented)
+{
+	struct page *page = pfn_to_online_page(pfn);
+	struct folio *folio;
+	int order;
+
+	*size = DPT_4K;
+	*fragmented = true;
+	if (!page)
+		return DPT_UNMOVABLE;
+	if (page == spare)
+		return DPT_FREE;
+	/* What must stay movable, or is a device's */
+	if (page_zonenum(page) > ZONE_NORMAL)
+		return DPT_UNMOVABLE;
+	if (is_migrate_isolate_page(page) || is_migrate_cma_page(page))
+		return DPT_UNMOVABLE;
+	order = free_order(page);
+	if (order >= 0) {
+		*fragmented = order < PMD_SHIFT - PAGE_SHIFT;
+		return DPT_FREE;
+	}
+	if (PageTable(page))
+		return DPT_TABLE;
+	folio = page_folio(page);
+	*size = size_of(folio_order(folio));
+	if (folio_test_lru(folio) && !folio_test_hugetlb(folio))
+		return DPT_MOVABLE;
+	return DPT_UNMOVABLE;
+}
+
+/* Take a frame if it is still free. */
+struct page *dpt_frame_take(u64 pfn, gfp_t gfp, struct page **spare)
+{
+	struct page *page = pfn_to_online_page(pfn);
+
+	if (page && page == *spare) {
+		*spare = NULL;
+		clear_page(page_address(page));
+		dpt_count(DPT_SPARE_FIT);
+		return page;
+	}
+	page = page ? take_free_page(page, gfp | __GFP_ZERO) : NULL;
+	if (!page)
+		dpt_count(DPT_LOST_RACES);
+	return page;
+}
+
+static struct folio *new_folio(struct folio *old, unsigned long private)
+{
+	struct page **spare = (struct page **)private;
+	struct folio *folio = NULL;
+
+	if (folio_test_large(old))
+		return folio_alloc(GFP_TRANSHUGE_LIGHT, folio_order(old));
+	if (*spare)
+		folio = page_folio(*spare);
+	*spare = NULL;
+	return folio;
+}
+
+static void put_new_folio(struct folio *folio, unsigned long private)
+{
+	struct page **spare = (struct page **)private;
+
+	if (folio_test_large(folio) || *spare)
+		folio_put(folio);
+	else
+		*spare = &folio->page;
+}
+
+static bool isolate(struct page *page, struct list_head *list)
+{
+	struct folio *folio = page_folio(page);
+	bool isolated;
+
+	if (!folio_try_get(folio))
+		return false;
+	isolated = page_folio(page) == folio && !folio_test_hugetlb(folio) &&
+		   folio_isolate_lru(folio);
+	if (isolated) {
+		list_add(&folio->lru, list);
+		node_stat_mod_folio(folio,
+				    NR_ISOLATED_ANON + folio_is_file_lru(folio),
+				    folio_nr_pages(folio));
+	}
+	folio_put(folio);
+	return isolated;
+}
+
+/*
+ * Move the data in a frame elsewhere and take it (collided page displacement).
+ * A small page goes where Linux would have put the table. As in compaction,
+ * which every allocation may start, no lock is waited for.
+ */
+struct page *dpt_frame_displace(u64 pfn, gfp_t gfp, struct page **spare)
+{
+	struct page *page = pfn_to_online_page(pfn);
+	unsigned int noreclaim;
+	struct page *taken;
+	LIST_HEAD(list);
+	int left;
+
+	if (!page || !isolate(page, &list))
+		return NULL;
+	noreclaim = memalloc_noreclaim_save();
+	left = migrate_pages(&list, new_folio, put_new_folio, (unsigned long)spare,
+			     MIGRATE_ASYNC, MR_CONTIG_RANGE, NULL);
+	memalloc_noreclaim_restore(noreclaim);
+	if (left) {
+		putback_movable_pages(&list);
+		dpt_count(DPT_CPD_FAILED);
+		return NULL;
+	}
+	/* What was freed may be on a list of this CPU, or of another by now. */
+	taken = take_free_page(page, gfp | __GFP_ZERO);
+	if (!taken) {
+		preempt_disable();
+		drain_local_pages(page_zone(page));
+		preempt_enable();
+		taken = take_free_page(page, gfp | __GFP_ZERO);
+	}
+	if (!taken) {
+		drain_all_pages(page_zone(page));
+		taken = take_free_page(page, gfp | __GFP_ZERO);
+	}
+	dpt_count(taken ? DPT_CPD_MOVES : DPT_CPD_FAILED);
+	return taken;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of mm/dpt share. */
+#ifndef __MM_DPT_INTERNAL_H
+#define __MM_DPT_INTERNAL_H
+
+#include <linux/dpt.h>
+#include <linux/mm_types.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/spinlock.h>
+
+/* The metadata table of a level: as the processor sees it, and how full. */
+struct dpt_dmt {
+	struct dpt_line *line;
+	unsigned int lines;
+	/* Lines that are or were some group's */
+	unsigned int used;
+};
+
+struct dpt_mm {
+	/* First, so that it does not cross a line: read by the processor */
+	struct dpt_space space;
+	/* Changes of the tables' contents */
+	spinlock_t lock;
+	/* Replacing a table by a larger one */
+	struct mutex grow;
+	struct dpt_dmt dmt[DPT_LEVELS];
+	/* Whose last table found no place */
+	struct task_struct *without_place;
+};
+
+/* table.c */
+int dpt_dmt_init(struct dpt_mm *dpt, enum dpt_level level);
+void dpt_dmt_destroy(struct dpt_mm *dpt, enum dpt_level level);
+int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag);
+void dpt_dmt_put(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
+void dpt_dmt_set(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u8 metadata);
+
+/* place.c */
+struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
+		u8 *metadata);
+
+/* frame.c */
+enum dpt_use { DPT_FREE, DPT_MOVABLE, DPT_UNMOVABLE, DPT_TABLE };
+
+enum dpt_use dpt_frame_use(u64 pfn, struct page *spare, enum dpt_level *size,
+		bool *fragmented);
+struct page *dpt_frame_take(u64 pfn, gfp_t gfp, struct page **spare);
+struct page *dpt_frame_displace(u64 pfn, gfp_t gfp, struct page **spare);
+
+/* log.c */
+enum dpt_step_kind {
+	DPT_STEP_LOOK = 'l',
+	DPT_STEP_BREAK = 'b',
+	DPT_STEP_DISPLACE = 'd',
+};
+
+/* A step of a search: what a frame is used for, or whether it could be had */
+struct dpt_step {
+	u8 kind;
+	u8 metadata;
+	u8 use;
+	u8 size;
+	u8 fragmented;
+	u8 done;
+};
+
+#define DPT_RECORD_STEPS 48
+
+struct dpt_record {
+	u64 tag;
+	u64 seed;
+	u8 max_soa_step;
+	bool cpd;
+	bool fap;
+	bool prefer_fragmentation;
+	u8 metadata;
+	u8 steps;
+	struct dpt_step step[DPT_RECORD_STEPS];
+};
+
+bool dpt_logging(void);
+void dpt_log(const struct dpt_record *record);
+
+extern u64 dpt_frames;
+extern unsigned int dpt_dmt_lines[DPT_LEVELS];
+extern unsigned int dpt_max_soa_step;
+extern bool dpt_cpd, dpt_fap, dpt_prefer_fragmentation;
+
+/* stats.c */
+enum dpt_counter {
+	DPT_TABLES,
+	DPT_TABLES_FREED,
+	DPT_PROBES,
+	DPT_COLLISIONS_DATA,
+	DPT_COLLISIONS_TABLES,
+	DPT_FRAGMENTED,
+	DPT_BLOCKS_BROKEN,
+	DPT_CPD_MOVES,
+	DPT_CPD_FAILED,
+	DPT_SPARE_FIT,
+	DPT_LOST_RACES,
+	DPT_NO_PLACE,
+	DPT_NO_MEMORY,
+	DPT_DMT_GROWN,
+	DPT_UNPLACED,
+	DPT_COUNTERS
+};
+
+struct dpt_counters {
+	unsigned long count[DPT_COUNTERS];
+	unsigned long placed[DPT_LEVELS][DPT_MAX_STEP + 1];
+};
+
+DECLARE_PER_CPU(struct dpt_counters, dpt_counters);
+
+static inline void dpt_count(enum dpt_counter counter)
+{
+	this_cpu_inc(dpt_counters.count[counter]);
+}
+
+#endif /* __MM_DPT_INTERNAL_H */

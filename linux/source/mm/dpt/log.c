@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a search for a place saw and did, for the first so many tables: whoever
+ * has the same rules comes to the same place. Under debugfs.
+ */
+#include <linux/debugfs.h>
+#include <linux/moduleparam.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "internal.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "dpt."
+
+static unsigned int limit;
+module_param_named(log, limit, uint, 0444);
+
+static struct dpt_record *records;
+static atomic_t number;
+
+bool dpt_logging(void)
+{
+	return READ_ONCE(records) && atomic_read(&number) < limit;
+}
+
+void dpt_log(const struct dpt_record *record)
+{
+	int place = atomic_inc_return(&number) - 1;
+
+	if (place < limit)
+		records[place] = *record;
+}
+
+static void show_step(struct seq_file *file, const struct dpt_step *step)
+{
+	static const char use[] = { 'F', 'M', 'U', 'T' };
+
+	seq_printf(file, " %c%02x", step->kind, step->metadata);
+	if (step->kind == DPT_STEP_LOOK)
+		seq_printf(file, "%c%u%u", use[step->use], step->size, step->fragmented);
+	else
+		seq_putc(file, step->done ? '+' : '-');
+}
+
+static int log_show(struct seq_file *file, void *unused)
+{
+	int count = min_t(int, atomic_read(&number), limit);
+	int i, j;
+
+	for (i = 0; i < count; i++) {
+		const struct dpt_record *record = &records[i];
+
+		/* Not written yet, or there was too much to remember */
+		if (!record->steps || record->steps > DPT_RECORD_STEPS)
+			continue;
+		seq_printf(file, "%llx %llx %llu %u %d %d %d %02x", record->tag,
+			   record->seed, dpt_frames, record->max_soa_step,
+			   record->cpd, record->fap, record->prefer_fragmentation,
+			   record->metadata);
+		for (j = 0; j < record->steps; j++)
+			show_step(file, &record->step[j]);
+		seq_putc(file, '\n');
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(log);
+
+static int __init dpt_log_init(void)
+{
+	struct dpt_record *room;
+
+	if (!dpt_enabled() || !limit)
+		return 0;
+	room = vcalloc(limit, sizeof(*room));
+	if (!room)
+		return -ENOMEM;
+	debugfs_create_file("log", 0400, debugfs_lookup("dpt", NULL), NULL,
+			    &log_fops);
+	/* Whoever sees it may write to it. */
+	smp_store_release(&records, room);
+	return 0;
+}
+late_initcall_sync(dpt_log_init);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where a page of page table entries goes: the hash, strided open addressing
+ * (SOA), fragmentation-aware allocation (FAP) and, where those fail, the
+ * frames that were met on the way: free ones in a whole block, and those whose
+ * data can be moved (CPD). Sections V and VI and figure 12 of the paper.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+
+#include "internal.h"
+
+/* The hash, and per stride as many steps as there may be */
+#define MAX_CANDIDATES	(1 + DPT_LEVELS * DPT_MAX_STEP)
+
+struct search {
+	u64 base;
+	gfp_t gfp;
+	struct page **spare;
+	/* The first free frame in a block that is not fragmented */
+	u8 whole;
+	/* Frames of movable data */
+	unsigned int movables;
+	u8 movable[MAX_CANDIDATES];
+	u8 size[MAX_CANDIDATES];
+	/* What is remembered, if anything is */
+	struct dpt_record *record;
+};
+
+static void remember(struct search *search, struct dpt_step step)
+{
+	struct dpt_record *record = search->record;
+
+	if (!record)
+		return;
+	if (record->steps < DPT_RECORD_STEPS)
+		record->step[record->steps] = step;
+	if (record->steps <= DPT_RECORD_STEPS)
+		record->steps++;
+}
+
+static void looked(struct search *search, u8 metadata, enum dpt_use use,
+		enum dpt_level size, bool fragmented)
+{
+	remember(search, (struct dpt_step){
+		.kind = DPT_STEP_LOOK, .metadata = metadata, .use = use,
+		.size = size, .fragmented = fragmented,
+	});
+}
+
+static void tried(struct search *search, enum dpt_step_kind kind, u8 metadata,
+		bool done)
+{
+	remember(search, (struct dpt_step){
+		.kind = kind, .metadata = metadata, .done = done,
+	});
+}
+
+static u64 frame(const struct search *search, u8 metadata)
+{
+	return dpt_frame(search->base, metadata, dpt_frames);
+}
+
+/* Look at one frame; take it if it will do. */
+static struct page *try_frame(struct search *search, u8 metadata)
+{
+	u64 pfn = frame(search, metadata);
+	struct page *page;
+	enum dpt_level size;
+	enum dpt_use use;
+	bool fragmented;
+
+	dpt_count(DPT_PROBES);
+	use = dpt_frame_use(pfn, *search->spare, &size, &fragmented);
+	if (use == DPT_FREE && (fragmented || !READ_ONCE(dpt_fap))) {
+		page = dpt_frame_take(pfn, search->gfp, search->spare);
+		looked(search, metadata, page ? DPT_FREE : DPT_UNMOVABLE, size,
+		       fragmented);
+		return page;
+	}
+	looked(search, metadata, use, size, fragmented);
+	switch (use) {
+	case DPT_FREE:
+		if (!dpt_metadata_valid(search->whole))
+			search->whole = metadata;
+		break;
+	case DPT_MOVABLE:
+		search->movable[search->movables] = metadata;
+		search->size[search->movables++] = size;
+		break;
+	case DPT_UNMOVABLE:
+	case DPT_TABLE:
+		break;
+	}
+	return NULL;
+}
+
+/*
+ * The frame that the hash names, then so many steps of the stride of what
+ * occupies it, and of the larger ones.
+ */
+static struct page *open_addressing(struct search *search, u8 *metadata)
+{
+	unsigned int steps = min_t(unsigned int, READ_ONCE(dpt_max_soa_step),
+				   DPT_MAX_STEP);
+	enum dpt_level stride;
+	struct page *page;
+	unsigned int step;
+	enum dpt_use use;
+	bool fragmented;
+
+	use = dpt_frame_use(search->base, *search->spare, &stride, &fragmented);
+	looked(search, dpt_metadata(DPT_4K, 0), use, stride, fragmented);
+	switch (use) {
+	case DPT_FREE:
+		/* FAP, if it refuses this frame, refuses the whole block. */
+		stride = DPT_2M;
+		break;
+	case DPT_TABLE:
+		dpt_count(DPT_COLLISIONS_TABLES);
+		break;
+	case DPT_MOVABLE:
+	case DPT_UNMOVABLE:
+		dpt_count(DPT_COLLISIONS_DATA);
+		break;
+	}
+	*metadata = dpt_metadata(DPT_4K, 0);
+	page = try_frame(search, *metadata);
+	for (; !page && stride < DPT_LEVELS; stride++) {
+		for (step = 1; !page && step <= steps; step++) {
+			*metadata = dpt_metadata(stride, step);
+			page = try_frame(search, *metadata);
+		}
+	}
+	if (page && READ_ONCE(dpt_fap))
+		dpt_count(DPT_FRAGMENTED);
+	return page;
+}
+
+static struct page *break_block(struct search *search, u8 *metadata)
+{
+	struct page *page;
+
+	if (!dpt_metadata_valid(search->whole))
+		return NULL;
+	*metadata = search->whole;
+	page = dpt_frame_take(frame(search, *metadata), search->gfp, search->spare);
+	tried(search, DPT_STEP_BREAK, *metadata, page);
+	if (page)
+		dpt_count(DPT_BLOCKS_BROKEN);
+	return page;
+}
+
+/* Smaller data first, among equals in the order in which they were met */
+static struct page *displace(struct search *search, u8 *metadata)
+{
+	enum dpt_level size;
+	struct page *page;
+	unsigned int i;
+
+	if (!READ_ONCE(dpt_cpd))
+		return NULL;
+	for (size = DPT_4K; size < DPT_LEVELS; size++) {
+		for (i = 0; i < search->movables; i++) {
+			if (search->size[i] != size)
+				continue;
+			if (!*search->spare)
+				*search->spare = alloc_page(search->gfp);
+			*metadata = search->movable[i];
+			page = dpt_frame_displace(frame(search, *metadata),
+						  search->gfp, search->spare);
+			tried(search, DPT_STEP_DISPLACE, *metadata, page);
+			if (page)
+				return page;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * A zeroed page for the table of a tag, and where it is; NULL if there is no
+ * place. @spare is a page that may be used, for the table or for what is in
+ * its way.
+ */
+struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
+		u8 *metadata)
+{
+	struct dpt_record record = {
+		.tag = tag,
+		.seed = seed,
+		.max_soa_step = READ_ONCE(dpt_max_soa_step),
+		.cpd = READ_ONCE(dpt_cpd),
+		.fap = READ_ONCE(dpt_fap),
+		.prefer_fragmentation = READ_ONCE(dpt_prefer_fragmentation),
+	};
+	struct search search = {
+		.base = dpt_base_frame(tag, seed, dpt_frames),
+		.gfp = gfp,
+		.spare = spare,
+		.whole = DPT_INVALID,
+		.record = dpt_logging() ? &record : NULL,
+	};
+	struct page *page;
+
+	page = open_addressing(&search, metadata);
+	if (!page && !READ_ONCE(dpt_prefer_fragmentation))
+		page = break_block(&search, metadata);
+	if (!page)
+		page = displace(&search, metadata);
+	if (!page && READ_ONCE(dpt_prefer_fragmentation))
+		page = break_block(&search, metadata);
+	if (search.record) {
+		record.metadata = page ? *metadata : DPT_INVALID;
+		dpt_log(&record);
+	}
+	return page;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Parameters of the distributed page table, and its counters under debugfs. */
+#include <linux/debugfs.h>
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
+#include <linux/seq_file.h>
+
+#include "internal.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "dpt."
+
+/* Table I of the paper, but for tables that grow to the size they need */
+unsigned int dpt_max_soa_step = 4;
+bool dpt_cpd = true;
+bool dpt_fap = true;
+bool dpt_prefer_fragmentation;
+unsigned int dpt_dmt_lines[DPT_LEVELS] = { 64, 64, 64 };
+
+static int set_step(const char *value, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(value, kp, 0, DPT_MAX_STEP);
+}
+
+static const struct kernel_param_ops step_ops = {
+	.set = set_step,
+	.get = param_get_uint,
+};
+
+/* From a page to what the buddy allocator has in one piece */
+static int set_lines(const char *value, const struct kernel_param *kp)
+{
+	unsigned int lines;
+	int error = kstrtouint(value, 0, &lines);
+
+	if (error)
+		return error;
+	if (!is_power_of_2(lines) || lines < 64 || lines > 65536)
+		return -EINVAL;
+	*(unsigned int *)kp->arg = lines;
+	return 0;
+}
+
+static const struct kernel_param_ops lines_ops = {
+	.set = set_lines,
+	.get = param_get_uint,
+};
+
+module_param_cb(max_soa_step, &step_ops, &dpt_max_soa_step, 0644);
+module_param_named(cpd, dpt_cpd, bool, 0644);
+module_param_named(fap, dpt_fap, bool, 0644);
+module_param_named(prefer_fragmentation, dpt_prefer_fragmentation, bool, 0644);
+module_param_cb(dmt_4k, &lines_ops, &dpt_dmt_lines[DPT_4K], 0644);
+module_param_cb(dmt_2m, &lines_ops, &dpt_dmt_lines[DPT_2M], 0644);
+module_param_cb(dmt_1g, &lines_ops, &dpt_dmt_lines[DPT_1G], 0644);
+
+static const char * const names[DPT_COUNTERS] = {
+	[DPT_TABLES] = "tables",
+	[DPT_TABLES_FREED] = "tables_freed",
+	[DPT_PROBES] = "probes",
+	[DPT_COLLISIONS_DATA] = "collisions_with_data",
+	[DPT_COLLISIONS_TABLES] = "collisions_with_tables",
+	[DPT_FRAGMENTED] = "fap_hits",
+	[DPT_BLOCKS_BROKEN] = "fap_blocks_broken",
+	[DPT_CPD_MOVES] = "cpd_moves",
+	[DPT_CPD_FAILED] = "cpd_failed",
+	[DPT_SPARE_FIT] = "spare_fit",
+	[DPT_LOST_RACES] = "lost_races",
+	[DPT_NO_PLACE] = "no_place",
+	[DPT_NO_MEMORY] = "no_memory",
+	[DPT_DMT_GROWN] = "dmt_grown",
+	[DPT_UNPLACED] = "unplaced",
+};
+
+static int stats_show(struct seq_file *file, void *unused)
+{
+	static const char * const strides[DPT_LEVELS] = { "1", "512", "256K" };
+	struct dpt_counters sum = {};
+	int cpu, counter, stride, step;
+
+	for_each_possible_cpu(cpu) {
+		struct dpt_counters *part = &per_cpu(dpt_counters, cpu);
+
+		for (counter = 0; counter < DPT_COUNTERS; counter++)
+			sum.count[counter] += part->count[counter];
+		for (stride = 0; stride < DPT_LEVELS; stride++)
+			for (step = 0; step <= DPT_MAX_STEP; step++)
+				sum.placed[stride][step] += part->placed[stride][step];
+	}
+	for (counter = 0; counter < DPT_COUNTERS; counter++)
+		seq_printf(file, "%s %lu\n", names[counter], sum.count[counter]);
+	for (stride = 0; stride < DPT_LEVELS; stride++)
+		for (step = 0; step <= DPT_MAX_STEP; step++)
+			if (sum.placed[stride][step])
+				seq_printf(file, "placed_%s_%d %lu\n",
+					   strides[stride], step,
+					   sum.placed[stride][step]);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
+
+static int __init dpt_debugfs(void)
+{
+	if (!dpt_enabled())
+		return 0;
+	debugfs_create_file("stats", 0444, debugfs_create_dir("dpt", NULL), NULL,
+			    &stats_fops);
+	return 0;
+}
+late_initcall(dpt_debugfs);

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What memory file systems in modules ask of the kernel about their folios. */
+#include <linux/fbmm.h>
+#include <linux/memcontrol.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pagevec.h>
+#include <linux/rmap.h>
+#include <linux/vmstat.h>
+
+#include <asm/tlbflush.h>
+
+/**
+ * fbmm_charge - charge a folio to the active memory cgroup, or to current's
+ * @folio: not charged; in no list of the kernel's
+ *
+ * From now on it counts as a file's, until fbmm_uncharge_batch().
+ *
+ * Return: 0, or -ENOMEM if the cgroup's limit does not allow it.
+ */
+int fbmm_charge(struct folio *folio)
+{
+	int err = mem_cgroup_charge(folio, NULL, GFP_KERNEL);
+
+	if (!err)
+		lruvec_stat_mod_folio(folio, NR_FBMM_PAGES, folio_nr_pages(folio));
+	return err;
+}
+EXPORT_SYMBOL_GPL(fbmm_charge);
+
+/* Count folios no more; those in a row that count together, together. */
+static void fbmm_uncount(struct folio_batch *folios)
+{
+	struct lruvec *lruvec = NULL;
+	unsigned int i;
+	long nr = 0;
+
+	for (i = 0; i < folio_batch_count(folios); i++) {
+		struct folio *folio = folios->folios[i];
+		struct lruvec *next = folio_lruvec(folio);
+
+		if (next != lruvec && nr)
+			mod_lruvec_state(lruvec, NR_FBMM_PAGES, -nr);
+		if (next != lruvec)
+			nr = 0;
+		lruvec = next;
+		nr += folio_nr_pages(folio);
+	}
+	if (nr)
+		mod_lruvec_state(lruvec, NR_FBMM_PAGES, -nr);
+}
+
+/**
+ * fbmm_uncharge_batch - folios are in no file any more
+ * @folios: not mapped; charged, all of them. Those that nobody has a reference to
+ *	but the caller are not charged afterwards and come first, then the others, whose
+ *	charge ends when they are freed.
+ *
+ * Return: how many are not charged any more.
+ */
+unsigned int fbmm_uncharge_batch(struct folio_batch *folios)
+{
+	const unsigned int nr = folio_batch_count(folios);
+	unsigned int i, kept = 0;
+
+	fbmm_uncount(folios);
+	for (i = 0; i + kept < nr;) {
+		if (likely(folio_ref_count(folios->folios[i]) == 1)) {
+			i++;
+			continue;
+		}
+		kept++;
+		swap(folios->folios[i], folios->folios[nr - kept]);
+	}
+	folios->nr = i;
+	mem_cgroup_uncharge_folios(folios);
+	folios->nr = nr;
+	return i;
+}
+EXPORT_SYMBOL_GPL(fbmm_uncharge_batch);
+
+/**
+ * fbmm_migrate_charge - let a folio's charge go over to another
+ * @folio: not mapped
+ * @target: of the same size, not charged
+ */
+void fbmm_migrate_charge(struct folio *folio, struct folio *target)
+{
+	const long nr = folio_nr_pages(folio);
+
+	lruvec_stat_mod_folio(folio, NR_FBMM_PAGES, -nr);
+	mem_cgroup_migrate(folio, target);
+	lruvec_stat_mod_folio(target, NR_FBMM_PAGES, nr);
+}
+EXPORT_SYMBOL_GPL(fbmm_migrate_charge);
+
+static bool fbmm_clear_accessed_one(struct folio *folio,
+				    struct vm_area_struct *vma,
+				    unsigned long addr, void *accessed)
+{
+	DEFINE_FOLIO_VMA_WALK(pvmw, folio, vma, addr, 0);
+	bool young = false;
+
+	while (page_vma_mapped_walk(&pvmw)) {
+		if (pvmw.pte)
+			young |= ptep_clear_young_notify(vma, pvmw.address,
+							 pvmw.pte);
+		else if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
+			young |= pmdp_clear_young_notify(vma, pvmw.address,
+							 pvmw.pmd);
+	}
+	if (young)
+		*(bool *)accessed = true;
+	return true;
+}
+
+/**
+ * fbmm_clear_accessed - whether a folio was used since this was last asked
+ * @folio: a locked folio of a file, its mapping and index set
+ *
+ * The accessed bits of all its page table entries are cleared. A processor that
+ * has an entry in its TLB does not set the bit again before fbmm_flush_accessed().
+ */
+bool fbmm_clear_accessed(struct folio *folio)
+{
+	bool accessed = false;
+	struct rmap_walk_control rwc = {
+		.rmap_one = fbmm_clear_accessed_one,
+		.arg = &accessed,
+	};
+
+	if (folio_mapped(folio) && folio->mapping)
+		rmap_walk(folio, &rwc);
+	return accessed;
+}
+EXPORT_SYMBOL_GPL(fbmm_clear_accessed);
+
+/**
+ * fbmm_flush_accessed - let processors note accesses again
+ *
+ * To be called once for many folios: it flushes all TLBs.
+ */
+void fbmm_flush_accessed(void)
+{
+	flush_tlb_all();
+}
+EXPORT_SYMBOL_GPL(fbmm_flush_accessed);

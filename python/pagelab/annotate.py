@@ -1,0 +1,143 @@
+"""Where misses come from: the lines and functions of a run, and the kinds of memory.
+
+All shares are of the run's own totals, which the rows add up to.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pagelab.errors import PagelabError
+from pagelab.results import CodeCosts, Comparison, Line, Run
+
+# What each column shows a share of, and its heading.
+COLUMNS = {
+    "walk_cycles": "walks",
+    "l2_tlb_misses": "L2 TLB",
+    "l1_tlb_misses": "L1 TLB",
+    "faults": "faults",
+}
+By = Literal["walk_cycles", "l2_tlb_misses", "l1_tlb_misses", "faults"]
+Costs = TypeVar("Costs", bound=CodeCosts)
+
+_COUNTS = (
+    *("accesses", "l1_tlb_misses", "l2_tlb_misses"),
+    *("walks", "walk_cycles", "faults", "fault_cycles"),
+)
+_LEGEND = (
+    "Percent of the cycles of page walks, of second-level and first-level TLB\n"
+    "misses, and of page faults."
+)
+
+
+def chosen(comparison: Comparison, design: str | None) -> Run:
+    """The run of a design, the baseline if none is named. Raises PagelabError."""
+    runs = [run for run in comparison.runs if run.lines]
+    if not runs:
+        raise PagelabError(
+            f"{comparison.name} says nothing of code: record it with --code "
+            "(pagelab compare --code -- PROGRAM)"
+        )
+    if design is None:
+        return comparison.baseline if comparison.baseline.lines else runs[0]
+    named = [run for run in runs if design in (run.design, comparison.label(run))]
+    if not named:
+        known = ", ".join(comparison.label(run) for run in runs)
+        raise PagelabError(f"{comparison.name} has no {design}; it has {known}")
+    return named[0]
+
+
+def functions(run: Run) -> list[Line]:
+    """The lines of each function added up."""
+    sums: dict[tuple[str, str | None, str | None], Line] = {}
+    for line in run.lines:
+        key = (line.row, line.object, line.function)
+        before = sums.get(key)
+        if before is None:
+            sums[key] = line.model_copy(
+                update={"file": None, "line": None, "text": None, "inlined_into": []}
+            )
+        else:
+            counts = {name: getattr(before, name) + getattr(line, name) for name in _COUNTS}
+            sums[key] = before.model_copy(update=counts)
+    return list(sums.values())
+
+
+def ordered(rows: Iterable[Costs], by: By) -> list[Costs]:
+    """The most expensive first."""
+    return sorted(rows, key=lambda row: (getattr(row, by), row.fault_cycles), reverse=True)
+
+
+def shares(row: CodeCosts, rows: Iterable[CodeCosts]) -> list[str]:
+    """What part of each column's total a row is, in percent."""
+    rows = list(rows)
+    found = []
+    for name in COLUMNS:
+        total = sum(getattr(other, name) for other in rows)
+        found.append(f"{100 * getattr(row, name) / total:.1f}" if total else "")
+    return found
+
+
+def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -> None:
+    """Prints the functions, the lines and the kinds of memory."""
+    title = comparison.label(run)
+    console.print(Text(f"{comparison.name} under {title}", style="bold"))
+    ranked = ordered(functions(run), by)
+    table = _table("function", "object")
+    for row in ranked[:top]:
+        name = row.function or row.place
+        table.add_row(
+            *shares(row, ranked),
+            _cut(name, 30),
+            _cut(Path(row.object).name if row.object else "", 18),
+        )
+    _print(console, table, len(ranked) - top)
+    lines = ordered(run.lines, by)
+    if any(line.file for line in lines):
+        table = _table("line", "source")
+        for line in lines[:top]:
+            if line.row != "line":
+                where = line.place
+            elif line.file:
+                where = f"{Path(line.file).name}:{line.line or '?'}"
+            else:
+                where = line.function or "?"
+            table.add_row(*shares(line, lines), _cut(where, 22), _cut(line.text or "", 26))
+        _print(console, table, len(lines) - top)
+    kinds = ordered(run.mappings, by)
+    table = _table("memory")
+    for kind in kinds:
+        table.add_row(*shares(kind, kinds), kind.kind)
+    _print(console, table, 0)
+    console.print(_LEGEND, style="dim", highlight=False)
+    if run.changed_files:
+        names = ", ".join(run.changed_files)
+        console.print(
+            f"No functions and lines of {names}: gone, or other than when it was recorded.",
+            highlight=False,
+            markup=False,
+        )
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in COLUMNS.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    return table
+
+
+def _print(console: Console, table: Table, left: int) -> None:
+    console.print()
+    console.print(table)
+    if left > 0:
+        console.print(f"{left} more (--top)", style="dim", highlight=False)
+
+
+def _cut(text: str, width: int) -> Text:
+    return Text(text if len(text) <= width else text[: width - 1] + "\N{HORIZONTAL ELLIPSIS}")

@@ -1,0 +1,377 @@
+"""What the commands do, as functions: record, simulate, compare, measure.
+
+`import pagelab` is enough: they are `pagelab.record` and so on. Each of them works without a word;
+`progress=True` shows on standard error how far it is. The first Ctrl-C (SIGINT) asks what runs to
+stop and returns what there is, marked `interrupted`; the second one is a KeyboardInterrupt.
+
+What a user can mend is a `pagelab.PagelabError`, whose text says what to do; `UsageError`, one of
+them, is for names and values that there are not, and is raised before anything long starts.
+"""
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+import pagelab
+from pagelab import design as design_
+from pagelab import growth, jobs, recording
+from pagelab import pages as pages_
+from pagelab.design import Design
+from pagelab.errors import InterruptedRunError, PagelabError, UsageError
+from pagelab.machine import MachineBase
+from pagelab.progress import Display, display
+from pagelab.recording import RecordingError
+from pagelab.results import Comparison, Failure, Recording, Run
+from pagelab.sources import Programs, Source, Trace, Workload, at_once
+from pagelab.window import Window
+
+if TYPE_CHECKING:
+    from pagelab.measuring.result import Measurement
+
+Path_ = str | os.PathLike[str]
+EVERYTHING = Window()
+
+# Recording everything a long program does would fill the disk: at up to 3 bytes an access this
+# is at most 1.5 GB, and a minute or so of simulation a design.
+DEFAULT_LIMIT = 500_000_000
+
+
+def record(
+    command: Sequence[Path_],
+    out: Path_,
+    *,
+    window: Window = EVERYTHING,
+    follow_exec: bool = False,
+    code: bool = False,
+    qemu: Path_ | None = None,
+    cpu: str | None = None,
+    progress: bool = False,
+) -> Recording:
+    """Runs a program and writes what it does to memory into the trace `out`.
+
+    `command` is the program and its arguments. The program's input, output and exit status stay
+    its own. `window` says which part to take, all of it unless given; `follow_exec` also records
+    the programs that it executes, `code` keeps which instruction makes each access, so that
+    simulations can say where misses come from. `qemu` is the emulator instead of the one that
+    `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it.
+
+    Returns what was recorded; its `trace` can be simulated. What goes wrong after the program has
+    started is in its `incomplete`, and the trace is good up to there. Raises
+    `recording.RecordingError` when it was not started.
+
+    >>> recorded = pagelab.record(["true"], "true.trace")
+    >>> recorded.exit_status, recorded.accesses > 1000
+    (0, True)
+    """
+    words = [os.fspath(word) for word in command]
+    if not words:
+        raise UsageError("no program is named")
+    with _watched(progress, shared=True) as (meters, stop, _):
+        outcome = recording.record(
+            words,
+            Path(out),
+            window,
+            meters,
+            stop,
+            follow_exec=follow_exec,
+            code=code,
+            qemu=None if qemu is None else Path(qemu),
+            cpu=cpu,
+        )
+    # Arguments need not be text; JSON must be.
+    told = [os.fsencode(word).decode(errors="replace") for word in words]
+    asked = {"command": told, "window": asdict(window), "interrupted": stop.wanted}
+    return outcome.model_copy(update=asked | {"path": Path(out)})
+
+
+def simulate(
+    source: Source | Recording | Path_,
+    design: Design | str = "radix",
+    *,
+    machine: MachineBase | str = "dpt-paper",
+    pages: str | None = None,
+    copies: int = 1,
+    seed: int | None = None,
+    window: Window = EVERYTHING,
+    progress: bool = False,
+) -> Run:
+    """Simulates one design over a trace, a recording, or built-in programs.
+
+    `source` is a trace's path, a `Trace`, what `record` returned, one of `pagelab.workloads`, or
+    several `at_once`; each program runs `copies` times at once. `window` says which part of it to
+    take. `design` is one of `pagelab.designs`, or as the command line takes it
+    ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
+    "here". `pages` is the page size that memory is backed with where it can be ("4K", "64K",
+    "2M", "1G", "madvise"), `seed` that of everything random.
+
+    Returns the run: cycles, misses, walks, faults, bytes. One that ended early, because memory ran
+    out or the user stopped it, says so in `stopped`. Raises PagelabError when no access could be
+    simulated.
+
+    >>> from pagelab import designs, workloads
+    >>> chase = workloads.pointer_chase(pages=2000, loads=20_000, windows=0)
+    >>> run = pagelab.simulate(chase, designs.radix(levels=5))
+    >>> run.accesses, run.machine["radix"]["levels"]
+    (20000, 5)
+    """
+    comparison = compare(
+        source,
+        [design],
+        machine=machine,
+        pages=pages,
+        copies=copies,
+        seed=seed,
+        window=window,
+        progress=progress,
+    )
+    return comparison.runs[0]
+
+
+def compare(
+    source: Source | Recording | Path_ | Sequence[Path_],
+    designs: Iterable[Design | str] | None = None,
+    *,
+    machine: MachineBase | str | Sequence[MachineBase | str] = "dpt-paper",
+    pages: str | Sequence[str] | None = None,
+    copies: int = 1,
+    seed: int | None = None,
+    window: Window = EVERYTHING,
+    follow_exec: bool = True,
+    code: bool = False,
+    parallel: int | None = None,
+    out: Path_ | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Simulates several designs over the same program.
+
+    `source` is as for `simulate`, or a program to record, as a list of it and its arguments: its
+    first 500 million accesses unless `window` has a limit, with `code` as for `record`. `designs`
+    are those of `pagelab.designs.USUAL` unless given. With several page sizes in `pages`, or
+    machines in `machine`, each design is there with each of them. `parallel` are simulated at once,
+    one a processor unless given. `out` is a directory to write result.json, result.parquet and
+    report.html into.
+
+    Returns the runs beside each other, and the designs that have none, with the reason. Raises
+    PagelabError when there is no run at all, and `recording.RecordingError` when the program
+    cannot be run.
+
+    >>> from pagelab import designs, workloads
+    >>> chase = workloads.pointer_chase(pages=2000, loads=20_000, windows=0)
+    >>> comparison = pagelab.compare(chase, [designs.radix(), designs.ideal()])
+    >>> comparison.speedup(comparison.runs[1]) > 1
+    True
+    """
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        # What is wrong with the rest is said before the program runs.
+        check(designs, machine=machine, pages=pages, seed=seed)
+        with TemporaryDirectory(prefix="pagelab-") as scratch:
+            recorded = record(
+                source,
+                Path(scratch) / "trace",
+                window=replace(window, limit=window.limit or DEFAULT_LIMIT),
+                follow_exec=follow_exec,
+                code=code,
+                progress=progress,
+            )
+            return compare(
+                recorded,
+                designs,
+                machine=machine,
+                pages=pages,
+                copies=copies,
+                seed=seed,
+                window=window.of_what_was_recorded,
+                parallel=parallel,
+                out=out,
+                progress=progress,
+            )
+    with _watched(progress) as (meters, stop, say):
+        found = _source(source, copies)
+        work = _simulations(found.describe(window), designs, machine, pages, seed, say)
+        ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
+    recorded_ = source if isinstance(source, Recording) else None
+    name = _name(found, recorded_)
+    runs = _runs(name, recorded_, ended, interrupted=stop.wanted)
+    comparison = Comparison(
+        pagelab=pagelab.__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        name=name,
+        command=recorded_.command if recorded_ else None,
+        recording=recorded_,
+        window=recorded_.window if recorded_ else asdict(window),
+        interrupted=stop.wanted or (recorded_ is not None and recorded_.interrupted),
+        host=_host(),
+        runs=runs,
+        failures=[run for run in ended if isinstance(run, Failure)],
+        notes=notes,
+    )
+    if out is not None:
+        comparison.save(out)
+    return comparison
+
+
+def measure(
+    part: str = "all",
+    *,
+    quick: bool = False,
+    allow_tuning: bool = False,
+    seed: int | None = None,
+    cpu: int | None = None,
+    program: Sequence[Path_] | None = None,
+    progress: bool = False,
+) -> "Measurement":
+    """Measures what virtual memory costs on this machine; with `quick`, in under a minute.
+
+    `part` is "all" or one of `pagelab measure --help`; "calls" takes a `program` and its
+    arguments. `allow_tuning` allows changes of kernel settings (as root), each of which is undone.
+    `cpu` is the processor to run on, `seed` that of everything random.
+
+    Returns the measurement: nanoseconds, by number of places, with intervals. Raises PagelabError
+    when the probe cannot be run.
+
+    >>> measured = pagelab.measure("syscalls", quick=True)
+    >>> list(measured.parts)
+    ['syscalls']
+    """
+    from pagelab.measuring import probe
+
+    return probe.run(
+        part,
+        _tell if progress else _be_quiet,
+        quick=quick,
+        allow_tuning=allow_tuning,
+        seed=seed,
+        cpu=cpu,
+        program=[os.fspath(word) for word in program] if program else None,
+    )
+
+
+def check(
+    designs: Iterable[Design | str] | None = None,
+    *,
+    machine: MachineBase | str | Sequence[MachineBase | str] = "dpt-paper",
+    pages: str | Sequence[str] | None = None,
+    seed: int | None = None,
+    progress: bool = False,
+) -> None:
+    """Raises UsageError where `compare` would, without running anything.
+
+    >>> check(["radix:levle=5"])
+    Traceback (most recent call last):
+    ...
+    pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
+    """
+    _simulations({}, designs, machine, pages, seed, _tell if progress else _be_quiet)
+
+
+def _simulations(
+    described: dict[str, Any],
+    designs: Iterable[Design | str] | None,
+    machine: MachineBase | str | Sequence[MachineBase | str],
+    pages: str | Sequence[str] | None,
+    seed: int | None,
+    say: Callable[[str], None],
+) -> list[jobs.Simulation]:
+    """One job a machine, design and page size; each machine is checked before anything starts."""
+    given = [machine] if isinstance(machine, MachineBase | str) else list(machine)
+    machines = [one if isinstance(one, MachineBase) else MachineBase(one) for one in given]
+    if not machines:
+        raise UsageError("no machine is named: pagelab list machines")
+    sizes = [pages] if isinstance(pages, str) else pages
+    chosen = design_.chosen(designs, [pages_.parse(size) for size in sizes] if sizes else None)
+    for one in machines:
+        # Before `here` is measured, which takes minutes.
+        one.check()
+    made = []
+    names = set()
+    for one in machines:
+        file = one.file(say)
+        for design in chosen:
+            keys = [*one.changes, *([f"seed={seed}"] if seed is not None else [])]
+            keys += design.overrides
+            name = design_.check(file, keys)["name"]
+            title = f"{design.title} on {one.base}" if len(machines) > 1 else design.title
+            grows = growth.may_grow(one.base, file, keys)
+            made.append(
+                jobs.Simulation(design.label, design.name, file, keys, described, title, grows)
+            )
+        if name in names:
+            raise UsageError(f"two machines are called {name}: their `name` has to tell them apart")
+        names.add(name)
+    return made
+
+
+def _source(source: Source | Recording | Path_ | Sequence[Path_], copies: int) -> Source:
+    if isinstance(source, Recording):
+        source = source.trace
+    if isinstance(source, Programs):
+        return at_once(*source.programs, copies=copies)
+    if isinstance(source, Trace | Workload):
+        return at_once(source, copies=copies)
+    assert isinstance(source, str | os.PathLike)
+    return at_once(Trace(source), copies=copies)
+
+
+def _name(source: Source, recorded: Recording | None) -> str:
+    if recorded is not None and recorded.command:
+        return Path(recorded.command[0]).name
+    return source.name
+
+
+def _runs(
+    name: str, recorded: Recording | None, ended: list[Run | Failure], *, interrupted: bool
+) -> list[Run]:
+    """The runs that there are; raises PagelabError when there is none."""
+    runs = [run for run in ended if isinstance(run, Run)]
+    if runs:
+        return runs
+    # What is wrong with the source is wrong for every design.
+    what = "; ".join(dict.fromkeys(run.error for run in ended if isinstance(run, Failure)))
+    if interrupted:
+        raise InterruptedRunError(what)
+    if recorded is None:
+        raise PagelabError(what)
+    raise RecordingError(f"{name}: {what} ({recording.summary(recorded)})")
+
+
+@contextmanager
+def _watched(
+    progress: bool, *, shared: bool = False
+) -> Iterator[tuple[Display, jobs.Stop, Callable[[str], None]]]:
+    """Shows progress and tells what happens where that is wanted; Ctrl-C becomes a wish to stop."""
+    console = Console(stderr=True)
+    with jobs.stoppable() as stop, display(console, quiet=not progress, shared=shared) as meters:
+        yield meters, stop, _tell if progress else _be_quiet
+
+
+def _tell(line: str) -> None:
+    Console(stderr=True).print(f"pagelab: {line}", highlight=False, markup=False)
+
+
+def _be_quiet(_: str) -> None:
+    pass
+
+
+def _host() -> dict[str, Any]:
+    """The machine that simulated: it changes how long that took and nothing else."""
+    cpu = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                cpu = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return {
+        "cpu": cpu,
+        "processors": os.cpu_count(),
+        "kernel": f"{platform.system()} {platform.release()}",
+    }

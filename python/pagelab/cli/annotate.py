@@ -1,0 +1,60 @@
+"""`pagelab annotate`: which functions and lines miss."""
+
+import json
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+
+from pagelab import annotate as annotations
+from pagelab import results
+from pagelab.cli import options
+from pagelab.errors import unknown
+
+# What --by takes, and what it stands for.
+_BY = {"walks": "walk_cycles", "l2": "l2_tlb_misses", "l1": "l1_tlb_misses", "faults": "faults"}
+
+
+def annotate(
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result.json file or its directory.")
+    ],
+    design: Annotated[
+        str | None, typer.Option("--design", "-d", help="Of this design; the baseline.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="Order by walks, l2, l1 (TLB misses) or faults.")
+    ] = "walks",
+    top: Annotated[int, typer.Option("--top", min=1, help="Rows of each table.")] = 15,
+    as_json: options.Json = False,
+) -> None:
+    """Say which functions and lines of a program miss the TLB, walk and fault.
+
+    RESULT is of a program that was recorded with --code.
+    """
+    if by not in _BY:
+        raise unknown("order", by, list(_BY))
+    order = cast("annotations.By", _BY[by])
+    comparison = results.load(result)
+    run = annotations.chosen(comparison, design)
+    if as_json:
+        lines = annotations.ordered(run.lines, order)
+        functions = annotations.ordered(annotations.functions(run), order)
+        typer.echo(
+            json.dumps(
+                {
+                    "design": comparison.label(run),
+                    "functions": [
+                        row.model_dump(exclude={"file", "line", "text", "inlined_into"})
+                        for row in functions
+                    ],
+                    "lines": [row.model_dump() for row in lines],
+                    "mappings": [row.model_dump() for row in run.mappings],
+                    "changed_files": run.changed_files,
+                },
+                indent=1,
+            )
+        )
+        return
+    annotations.show(comparison, run, Console(), order, top)

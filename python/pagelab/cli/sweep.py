@@ -1,0 +1,287 @@
+"""`pagelab sweep` and `pagelab diff`: many simulations from one file, and two results compared."""
+
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import pagelab
+from pagelab import units
+from pagelab.cli import executing
+from pagelab.cli.options import IsQuiet, Json
+from pagelab.errors import PagelabError, UsageError
+from pagelab.experiment import local
+from pagelab.experiment.case import Case, Ended, Result
+from pagelab.experiment.run import How, run_all
+from pagelab.experiment.store import Store
+from pagelab.sweep import file, plan, report, slurm, table
+from pagelab.sweep.diff import Difference, difference
+from pagelab.sweep.file import Point, Sweep
+
+# A longer table is for the page.
+_MOST_ROWS = 40
+# A longer name is a heading.
+_LONG = 16
+
+
+def sweep(
+    path: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to vary: docs/sweep.md.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The folder of the table and the page.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many runs there are, and how long they take.")
+    ] = False,
+    only: Annotated[
+        str, typer.Option("--only", help="`failed`: run again what failed, and nothing else.")
+    ] = "",
+    again: Annotated[bool, typer.Option("--again", help="Run what is kept, too.")] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard", metavar="I/N", help="Run the I-th of N shares, and only keep them."
+        ),
+    ] = None,
+    emit: Annotated[
+        str | None,
+        typer.Option("--emit", help="`slurm`: print a job array for sbatch, and run nothing."),
+    ] = None,
+    shards: Annotated[int, typer.Option("--shards", min=1, help="Jobs of --emit.")] = 16,
+    store: executing.StoreFolder = executing.STORE,
+    parallel: executing.Parallel = None,
+    memory: executing.Memory = None,
+    dask: executing.Dask = None,
+    slurm_jobs: executing.Slurm = None,
+    check: executing.Check = executing.CHECK,
+    as_json: Json = False,
+    quiet: IsQuiet = False,
+) -> None:
+    """Simulate every point of a sweep, and write one table and one page.
+
+    Results are kept in --store: a sweep that was broken off goes on where it was, and sweeps share
+    what they have in common.
+    """
+    if only not in ("", "failed"):
+        raise UsageError(f"--only {only}: it can only be `failed`")
+    swept = file.load(path)
+    out = out or Path("pagelab-results") / f"sweep-{path.stem}"
+    if emit is not None:
+        if emit != "slurm":
+            raise UsageError(f"--emit {emit}: it can only be `slurm`")
+        typer.echo(slurm.script(path, store, out, shards), nl=False)
+        return
+    points = plan.plan(swept, path.parent)
+    if dry_run:
+        _say_how_long(points, store, parallel, quiet=quiet)
+        return
+    started = time.monotonic()
+    where = executing.Where(store, parallel, memory, dask, slurm_jobs, check)
+    with executing.how(where, again="all" if again else "", quiet=quiet) as how:
+        how = replace(how, only=only, shard=_shard(shard))
+        ended = run_all([case for _, case in points], how)
+    if shard is not None:
+        return
+    found = [(point, ended.get(case.key)) for point, case in points]
+    facts = [
+        ("runs", f"{len(found)}"),
+        ("took", units.duration(time.monotonic() - started)),
+        ("file", str(path)),
+        ("pagelab", pagelab.__version__),
+    ]
+    _finish(swept, path, found, out, facts, as_json=as_json)
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    turn, slash, count = text.partition("/")
+    if not (slash and turn.isdigit() and count.isdigit() and 1 <= int(turn) <= int(count)):
+        raise UsageError(f"--shard {text}: write it as I/N, such as 3/16")
+    return int(turn), int(count)
+
+
+def _say_how_long(
+    points: list[tuple[Point, Case]], store: Path, parallel: int | None, *, quiet: bool
+) -> None:
+    """How many runs, and from those that are kept how long; without any, one is timed."""
+    kept = Store(store)
+    cases = {case.key: case for _, case in points}
+    known = {key: one for key in cases if isinstance(one := kept.get(key), Result)}
+    if not known:
+        first = next(iter(cases.values()))
+        if not quiet:
+            typer.echo(f"None is kept yet: running one, {first.label}, to time it.", err=True)
+        ended = run_all([first], How(store, quiet=True))
+        known = {key: one for key, one in ended.items() if isinstance(one, Result)}
+    missing = [case for key, case in cases.items() if kept.get(key) is None]
+    seconds = sum(_seconds(case, cases, known) for case in missing)
+    workers = parallel or local.available_processors()
+    typer.echo(
+        f"{len(points)} points, {len(cases)} runs, of which {len(cases) - len(missing)} are kept"
+    )
+    if missing:
+        most = max(case.memory for case in missing)
+        typer.echo(f"a run takes up to {units.size(most)} of memory")
+    if known:
+        typer.echo(
+            f"about {units.duration(seconds)} of processor time, judged by {len(known)} runs: "
+            f"{units.duration(seconds / workers)} with {workers} at once"
+        )
+
+
+def _seconds(case: Case, cases: dict[str, Case], known: dict[str, Result]) -> float:
+    """The mean of kept runs of the same program and design; of the same program; of all."""
+
+    def alike(other: Case, *keys: str) -> bool:
+        return all(other.task[key] == case.task[key] for key in keys)
+
+    for keys in (("source", "design"), ("source",), ("design",), ()):
+        times = [one.host["seconds"] for key, one in known.items() if alike(cases[key], *keys)]
+        if times:
+            return float(sum(times) / len(times))
+    return 0.0
+
+
+def _finish(
+    swept: Sweep,
+    path: Path,
+    found: list[tuple[Point, Ended | None]],
+    out: Path,
+    facts: list[tuple[str, str]],
+    *,
+    as_json: bool,
+) -> None:
+    rows = table.rows(found, swept.axes)
+    known = {key for row in rows for key in row}
+    for measure in swept.measure:
+        if measure not in known and any(row["status"] == table.DONE for row in rows):
+            raise PagelabError(f"{path}: measure: no result has a number called {measure}")
+    summaries = table.summaries(rows, swept.axes, swept.measure, swept.baseline)
+    table.save(rows, out / "sweep.parquet")
+    report.write(swept.title or path.stem, swept, summaries, rows, facts, out / "report.html")
+    counts = {status: sum(row["status"] == status for row in rows) for status in _STATUSES}
+    if as_json:
+        typer.echo(
+            json.dumps({"counts": counts, "rows": rows, "summary": [asdict(s) for s in summaries]})
+        )
+    else:
+        _show(swept, summaries, rows)
+        typer.echo(f"Table: {out / 'sweep.parquet'}\nReport: {out / 'report.html'}")
+    if counts[table.FAILED]:
+        raise PagelabError(
+            f"{counts[table.FAILED]} of {len(rows)} runs failed; the report says why, and "
+            "--only failed runs them again"
+        )
+
+
+_STATUSES = (table.DONE, table.FAILED, table.MISSING)
+
+
+def _show(swept: Sweep, summaries: list[table.Summary], rows: list[table.Row]) -> None:
+    """A table for each value of what has long names; numbers of three digits."""
+    console = Console()
+    axes = [axis for axis in swept.axes if axis != "seed"]
+    long = [a for a in axes if any(len(str(s.point.get(a, ""))) > _LONG for s in summaries)]
+    groups: dict[tuple[str, ...], list[table.Summary]] = {}
+    for summary in summaries[:_MOST_ROWS]:
+        groups.setdefault(tuple(str(summary.point.get(a, "")) for a in long), []).append(summary)
+    columns = [axis for axis in axes if axis not in long]
+    for names, members in groups.items():
+        console.print(*names, style="bold", highlight=False)
+        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for axis in columns:
+            shown.add_column(axis, overflow="fold")
+        for measure in swept.measure:
+            shown.add_column(measure, justify="right", overflow="fold")
+        for one in members:
+            point = [str(one.point.get(axis, "")) for axis in columns]
+            shown.add_row(*point, *(_cell(one, measure) for measure in swept.measure))
+        console.print(shown)
+    if len(summaries) > _MOST_ROWS:
+        console.print(f"... and {len(summaries) - _MOST_ROWS} more", style="dim")
+    if any(summary.relative for summary in summaries):
+        base = ", ".join(f"{key} = {value}" for key, value in swept.baseline.items())
+        console.print(f"Changes are against {base}.", style="dim", highlight=False)
+    for error, count in report.failures(rows):
+        console.print(f"Failed: {count}: {error}", style="red", markup=False, highlight=False)
+
+
+def _cell(summary: table.Summary, measure: str) -> str:
+    """The change against the baseline with its interval, where there is one; else the number."""
+    ratio, value = summary.relative.get(measure), summary.measures.get(measure)
+    if ratio is not None:
+        half = "" if not ratio.half else f" \N{PLUS-MINUS SIGN}{units.percent(ratio.half)}"
+        return f"{units.signed_percent(ratio.mean - 1)}{half}"
+    if value is None:
+        return units.number(None)
+    half = "" if not value.half else f" \N{PLUS-MINUS SIGN}{units.count(value.half)}"
+    return f"{units.count(value.mean)}{half}"
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(help="A sweep's folder, or its Parquet file.")],
+    second: Annotated[Path, typer.Argument(help="Another one.")],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", help="Only these columns; all numbers that differ if none."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what changed between two sweeps: points, failures and numbers.
+
+    Exits with 1 when anything differs, as diff(1) does.
+    """
+    found = difference(table.load(first), table.load(second), measure or [])
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    else:
+        _show_difference(found, str(first), str(second))
+    raise typer.Exit(0 if found.same else 1)
+
+
+def _show_difference(found: Difference, first: str, second: str) -> None:
+    console = Console()
+    for text, points in (
+        (f"only in {first}", found.only_first),
+        (f"only in {second}", found.only_second),
+        (f"failed in {second} and not in {first}", found.broken),
+        (f"failed in {first} and not in {second}", found.mended),
+    ):
+        if points:
+            examples = "; ".join(_point(point) for point in points[:3])
+            more = " ..." if len(points) > 3 else ""
+            console.print(f"{len(points)} {text}: {examples}{more}", highlight=False, markup=False)
+    changed = [change for change in found.changes if change.changed]
+    if found.same:
+        console.print("no difference")
+    if not changed:
+        return
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for head in ("", "changed", "of", "mean ratio", "largest", "where"):
+        shown.add_column(head, overflow="fold")
+    for change in changed:
+        shown.add_row(
+            change.measure,
+            str(change.changed),
+            str(change.points),
+            _percent(change.ratio),
+            _percent(change.largest),
+            _point(change.where),
+        )
+    console.print(shown)
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else units.signed_percent(ratio - 1, 2)
+
+
+def _point(point: dict[str, Any]) -> str:
+    return ", ".join(str(value) for value in point.values())

@@ -1,0 +1,191 @@
+"""A design: a page table with a TLB, and what is changed of them.
+
+`pagelab.designs` has one function a design.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pagelab import _core, pages
+from pagelab.errors import UsageError, unknown
+
+# A number, text, a truth value, a list of those, or a table of them by key.
+Value = Any
+
+
+@dataclass(frozen=True)
+class Design:
+    """A page table with a TLB.
+
+    `name` is one of `pagelab list designs`; `changes` are `KEY=VALUE` of the machine's keys that
+    are the design's own, without the page table's name before them; `pages` is the page size that
+    memory is backed with where it can be, `None` for what the machine says.
+
+    >>> from pagelab import designs
+    >>> designs.dpt(cpd=False)
+    Design('dpt:cpd=false')
+    >>> designs.radix(levels=5, pages="2M")
+    Design('radix:levels=5:pages=2M')
+    """
+
+    name: str
+    changes: tuple[str, ...] = ()
+    pages: str | None = None
+
+    @staticmethod
+    def parse(text: str) -> "Design":
+        """A design as the command line takes it. Raises UsageError for what is none.
+
+        >>> Design.parse("dpt:cpd=false")
+        Design('dpt:cpd=false')
+        >>> Design.parse("dtp")
+        Traceback (most recent call last):
+        ...
+        pagelab.errors.UsageError: unknown design 'dtp'; did you mean 'dpt'? Valid: ...
+        """
+        name, *changes = text.split(":")
+        valid = names()
+        if name not in valid:
+            raise unknown("design", name, valid)
+        size = None
+        keys = []
+        for change in changes:
+            key, equals, value = change.partition("=")
+            if not equals:
+                raise UsageError(f"'{change}' of {text} is not a change; write it as KEY=VALUE")
+            if key == "pages":
+                size = pages.parse(value)
+            else:
+                keys.append(change)
+        return Design(name, tuple(keys), size)
+
+    @property
+    def label(self) -> str:
+        """What results call it: everything but the page size."""
+        return ":".join([self.name, *self.changes])
+
+    @property
+    def title(self) -> str:
+        """What progress and errors call it."""
+        return self.label if self.pages is None else f"{self.label} {self.pages}"
+
+    @property
+    def overrides(self) -> list[str]:
+        """The machine's keys with their values, that of the page size among them."""
+        parts = _parts(self.name)
+        keys = [
+            change if change.split(".")[0] in parts else f"{parts[0]}.{change}"
+            for change in self.changes
+        ]
+        if self.pages is not None:
+            keys.append(f"memory.page_policy={pages.SIZES[self.pages]}")
+        return keys
+
+    def __str__(self) -> str:
+        return self.label if self.pages is None else f"{self.label}:pages={self.pages}"
+
+    def __repr__(self) -> str:
+        return f"Design('{self}')"
+
+
+def names() -> list[str]:
+    """The names of all designs."""
+    return [name for name, _ in _core.designs()]
+
+
+def chosen(
+    designs: Iterable[Design | str] | None, sizes: Sequence[str] | None = None
+) -> list[Design]:
+    """What is to be compared, each once. Raises UsageError for designs that there are not.
+
+    A design that does not name a page size is there with each of `sizes`. Without `designs`, every
+    page table with the TLB that processors have and no virtual machine, as the others are several
+    times as many; with several page sizes, `radix` and `ideal`.
+
+    >>> [str(design) for design in chosen(["radix", "dpt:pages=1G"], ["4K", "2M"])]
+    ['radix:pages=4K', 'radix:pages=2M', 'dpt:pages=1G']
+    """
+    if designs is None and sizes is not None and len(sizes) > 1:
+        designs = ["radix", "ideal"]
+    if designs is None:
+        designs = [name for name in names() if name.isidentifier()]
+    wanted: list[str | None] = list(sizes) if sizes else [None]
+    sized = [
+        replace(design, pages=size)
+        for design in (Design.parse(one) if isinstance(one, str) else one for one in designs)
+        for size in ([design.pages] if design.pages else wanted)
+    ]
+    if not sized:
+        raise UsageError(f"no design is named. Valid: {', '.join(names())}")
+    return list(dict.fromkeys(sized))
+
+
+def changed(name: str, pages: str | None, keys: Mapping[str, Value]) -> Design:
+    """A design with some of its keys changed; those that are `None` are not.
+
+    Raises UsageError for a value that no machine can have.
+    """
+    changes = tuple(assignments(keys))
+    design = Design(name, changes, pages)
+    check("dpt-paper", design.overrides)
+    return design
+
+
+def check(machine: str, overrides: list[str]) -> dict[str, Any]:
+    """The machine with its keys changed, as the compiled part reads it; raises UsageError."""
+    try:
+        config: dict[str, Any] = json.loads(_core.machine(machine, overrides))
+    except _core.Error as error:
+        raise UsageError(str(error)) from error
+    return config
+
+
+def assignments(keys: Mapping[str, Value], prefix: str = "") -> Iterable[str]:
+    """`KEY=VALUE` of everything in a table that is not `None`; tables in it make dotted keys.
+
+    >>> list(assignments({"levels": 5, "pwc": {"pmd": {"entries": 64}}, "upper": None}))
+    ['levels=5', 'pwc.pmd.entries=64']
+    """
+    for key, value in keys.items():
+        if isinstance(value, Mapping):
+            yield from assignments(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}={_toml(value)}"
+
+
+def _toml(value: Value) -> str:
+    """A value as an override has it: a word stands for itself."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        word = re.fullmatch(r"[A-Za-z0-9][\w.-]*", value) and not _read_as_something_else(value)
+        return value if word else json.dumps(value)
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{key} = {_quoted(item)}" for key, item in value.items())
+        return f"{{ {inside} }}"
+    if isinstance(value, Iterable):
+        return f"[{', '.join(_quoted(item) for item in value)}]"
+    return repr(value)
+
+
+def _quoted(value: Value) -> str:
+    return json.dumps(value) if isinstance(value, str) else _toml(value)
+
+
+def _read_as_something_else(text: str) -> bool:
+    if text in ("true", "false"):
+        return True
+    try:
+        float(text.replace("_", ""))
+    except ValueError:
+        return re.fullmatch(r"0[xob]\w+", text) is not None
+    return True
+
+
+def _parts(name: str) -> list[str]:
+    """The tables of the machine that a design's keys are in, the page table's first."""
+    nested = name.startswith("nested-")
+    return [*name.removeprefix("nested-").split("+"), *(["nested"] if nested else [])]

@@ -1,0 +1,19 @@
+"""What runs cases: a module a backend, and the contract they share."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pagelab.experiment.backends import checkout, collisions, guest, probe, simulate
+from pagelab.experiment.progress import Progress
+
+# What a backend does with a case's task: JSON comes out. It raises RunError when the task has no
+# result, and InterruptedRunError when `progress` asked it to stop.
+Backend = Callable[[dict[str, Any], Progress], dict[str, Any]]
+
+BACKENDS: dict[str, Backend] = {
+    "simulate": simulate.run,
+    "guest": guest.run,
+    "probe": probe.run,
+    "collisions": collisions.run,
+    "checkout": checkout.run,
+}

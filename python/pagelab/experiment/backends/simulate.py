@@ -1,0 +1,108 @@
+"""The simulator: one design on one machine over one source."""
+
+import hashlib
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pagelab import _core
+from pagelab.errors import PagelabError, UsageError
+from pagelab.experiment import traces
+from pagelab.experiment.case import Case, InterruptedRunError, RunError
+from pagelab.experiment.progress import Progress
+
+# A worker process, and what the simulator keeps for a page of simulated memory: at most 16 bytes.
+_PROCESS_BYTES = 96 << 20
+_BYTES_A_BYTE = 1 / 256
+
+
+@cache
+def version() -> str:
+    """Of the simulator: a change of any model is another version."""
+    assert _core.__file__ is not None
+    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:32]
+
+
+@cache
+def _presets() -> frozenset[str]:
+    return frozenset(name for name, _ in _core.machines())
+
+
+def machine(name: str, overrides: list[str]) -> dict[str, Any]:
+    """The whole configuration of a preset or file with keys changed.
+
+    Raises UsageError when there is no such machine or key.
+    """
+    try:
+        config: dict[str, Any] = json.loads(_core.machine(name, overrides))
+    except _core.Error as error:
+        raise UsageError(str(error)) from error
+    return config
+
+
+def case(label: str, design: str, on: str, overrides: list[str], source: dict[str, Any]) -> Case:
+    """A simulation on a machine: a preset or a file, whose text goes with the case.
+
+    Traces in the source are named by path or address, and known by their content.
+    Raises UsageError for a machine, and PagelabError for a trace, that cannot be had.
+    """
+    config = machine(on, overrides)
+    try:
+        described = on if on in _presets() else {"toml": Path(on).read_text(encoding="utf-8")}
+    except OSError as error:
+        raise PagelabError(f"cannot read {on}: {error.strerror}") from error
+    source = traces.named_by_content(source)
+    return Case(
+        backend="simulate",
+        label=label,
+        task={
+            "design": design,
+            "machine": described,
+            "overrides": overrides,
+            "source": source,
+            "version": version(),
+        },
+        depends=[version(), design, config, traces.content_of(source)],
+        memory=_PROCESS_BYTES + round(config["memory"]["memory_bytes"] * _BYTES_A_BYTE),
+    )
+
+
+def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """The result as docs/simulate.md describes it, as JSON."""
+    if task["version"] != version():
+        raise PagelabError(
+            "this machine has another version of the simulator than the one that planned the run: "
+            "install the same pagelab on all machines"
+        )
+    source = traces.fetched(task["source"])
+    described = task["machine"]
+    if isinstance(described, str):
+        return _simulate(task, described, source, progress)
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+        file.write(described["toml"])
+        file.flush()
+        return _simulate(task, file.name, source, progress)
+
+
+def _simulate(
+    task: dict[str, Any], on: str, source: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    stopped = False
+
+    def told(done: int, total: int | None) -> bool:
+        nonlocal stopped
+        stopped = stopped or not progress(done, total)
+        return not stopped
+
+    try:
+        text = _core.simulate(task["design"], on, task["overrides"], json.dumps(source), told)
+    except _core.Error as error:
+        raise RunError(str(error)) from error
+    found: dict[str, Any] = json.loads(text)
+    if stopped:
+        raise InterruptedRunError("interrupted")
+    if not found["complete"]:
+        raise RunError(found["stopped"] or "ended early")
+    return found | {"source": traces.content_of(task["source"])}

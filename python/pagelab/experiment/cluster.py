@@ -1,0 +1,318 @@
+"""Runs cases on a Dask cluster: what a worker's death, a lost scheduler or a wrong answer costs.
+
+Dask schedules; here is what it leaves to its user. A task whose worker died is asked for again, as
+often as MOST_DEATHS; a scheduler that went away is waited for; and one result in so many is
+computed again on another machine, which must find the same to the bit.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from queue import Empty, Queue
+from typing import Any
+
+from pagelab.errors import PagelabError, UsageError
+from pagelab.experiment.board import Board
+from pagelab.experiment.case import Case, Ended, Failed, Result
+from pagelab.experiment.local import MOST_DEATHS, TOO_MANY_DEATHS, Sink
+from pagelab.experiment.work import work
+from pagelab.jobs import Stop
+
+# One result in so many of each worker is computed again elsewhere, its first among them.
+CHECK_EVERY = 100
+# Cases that are handed to the scheduler at once: enough for any cluster to be busy.
+_IN_FLIGHT = 2000
+_POLL_SECONDS = 0.5
+_ANSWER_SECONDS = 60.0
+# So old may be what is known of the workers there are.
+_WORKERS_SECONDS = 2.0
+# So long a scheduler may be away.
+_PATIENCE_SECONDS = 600.0
+# A worker that declares this resource gets runs that fit into it.
+MEMORY = "MEMORY"
+
+# What a worker returns: how the case ended, and its own address.
+Found = tuple[Ended, str]
+
+
+def work_here(backend: str, task: dict[str, Any]) -> Found:
+    """Runs in a worker of Dask."""
+    from distributed import get_worker
+
+    return work(backend, task), str(get_worker().address)
+
+
+class Cluster:
+    """A connection to a scheduler, made anew when it is lost."""
+
+    def __init__(self, connect: Callable[[], Any], check_every: int = CHECK_EVERY) -> None:
+        self._connect = connect
+        self._check_every = check_every
+        self._client: Any = None
+        # Futures come back here from Dask's own thread.
+        self._inbox: Queue[Any] = Queue()
+        self._flying: dict[Any, Case] = {}
+        self._checks: dict[Any, tuple[Case, Result, str]] = {}
+        # Of each worker, a result that is to be checked as soon as there is another worker.
+        self._due: dict[str, tuple[Case, Result]] = {}
+        self._deaths: dict[str, int] = {}
+        self._banned: set[str] = set()
+        # Of each worker, the cases it answered.
+        self._answered: dict[str, list[Case]] = {}
+        self._attempts = 0
+        self._known: dict[str, Any] = {}
+        self._asked_at = -_WORKERS_SECONDS
+
+    def run(self, cases: list[Case], sink: Sink, board: Board, stop: Stop) -> None:
+        """Runs all cases. Raises PagelabError when the scheduler does not come back."""
+        self._queue = deque(cases)
+        self._sink, self._board = sink, board
+        board.under_way = "handed to Dask"
+        self._ready()
+        try:
+            while (self._queue or self._flying or self._checks) and not stop.wanted:
+                while self._queue and len(self._flying) < _IN_FLIGHT:
+                    self._submit(self._queue.popleft())
+                self._check_due()
+                try:
+                    self._take(self._inbox.get(timeout=_POLL_SECONDS))
+                except Empty:
+                    self._ready()
+        finally:
+            if self._client.status == "running":
+                self._client.cancel([*self._flying, *self._checks])
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    def _ready(self) -> None:
+        """Waits until there is a scheduler; what a lost one was asked is asked again."""
+        if self._client is not None and self._client.status == "running":
+            return
+        until = time.monotonic() + _PATIENCE_SECONDS
+        lost = self._client is not None
+        while True:
+            if lost:
+                self._client.close(timeout=1)
+                self._queue.extendleft(self._flying.values())
+                for case in self._flying.values():
+                    self._board.lost(case)
+                for case, ended, worker in self._checks.values():
+                    self._due.setdefault(worker, (case, ended))
+                self._flying.clear()
+                self._checks.clear()
+                lost = False
+            try:
+                self._client = self._connect()
+                self._asked_at = -_WORKERS_SECONDS
+                return
+            except (OSError, TimeoutError) as error:
+                if time.monotonic() > until:
+                    raise PagelabError(
+                        f"the scheduler is gone: {error}; what was finished is kept, and the same "
+                        "command goes on from there"
+                    ) from error
+                time.sleep(1)
+
+    def _submit(self, case: Case, workers: list[str] | None = None) -> Any:
+        self._attempts += 1
+        future = self._client.submit(
+            work_here,
+            case.backend,
+            case.task,
+            # Asked again, it is another task: Dask would remember the first one's failure.
+            key=f"{case.label} {case.key[:8]}-{self._attempts}",
+            pure=False,
+            resources={MEMORY: case.memory} if self._memory_is_declared() else None,
+            workers=workers or self._allowed(),
+        )
+        if workers is None:
+            self._flying[future] = case
+            self._board.started(case)
+        future.add_done_callback(self._inbox.put)
+        return future
+
+    def _take(self, future: Any) -> None:
+        check = self._checks.pop(future, None)
+        case = check[0] if check else self._flying.pop(future, None)
+        if case is None:
+            return
+        answer = self._answer(future)
+        if answer is not None:
+            ended, worker = answer
+            if check:
+                self._compare(case, check[1], check[2], ended, worker)
+            else:
+                self._ended(case, ended, worker)
+            return
+        error = future.exception() if future.status == "error" else None
+        if check:
+            # The worker that was to check died.
+            self._due.setdefault(check[2], check[:2])
+            return
+        self._board.lost(case)
+        if error is not None and type(error).__name__ != "KilledWorker":
+            raise (
+                error
+                if isinstance(error, PagelabError)
+                else PagelabError(f"{case.label}: a worker could not run it: {error!r}")
+            )
+        if error is not None:
+            self._deaths[case.key] = self._deaths.get(case.key, 0) + 1
+            if self._deaths[case.key] >= MOST_DEATHS:
+                self._sink.finished(case, Failed(TOO_MANY_DEATHS, {}))
+                return
+        else:
+            self._ready()
+        self._queue.append(case)
+
+    def _answer(self, future: Any) -> Found | None:
+        """What a finished future holds; `None` when the scheduler took it with it."""
+        if future.status != "finished":
+            return None
+        try:
+            found: Found = future.result(timeout=_ANSWER_SECONDS)
+        except (OSError, TimeoutError, CancelledError):
+            return None
+        return found
+
+    def _ended(self, case: Case, ended: Ended, worker: str) -> None:
+        if worker in self._banned:
+            self._queue.append(case)
+            self._board.lost(case)
+            return
+        self._sink.finished(case, ended)
+        answered = self._answered.setdefault(worker, [])
+        answered.append(case)
+        due = self._check_every and len(answered) % self._check_every == 1 % self._check_every
+        if due and isinstance(ended, Result):
+            self._due.setdefault(worker, (case, ended))
+            self._check_due()
+
+    def _check_due(self) -> None:
+        """Has results computed again for which there is another worker by now."""
+        for worker, (case, ended) in list(self._due.items()):
+            others = self._elsewhere(worker)
+            if others and worker not in self._banned:
+                self._checks[self._submit(case, others)] = case, ended, worker
+                del self._due[worker]
+
+    def _compare(self, case: Case, first: Result, worker: str, second: Ended, other: str) -> None:
+        if isinstance(second, Result) and second.data == first.data:
+            return
+        # A third opinion, from this process.
+        third = work(case.backend, case.task)
+        for found, by in ((first, worker), (second, other)):
+            if type(found) is not type(third) or _data(found) != _data(third):
+                self._distrust(by, case)
+
+    def _distrust(self, worker: str, case: Case) -> None:
+        """Nothing that the worker answered counts, and it is asked nothing more."""
+        if worker in self._banned:
+            return
+        self._board.say(
+            f"{worker} answered {case.label} wrongly: its {len(self._answered.get(worker, []))} "
+            "results are computed again elsewhere"
+        )
+        self._banned.add(worker)
+        self._due.pop(worker, None)
+        for answered in self._answered.pop(worker, []):
+            self._sink.forget(answered)
+            self._queue.append(answered)
+        if not self._allowed_workers():
+            raise PagelabError("no worker is left that answers rightly")
+        self._client.retire_workers([worker])
+
+    def _workers(self) -> dict[str, Any]:
+        """What the scheduler last said of its workers, by address."""
+        now = time.monotonic()
+        if now > self._asked_at + _WORKERS_SECONDS:
+            self._asked_at = now
+            try:
+                self._known = self._client.scheduler_info(n_workers=-1)["workers"]
+            except (OSError, TimeoutError, CancelledError):
+                self._known = {}
+        return self._known
+
+    def _allowed_workers(self) -> list[str]:
+        return [worker for worker in self._workers() if worker not in self._banned]
+
+    def _allowed(self) -> list[str] | None:
+        return self._allowed_workers() if self._banned else None
+
+    def _elsewhere(self, worker: str) -> list[str]:
+        """Workers of other hosts; of the same one, if there are no others."""
+        others = [one for one in self._allowed_workers() if one != worker]
+        return [one for one in others if _host(one) != _host(worker)] or others
+
+    def _memory_is_declared(self) -> bool:
+        workers = self._workers().values()
+        return bool(workers) and all(MEMORY in worker["resources"] for worker in workers)
+
+
+def _host(address: str) -> str:
+    return address.rpartition("//")[2].rpartition(":")[0]
+
+
+def _data(ended: Ended) -> Any:
+    return ended.error if isinstance(ended, Failed) else ended.data
+
+
+def at(address: str, check_every: int = CHECK_EVERY) -> Cluster:
+    """The cluster of the scheduler at an address.
+
+    Raises UsageError when Dask is not installed, and PagelabError when nobody answers there.
+    """
+    distributed = _distributed()
+
+    def connect() -> Any:
+        return distributed.Client(address, timeout="10s", set_as_default=False)
+
+    try:
+        connect().close()
+    except (OSError, ValueError) as error:
+        raise PagelabError(f"no Dask scheduler answers at {address}: {error}") from error
+    return Cluster(connect, check_every)
+
+
+def slurm(jobs: int, check_every: int = CHECK_EVERY) -> tuple[Cluster, Callable[[], None]]:
+    """Workers in so many Slurm jobs, and what ends them.
+
+    Queue, account, walltime, cores and memory of a job are in dask-jobqueue's own configuration,
+    ~/.config/dask/jobqueue.yaml.
+    """
+    _distributed()
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise UsageError("--slurm needs dask-jobqueue: pip install 'pagelab[dask]'") from error
+    import dask
+
+    given = dask.config.get("jobqueue.slurm", {})
+    # A worker a thread: a job that is killed takes one run with it and no more.
+    cores = given.get("cores") or 1
+    made: Any = dask_jobqueue.SLURMCluster(
+        cores=cores, processes=cores, memory=given.get("memory") or f"{2 * cores}GiB"
+    )
+    made.scale(jobs=jobs)
+    cluster = Cluster(made.get_client, check_every)
+
+    def close() -> None:
+        cluster.close()
+        made.close()
+
+    return cluster, close
+
+
+def _distributed() -> Any:
+    # What it says of lost connections is dealt with here.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    try:
+        import distributed
+    except ImportError as error:
+        raise UsageError("Dask is not installed: pip install 'pagelab[dask]'") from error
+    return distributed

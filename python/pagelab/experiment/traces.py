@@ -1,0 +1,191 @@
+"""Traces by content: named by path or address, known by SHA-256, fetched once a machine.
+
+A source of the simulator (docs/simulate.md) is JSON; here each trace in it gets a `sha256`, and its
+`path` may be an address of any kind that fsspec opens: s3://, sftp://, https://. The rest of the
+address after `#sha256=` is the hash that the content must have.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pagelab.errors import PagelabError, UsageError
+from pagelab.experiment import store
+
+_BLOCK = 1 << 20
+
+
+def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
+    """The source with the hash of each trace; what is not on this machine is fetched for it."""
+
+    def name(trace: dict[str, Any]) -> dict[str, Any]:
+        address, _, claimed = str(trace["path"]).partition("#sha256=")
+        if not _remote(address):
+            address = str(Path(address).resolve())
+            claimed = claimed or file_hash(Path(address))
+        else:
+            claimed = claimed or _hash_at(address)
+        return trace | {"path": address, "sha256": claimed}
+
+    return _each(source, name)
+
+
+def content_of(source: dict[str, Any]) -> dict[str, Any]:
+    """The source without the places of its traces: what determines a result."""
+
+    def nowhere(trace: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in trace.items() if key not in ("path", "name")}
+
+    return _each(source, nowhere)
+
+
+def fetched(source: dict[str, Any]) -> dict[str, Any]:
+    """The source with every trace in a file of this machine whose content is the one named.
+
+    Raises PagelabError when one cannot be had, or is another.
+    """
+
+    def here(trace: dict[str, Any]) -> dict[str, Any]:
+        path = local(trace["path"], trace["sha256"])
+        return {key: value for key, value in trace.items() if key != "sha256"} | {"path": str(path)}
+
+    return _each(source, here)
+
+
+def local(address: str, sha256: str) -> Path:
+    """A file of this machine with that content: the one at the path, or a fetched copy."""
+    if not _remote(address):
+        path = Path(address)
+        if not path.is_file():
+            raise PagelabError(
+                f"this machine has no {path}: put it on a shared file system, or name it by an "
+                "address that every machine can open (s3://..., sftp://...)"
+            )
+        _check(file_hash(path), sha256, address)
+        return path
+    kept = _kept(address, sha256)
+    if not kept.exists():
+        with _locked(cache_folder() / f"{sha256}.lock"):
+            # Another process may have fetched it while this one waited.
+            if not kept.exists():
+                _fetch(address, sha256)
+    return kept
+
+
+def cache_folder() -> Path:
+    """Where fetched traces are kept: $PAGELAB_CACHE, else ~/.cache/pagelab."""
+    base = os.environ.get("PAGELAB_CACHE")
+    if base is None:
+        xdg = os.environ.get("XDG_CACHE_HOME")
+        base = str((Path(xdg) if xdg else Path.home() / ".cache") / "pagelab")
+    return Path(base) / "traces"
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, computed once as long as it is not changed."""
+    try:
+        status = path.stat()
+        return _hash(str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise PagelabError(f"cannot read {path}: {error.strerror}") from error
+
+
+@cache
+def _hash(path: str, inode: int, size: int, changed: int) -> str:
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@cache
+def _hash_at(address: str) -> str:
+    """The hash of what is at an address, which is fetched unless it is as it was last time."""
+    filesystem, path = _open(address)
+    try:
+        state = f"{address} {filesystem.ukey(path)}"
+    except Exception as error:  # each kind of file system has its own
+        raise PagelabError(f"cannot read {address}: {error}") from error
+    known = cache_folder() / "known" / hashlib.sha256(state.encode()).hexdigest()
+    with _locked(known.with_suffix(".lock")):
+        if known.exists():
+            return known.read_text(encoding="utf-8")
+        found = _fetch(address, None)
+        store.write(known, found.encode())
+        return found
+
+
+def _fetch(address: str, expected: str | None) -> str:
+    """Copies what is at an address into the cache, and returns its hash."""
+    filesystem, path = _open(address)
+    part = cache_folder() / f"{uuid4().hex}.part"
+    digest = hashlib.sha256()
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as copy, filesystem.open(path, "rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+                copy.write(block)
+        found = digest.hexdigest()
+        _check(found, expected or found, address)
+        kept = _kept(address, found)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part.replace(kept)
+    except PagelabError:
+        raise
+    except Exception as error:  # each kind of file system has its own
+        raise PagelabError(f"cannot fetch {address}: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return found
+
+
+def _open(address: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise UsageError(f"{address}: addresses need pip install 'pagelab[remote]'") from error
+    try:
+        found: tuple[Any, str] = fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        raise PagelabError(f"cannot open {address}: {error}") from error
+    return found
+
+
+def _kept(address: str, sha256: str) -> Path:
+    # Foreign traces are told apart by their names.
+    return cache_folder() / sha256 / address.rpartition("/")[2]
+
+
+def _check(found: str, expected: str, address: str) -> None:
+    if found != expected:
+        raise PagelabError(f"{address} has the SHA-256 {found}, not {expected}: it was changed")
+
+
+def _each(
+    source: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    if source.get("kind") == "programs":
+        return source | {"programs": [_each(program, change) for program in source["programs"]]}
+    return change(source) if source.get("kind") == "trace" else source
+
+
+def _remote(address: str) -> bool:
+    return "://" in address
+
+
+@contextmanager
+def _locked(lock: Path) -> Iterator[None]:
+    """One process of this machine at a time; the lock ends with the process that holds it."""
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        stream = lock.open("w")
+    except OSError as error:
+        raise PagelabError(f"cannot write {lock}: {error.strerror}") from error
+    with stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

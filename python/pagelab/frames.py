@@ -1,0 +1,56 @@
+"""Results as tables of Arrow and polars."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pagelab.errors import PagelabError
+
+if TYPE_CHECKING:
+    import polars
+    import pyarrow
+
+
+def arrow(rows: Sequence[Mapping[str, Any]]) -> "pyarrow.Table":
+    """A table of a row each; nested fields become columns with dotted names, lists stay lists.
+
+    >>> arrow([{"design": "radix", "cycles": {"total": 3}}]).column_names
+    ['design', 'cycles.total']
+    """
+    import pyarrow
+
+    flattened = [flat(row) for row in rows]
+    columns = dict.fromkeys(key for row in flattened for key in row)
+    return pyarrow.table({key: column([row.get(key) for row in flattened]) for key in columns})
+
+
+def polars_frame(table: "pyarrow.Table") -> "polars.DataFrame":
+    """The same in polars. Raises PagelabError where polars is not installed."""
+    try:
+        import polars
+    except ImportError as error:
+        raise PagelabError("polars is not installed:  pip install 'pagelab[polars]'") from error
+    frame = polars.from_arrow(table)
+    assert isinstance(frame, polars.DataFrame)
+    return frame
+
+
+def column(values: list[Any]) -> "pyarrow.Array":
+    """A column of a table; text, where runs give values of different types."""
+    import pyarrow
+
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        # Runs of different designs may give one name to values of different types.
+        return pyarrow.array([None if value is None else str(value) for value in values])
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, its keys joined by dots."""
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            found |= flat(item, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = item
+    return found

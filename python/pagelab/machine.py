@@ -1,0 +1,73 @@
+"""A machine: a preset or a file, and the keys of it that are changed.
+
+`pagelab.machines` has the presets.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+from pagelab.design import Value, assignments, check
+from pagelab.measuring import here
+
+
+@dataclass(frozen=True)
+class MachineBase:
+    """What `pagelab.machines.Machine` has besides a method for each table of keys.
+
+    `base` is a preset's name, the path of a TOML file, or "here" for the machine in front of you,
+    which is measured when it is first used; `changes` are `KEY.KEY=VALUE`.
+    """
+
+    base: str
+    changes: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The machine of a TOML file. Raises UsageError when it cannot be read."""
+        return cls(os.fspath(path)).check()
+
+    def set(self, *changes: str) -> Self:
+        """The machine with keys changed as the command line's `--set` does it.
+
+        Raises UsageError for a key that it does not have and for a value that it cannot have.
+
+        >>> from pagelab import machines
+        >>> machines.dpt_paper.set("tlb.l2_cycles=9").config["tlb"]["l2_cycles"]
+        9
+        """
+        return replace(self, changes=(*self.changes, *changes)).check()
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """Every key with its value; docs/simulate.md says what each means."""
+        return check(self.file(), list(self.changes))
+
+    def file(self, say: Callable[[str], None] = lambda _: None) -> str:
+        """The preset's name or the file that it is in; `say` is told when it is measured first."""
+        if self.base != here.NAME:
+            return self.base
+        return str(here.preset(say))
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return str(self.config["name"])
+
+    def _with(self, table: str, keys: Mapping[str, Value]) -> Self:
+        prefix = f"{table}." if table else ""
+        return self.set(*assignments(keys, prefix))
+
+    def check(self) -> Self:
+        """Itself. Raises UsageError; what is not measured yet is not looked at."""
+        if self.base != here.NAME:
+            check(self.base, list(self.changes))
+        return self
+
+    def __str__(self) -> str:
+        return self.base if not self.changes else f"{self.base} with {', '.join(self.changes)}"
+
+    def __repr__(self) -> str:
+        return f"Machine('{self}')"

@@ -1,0 +1,386 @@
+"""The machines. Made by scripts/generate-api.py; do not edit.
+
+A machine is not changed: each of its methods returns another one.
+
+>>> dpt_paper.tlb(l2_cycles=9).memory(memory_bytes="4GiB")
+Machine('dpt-paper with tlb.l2_cycles=9, memory.memory_bytes=4GiB')
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pagelab.machine import MachineBase
+
+
+@dataclass(frozen=True, repr=False)
+class Machine(MachineBase):
+    """A machine; a method for each table of its keys.
+
+    Every method raises `pagelab.errors.UsageError` for a value that the machine cannot
+    have. Keys end in their unit: `ns`, `cycles`, `kib`, `bytes` (a number, or text with
+    a unit: "4GiB"). docs/simulate.md says what each of them means.
+    """
+
+    def general(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        cores: int | None = None,
+        free_clock: bool | None = None,
+        seed: int | None = None,
+    ) -> "Machine":
+        """Changes keys that are in no table."""
+        return self._with(
+            "",
+            {
+                "name": name,
+                "description": description,
+                "cores": cores,
+                "free_clock": free_clock,
+                "seed": seed,
+            },
+        )
+
+    def core(
+        self,
+        *,
+        ghz: float | None = None,
+        width: int | None = None,
+        reorder_buffer: int | None = None,
+        store_buffer: int | None = None,
+        miss_buffers: int | None = None,
+        walkers: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `core`."""
+        return self._with(
+            "core",
+            {
+                "ghz": ghz,
+                "width": width,
+                "reorder_buffer": reorder_buffer,
+                "store_buffer": store_buffer,
+                "miss_buffers": miss_buffers,
+                "walkers": walkers,
+            },
+        )
+
+    def tlb(
+        self,
+        *,
+        l1_4k: Mapping[str, Any] | None = None,
+        l1_2m: Mapping[str, Any] | None = None,
+        l1_1g: Mapping[str, Any] | None = None,
+        l2_4k: Mapping[str, Any] | None = None,
+        l2_2m: Mapping[str, Any] | None = None,
+        l2_1g: Mapping[str, Any] | None = None,
+        l2_cycles: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `tlb`."""
+        return self._with(
+            "tlb",
+            {
+                "l1_4k": l1_4k,
+                "l1_2m": l1_2m,
+                "l1_1g": l1_1g,
+                "l2_4k": l2_4k,
+                "l2_2m": l2_2m,
+                "l2_1g": l2_1g,
+                "l2_cycles": l2_cycles,
+            },
+        )
+
+    def caches(
+        self,
+        *,
+        l1: Mapping[str, Any] | None = None,
+        l2: Mapping[str, Any] | None = None,
+        llc: Mapping[str, Any] | None = None,
+        walks_enter: Literal["l1", "l2"] | None = None,
+        prefetch: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `caches`."""
+        return self._with(
+            "caches",
+            {"l1": l1, "l2": l2, "llc": llc, "walks_enter": walks_enter, "prefetch": prefetch},
+        )
+
+    def dram(
+        self,
+        *,
+        latency_ns: float | None = None,
+        gigabytes_per_second: float | None = None,
+        write_backs: bool | None = None,
+        rows: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `dram`."""
+        return self._with(
+            "dram",
+            {
+                "latency_ns": latency_ns,
+                "gigabytes_per_second": gigabytes_per_second,
+                "write_backs": write_backs,
+                "rows": rows,
+            },
+        )
+
+    def memory(
+        self,
+        *,
+        memory_bytes: int | str | None = None,
+        nodes: list[Any] | None = None,
+        manager: Mapping[str, Any] | None = None,
+        zone_starts: list[Any] | None = None,
+        max_order: int | None = None,
+        utilisation: float | None = None,
+        fragmentation: float | None = None,
+        unmovable_share: float | None = None,
+        unhashed_share: float | None = None,
+        page_policy: Literal[
+            "base",
+            "4K",
+            "16K",
+            "32K",
+            "64K",
+            "128K",
+            "256K",
+            "512K",
+            "1M",
+            "thp",
+            "2M",
+            "thp-madvise",
+            "1G",
+        ]
+        | None = None,
+        zero_page: bool | None = None,
+        stack_limit: int | str | None = None,
+    ) -> "Machine":
+        """Changes keys of `memory`."""
+        return self._with(
+            "memory",
+            {
+                "memory_bytes": memory_bytes,
+                "nodes": nodes,
+                "manager": manager,
+                "zone_starts": zone_starts,
+                "max_order": max_order,
+                "utilisation": utilisation,
+                "fragmentation": fragmentation,
+                "unmovable_share": unmovable_share,
+                "unhashed_share": unhashed_share,
+                "page_policy": page_policy,
+                "zero_page": zero_page,
+                "stack_limit": stack_limit,
+            },
+        )
+
+    def cost(
+        self,
+        *,
+        fault_ns: float | None = None,
+        zero_4k_ns: float | None = None,
+        copy_4k_ns: float | None = None,
+        table_page_ns: float | None = None,
+        entry_ns: float | None = None,
+        probe_ns: float | None = None,
+        migrate_4k_ns: float | None = None,
+        shootdown_ns: float | None = None,
+        shootdowns: Literal["migrations", "all"] | None = None,
+    ) -> "Machine":
+        """Changes keys of `cost`."""
+        return self._with(
+            "cost",
+            {
+                "fault_ns": fault_ns,
+                "zero_4k_ns": zero_4k_ns,
+                "copy_4k_ns": copy_4k_ns,
+                "table_page_ns": table_page_ns,
+                "entry_ns": entry_ns,
+                "probe_ns": probe_ns,
+                "migrate_4k_ns": migrate_4k_ns,
+                "shootdown_ns": shootdown_ns,
+                "shootdowns": shootdowns,
+            },
+        )
+
+    def radix(
+        self,
+        *,
+        levels: int | None = None,
+        pwc: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `radix`."""
+        return self._with("radix", {"levels": levels, "pwc": pwc})
+
+    def flattened(
+        self,
+        *,
+        upper: bool | None = None,
+        lower: bool | None = None,
+        pwc: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `flattened`."""
+        return self._with("flattened", {"upper": upper, "lower": lower, "pwc": pwc})
+
+    def clustered(
+        self,
+        *,
+        hash_cycles: int | None = None,
+        entries: int | None = None,
+        occupancy: float | None = None,
+        compaction: bool | None = None,
+    ) -> "Machine":
+        """Changes keys of `clustered`."""
+        return self._with(
+            "clustered",
+            {
+                "hash_cycles": hash_cycles,
+                "entries": entries,
+                "occupancy": occupancy,
+                "compaction": compaction,
+            },
+        )
+
+    def ecpt(
+        self,
+        *,
+        ways: int | None = None,
+        entries: int | None = None,
+        occupancy: float | None = None,
+        growth: int | None = None,
+        rehash_per_insertion: int | None = None,
+        max_displacements: int | None = None,
+        hash_cycles: int | None = None,
+        compaction: bool | None = None,
+        cwt: Mapping[str, Any] | None = None,
+        cwc: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `ecpt`."""
+        return self._with(
+            "ecpt",
+            {
+                "ways": ways,
+                "entries": entries,
+                "occupancy": occupancy,
+                "growth": growth,
+                "rehash_per_insertion": rehash_per_insertion,
+                "max_displacements": max_displacements,
+                "hash_cycles": hash_cycles,
+                "compaction": compaction,
+                "cwt": cwt,
+                "cwc": cwc,
+            },
+        )
+
+    def me_hpt(
+        self,
+        *,
+        ways: int | None = None,
+        entries: int | None = None,
+        occupancy: float | None = None,
+        chunk_kib: list[Any] | None = None,
+        l2p_entries: int | None = None,
+        l2p_cycles: int | None = None,
+        rehash_per_insertion: int | None = None,
+        max_displacements: int | None = None,
+        hash_cycles: int | None = None,
+        compaction: bool | None = None,
+        cwt: Mapping[str, Any] | None = None,
+        cwc: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `me_hpt`."""
+        return self._with(
+            "me_hpt",
+            {
+                "ways": ways,
+                "entries": entries,
+                "occupancy": occupancy,
+                "chunk_kib": chunk_kib,
+                "l2p_entries": l2p_entries,
+                "l2p_cycles": l2p_cycles,
+                "rehash_per_insertion": rehash_per_insertion,
+                "max_displacements": max_displacements,
+                "hash_cycles": hash_cycles,
+                "compaction": compaction,
+                "cwt": cwt,
+                "cwc": cwc,
+            },
+        )
+
+    def dpt(
+        self,
+        *,
+        first_pid: int | None = None,
+        hash_cycles: int | None = None,
+        max_soa_step: int | None = None,
+        max_cva_count: int | None = None,
+        max_cva_mib: int | None = None,
+        cpd: bool | None = None,
+        fap: bool | None = None,
+        prefer: Literal["performance", "fragmentation"] | None = None,
+        ptp_mib: int | None = None,
+        dmt: Mapping[str, Any] | None = None,
+        dmc: Mapping[str, Any] | None = None,
+    ) -> "Machine":
+        """Changes keys of `dpt`."""
+        return self._with(
+            "dpt",
+            {
+                "first_pid": first_pid,
+                "hash_cycles": hash_cycles,
+                "max_soa_step": max_soa_step,
+                "max_cva_count": max_cva_count,
+                "max_cva_mib": max_cva_mib,
+                "cpd": cpd,
+                "fap": fap,
+                "prefer": prefer,
+                "ptp_mib": ptp_mib,
+                "dmt": dmt,
+                "dmc": dmc,
+            },
+        )
+
+    def mosaic(
+        self,
+        *,
+        pages: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `mosaic`."""
+        return self._with("mosaic", {"pages": pages})
+
+    def range(
+        self,
+        *,
+        entries: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `range`."""
+        return self._with("range", {"entries": entries})
+
+    def nested(
+        self,
+        *,
+        tlb: Mapping[str, Any] | None = None,
+        host_memory_bytes: int | str | None = None,
+        host_thp: bool | None = None,
+    ) -> "Machine":
+        """Changes keys of `nested`."""
+        return self._with(
+            "nested", {"tlb": tlb, "host_memory_bytes": host_memory_bytes, "host_thp": host_thp}
+        )
+
+
+dpt_paper = Machine("dpt-paper")
+"""The DPT paper's simulated system: 4-wide out-of-order cores at 2.66 GHz, 16 GiB."""
+
+skylake_sp = Machine("skylake-sp")
+"""An Intel Skylake-SP server core at 2.4 GHz, 1 MiB second level, 64 GiB."""
+
+here = Machine("here")
+"""The machine in front of you, measured on first use."""
+
+ALL = (
+    dpt_paper,
+    skylake_sp,
+)
+"""Every preset."""

@@ -1,0 +1,118 @@
+"""`--machine here`: the preset of this machine, measured on first use and kept.
+
+What is kept is the measurement, from which the preset is made anew each time: a later version makes
+a better one of the same figures. It holds for a CPU and a kernel.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from pagelab import files
+from pagelab.errors import PagelabError
+from pagelab.measuring import machine, probe, result
+from pagelab.measuring.result import Measurement
+
+NAME = "here"
+
+
+def measurement_file() -> Path:
+    """Where the measurement is kept."""
+    return files.cache() / "here.json"
+
+
+def preset(say: probe.Say) -> Path:
+    """The preset's file; measures first where nothing is kept for this CPU and kernel.
+
+    `say` is given what is done, and each line of the probe's progress. Raises PagelabError.
+    """
+    kept, stale = _kept()
+    if kept is None:
+        say(
+            f"-m {NAME} is this machine{stale}: it is measured now, in 2 to 5 minutes, best with "
+            f"nothing else running. Kept in {measurement_file()} until CPU or kernel change; "
+            "`pagelab measure` measures it again."
+        )
+        kept = probe.run("all", say)
+        file = keep(kept)
+    else:
+        day = time.strftime("%Y-%m-%d", time.localtime(kept.started))
+        say(f"-m {NAME}: {kept.environment.cpu}, as measured on {day} ({measurement_file()})")
+        file = _write_preset(kept)
+    own = machine.preset(kept, NAME).design
+    if own != "radix":
+        say(f"-m {NAME} is a guest: the page table that it has is {own} (--designs {own},ideal)")
+    return file
+
+
+def keep(measurement: Measurement) -> Path:
+    """Keeps a measurement for later and returns the preset's file.
+
+    Raises PagelabError when no preset can be made of it; what was kept then stays.
+    """
+    file = _write_preset(measurement)
+    text = json.dumps(measurement.model_dump(mode="json"))
+    _replace(measurement_file(), text)
+    return file
+
+
+def description() -> str:
+    """What a list of machines says of it."""
+    kept, _ = _kept()
+    if kept is None:
+        return "this machine, measured on first use (some minutes)"
+    day = time.strftime("%Y-%m-%d", time.localtime(kept.started))
+    return f"this machine: {kept.environment.cpu}, measured on {day}"
+
+
+def _kept() -> tuple[Measurement | None, str]:
+    """The measurement, if it is of this CPU and kernel; else what has changed, in words."""
+    if not measurement_file().exists():
+        return None, ""
+    try:
+        kept = result.load(measurement_file())
+    except PagelabError as error:
+        return None, f" ({error})"
+    then = kept.environment.cpu, kept.environment.kernel.split()[:1]
+    now = _cpu(), [os.uname().release]
+    if then == now:
+        return kept, ""
+    what = "CPU" if then[0] != now[0] else "kernel"
+    return None, f", whose {what} is another than when it was measured"
+
+
+def _cpu() -> str:
+    """The CPU, as the probe names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")
+
+
+def _write_preset(measurement: Measurement) -> Path:
+    file = measurement_file().with_suffix(".toml")
+    part = file.with_name(f".{os.getpid()}.{file.name}")
+    _make_folder()
+    machine.write(measurement, NAME, part)
+    part.replace(file)
+    return file
+
+
+def _replace(file: Path, text: str) -> None:
+    """Writes a file whole or not at all."""
+    part = file.with_name(f".{os.getpid()}.{file.name}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        raise PagelabError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _make_folder() -> None:
+    try:
+        files.cache().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PagelabError(f"cannot make {files.cache()}: {error.strerror}") from error

@@ -1,0 +1,530 @@
+"""A machine preset for the simulator, from a measurement.
+
+Nothing is fitted: each value is a measured one, what the system claims where the measurement
+leaves that open, or what the manufacturer publishes, and the file says which. What is not concluded
+says so.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from pagelab import units
+from pagelab.errors import PagelabError
+from pagelab.measuring import cores
+from pagelab.measuring.findings import LINE, effective_page, second_level_sets
+from pagelab.measuring.levels import Hierarchy, Level, hierarchy
+from pagelab.measuring.result import Estimate, Measurement, Step, Stepped
+
+BASE = "skylake-sp"
+
+# Bytes of a leaf entry.
+LEAF = 8
+HUGE = 2 << 20
+
+# Where a value is from. `open`: nothing was concluded; the base preset's value or a bound stands.
+Status = Literal["measured", "claimed", "published", "open"]
+
+# A step that fewer resamples show has no fit that means anything.
+_SURE = 0.95
+
+# The last plateau is not of walks alone if it begins so many times beyond the second's end.
+_FAR = 10
+
+# Cycles of a look-up in the base preset's walk caches.
+_WALK_CACHE = 2
+# Such look-ups of a nested walk: the guest's, and the host's for the leaf table and for the page.
+_NESTED_LOOKUPS = 3
+# The nested TLB's geometry, as docs/designs/nested.md has it.
+_NESTED_TLB = "{{ entries = 16, ways = 16, cycles = {} }}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A key of the preset and where its value comes from; `value` is TOML, None for none at all."""
+
+    key: str
+    value: str | None
+    status: Status
+    source: str
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A machine in the simulator's terms.
+
+    `design` is the one that this machine has itself: `radix`, or `nested-radix` in a guest.
+    """
+
+    name: str
+    description: str
+    heading: str
+    design: str
+    tables: dict[str, list[Entry]]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not concluded, a line each."""
+        return [
+            f"{table}.{entry.key}: {entry.source}"
+            for table, entries in self.tables.items()
+            for entry in entries
+            if entry.status == "open"
+        ]
+
+    def toml(self) -> str:
+        """The file that `--machine` takes."""
+        text = [
+            *(f"# {line}" for line in self.heading.splitlines()),
+            f'base = "{BASE}"',
+            f'name = "{self.name}"',
+            f'description = "{self.description}"',
+        ]
+        for table, entries in self.tables.items():
+            if not entries:
+                continue
+            text += ["", f"[{table}]"]
+            for entry in entries:
+                line = f"{entry.status}: {entry.source}"
+                if entry.value is None:
+                    text.append(f"# {entry.key}: {line}")
+                else:
+                    text.append(f"{entry.key} = {entry.value}  # {line}")
+        return "\n".join(text) + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs: each key with its value, its status and its source."""
+        return {
+            "name": self.name,
+            "base": BASE,
+            "design": self.design,
+            "values": [
+                asdict(entry) | {"key": f"{table}.{entry.key}"}
+                for table, entries in self.tables.items()
+                for entry in entries
+            ],
+            "not_concluded": self.notes,
+        }
+
+
+def preset(measurement: Measurement, name: str) -> Preset:
+    """The preset; raises PagelabError when caches or TLBs were not measured."""
+    lines = measurement.stepped("caches", "lines")
+    small = measurement.stepped("tlb", "small")
+    ghz = measurement.parts.get("caches", {}).get("core_ghz")
+    if lines is None or small is None or ghz is None:
+        raise PagelabError("a machine needs the parts caches and tlb: run  pagelab measure")
+    found = hierarchy(lines, measurement.parts["caches"]["claimed"])
+    here = measurement.environment
+    page = effective_page(measurement)
+    guest = here.hypervisor is not None
+    design = "nested-radix" if guest else "radix"
+    tables = {
+        "core": list(_core(measurement, ghz)),
+        "tlb": list(_tlb(measurement, small, ghz)),
+        "caches": list(_caches(measurement, found, ghz)),
+        "dram": list(_dram(measurement, found, small)),
+        "nested": list(_nested(measurement, found, small, ghz, page)) if guest else [],
+        "radix.pwc": [] if guest else list(_walk(measurement, found, small, ghz)),
+        "memory": [Entry("memory_bytes", _memory(measurement), "measured", "rounded to 1 GiB")],
+        "cost": list(_cost(measurement)),
+    }
+    heading = [
+        f"{here.cpu}, Linux {here.kernel.split()[0]}, as measured; the machine was "
+        f"{measurement.noise.verdict}.",
+        f"Seed {measurement.seed}. Keys that are not here are those of {BASE}.",
+        f"This machine's own design is {design}.",
+    ]
+    if guest:
+        heading.append(
+            "A guest: "
+            + (
+                "whether its huge pages are whole in the host is not concluded."
+                if page is None
+                else f"the host maps its memory by {units.size(page)} pages, as far as TLBs show."
+            )
+        )
+    return Preset(name, f"{here.cpu}, measured", "\n".join(heading), design, tables)
+
+
+def write(measurement: Measurement, name: str, path: Path) -> Preset:
+    """Writes the preset; raises PagelabError when it cannot."""
+    made = preset(measurement, name)
+    try:
+        path.write_text(made.toml(), encoding="utf-8")
+    except OSError as error:
+        raise PagelabError(f"cannot write {path}: {error.strerror}") from error
+    return made
+
+
+def _cycles(nanoseconds: float, ghz: float) -> int:
+    return max(1, round(nanoseconds * ghz))
+
+
+def _split(entries: int, ways: int) -> int:
+    """The largest number of ways up to `ways` that makes whole sets; all of them for 0."""
+    if ways == 0:
+        return entries
+    return next(w for w in range(min(ways, entries), 0, -1) if entries % w == 0)
+
+
+def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
+    yield Entry("ghz", f"{ghz:.3g}", "measured", "a chain of multiplications")
+    published = cores.documented(measurement.environment)
+    for key in ("width", "reorder_buffer", "store_buffer"):
+        if published:
+            value = str(getattr(published, key))
+            yield Entry(key, value, "published", f"of {published.name}")
+        else:
+            yield Entry(key, None, "open", f"this core is not known; {BASE}'s")
+    raw = measurement.parts.get("memory", {})
+    of_levels = (raw.get("misses") or {}).values()
+    misses = [level["under_way"] for level in of_levels if level["under_way"]]
+    # Of chains beyond the second level and beyond the last: those that were disturbed less.
+    surest = min(misses, key=lambda m: Estimate.model_validate(m).relative_error(), default=None)
+    for key, under_way in (
+        ("miss_buffers", surest),
+        ("walkers", (raw.get("walks") or {}).get("under_way")),
+    ):
+        known = getattr(published, key) if published else None
+        # What is lost to others makes one chain slower than it is, and seems to overlap with more.
+        noisy = measurement.noise.verdict == "very noisy"
+        yield _under_way(key, under_way, known, published.name if published else "", noisy)
+
+
+def _under_way(key: str, raw: Any, published: int | None, core: str, noisy: bool) -> Entry:
+    """Misses or walks at a time: measured by chains side by side, else as published.
+
+    What is measured is a lower bound where queues in front of memory fill first.
+    """
+    if raw is not None:
+        found = Estimate.model_validate(raw)
+        what = f"chains side by side ({found.low:.1f} to {found.high:.1f})"
+        if published is not None and found.low * 0.9 <= published <= found.high * 1.1:
+            return Entry(key, str(published), "published", f"of {core}; {what}")
+        sure = published is None or not noisy
+        if sure and found.relative_error() < 0.2 and found.median >= 1:
+            also = f"; {core} has {published}" if published else ""
+            return Entry(key, str(round(found.median)), "measured", what + also)
+        if published is None:
+            return Entry(key, None, "open", f"{what}; {BASE}'s")
+        return Entry(key, str(published), "published", f"of {core}; not concluded from {what}")
+    if published is None:
+        return Entry(key, None, "open", f"not measured; {BASE}'s")
+    return Entry(key, str(published), "published", f"of {core}; not measured")
+
+
+def _caches(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[Entry]:
+    raw = measurement.parts["caches"]
+    claims = raw["claimed"]
+    ways_found = (raw["associativity"] or {}).get("levels", [])
+    last = 0
+    status: Status
+    for index, (key, level) in enumerate(zip(("l1", "l2", "llc"), found.levels, strict=True)):
+        claim = claims[index] if index < len(claims) else None
+        if level.size is None or level.latency is None:
+            why = level.latency_source or level.size_source or "no plateau"
+            bound = _bounded(found, index, claim, ghz, last)
+            if bound is None:
+                yield Entry(key, None, "open", f"{why}; {BASE}'s")
+                continue
+            size, cycles = bound
+            status, source = "open", f"{why}; size as claimed, latency between its neighbours'"
+        else:
+            size, cycles = level.size, _cycles(level.latency, ghz)
+            concluded = level.size_concluded and level.latency_concluded
+            status = "measured" if concluded else "open"
+            source = f"size {level.size_source}; latency {level.latency_source}"
+        cycles = last = max(cycles, last + 1)
+        crossing = ways_found[index]["ways"] if index < len(ways_found) else None
+        # The sets of a larger level are known where huge pages are whole.
+        known = index == 0 or effective_page(measurement) == HUGE
+        if known and crossing and crossing["confidence"] >= 0.95:
+            ways, how = crossing["last_below"], "measured"
+        else:
+            ways, how = (claim["ways"], "as claimed") if claim else (16, "assumed")
+        kib = max(1, size // 1024)
+        ways = _split(kib * 1024 // LINE, ways)
+        value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles} }}"
+        yield Entry(key, value, status, f"{source}; ways {how}")
+
+
+def _bounded(
+    found: Hierarchy, index: int, claim: dict[str, Any] | None, ghz: float, last: int
+) -> tuple[int, int] | None:
+    """Size and cycles of a level that the curve does not show: between its neighbours."""
+    level = found.levels[index]
+    size = level.size or (claim["size"] if claim else None)
+    above = next((lv.latency for lv in found.levels[index + 1 :] if lv.latency), found.memory)
+    if size is None or above is None:
+        return None
+    smaller = [lv.size for lv in found.levels[:index] if lv.size]
+    if smaller and size <= smaller[-1]:
+        size = 2 * smaller[-1]
+    if level.latency is not None:
+        return size, _cycles(level.latency, ghz)
+    return size, max(last + 1, round(math.sqrt(max(last, 1) * above * ghz)))
+
+
+def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry]:
+    claims = measurement.parts["tlb"]["claimed"]
+
+    def claimed(level: int, pages: str) -> dict[str, Any] | None:
+        of = (c for c in claims if c["level"] == level and pages in c["pages"].split("/"))
+        return next(of, None)
+
+    first = next(iter(small.steps), None)
+    if first is None or first.nominal is None or first.fit is None:
+        raise PagelabError("the first TLB level was not found: measure on a quieter machine")
+    shape = first.fit.shape
+    sets = shape["even"]["sets"] if isinstance(shape, dict) and "even" in shape else 1
+    # A sharp step is one set; a ramp is as long as there are sets.
+    ways = 0 if sets * 16 < first.nominal else round(first.nominal / sets)
+    size, status, source = _entries(small, first, claimed(1, "4K"))
+    yield Entry("l1_4k", _array(size, ways), status, source)
+    large = _first_of_huge(measurement)
+    claim = claimed(1, "2M")
+    if large is not None:
+        yield Entry("l1_2m", _array(large, 0), "measured", "whole huge pages")
+    elif claim:
+        value = _array(claim["entries"], claim["ways"])
+        yield Entry("l1_2m", value, "claimed", "by CPUID; no huge page is whole here to measure")
+    second = second_level_sets(measurement)
+    claim = claimed(2, "4K")
+    if second is not None:
+        value = _array(second["entries"], second["ways"])
+        yield Entry("l2_4k", value, "measured", "ways too")
+    elif len(small.steps) > 1:
+        ways = claim["ways"] if claim and claim["ways"] else 8
+        size, status, source = _entries(small, small.steps[1], claim)
+        core = cores.documented(measurement.environment)
+        step = small.steps[1]
+        if status == "open" and core and step.before <= core.second_tlb[0] <= step.after:
+            (size, ways), status = core.second_tlb, "published"
+            source = f"of {core.name}; {source}"
+        yield Entry("l2_4k", _array(size, ways), status, source)
+    elif claim and claim["entries"] > size:
+        value = _array(claim["entries"], claim["ways"] or 8)
+        yield Entry("l2_4k", value, "claimed", "by CPUID; the chain showed no second step")
+    else:
+        raise PagelabError("the second TLB level was not overflowed: run without --quick")
+    if len(small.plateaus) > 1:
+        cost = small.plateaus[1].level - small.plateaus[0].level
+        yield Entry("l2_cycles", str(_cycles(cost, ghz)), "measured", "the second plateau's rise")
+    else:
+        yield Entry("l2_cycles", None, "open", f"no second plateau; {BASE}'s")
+
+
+def _array(entries: int, ways: int) -> str:
+    return f"{{ entries = {entries}, ways = {_split(entries, ways)} }}"
+
+
+def _first_of_huge(measurement: Measurement) -> int | None:
+    """Entries of the first level for 2 MiB pages.
+
+    Where a hypervisor breaks huge pages up, that chain has seen entries of their pieces.
+    """
+    huge = measurement.stepped("tlb", "huge")
+    if huge is None or not huge.steps or effective_page(measurement) != HUGE:
+        return None
+    step = huge.steps[0]
+    return step.nominal if step.no_conclusion is None else None
+
+
+def _entries(small: Stepped, step: Step, claim: dict[str, Any] | None) -> tuple[int, Status, str]:
+    """Entries of a TLB level: concluded, or what CPUID claims if the step allows it, or the middle.
+
+    A claim contradicts the measurement when it lies where nothing misses yet or everything does.
+    """
+    if step.no_conclusion is None and step.nominal is not None:
+        return step.nominal, "measured", "a step"
+    low, high = step.before, step.after
+    what = f"between {low:,} and {high:,}"
+    if step.fit is not None:
+        low, high = min(step.fit.capacity_low, high), max(step.fit.capacity_high, low)
+        what = f"{low:,} to {high:,} of the best fit"
+    if claim and step.before <= claim["entries"] <= step.after:
+        return claim["entries"], "claimed", f"by CPUID; no conclusion ({what}) contradicts it"
+    also = f"; CPUID's {claim['entries']:,} is outside of the step" if claim else ""
+    if step.fit is not None and step.confidence >= _SURE:
+        return _round(step.fit.capacity), "open", f"no conclusion: {what}{also}"
+    size = _round(_halfway(small, step))
+    what = f"between {step.before:,} and {step.after:,}"
+    return size, "open", f"no conclusion: {what}{also}"
+
+
+def _halfway(small: Stepped, step: Step) -> int:
+    """Where the curve is halfway between both levels of a step, on a logarithmic scale."""
+    middle = math.sqrt(step.low * step.high)
+    above = [
+        x
+        for x, ns in zip(small.curve.x, small.curve.ns, strict=True)
+        if ns is not None and x > step.before and ns > middle
+    ]
+    return above[0] if above else step.after
+
+
+def _round(entries: int) -> int:
+    """The nearest number of entries with whole sets: three significant bits."""
+    unit = 1 << max(0, entries.bit_length() - 3)
+    return max(1, round(entries / unit)) * unit
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk in the TLB's curve: what a load takes longer for it, ns, and of how many pages."""
+
+    ns: float
+    pages: float
+
+
+def walk_of(small: Stepped) -> Walk | None:
+    """What a walk takes whose reads hit the caches nearby.
+
+    That is the last plateau less the second. Where that one begins far beyond the second level,
+    walks have become slower for another reason (their tables no longer fit a cache, which the
+    simulator models): then the median just beyond the level is taken.
+    """
+    if len(small.plateaus) < 3:
+        return None
+    top, second = small.plateaus[-1], small.plateaus[1]
+    reach = second.last
+    if top.first <= _FAR * reach:
+        return Walk(top.level - second.level, math.sqrt(top.first * top.last))
+    beyond = [
+        (x, ns)
+        for x, ns in zip(small.curve.x, small.curve.ns, strict=True)
+        if ns is not None and 2 * reach <= x <= 4 * reach
+    ]
+    if not beyond:
+        return None
+    level = median(ns for _, ns in beyond)
+    return Walk(max(level - second.level, 0.0), math.sqrt(beyond[0][0] * beyond[-1][0]))
+
+
+def _table_level(found: Hierarchy, walk: Walk) -> Level | None:
+    """The cache level that holds the leaf tables of a walk's chain, whose links fill as much."""
+    filled = 2 * walk.pages * LEAF
+    fits = (level for level in found.levels if level.size and filled <= level.size)
+    level = next(fits, None)
+    return level if level and level.latency else None
+
+
+def _walk(
+    measurement: Measurement, found: Hierarchy, small: Stepped, ghz: float
+) -> Iterator[Entry]:
+    """What a native walk takes beside the read of its leaf entry: time of the walk caches."""
+    walk = walk_of(small)
+    level = _table_level(found, walk) if walk is not None else None
+    if walk is None or level is None or level.latency is None:
+        yield Entry("pmd.cycles", None, "open", f"no plateau of walks; {BASE}'s")
+        return
+    what = f"a walk ({walk.ns:.3g} ns) less the read of its leaf entry"
+    yield Entry("pmd.cycles", str(_cycles(walk.ns - level.latency, ghz)), "measured", what)
+
+
+def _nested(
+    measurement: Measurement, found: Hierarchy, small: Stepped, ghz: float, page: int | None
+) -> Iterator[Entry]:
+    """The host: the size of its pages, and what a two-dimensional walk takes beside its reads.
+
+    With the walk caches warm a walk reads the host's entry for the guest's leaf table, the guest's
+    leaf entry, and the host's entry for the page. Those of the host are few in that chain, since
+    its pages share few frames, and hit the first level.
+    """
+    if page is None:
+        yield Entry("host_thp", None, "open", "no step of pieces of huge pages; 4 KiB host pages")
+    else:
+        value = "true" if page == HUGE else "false"
+        what = f"a TLB entry covers {units.size(page)} of a huge page"
+        yield Entry("host_thp", value, "measured", what)
+    walk = walk_of(small)
+    level = _table_level(found, walk) if walk is not None else None
+    first = found.levels[0].latency
+    if walk is None or level is None or level.latency is None or first is None:
+        yield Entry("tlb", None, "open", "no plateau of walks; as the walk caches")
+        return
+    reads = level.latency + 2 * first
+    rest = _cycles(max(walk.ns - reads, 0), ghz) - _NESTED_LOOKUPS * _WALK_CACHE
+    what = f"a nested walk ({walk.ns:.3g} ns) less its three reads ({reads:.3g} ns) and walk caches"
+    if rest < 0:
+        what += f", {-rest} cycles too many"
+    value = _NESTED_TLB.format(max(rest, 0))
+    yield Entry("tlb", value, "measured" if rest >= 0 else "open", what)
+
+
+def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterator[Entry]:
+    """What memory adds to the last level, and its bandwidth."""
+    last = found.levels[-1].latency
+    if found.memory is None or last is None:
+        why = found.memory_source if found.memory is None else "the last level's latency is open"
+        yield Entry("latency_ns", None, "open", f"{why}; {BASE}'s")
+    else:
+        beyond, what = found.memory, "beyond the caches less the last level"
+        walk = walk_of(small)
+        page = effective_page(measurement)
+        if page is not None and page < HUGE and walk is not None:
+            # Eight loads of that chain share a walk (crates/probe/src/parts/caches.rs).
+            beyond -= walk.ns / 8
+            what += ", less an eighth of a walk"
+        latency = max(1.0, beyond - last)
+        yield Entry("latency_ns", f"{latency:.1f}", "measured", what)
+    raw = measurement.parts.get("memory", {}).get("bandwidth") or {}
+    rates = {
+        of: Estimate.model_validate(raw[of]) for of in ("one_core", "all_cores") if raw.get(of)
+    }
+    if rates:
+        # All cores together read no less than one alone, but for others who take their time.
+        of = max(rates, key=lambda of: rates[of].median)
+        rate = rates[of]
+        what = f"read by {of.replace('_', ' ')} ({rate.low:.3g} to {rate.high:.3g})"
+        if of == "one_core" and "all_cores" in rates:
+            what += "; no conclusion for all cores, which were busy"
+        yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
+    else:
+        yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
+
+
+def _memory(measurement: Measurement) -> str:
+    return str(max(1, measurement.environment.memory >> 30) << 30)
+
+
+def _cost(measurement: Measurement) -> Iterator[Entry]:
+    """What the operating system's work costs, from the parts faults and folios if they were run."""
+    life: dict[str, Any] = measurement.parts.get("faults", {}).get("per_page_ns", {})
+    if life:
+        yield from _fault(life)
+    else:
+        yield Entry("fault_ns", None, "open", f"not measured; {BASE}'s")
+    sizes = measurement.parts.get("folios", {}).get("sizes", [])
+    if sizes and sizes[0]["bytes"] == 4096:
+        figures = sizes[0]["per_page_ns"]
+        shared = figures["write_after_fork_child_alive"]["median"]
+        alone = figures["write_after_fork_child_gone"]["median"]
+        copy = max(1.0, shared - alone)
+        what = "write fault with the child alive, less without"
+        yield Entry("copy_4k_ns", f"{copy:.1f}", "measured", what)
+        entry = figures["fork"]["median"]
+        yield Entry("entry_ns", f"{max(0.1, entry):.1f}", "measured", "fork, a page")
+
+
+def _fault(life: dict[str, Any]) -> Iterator[Entry]:
+    """A fault and the zeroing of a page, from the first touches of small and of huge pages.
+
+    A small page's takes a fault and one zeroing, a huge page's a fault and 512 of them.
+    """
+    small = life["written"]["first_touch"]["median"]
+    huge = life["written_huge"]["first_touch"]["median"] * (HUGE // 4096)
+    zero = (huge - small) / (HUGE // 4096 - 1)
+    if 0 < zero < small:
+        what = "first touch in a huge page, less a fault"
+        yield Entry("zero_4k_ns", f"{zero:.1f}", "measured", what)
+        yield Entry("fault_ns", f"{small - zero:.1f}", "measured", "first touch less the zeroing")
+        return
+    fault = life["present_file"]["first_touch"]["median"]
+    yield Entry("fault_ns", f"{fault:.1f}", "measured", "a fault that only maps")
+    zero = life["zeroing_in_user_mode"]["median"]
+    yield Entry("zero_4k_ns", f"{zero:.1f}", "measured", "zeroing in user mode")

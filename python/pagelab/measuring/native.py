@@ -1,0 +1,174 @@
+"""Runs a program natively, without and with huge pages, until the change is known well enough."""
+
+import os
+import random
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pagelab.errors import PagelabError
+from pagelab.measuring import probe
+
+_THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+# Where huge pages are only for who asks: glibc's allocator asks for its memory (tunables of glibc
+# 2.35 and later). Both settings run with it, so that they allocate alike.
+TUNABLES = "glibc.malloc.hugetlb=1"
+
+CONFIDENCE = 0.95
+_RESAMPLES = 2000
+_LEAST_ROUNDS = 5
+# Fewer rounds than that say nothing: the budget is overdrawn so many times before they do not.
+_PATIENCE = 4
+
+# A change is known well enough when its interval reaches no further than this either side: in
+# points, or relative to the change.
+_WIDEST = 0.015
+_WIDEST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class HugePages:
+    """How this kernel gives huge pages to programs, and which `memory.page_policy` that is."""
+
+    mode: str
+    policy: str | None
+    environment: dict[str, str]
+
+    @property
+    def how(self) -> str:
+        """In words."""
+        return {
+            "always": "given to all memory",
+            "madvise": f"asked for by the C library's allocator ({TUNABLES})",
+        }.get(self.mode, "switched off")
+
+
+def huge_pages() -> HugePages:
+    """What /sys/kernel/mm/transparent_hugepage/enabled says."""
+    try:
+        text = _THP.read_text(encoding="ascii")
+    except OSError:
+        return HugePages("none", None, {})
+    mode = text.partition("[")[2].partition("]")[0]
+    if mode == "always":
+        return HugePages(mode, "thp", {})
+    if mode == "madvise":
+        return HugePages(mode, "thp-madvise", {"GLIBC_TUNABLES": TUNABLES})
+    return HugePages(mode, None, {})
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a program took: seconds, and page faults that needed no input."""
+
+    user: float
+    system: float
+    wall: float
+    faults: int
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time."""
+        return self.user + self.system
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median with its bootstrap interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether it is on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass
+class Native:
+    """All runs of a program: rounds of one with small pages and one with huge pages each."""
+
+    small: list[Run] = field(default_factory=list)
+    huge: list[Run] = field(default_factory=list)
+
+    def gain(self) -> Interval | None:
+        """What huge pages change: processor time without over with them, less 1."""
+        ratios = [s.cpu / h.cpu - 1 for s, h in zip(self.small, self.huge, strict=False) if h.cpu]
+        return bootstrap(ratios) if len(ratios) >= _LEAST_ROUNDS else None
+
+    def user(self) -> Interval:
+        """Seconds in the program itself with small pages."""
+        return bootstrap([run.user for run in self.small])
+
+    def settled(self) -> bool:
+        """Whether the change is known well enough."""
+        gain = self.gain()
+        if gain is None:
+            return False
+        half = (gain.high - gain.low) / 2
+        return half <= max(_WIDEST, _WIDEST_SHARE * abs(gain.median))
+
+
+def bootstrap(samples: list[float]) -> Interval:
+    """The median and its percentile bootstrap interval (Efron and Tibshirani 1993, chapter 13)."""
+    draw = random.Random(1)
+    medians = sorted(
+        statistics.median(draw.choices(samples, k=len(samples))) for _ in range(_RESAMPLES)
+    )
+    tail = (1 - CONFIDENCE) / 2
+    low, high = medians[int(tail * _RESAMPLES)], medians[int((1 - tail) * _RESAMPLES) - 1]
+    return Interval(statistics.median(samples), low, high)
+
+
+def measure(
+    command: list[str], pages: HugePages, budget: float, say: Callable[[str], None]
+) -> Native:
+    """Runs rounds of both settings, in an order drawn anew, until it is settled or for `budget` s.
+
+    It takes five rounds at the least, if they can be had in four times the budget. The first one
+    warms up files and is thrown away. Raises PagelabError when the program cannot be run or fails.
+    """
+    native = Native()
+    order = random.Random(1)
+    begin = time.monotonic()
+    settings = [False, True] if pages.policy else [False]
+    for setting in settings:
+        run(command, pages, huge=setting)
+    while True:
+        order.shuffle(settings)
+        for setting in settings:
+            done = run(command, pages, huge=setting)
+            (native.huge if setting else native.small).append(done)
+        spent = time.monotonic() - begin
+        say(f"{len(native.small)} rounds, {spent:.0f} s")
+        over = spent > budget or native.settled() or not pages.policy
+        if (over and len(native.small) >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
+            return native
+
+
+def run(command: list[str], pages: HugePages, *, huge: bool) -> Run:
+    """One run. Without `huge` it has no huge pages, whatever the kernel's setting is."""
+    # The probe becomes the program, so that the setting is the program's alone.
+    become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"]), "--", *command]
+    begin = time.monotonic()
+    with subprocess.Popen(
+        become,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **pages.environment},
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.monotonic() - begin
+    code = process.returncode
+    if code != 0:
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        raise PagelabError(f"{command[0]} {ended}")
+    return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt)

@@ -1,0 +1,88 @@
+"""report.html of a measurement: one file that opens offline, in the style of the other report."""
+
+from pathlib import Path
+from typing import Any
+
+from pagelab.errors import PagelabError
+from pagelab.measuring.bars import Bars
+from pagelab.measuring.bars import bars as bars_of
+from pagelab.measuring.charts import Chart, charts
+from pagelab.measuring.findings import Finding, findings
+from pagelab.measuring.result import Measurement
+from pagelab.measuring.table import ratio
+from pagelab.report.templating import FRAGMENT, PAGE, environment
+from pagelab.units import size
+
+_TEMPLATES = environment("pagelab.measuring")
+
+
+def fragment(measurement: Measurement) -> str:
+    """The charts and figures as HTML for a notebook."""
+    return render(measurement, layout=FRAGMENT)
+
+
+def render(
+    measurement: Measurement, other: Measurement | None = None, *, layout: str = PAGE
+) -> str:
+    """The report as HTML; a second result stands beside the first."""
+    here = measurement.environment
+    others = {(row.part, row.what): row for row in findings(other)} if other else {}
+    rows = [
+        (row, others.get((row.part, row.what)), ratio(row, others.get((row.part, row.what))))
+        for row in findings(measurement)
+    ]
+    facts = [
+        ("CPU", here.cpu),
+        ("hypervisor", here.hypervisor or "none seen"),
+        ("kernel", here.kernel),
+        ("CPUs allowed", str(here.cpus)),
+        ("memory", size(here.memory)),
+        ("noise", f"{measurement.noise.verdict}: {measurement.noise.lost:.1%} of the time lost"),
+        ("seed", str(measurement.seed)),
+        *here.settings.items(),
+    ]
+    return _render(
+        f"What virtual memory costs on {here.cpu}",
+        layout,
+        charts=charts(measurement),
+        bars=bars_of(measurement),
+        rows=rows,
+        facts=facts,
+        facts_title="Where it was measured",
+        not_done=measurement.not_done,
+        against=other.environment.cpu if other else None,
+    )
+
+
+def render_charts(
+    title: str,
+    drawn: list[Chart],
+    sentences: list[tuple[str, str]],
+    figures: list[Finding] | None = None,
+    bars: list[Bars] | None = None,
+) -> str:
+    """A page of charts, bars and figures, with a sentence on each."""
+    rows = [(figure, None, "") for figure in figures or []]
+    return _render(
+        title,
+        charts=drawn,
+        bars=bars or [],
+        rows=rows,
+        facts=sentences,
+        facts_title="What it says",
+        not_done=[],
+        against=None,
+    )
+
+
+def _render(title: str, layout: str = PAGE, **content: Any) -> str:
+    template = _TEMPLATES.get_template("measure.html")
+    return template.render(title=title, layout=layout, **content)
+
+
+def write(html: str, path: Path) -> None:
+    """Writes a page; raises PagelabError when it cannot."""
+    try:
+        path.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise PagelabError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,94 @@
+"""Records a program and simulates it on a machine, with small and with huge pages."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from pagelab import jobs, recording
+from pagelab.errors import PagelabError
+from pagelab.jobs import Simulation
+from pagelab.measuring.agreement import Predicted
+from pagelab.measuring.native import HugePages
+from pagelab.measuring.suite import Program
+from pagelab.progress import Display
+from pagelab.recording import Window
+from pagelab.results import Failure, Recording, Run
+
+
+def record(
+    program: Program, pages: HugePages, limit: int | None, directory: Path, display: Display
+) -> tuple[Path, Recording]:
+    """Records a program as the native runs had it, at most `limit` accesses.
+
+    Raises PagelabError when it cannot be recorded, or fails there though it ran natively.
+    """
+    trace = directory / f"{program.name}.trace"
+    with (
+        jobs.stoppable() as stop,
+        _environment(pages.environment),
+        recording.stdout_to_stderr(when=True),
+    ):
+        outcome = recording.record(program.command, trace, Window(limit=limit), display, stop)
+    if stop.wanted:
+        raise PagelabError("stopped while recording")
+    recording.check(outcome)
+    if outcome.signal or outcome.exit_status:
+        raise PagelabError(f"under the recorder it failed: {recording.summary(outcome)}")
+    return trace, outcome
+
+
+def simulate(
+    trace: Path, machine: str, design: str, policies: list[str], display: Display
+) -> list[Predicted]:
+    """One prediction for each `memory.page_policy`. Raises PagelabError when a run fails."""
+    source = {
+        "kind": "trace",
+        "name": trace.stem,
+        "path": str(trace),
+        "window": asdict(Window()),
+    }
+    work = [
+        Simulation(
+            label=f"{trace.stem}, {policy} pages",
+            design=design,
+            machine=machine,
+            overrides=[f'memory.page_policy="{policy}"'],
+            source=source,
+        )
+        for policy in policies
+    ]
+    with jobs.stoppable() as stop:
+        outcomes = jobs.simulate_all(work, display, stop, jobs=1)
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            raise PagelabError(f"{outcome.design}: {outcome.error}")
+        if outcome.stopped:
+            raise PagelabError(f"{outcome.design} ended early: {outcome.stopped}")
+    return [_predicted(outcome) for outcome in outcomes if isinstance(outcome, Run)]
+
+
+def _predicted(run: Run) -> Predicted:
+    """Processor time: of all cores, so that threads add up as they do in rusage."""
+    cycles = run.cycles
+    kernel = cycles.faults + cycles.migrations
+    return Predicted(
+        program=(cycles.total - kernel) / cycles.frequency_hz,
+        kernel=kernel / cycles.frequency_hz,
+        faults=run.os.faults,
+    )
+
+
+@contextmanager
+def _environment(more: dict[str, str]) -> Iterator[None]:
+    kept = {key: os.environ.get(key) for key in more}
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for key, value in kept.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value

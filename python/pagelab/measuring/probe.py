@@ -1,0 +1,80 @@
+"""Finding and running `pagelab-probe`."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pagelab import files
+from pagelab.errors import PagelabError
+from pagelab.measuring.result import Measurement, parse
+
+Say = Callable[[str], None]
+
+NAME = "pagelab-probe"
+
+
+def find() -> Path:
+    """The probe: $PAGELAB_PROBE, the package's own, or one on the path."""
+    named = os.environ.get("PAGELAB_PROBE")
+    if named is not None:
+        if not os.access(named, os.X_OK):
+            raise PagelabError(f"PAGELAB_PROBE names {named}, which cannot be executed")
+        return Path(named)
+    own = files.programs() / NAME
+    if os.access(own, os.X_OK):
+        return own
+    found = shutil.which(NAME)
+    if found is None:
+        raise PagelabError(f"there is no {own}, and none on the PATH. In a checkout: make setup")
+    return Path(found)
+
+
+def run(
+    part: str,
+    say: Say,
+    *,
+    quick: bool = False,
+    allow_tuning: bool = False,
+    seed: int | None = None,
+    cpu: int | None = None,
+    program: list[str] | None = None,
+) -> Measurement:
+    """Runs one part, or `all`; `say` is given each line of progress.
+
+    Raises PagelabError. When this process is interrupted the probe is told to end, and its guard
+    undoes what it changed.
+    """
+    command = [str(find()), part, "--end-with-parent"]
+    command += ["--quick"] if quick else []
+    command += ["--allow-tuning"] if allow_tuning else []
+    command += ["--seed", str(seed)] if seed is not None else []
+    command += ["--cpu", str(cpu)] if cpu is not None else []
+    command += ["--", *program] if program else []
+    last = ""
+    # A file, not a pipe, which would fill up while progress is read.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        try:
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
+        except OSError as error:
+            raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
+        assert process.stderr is not None
+        with process:
+            try:
+                for line in process.stderr:
+                    last = line.rstrip()
+                    say(last)
+                code = process.wait()
+            except BaseException:
+                process.terminate()
+                raise
+        output.seek(0)
+        text = output.read()
+    if code != 0:
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        raise PagelabError(f"{NAME} {ended}: {last}")
+    return parse(text, f"the output of {NAME}")

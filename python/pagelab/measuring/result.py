@@ -1,0 +1,208 @@
+"""The probe's result: one JSON file, as crates/probe writes it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pagelab.errors import PagelabError
+
+if TYPE_CHECKING:
+    import polars
+    import pyarrow
+
+FORMAT_VERSION = 1
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Estimate(_Model):
+    """A median with its 95 % interval."""
+
+    median: float
+    low: float
+    high: float
+    samples: int
+
+    def relative_error(self) -> float:
+        """Half the width of the interval, relative to the median."""
+        return (self.high - self.low) / (2 * abs(self.median)) if self.median else float("inf")
+
+
+class Curve(_Model):
+    """Latency by number of places, ns; `None` where every round was lost."""
+
+    x: list[int]
+    ns: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
+class Plateau(_Model):
+    """A stretch of a curve at one level."""
+
+    first: int
+    last: int
+    level: float
+
+
+class Fit(_Model):
+    """The capacity behind a step."""
+
+    capacity: int
+    capacity_low: int
+    capacity_high: int
+    shape: str | dict[str, dict[str, int]]
+    misfit: float
+
+
+class Step(_Model):
+    """One step of a curve; `no_conclusion` says why, where no capacity is concluded."""
+
+    before: int
+    after: int
+    low: float
+    high: float
+    confidence: float
+    fit: Fit | None
+    nominal: int | None
+    no_conclusion: str | None
+
+
+class Stepped(_Model):
+    """A curve with what was found in it."""
+
+    curve: Curve
+    plateaus: list[Plateau]
+    steps: list[Step]
+
+
+class Noise(_Model):
+    """How quiet the machine was."""
+
+    verdict: str
+    spread: float
+    drift: float
+    lost: float
+
+
+class Environment(_Model):
+    """Where it was measured."""
+
+    cpu: str
+    architecture: str
+    hypervisor: str | None
+    kernel: str
+    cpus: int
+    memory: int
+    load: float | None
+    vendor: str | None = None
+    family: int | None = None
+    model: int | None = None
+    settings: dict[str, str]
+
+
+class NotDone(_Model):
+    """What could not be measured, and why."""
+
+    part: str
+    what: str
+    why: str
+
+
+class Measurement(_Model):
+    """A whole result. The parts are kept as they are: `part` reads one."""
+
+    format: Literal["pagelab-probe"]
+    version: int
+    probe: str
+    started: int
+    seed: int
+    quick: bool
+    allowed_tuning: bool
+    environment: Environment
+    noise: Noise
+    seconds: dict[str, float]
+    parts: dict[str, dict[str, Any]]
+    not_done: list[NotDone]
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """A row a figure: part, what, value as text, number (ns, or a count), how sure, claimed."""
+        from pagelab import frames
+        from pagelab.measuring.findings import findings
+
+        return frames.arrow([asdict(row) for row in findings(self)])
+
+    def to_polars(self) -> "polars.DataFrame":
+        """As `to_arrow`, in polars. Raises PagelabError where polars is not installed."""
+        from pagelab import frames
+
+        return frames.polars_frame(self.to_arrow())
+
+    def curves(self) -> "pyarrow.Table":
+        """Every curve, a row a point: where it is in the result, x, and ns with its interval."""
+        from pagelab import frames
+
+        return frames.arrow(
+            [
+                {"curve": name, "x": x, "ns": ns, "low": low, "high": high}
+                for name, curve in _curves(self.parts, "")
+                for x, ns, low, high in zip(curve.x, curve.ns, curve.low, curve.high, strict=True)
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        from pagelab.measuring import page
+
+        return page.fragment(self)
+
+    def stepped(self, part: str, name: str) -> Stepped | None:
+        """A curve of a part, if it was measured."""
+        value = self.parts.get(part, {}).get(name)
+        return None if value is None else Stepped.model_validate(value)
+
+
+def _curves(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Curve]]:
+    """The curves in a part of a result, by where they are."""
+    for key, item in value.items():
+        if isinstance(item, dict) and item.keys() >= {"x", "ns", "low", "high"}:
+            yield f"{prefix}{key}".removesuffix(".curve"), Curve.model_validate(item)
+        elif isinstance(item, dict):
+            yield from _curves(item, f"{prefix}{key}.")
+
+
+def parse(text: str, name: str) -> Measurement:
+    """Reads a result; raises PagelabError that says what is wrong with it."""
+    try:
+        raw = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise PagelabError(f"{name} is no JSON ({error.msg} at {where})") from error
+    version = raw.get("version") if isinstance(raw, dict) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise PagelabError(
+            f"{name} has version {version} of the format, this pagelab reads {FORMAT_VERSION}: "
+            "update pagelab"
+        )
+    try:
+        return Measurement.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the top level"
+        raise PagelabError(f"{name} is no result of the probe: {where}: {first['msg']}") from error
+
+
+def load(path: Path) -> Measurement:
+    """Reads a result from a file, or from measurement.json in a directory."""
+    file = path / "measurement.json" if path.is_dir() else path
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise PagelabError(f"cannot read {file}: {reason}") from error
+    return parse(text, str(file))

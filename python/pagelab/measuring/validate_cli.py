@@ -1,0 +1,267 @@
+"""`pagelab validate`: what is predicted beside what is measured."""
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pagelab import _core, progress, units
+from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.measuring import (
+    agreement,
+    agreement_page,
+    here,
+    machine,
+    native,
+    page,
+    predict,
+    probe,
+    result,
+    suite,
+)
+from pagelab.measuring import validate as chain
+from pagelab.measuring.agreement import Agreement
+from pagelab.measuring.native import HugePages
+from pagelab.measuring.result import Measurement
+from pagelab.measuring.suite import Program
+
+Machine = tuple[str, str, str]
+
+
+def validate(
+    program: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- PROGRAM ARGS]", help="Run this one.")
+    ] = None,
+    whole_suite: Annotated[
+        bool, typer.Option("--suite", help="Run the suite: a dozen programs, about 20 minutes.")
+    ] = False,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Of the suite, only NAME,NAME,...")
+    ] = None,
+    measured: Annotated[
+        Path | None,
+        typer.Option("--measured", help="A measurement; as for -m here if none."),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option("--machine", "-m", help="A preset or TOML file instead.")
+    ] = None,
+    design: Annotated[
+        str | None, typer.Option("--design", "-d", help="The design of that machine.")
+    ] = None,
+    budget: Annotated[
+        float, typer.Option("--budget", min=1, help="Seconds of native runs a program.")
+    ] = 60,
+    limit: Annotated[
+        str, typer.Option("--limit", help="Give up programs of more accesses than this.")
+    ] = "400M",
+    quick: Annotated[bool, typer.Option("--quick", help="Measure less of the machine.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file.")] = Path(
+        "validate.html"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run programs on this machine and on its preset, and show how far they are apart.
+
+    Without a program: the plain chain of the measurement, point by point.
+    """
+    if program and (whole_suite or only):
+        raise UsageError("give either a program or --suite")
+    console = Console(stderr=as_json)
+    notes = Console(stderr=True)
+
+    def say(line: str) -> None:
+        if not quiet:
+            notes.print(line, style="dim", highlight=False, markup=False)
+
+    if not (program or whole_suite or only):
+        _chain(measured, preset, say, console, out, quick=quick, as_json=as_json)
+        return
+    accesses = units.parse_count(limit)
+    pages = native.huge_pages()
+    with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
+        directory = Path(scratch)
+        chosen, missing = _programs(program, only, directory)
+        for name in missing:
+            say(f"{name} is not installed: left out")
+        used = _machine(measured, preset, design, directory, say, quick=quick)
+        rows = []
+        with progress.display(notes, quiet=quiet) as meters:
+            for one in chosen:
+                with _reported(one, say):
+                    rows.append(
+                        _validate(one, used, pages, budget, accesses, directory, say, meters)
+                    )
+    if not rows:
+        raise PagelabError("no program could be validated")
+    sentences = agreement.summary(rows)
+    page.write(agreement_page.render(rows, sentences, used[2], pages), out)
+    if as_json:
+        whole = {
+            "schema": "pagelab.validation/1",
+            "machine": used[2],
+            "design": used[1],
+            "huge_pages": pages.how,
+            "programs": [row.as_json() for row in rows],
+            "not_installed": missing,
+        }
+        typer.echo(json.dumps(whole, indent=1))
+        return
+    show(rows, sentences, console)
+    console.print(f"Huge pages are {pages.how}.", style="dim", highlight=False)
+    typer.echo(str(out))
+
+
+def _programs(
+    program: list[str] | None, only: str | None, directory: Path
+) -> tuple[list[Program], list[str]]:
+    """What to run, and what of the suite is not installed."""
+    if program:
+        return [Program(Path(program[0]).name, program)], []
+    wanted = only.split(",") if only else None
+    for name in wanted or []:
+        if name not in suite.names():
+            raise unknown("program of the suite", name, suite.names())
+    suite.prepare(directory)
+    return suite.programs(directory, wanted)
+
+
+def _machine(
+    measured: Path | None,
+    preset: str | None,
+    design: str | None,
+    directory: Path,
+    say: probe.Say,
+    *,
+    quick: bool,
+) -> Machine:
+    """The machine to simulate: a file, its design, and what it is called."""
+    if preset is not None and preset != here.NAME:
+        name = json.loads(_core.machine(preset, []))["name"]
+        return preset, design or "radix", name
+    measurement = _measurement(measured, say, quick=quick)
+    file = directory / "here.toml"
+    made = machine.write(measurement, "here", file)
+    for note in made.notes:
+        say(f"not concluded: {note}")
+    return str(file), design or made.design, measurement.environment.cpu
+
+
+def _measurement(measured: Path | None, say: probe.Say, *, quick: bool) -> Measurement:
+    """The measurement that was named, a quick one, or what is kept of this machine."""
+    if measured is not None:
+        return result.load(measured)
+    if quick:
+        return probe.run("all", say, quick=True)
+    here.preset(say)
+    return result.load(here.measurement_file())
+
+
+@contextlib.contextmanager
+def _reported(program: Program, say: probe.Say) -> Iterator[None]:
+    """One program that fails is said to, and the others go on."""
+    try:
+        yield
+    except PagelabError as error:
+        say(f"{program.name}: {error}")
+
+
+def _validate(
+    program: Program,
+    used: Machine,
+    pages: HugePages,
+    budget: float,
+    limit: int,
+    directory: Path,
+    say: probe.Say,
+    meters: progress.Display,
+) -> Agreement:
+    """One program: natively, recorded, simulated."""
+    runs = native.measure(
+        program.command, pages, budget, lambda line: say(f"{program.name}: {line}")
+    )
+    trace, recorded = predict.record(program, pages, limit, directory, meters)
+    try:
+        policies = ["base", *([pages.policy] if pages.policy else [])]
+        predicted = predict.simulate(trace, used[0], used[1], policies, meters)
+    finally:
+        trace.unlink()
+    partly = "the recording is limited" if recorded.accesses >= limit else None
+    huge = predicted[1] if len(predicted) > 1 else None
+    return Agreement(program.name, recorded.accesses, runs, predicted[0], huge, partly)
+
+
+def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
+    """The table, in 80 columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("program")
+    for heading in ("ns", "predicted", "huge pages", "predicted", "faults", "predicted"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for row in rows:
+        gain, predicted = row.gain, row.predicted_gain
+        span = f"{gain.low:+.0%}..{gain.high:+.0%}" if gain else ""
+        short = row.verdict.partition(":")[0].replace("no verdict", "?")
+        table.add_row(
+            row.name,
+            f"{row.measured_ns:.2f}",
+            f"{row.predicted_ns:.2f}",
+            span,
+            f"{predicted:+.1%}" if predicted is not None else "",
+            units.count(row.measured_faults),
+            units.count(row.small.faults),
+            short,
+        )
+    console.print(table)
+    console.print(
+        "ns: user time an access. huge pages: the change of processor time, 95 % interval.",
+        style="dim",
+        highlight=False,
+    )
+    for sentence in sentences:
+        console.print(sentence, highlight=False)
+
+
+def _chain(
+    measured: Path | None,
+    preset: str | None,
+    say: probe.Say,
+    console: Console,
+    out: Path,
+    *,
+    quick: bool,
+    as_json: bool,
+) -> None:
+    """The plain chain on both."""
+    measurement = _measurement(measured, say, quick=quick)
+    with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
+        design = "radix"
+        if preset is None:
+            file = Path(scratch) / "here.toml"
+            design = machine.write(measurement, "here", file).design
+            preset = str(file)
+        points = chain.validate(measurement, preset, say, design)
+    page.write(page.render_charts("Machine and preset", [chain.chart(points)], []), out)
+    if as_json:
+        typer.echo(json.dumps([vars(point) | {"error": point.error} for point in points]))
+        return
+    console.print("    pages      real  simulated  difference", highlight=False)
+    for point in points:
+        console.print(
+            f"{point.pages:>9,} {point.real:>7.2f} ns {point.simulated:>7.2f} ns "
+            f"{point.error:>+10.1%}",
+            highlight=False,
+        )
+    longest = points[len(points) // 2 :]
+    console.print(
+        f"median difference over the sweep: {chain.median_error(points):.1%}, over its half "
+        f"from {longest[0].pages:,} pages: {chain.median_error(longest):.1%}",
+        highlight=False,
+    )
+    typer.echo(str(out))

@@ -1,0 +1,1 @@
+"""Many simulations from one file: `pagelab sweep`."""

@@ -1,0 +1,165 @@
+"""The file of a sweep: what is varied, where, how often, what is shown of it (docs/sweep.md)."""
+
+import operator
+import tomllib
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pagelab.errors import PagelabError, unknown
+
+Value = str | int | float | bool
+Point = dict[str, Value]
+
+# What can be varied beside keys of the machine, which have a dot in them.
+WORKLOAD_PARAMETER = "workload."
+AXES = ("workload", "trace", "design", "machine", "seed", "copies", "manager")
+_COMPARISONS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Window(_Table):
+    """Which part of each program or trace is taken, as the options of the same names say."""
+
+    skip: str | None = None
+    limit: str | None = None
+    sample: str | None = None
+    warm_up: str | None = None
+    instructions: bool = False
+
+
+class Only(BaseModel):
+    """Points that have these values are run only where `where` holds too."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    where: dict[str, Value | list[Value]]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What a point must have for the condition to concern it."""
+        return self.model_extra or {}
+
+    def allows(self, point: Point) -> bool:
+        """Whether a point may be run."""
+        return not matches(point, self.values) or matches(point, self.where)
+
+
+class Plot(_Table):
+    """Small multiples: a chart a value of `each`, a line a value of `line`, over `x`.
+
+    With `pareto`, points instead: the least of both `x` and `y` are joined.
+    """
+
+    y: str
+    x: str
+    line: str | None = None
+    each: str | None = None
+    pareto: bool = False
+
+
+class Sweep(_Table):
+    """A file.
+
+    `vary` has a list of values for each axis, and every combination of them is run with each entry
+    of `together`, whose keys change together. `set` are keys of the machine that do not vary.
+    `replicates` runs each point with so many seeds. `baseline` names values of the points that the
+    others are divided by. `measure` are columns of the table that are shown.
+    """
+
+    title: str = ""
+    machine: str = "dpt-paper"
+    set: dict[str, Value] = {}
+    window: Window = Window()
+    vary: dict[str, list[Value]] = {}
+    together: list[dict[str, Value]] = []
+    only: list[Only] = []
+    replicates: int = Field(default=1, ge=1)
+    baseline: dict[str, Value] = {}
+    measure: list[str] = ["cycles.elapsed", "tlb.l2_mpki", "os.peak_table_bytes"]
+    plot: list[Plot] = []
+
+    @property
+    def axes(self) -> list[str]:
+        """What varies, in the file's order, the seed last."""
+        names = [*dict.fromkeys(key for row in self.together for key in row), *self.vary]
+        names = [name for name in dict.fromkeys(names) if name != "seed"]
+        return [*names, *(["seed"] if self._seeds() else [])]
+
+    def points(self) -> list[Point]:
+        """Every point that is run, in order."""
+        seeds = self._seeds()
+        axes = {name: values for name, values in self.vary.items() if name != "seed"}
+        if seeds:
+            axes["seed"] = seeds
+        found = []
+        for row in self.together or [{}]:
+            for values in product(*axes.values()):
+                point = {**row, **dict(zip(axes, values, strict=True))}
+                if all(only.allows(point) for only in self.only):
+                    found.append({name: point[name] for name in self.axes if name in point})
+        return found
+
+    def _seeds(self) -> list[Value]:
+        if "seed" in self.vary:
+            return self.vary["seed"]
+        return list(range(1, self.replicates + 1)) if self.replicates > 1 else []
+
+
+def matches(point: Point, wanted: dict[str, Any]) -> bool:
+    """Whether a point has these values: a value, one of a list, or a bound such as ">= 4"."""
+    return all(_holds(point.get(key), value) for key, value in wanted.items())
+
+
+def _holds(found: Value | None, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return any(_holds(found, one) for one in wanted)
+    if isinstance(wanted, str) and not isinstance(found, str) and found is not None:
+        for sign, compare in _COMPARISONS.items():
+            if wanted.startswith(sign):
+                return bool(compare(found, float(wanted.removeprefix(sign))))
+    if isinstance(wanted, str) and wanted.startswith("!="):
+        return found != wanted.removeprefix("!=").strip()
+    return bool(found == wanted)
+
+
+def load(path: Path) -> Sweep:
+    """Reads a file; raises PagelabError that names the file, the key and what is wrong with it."""
+    try:
+        sweep = Sweep.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise PagelabError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PagelabError(f"{path}: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise PagelabError(f"{path}: {place}: {first['msg']}") from error
+    for name in sweep.axes:
+        if "." not in name and name not in AXES:
+            raise PagelabError(f"{path}: vary: {unknown('axis', name, AXES)}")
+    if ("workload" in sweep.axes) == ("trace" in sweep.axes):
+        raise PagelabError(f"{path}: vary either workload or trace (a list of one will do)")
+    known = set(sweep.axes)
+    places = [("only", key) for only in sweep.only for key in (*only.values, *only.where)]
+    places += [("baseline", key) for key in sweep.baseline]
+    for place, key in places:
+        if key not in known:
+            raise PagelabError(f"{path}: {place}: {unknown('axis', key, sweep.axes)}")
+    for number, row in enumerate(sweep.together, start=1):
+        if row.keys() != sweep.together[0].keys():
+            raise PagelabError(f"{path}: together, entry {number}: not the keys of the first entry")
+    if not sweep.points():
+        raise PagelabError(f"{path}: no point is left by what `only` says")
+    return sweep

@@ -1,0 +1,85 @@
+"""From the points of a sweep to simulations."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pagelab.cli import options
+from pagelab.design import Design
+from pagelab.errors import PagelabError, UsageError
+from pagelab.experiment.backends import simulate
+from pagelab.experiment.case import Case
+from pagelab.sources import parse_workload, together
+from pagelab.sweep.file import AXES, WORKLOAD_PARAMETER, Point, Sweep, Value
+
+
+def plan(sweep: Sweep, folder: Path) -> list[tuple[Point, Case]]:
+    """A simulation a point, in order; `folder` is where paths in the file start from.
+
+    Raises UsageError for a design, workload or key of the machine that does not exist.
+    """
+    sweep = _with_files(sweep, folder)
+    return [(point, _case(sweep, point, folder)) for point in sweep.points()]
+
+
+def _with_files(sweep: Sweep, folder: Path) -> Sweep:
+    """The sweep with patterns such as traces/*.trace replaced by the files there are."""
+    if "trace" not in sweep.vary:
+        return sweep
+    found: list[Value] = []
+    for pattern in map(str, sweep.vary["trace"]):
+        if "://" in pattern or not set("*?[") & set(pattern):
+            found.append(pattern)
+            continue
+        files = [str(file.relative_to(folder)) for file in sorted(folder.glob(pattern))]
+        if not files:
+            raise PagelabError(f"no file is called {folder / pattern}")
+        found += files
+    return sweep.model_copy(update={"vary": sweep.vary | {"trace": found}})
+
+
+def _case(sweep: Sweep, point: Point, folder: Path) -> Case:
+    machine = str(point.get("machine", sweep.machine))
+    if machine.endswith(".toml"):
+        machine = str(folder / machine)
+    design = Design.parse(str(point.get("design", "radix")))
+    keys = [_key(key, value) for key, value in sweep.set.items()]
+    keys += [
+        _key(key, value)
+        for key, value in point.items()
+        if "." in key and not key.startswith(WORKLOAD_PARAMETER)
+    ]
+    keys += [f"seed={point['seed']}"] if "seed" in point else []
+    keys += options.manager(str(point["manager"])) if "manager" in point else []
+    label = " ".join(_short(key, value) for key, value in point.items())
+    source = together([_source(sweep, point, folder)], int(point.get("copies", 1)))
+    return simulate.case(label, design.name, machine, keys + design.overrides, source)
+
+
+def _source(sweep: Sweep, point: Point, folder: Path) -> dict[str, Any]:
+    asked = sweep.window
+    window = options.window(
+        asked.skip, asked.limit, asked.sample, asked.instructions, asked.warm_up
+    )
+    if "trace" in point:
+        trace = str(point["trace"])
+        path = trace if "://" in trace else str(folder / trace)
+        stem = Path(trace.partition("#")[0]).stem
+        return {"kind": "trace", "name": stem, "path": path, "window": asdict(window)}
+    parameters = {
+        key.removeprefix(WORKLOAD_PARAMETER): str(value)
+        for key, value in point.items()
+        if key.startswith(WORKLOAD_PARAMETER)
+    }
+    return parse_workload(str(point["workload"]), parameters).describe(window)
+
+
+def _key(key: str, value: Value) -> str:
+    if key in AXES:
+        raise UsageError(f"set: {key} is no key of the machine: vary it, with a list of one value")
+    return f"{key}={json.dumps(value)}"
+
+
+def _short(key: str, value: Value) -> str:
+    return str(value) if key in ("workload", "design", "trace") else f"{key}={value}"

@@ -1,0 +1,563 @@
+"""The built-in programs. Made by scripts/generate-api.py; do not edit.
+
+A parameter is a number, or text with a unit (`10GiB`, `40M`). Every function raises
+`pagelab.errors.UsageError` for a value out of its range. docs/workloads.md describes
+them.
+
+>>> pointer_chase(pages="4k", loads=10_000)
+Workload('pointer-chase:pages=4k,loads=10000')
+"""
+
+from pagelab.sources import Workload as Workload
+from pagelab.sources import workload
+
+Quantity = int | str
+
+
+def bc(
+    *,
+    footprint: Quantity | None = None,
+    sources: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Betweenness centrality in a power-law graph, Brandes' algorithm (GraphBIG BC).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - sources: vertices from which paths start (GraphBIG: all, or --maxiter); 2 unless set, 1 to
+      2**32 - 1.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "bc",
+        {
+            "footprint": footprint,
+            "sources": sources,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def bfs(
+    *,
+    footprint: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Breadth-first search of a power-law graph (GraphBIG BFS).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "bfs",
+        {
+            "footprint": footprint,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def cc(
+    *,
+    footprint: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Connected components of a power-law graph (GraphBIG CComp).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "cc",
+        {
+            "footprint": footprint,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def gc(
+    *,
+    footprint: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Colouring of a power-law graph by random priorities (GraphBIG GraphColoring).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "gc",
+        {
+            "footprint": footprint,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def pr(
+    *,
+    footprint: Quantity | None = None,
+    iterations: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """PageRank of a power-law graph, pushed along its edges (GraphBIG PageRank).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - iterations: iterations at the most; fewer when the ranks change no more; 100 unless set, 1
+      to 1MiB.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "pr",
+        {
+            "footprint": footprint,
+            "iterations": iterations,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def tc(
+    *,
+    footprint: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Triangles of a power-law graph, by intersecting neighbours (GraphBIG TC).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "tc",
+        {
+            "footprint": footprint,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def sssp(
+    *,
+    footprint: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Shortest paths in a power-law graph with weights (GraphBIG ShortestPath).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 1MiB to
+      2**36.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "sssp",
+        {
+            "footprint": footprint,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def kmer(
+    *,
+    footprint: Quantity | None = None,
+    genome: Quantity | None = None,
+    coverage: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Counts k-mers of DNA reads in an array of counters (GenomicsBench kmer-cnt).
+
+    - footprint: memory that its data take, to within a few percent; 33GiB unless set, 65,536 to
+      2**36.
+    - genome: bases of the genome; 4,641,652 unless set, 100 to 16GiB.
+    - coverage: how often the reads cover the genome; 50 unless set, 1 to 1MiB.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "kmer",
+        {
+            "footprint": footprint,
+            "genome": genome,
+            "coverage": coverage,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def random_updates(
+    *,
+    footprint: Quantity | None = None,
+    updates: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Read-modify-write of random 8-byte elements of a table (HPCC RandomAccess).
+
+    - footprint: memory that its data take, to within a few percent; 10GiB unless set, 4,096 to
+      2**36.
+    - updates: updates; HPC Challenge makes 4 for each element; 1,000,000,000 unless set, 0 to
+      2**58.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "random-updates",
+        {
+            "footprint": footprint,
+            "updates": updates,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def xsbench(
+    *,
+    footprint: Quantity | None = None,
+    lookups: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Neutron cross sections: binary search, then the grids of nuclides (XSBench).
+
+    - footprint: memory that its data take, to within a few percent; 9GiB unless set, 2MiB to
+      2**36.
+    - lookups: macroscopic cross sections looked up; 17,000,000 unless set, 1 to 2**50.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "xsbench",
+        {
+            "footprint": footprint,
+            "lookups": lookups,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def dlrm(
+    *,
+    footprint: Quantity | None = None,
+    batches: Quantity | None = None,
+    zipf: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Sums of rows of embedding tables that indices name (DLRM, SparseLengthsSum).
+
+    - footprint: memory that its data take, to within a few percent; 10547MiB unless set, 1MiB
+      to 2**36.
+    - batches: batches of 64 samples; 5,000 unless set, 1 to 2**40.
+    - zipf: skew of the indices in hundredths: 0 for uniform, 99 as in YCSB; 0 unless set, 0 to
+      99.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "dlrm",
+        {
+            "footprint": footprint,
+            "batches": batches,
+            "zipf": zipf,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def stream(
+    *,
+    footprint: Quantity | None = None,
+    iterations: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Copy, scale, add and triad over three arrays of doubles (STREAM).
+
+    - footprint: memory that its data take, to within a few percent; 8GiB unless set, 4,096 to
+      2**36.
+    - iterations: passes of the four kernels (NTIMES); 10 unless set, 1 to 1MiB.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "stream",
+        {
+            "footprint": footprint,
+            "iterations": iterations,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def kv(
+    *,
+    footprint: Quantity | None = None,
+    operations: Quantity | None = None,
+    reads: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """Key-value store, zipfian keys (YCSB, 0.99), records of 1,000 bytes.
+
+    - footprint: memory that its data take, to within a few percent; 10GiB unless set, 1MiB to
+      2**36.
+    - operations: reads and updates; 20,000,000 unless set, 1 to 2**50.
+    - reads: reads in a hundred operations (YCSB workload A: 50, B: 95, C: 100); 95 unless set,
+      0 to 100.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "kv",
+        {
+            "footprint": footprint,
+            "operations": operations,
+            "reads": reads,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+def pointer_chase(
+    *,
+    pages: Quantity | None = None,
+    loads: Quantity | None = None,
+    seed: Quantity | None = None,
+    windows: Quantity | None = None,
+    warm_up: Quantity | None = None,
+    measured: Quantity | None = None,
+    region: Quantity | None = None,
+) -> Workload:
+    """A chain of dependent loads, one line a page, over N pages in random order.
+
+    - pages: pages of the chain; 100,000 unless set, 1 to 256MiB.
+    - loads: loads; 10,000,000 unless set, 0 to 2**60.
+    - seed: where everything random starts from; 1 unless set, 0 to 2**64 - 1.
+    - windows: windows to sample, 0 for the whole program; unless set, 30 if they are less than
+      a quarter of it, else 0; 30 unless set, 0 to 1,000,000.
+    - warm_up: accesses at the start of each window that are not measured; 1,000,000 unless set,
+      0 to 2**40.
+    - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
+    - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
+      unless set, 1 to 2**60.
+    """
+    return workload(
+        "pointer-chase",
+        {
+            "pages": pages,
+            "loads": loads,
+            "seed": seed,
+            "windows": windows,
+            "warm_up": warm_up,
+            "measured": measured,
+            "region": region,
+        },
+    )
+
+
+ALL = (
+    bc,
+    bfs,
+    cc,
+    gc,
+    pr,
+    tc,
+    sssp,
+    kmer,
+    random_updates,
+    xsbench,
+    dlrm,
+    stream,
+    kv,
+    pointer_chase,
+)
+"""Every built-in program, to be called."""

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Writes pagelab/designs.py, machines.py and workloads.py from the compiled part's own lists.
+
+They are files rather than made at run time so that editors, type checkers and people can read
+them. `--check` writes nothing and exits with 1 when one is out of date; tests/test_catalogue.py
+runs it.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import indent, wrap
+from typing import Any
+
+from pagelab import _core
+
+PACKAGE = Path(__file__).resolve().parents[1] / "python" / "pagelab"
+PRESET = "dpt-paper"
+MADE = "Made by scripts/generate-api.py; do not edit."
+
+# What the compiled part says that it expects, and how Python writes it.
+TYPES = {
+    "a boolean": "bool",
+    "f64": "float",
+    "a size in bytes": "int | str",
+    "a sequence": "list[Any]",
+    "a string": "str",
+}
+
+
+def keys_of(table: str) -> list[str]:
+    """The keys of a table of the machine; of the machine itself for ''."""
+    return between_ticks(refusal(f"{table}.{'?'}" if table else "?", "1"))
+
+
+def type_of(key: str) -> str:
+    """The Python type of a key's value."""
+    said = refusal(key, '"?"')
+    if "unknown variant" in said:
+        return f"Literal[{', '.join(map(json.dumps, between_ticks(said)))}]"
+    listed = re.search(r"there are (.+?)(?: in `|\n|$)", said)
+    if listed:
+        return f"Literal[{', '.join(map(json.dumps, listed[1].split(', ')))}]"
+    expected = re.search(r"expected (.+)", said)
+    what = expected[1] if expected else "a string"
+    for known, written in TYPES.items():
+        if what.startswith(known):
+            return written
+    return "int" if re.match(r"[ui]\d+", what) else "Mapping[str, Any]"
+
+
+def refusal(key: str, value: str) -> str:
+    """What is said of a value that a key cannot have; nothing when it can."""
+    try:
+        _core.machine(PRESET, [f"{key}={value}"])
+    except _core.Error as error:
+        return str(error).partition(": ")[2]
+    return ""
+
+
+def between_ticks(text: str) -> list[str]:
+    """The words after `expected`, of which there may be one, two or many."""
+    return re.findall(r"`([^`]+)`", text.partition("expected")[2].partition("\nin ")[0])
+
+
+def identifier(name: str) -> str:
+    """A name as Python can have it."""
+    return re.sub(r"\W", "_", name)
+
+
+def sentence(text: str) -> str:
+    """A description as a docstring's first line."""
+    return text[0].upper() + text[1:] + "."
+
+
+def paragraph(text: str) -> str:
+    """Text in lines."""
+    return "\n".join(wrap(text, 92, initial_indent="- ", subsequent_indent="  "))
+
+
+def arguments(keys: list[tuple[str, str]]) -> str:
+    """Keyword arguments that may be left out: (name, type)."""
+    return "".join(f"    {name}: {kind} | None = None,\n" for name, kind in keys)
+
+
+def function(name: str, given: str, returns: str, doc: str, body: str, *, method: str = "") -> str:
+    """The text of a function, or of a method when its first argument is named."""
+    first = f"    {method},\n" if method else ""
+    return (
+        f"def {name}(\n{first}    *,\n{given}) -> {returns}:\n"
+        f"{indent(f'''{chr(34) * 3}{doc}{chr(34) * 3}''', '    ')}\n"
+        f"    return {body}\n"
+    )
+
+
+def machine_config() -> dict[str, Any]:
+    """Every key of a preset."""
+    config: dict[str, Any] = json.loads(_core.machine(PRESET, []))
+    return config
+
+
+def designs() -> str:
+    """pagelab/designs.py."""
+    made = [
+        f'"""The designs. {MADE}\n\n'
+        "A key that is left out is as the machine says. Every function raises\n"
+        "`pagelab.errors.UsageError` for a value that no machine can have; docs/designs/ has a\n"
+        'page a design.\n\n>>> dpt(cpd=False)\nDesign(\'dpt:cpd=false\')\n"""\n\n'
+        "from collections.abc import Mapping\nfrom typing import Any, Literal\n\n"
+        "from pagelab.design import Design as Design\nfrom pagelab.design import changed\n\n"
+        f"PageSize = {type_of_pages()}\n\n"
+    ]
+    listed = _core.designs()
+    for name, description in listed:
+        first, *others = name.removeprefix("nested-").split("+")
+        if name.startswith("nested-"):
+            others.append("nested")
+        keys = [(key, key, type_of(f"{first}.{key}")) for key in own_keys(first)]
+        keys += [
+            (f"{other}_{key}", f"{other}.{key}", type_of(f"{other}.{key}"))
+            for other in others
+            for key in own_keys(other)
+        ]
+        table = ", ".join(f'"{key}": {argument}' for argument, key, _ in keys)
+        made.append(
+            function(
+                identifier(name),
+                arguments([(argument, kind) for argument, _, kind in keys])
+                + "    pages: PageSize | None = None,\n",
+                "Design",
+                sentence(description),
+                f'changed("{name}", pages, {{{table}}})',
+            )
+        )
+    usual = [identifier(name) for name, _ in listed if name.isidentifier()]
+    every = [identifier(name) for name, _ in listed]
+    made.append(f"USUAL = ({', '.join(f'{name}()' for name in usual)},)\n")
+    made.append(
+        '"""Every page table with the TLB that processors have: what a comparison takes unless '
+        'told."""\n'
+    )
+    made.append(f"ALL = ({', '.join(f'{name}()' for name in every)},)\n")
+    made.append('"""Every design."""\n')
+    return "\n".join(made)
+
+
+def own_keys(design: str) -> list[str]:
+    """The keys that are a design's own; `ideal` has none."""
+    return keys_of(design) if design in machine_config() else []
+
+
+def type_of_pages() -> str:
+    """The page sizes."""
+    from pagelab.pages import SIZES
+
+    return f"Literal[{', '.join(map(json.dumps, SIZES))}]"
+
+
+def machines() -> str:
+    """pagelab/machines.py."""
+    config = machine_config()
+    tables = [key for key, value in config.items() if isinstance(value, dict)]
+    made = [
+        f'"""The machines. {MADE}\n\n'
+        "A machine is not changed: each of its methods returns another one.\n\n"
+        '>>> dpt_paper.tlb(l2_cycles=9).memory(memory_bytes="4GiB")\n'
+        "Machine('dpt-paper with tlb.l2_cycles=9, memory.memory_bytes=4GiB')\n"
+        '"""\n\nfrom collections.abc import Mapping\nfrom dataclasses import dataclass\n'
+        "from typing import Any, Literal\n\nfrom pagelab.machine import MachineBase\n\n",
+        "@dataclass(frozen=True, repr=False)\nclass Machine(MachineBase):\n"
+        '    """A machine; a method for each table of its keys.\n\n'
+        "    Every method raises `pagelab.errors.UsageError` for a value that the machine cannot\n"
+        "    have. Keys end in their unit: `ns`, `cycles`, `kib`, `bytes` (a number, or text with\n"
+        '    a unit: "4GiB"). docs/simulate.md says what each of them means.\n    """\n',
+    ]
+    for table in ["", *tables]:
+        keys = [key for key in keys_of(table) if table or key not in tables]
+        prefix = f"{table}." if table else ""
+        kinds = [(key, type_of(prefix + key)) for key in keys]
+        given = ", ".join(f'"{key}": {key}' for key in keys)
+        doc = f"Changes keys of `{table}`." if table else "Changes keys that are in no table."
+        text = function(
+            table or "general",
+            arguments(kinds),
+            '"Machine"',
+            doc,
+            f'self._with("{table}", {{{given}}})',
+            method="self",
+        )
+        made.append(indent(text, "    "))
+    for name, description in _core.machines():
+        made.append(f'{identifier(name)} = Machine("{name}")\n"""{sentence(description)}"""\n')
+    made.append(
+        'here = Machine("here")\n"""The machine in front of you, measured on first use."""\n'
+    )
+    every = ", ".join(identifier(name) for name, _ in _core.machines())
+    made.append(f'ALL = ({every},)\n"""Every preset."""\n')
+    return "\n".join(made)
+
+
+def workloads() -> str:
+    """pagelab/workloads.py."""
+    made = [
+        f'"""The built-in programs. {MADE}\n\n'
+        "A parameter is a number, or text with a unit (`10GiB`, `40M`). Every function raises\n"
+        "`pagelab.errors.UsageError` for a value out of its range. docs/workloads.md describes\n"
+        'them.\n\n>>> pointer_chase(pages="4k", loads=10_000)\n'
+        "Workload('pointer-chase:pages=4k,loads=10000')\n"
+        '"""\n\nfrom pagelab.sources import Workload as Workload\n'
+        "from pagelab.sources import workload\n\nQuantity = int | str\n\n"
+    ]
+    listed = _core.workloads()
+    for name, description in listed:
+        parameters = _core.workload_parameters(name)
+        rows = [
+            paragraph(
+                f"{key}: {says}; {amount(default)} unless set, {amount(least)} to {amount(most)}."
+            )
+            for key, says, default, least, most in parameters
+        ]
+        doc = sentence(description.partition(";")[0]) + "\n\n" + "\n".join(rows) + "\n"
+        given = ", ".join(f'"{key}": {key}' for key, *_ in parameters)
+        made.append(
+            function(
+                identifier(name),
+                arguments([(key, "Quantity") for key, *_ in parameters]),
+                "Workload",
+                doc,
+                f'workload("{name}", {{{given}}})',
+            )
+        )
+    every = ", ".join(identifier(name) for name, _ in listed)
+    made.append(f'ALL = ({every},)\n"""Every built-in program, to be called."""\n')
+    return "\n".join(made)
+
+
+def amount(value: int) -> str:
+    """A number as one would write it."""
+    bits = value.bit_length()
+    if bits > 20 and value == (1 << bits) - 1:
+        return f"2**{bits} - 1"
+    if bits > 36 and value == 1 << (bits - 1):
+        return f"2**{bits - 1}"
+    for shift, unit in ((30, "GiB"), (20, "MiB")):
+        if value and value % (1 << shift) == 0:
+            return f"{value >> shift}{unit}"
+    return f"{value:,}"
+
+
+def formatted(text: str, name: str) -> str:
+    """The text as the project's style has it."""
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check", "--fix", "-q", "--exit-zero"], ["format", "-q"]):
+        text = subprocess.run(
+            [*ruff, *command, "--stdin-filename", str(PACKAGE / name), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    return text
+
+
+def main() -> None:
+    """Writes or checks the three files."""
+    stale = []
+    for name, make in (
+        ("designs.py", designs),
+        ("machines.py", machines),
+        ("workloads.py", workloads),
+    ):
+        text = formatted(make(), name)
+        file = PACKAGE / name
+        if file.exists() and file.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv[1:]:
+            file.write_text(text, encoding="utf-8")
+            print(f"wrote {file}")
+    if stale and "--check" in sys.argv[1:]:
+        sys.exit(f"out of date: {', '.join(stale)}; run scripts/generate-api.py")
+
+
+if __name__ == "__main__":
+    main()

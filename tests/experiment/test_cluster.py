@@ -1,0 +1,147 @@
+"""Dask with real processes: workers killed, the scheduler restarted, wrong answers."""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from processes import RUNS, Start, kill, until, working
+
+pytest.importorskip("distributed")
+
+
+class Cluster:
+    """A scheduler and workers, each a process that the test may kill and start again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler."""
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def scheduler(self) -> subprocess.Popen[bytes]:
+        """Starts the scheduler, always at the same port."""
+        options = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-show")
+        return self._start("scheduler", *options)
+
+    def worker(self, *options: str) -> subprocess.Popen[bytes]:
+        """Starts a worker of one thread under a nanny."""
+        common = ("--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
+        return self._start("worker", self.address, *common, *options)
+
+    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "dask.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *command],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """Ends all, with what they have started."""
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+def finish(process: subprocess.Popen[str], folder: Path) -> tuple[bytes, str]:
+    """The table, and what the command said."""
+    _, told = process.communicate(timeout=900)
+    assert process.returncode == 0, told + (folder / "dask.log").read_text()[-3000:]
+    return (folder / "out" / "sweep.parquet").read_bytes(), told
+
+
+def kept(folder: Path) -> int:
+    return len(list((folder / "store").glob("*/*.json.gz")))
+
+
+def test_killed_workers_and_a_restarted_scheduler(
+    tmp_path: Path, cluster: Cluster, start: Start, undisturbed: bytes
+) -> None:
+    first = cluster.scheduler()
+    nannies = [cluster.worker() for _ in range(2)]
+    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
+    choose = random.Random(2)
+    killed = 0
+    until(lambda: kept(tmp_path) >= 1 or process.poll() is not None)
+    while killed < 2 and kept(tmp_path) < RUNS - 8 and process.poll() is None:
+        workers = [pid for nanny in nannies for pid in working(nanny.pid, "multiprocessing")]
+        if workers:
+            killed += kill(choose.choice(workers))
+        time.sleep(choose.uniform(0.2, 1))
+    first.kill()
+    first.wait()
+    time.sleep(1)
+    cluster.scheduler()
+
+    def workers_live() -> bool:
+        for place, nanny in enumerate(nannies):
+            # Workers end with their scheduler; who runs a cluster starts them again.
+            if nanny.poll() is not None:
+                nannies[place] = cluster.worker()
+        return process.poll() is not None
+
+    until(workers_live, 900)
+    table, told = finish(process, tmp_path)
+    assert table == undisturbed
+    assert killed, told
+
+
+WRONG = """
+from pagelab.experiment.backends import BACKENDS, simulate
+
+def wrong(task, progress):
+    found = simulate.run(task, progress)
+    found["cycles"]["elapsed"] += 1
+    return found
+
+BACKENDS["simulate"] = wrong
+"""
+
+
+def test_a_worker_that_answers_wrongly_is_found_and_asked_no_more(
+    tmp_path: Path, cluster: Cluster, start: Start, undisturbed: bytes
+) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    cluster.scheduler()
+    cluster.worker("--preload", str(tmp_path / "wrong.py"))
+    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
+    # At first there is nobody to check what it answers.
+    until(lambda: kept(tmp_path) >= 1 or process.poll() is not None)
+    cluster.worker()
+    table, told = finish(process, tmp_path)
+    assert table == undisturbed
+    assert re.search(r"tcp://\S+ answered .* wrongly", told), told
+
+
+def test_nobody_at_the_address(start: Start) -> None:
+    process = start("--store", "store", "-o", "out", "--dask", "tcp://127.0.0.1:1")
+    _, told = process.communicate()
+    assert process.returncode == 1
+    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in told

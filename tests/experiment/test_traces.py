@@ -1,0 +1,120 @@
+"""Traces by address: known by content, fetched once a machine, checked."""
+
+import hashlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from pagelab.errors import PagelabError
+from pagelab.experiment import traces
+
+pytest.importorskip("fsspec")
+
+CONTENT = b"0x1000 load\n" * 100_000
+HASH = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PAGELAB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def source(path: str) -> dict[str, object]:
+    return {"kind": "trace", "name": "x", "path": path, "window": {}}
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket on a local server, with the trace in it."""
+    server_of = pytest.importorskip("moto.server")
+    boto3 = pytest.importorskip("boto3")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    server = server_of.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="traces")
+    client.put_object(Bucket="traces", Key="a/x.csv", Body=CONTENT)
+    yield "s3://traces/a/x.csv"
+    server.stop()
+
+
+def test_a_trace_in_s3(s3: str, cache: Path) -> None:
+    named = traces.named_by_content(source(s3))
+    assert named["sha256"] == HASH
+    fetched = traces.fetched(named)
+    assert Path(fetched["path"]).read_bytes() == CONTENT
+    # What kind of trace it is, is told by its name.
+    assert Path(fetched["path"]).name == "x.csv"
+    assert Path(fetched["path"]).is_relative_to(cache)
+    assert traces.content_of(named) == {"kind": "trace", "sha256": HASH, "window": {}}
+    with pytest.raises(PagelabError, match="was changed"):
+        traces.local(s3, "0" * 64)
+    with pytest.raises(PagelabError, match="cannot"):
+        traces.named_by_content(source(s3 + "x"))
+    assert not list(cache.rglob("*.part"))
+
+
+def test_processes_that_want_it_at_once_fetch_it_once(cache: Path) -> None:
+    gets = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            gets.append(self.path)
+            self.do_HEAD()
+            self.wfile.write(CONTENT)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}/x.csv"
+    program = f"from pagelab.experiment import traces; print(traces.local({address!r}, {HASH!r}))"
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    paths = {process.communicate()[0].strip() for process in running}
+    server.shutdown()
+    server.server_close()
+    [path] = paths
+    assert Path(path).read_bytes() == CONTENT
+    assert gets == ["/x.csv"]
+
+
+def test_a_file_that_is_not_the_one_that_was_planned(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_bytes(CONTENT)
+    named = traces.named_by_content(source(str(file)))
+    assert traces.fetched(named)["path"] == str(file)
+    file.write_bytes(b"other")
+    with pytest.raises(PagelabError, match="was changed"):
+        traces.fetched(named)
+    file.unlink()
+    with pytest.raises(PagelabError, match="put it on a shared file system"):
+        traces.fetched(named)
+
+
+def test_programs_at_once_each_have_their_trace(tmp_path: Path) -> None:
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for number, file in enumerate(files):
+        file.write_text(str(number))
+    programs = [source(str(file)) for file in files]
+    named = traces.named_by_content({"kind": "programs", "name": "a+b", "programs": programs})
+    hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    assert [program["sha256"] for program in named["programs"]] == hashes

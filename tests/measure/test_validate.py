@@ -1,0 +1,148 @@
+"""Programs natively and simulated: the judgement, and one program from end to end."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pagelab.cli import app
+from pagelab.errors import PagelabError
+from pagelab.measuring import agreement, agreement_page, native, probe, suite
+from pagelab.measuring.agreement import Agreement, Predicted
+from pagelab.measuring.native import HugePages, Native, Run
+
+OFF = HugePages("never", None, {})
+
+
+def runs(cpu: list[float], faults: int = 100) -> list[Run]:
+    return [Run(seconds * 0.8, seconds * 0.2, seconds * 3, faults) for seconds in cpu]
+
+
+def compared(ratio: float, predicted: float, noise: float = 0.0, rounds: int = 25) -> Agreement:
+    """A program that falls from `ratio` to 1 seconds, and is predicted to from `predicted`."""
+    draw = random.Random(3)
+    small = [ratio * (1 + draw.gauss(0, noise)) for _ in range(rounds)]
+    huge = [1 + draw.gauss(0, noise) for _ in range(rounds)]
+    measured = Native(runs(small), runs(huge))
+    return Agreement("it", 10**9, measured, Predicted(predicted, 0, 90), Predicted(1, 0, 9))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "predicted", "verdict"),
+    [
+        (1.40, 1.44, "near"),  # within a quarter
+        (1.40, 1.49, "near"),
+        (1.40, 1.52, "far"),
+        (1.02, 1.04, "near"),  # within three points
+        (1.02, 1.06, "far"),
+        (0.90, 1.10, "far"),
+    ],
+)
+def test_a_prediction_is_near_within_a_quarter_or_three_points(
+    ratio: float, predicted: float, verdict: str
+) -> None:
+    assert compared(ratio, predicted).verdict == verdict
+
+
+def test_noise_gives_no_verdict_rather_than_a_wrong_one() -> None:
+    noisy = compared(1.10, 1.30, noise=0.3, rounds=6)
+    assert noisy.verdict.startswith("no verdict")
+    assert compared(1.10, 1.30, noise=0.01).verdict == "far"
+
+
+def test_the_sign_counts_only_where_the_interval_excludes_zero() -> None:
+    assert compared(1.3, 1.1).direction is True
+    assert compared(0.8, 1.1).direction is False
+    assert compared(1.0, 1.1, noise=0.05).direction is None
+
+
+def test_rounds_are_paired_so_that_a_slower_machine_changes_nothing() -> None:
+    """Each round is twice as slow as the one before; the ratio within each is 1.5."""
+    speed = [2.0**i for i in range(8)]
+    measured = Native(runs([1.5 * s for s in speed]), runs(speed))
+    gain = measured.gain()
+    assert gain is not None
+    assert gain.low == pytest.approx(0.5)
+    assert gain.high == pytest.approx(0.5)
+    assert measured.settled()
+
+
+def test_few_rounds_settle_nothing() -> None:
+    assert not Native(runs([1.0] * 4), runs([1.0] * 4)).settled()
+
+
+def test_bootstrap_intervals_cover_the_median_as_often_as_they_promise() -> None:
+    draw = random.Random(5)
+    covered = 0
+    for _ in range(200):
+        found = native.bootstrap([draw.gauss(1, 0.2) for _ in range(15)])
+        covered += found.low <= 1 <= found.high
+    assert covered >= 180
+
+
+def test_what_the_native_run_says_is_what_the_program_did(tmp_path: Path) -> None:
+    """A program of known faults: it touches so many pages, and fewer with huge ones."""
+    shutil.copy("/bin/true", tmp_path / "it")
+    done = native.run([str(tmp_path / "it")], OFF, huge=False)
+    assert 10 < done.faults < 2000
+    assert done.cpu < done.wall + 1
+    with pytest.raises(PagelabError, match="status 1"):
+        native.run(["false"], OFF, huge=False)
+    with pytest.raises(PagelabError, match="status 1"):
+        native.run([str(tmp_path / "nothing")], OFF, huge=False)
+
+
+def test_the_kernel_gives_no_huge_pages_to_who_forgoes_them() -> None:
+    pages = native.huge_pages()
+    if pages.policy is None:
+        pytest.skip("this kernel gives no huge pages")
+    command = [str(probe.find()), "program", "random-updates", "--mib", "64", "--steps", "100000"]
+    small = native.run(command, pages, huge=False)
+    huge = native.run(command, pages, huge=True)
+    # 64 MiB are 16,384 small pages.
+    assert small.faults > 16_000
+    assert huge.faults < small.faults / 4
+
+
+def test_every_program_of_the_suite_has_a_name_of_its_own(tmp_path: Path) -> None:
+    suite.prepare(tmp_path)
+    found, missing = suite.programs(tmp_path)
+    assert sorted([p.name for p in found] + missing) == sorted(suite.names())
+    assert len(set(suite.names())) == len(suite.names())
+    only, _ = suite.programs(tmp_path, ["sort"])
+    assert [program.name for program in only] == ["sort"]
+
+
+def test_the_page_shows_every_program_and_what_is_not_known() -> None:
+    rows = [
+        compared(1.4, 1.5),
+        Agreement("alone", 10**9, Native(runs([1])), Predicted(1, 0, 5), None),
+    ]
+    html = agreement_page.render(rows, agreement.summary(rows), "a machine", OFF)
+    for expected in ("+40.0%", "alone", "not measured", "a machine", "switched off"):
+        assert expected in html
+
+
+def test_a_program_is_validated_from_end_to_end(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    command = [str(probe.find()), "program", "chase", "--mib", "8", "--steps", "100000"]
+    arguments = ["validate", "-m", "skylake-sp", "--budget", "1", "-q", "--json", "-o", str(page)]
+    outcome = CliRunner().invoke(app, [*arguments, "--", *command])
+    assert outcome.exit_code == 0, outcome.output
+    found = json.loads(outcome.stdout)
+    [program] = found["programs"]
+    # Each of 131,072 elements is written once, and 100,000 are read.
+    assert program["accesses"] > 231_072
+    # 8 MiB are 2,048 pages, natively and simulated.
+    assert program["faults"]["measured"] > 2_048
+    assert program["faults"]["predicted"] == pytest.approx(program["faults"]["measured"], rel=0.2)
+    assert "pagelab-probe" in page.read_text()
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    arguments = ["validate", "-m", "skylake-sp", "--budget", "1", "-q", "--only", "sorting"]
+    outcome = CliRunner().invoke(app, arguments)
+    assert outcome.exit_code != 0

@@ -1,0 +1,100 @@
+"""`pagelab sweep` and `pagelab diff` as a user runs them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pagelab.cli import app
+from pagelab.errors import PagelabError, UsageError
+from pagelab.experiment.store import Store
+from pagelab.sweep import file, plan, table
+
+# The second point's memory is too small for it.
+FILE = """
+measure = ["cycles.elapsed"]
+[set]
+"dram.latency_ns" = 60
+[vary]
+workload = ["pointer-chase:pages=2000,loads=2000"]
+"memory.memory_bytes" = [67108864, 4194304]
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.toml").write_text(FILE)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments])
+
+
+def test_a_run_that_fails_is_a_row_and_is_not_tried_again_unless_asked() -> None:
+    first = run("sweep", "two.toml", "--json", "-q", "-o", "out", "-j", "1")
+    assert isinstance(first.exception, PagelabError)
+    assert "1 of 2 runs failed" in str(first.exception)
+    printed = json.loads(first.stdout)
+    assert printed["counts"] == {"done": 1, "failed": 1, "missing": 0}
+    done, failed = table.load(Path("out"))
+    assert done["status"] == "done"
+    assert done["cycles.elapsed"] > 0
+    assert failed["status"] == "failed"
+    assert "memory" in failed["error"]
+    html = Path("out/report.html").read_text()
+    assert "Runs that failed" in html
+
+    # A mark on what is kept shows what is run again.
+    store = Store(Path("pagelab-results/store"))
+    cases = [case for _, case in plan.plan(file.load(Path("two.toml")), Path())]
+    times = [store.get(case.key) for case in cases]
+    assert run("sweep", "two.toml", "-q", "-o", "out").exception
+    assert [store.get(case.key) for case in cases] == times
+    assert run("sweep", "two.toml", "-q", "-o", "out", "--only", "failed").exception
+    assert store.get(cases[0].key) == times[0]
+    assert store.get(cases[1].key) != times[1]
+
+
+def test_how_many_and_how_long_and_nothing_is_written() -> None:
+    said = run("sweep", "two.toml", "--dry-run", "-q")
+    assert said.exit_code == 0
+    # One was run to be timed.
+    assert "2 points, 2 runs, of which 1 are kept" in said.stdout
+    assert "of processor time, judged by 1 runs" in said.stdout
+    assert not Path("pagelab-results/sweep-two").exists()
+
+
+def test_what_two_sweeps_differ_in() -> None:
+    one = FILE.replace("[67108864, 4194304]", "[67108864]")
+    for name, latency in (("a", 60), ("b", 240)):
+        text = one.replace('latency_ns" = 60', f'latency_ns" = {latency}')
+        Path(f"{name}.toml").write_text(text)
+        assert run("sweep", f"{name}.toml", "-q", "-o", name, "-j", "1").exit_code == 0
+    same = run("diff", "a", "a")
+    assert (same.exit_code, same.stdout.strip()) == (0, "no difference")
+    other = run("diff", "a", "b", "--measure", "cycles.elapsed", "--json")
+    assert other.exit_code == 1
+    [change] = json.loads(other.stdout)["changes"]
+    assert change["ratio"] > 1
+    assert change["changed"] == 1
+
+
+def test_a_measure_that_is_no_number_of_a_result() -> None:
+    Path("two.toml").write_text(FILE.replace("cycles.elapsed", "cycles.elapsd"))
+    said = run("sweep", "two.toml", "-q", "-j", "1")
+    assert "no result has a number called cycles.elapsd" in str(said.exception)
+
+
+@pytest.mark.parametrize("options", [("--only", "done"), ("--shard", "4/3"), ("--emit", "pbs")])
+def test_options_that_make_no_sense(options: tuple[str, str]) -> None:
+    assert isinstance(run("sweep", "two.toml", *options).exception, UsageError)
+
+
+def test_a_script_for_sbatch() -> None:
+    script = run("sweep", "two.toml", "--emit", "slurm", "--shards", "7").stdout
+    assert script.startswith("#!/bin/sh\n")
+    assert "#SBATCH --array=1-7\n" in script
+    assert f"{Path('two.toml').resolve()}" in script
+    assert '--shard "$SLURM_ARRAY_TASK_ID/7"' in script

@@ -1,0 +1,116 @@
+"""The file of a sweep: which points it stands for, and what is said of one that is wrong."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from pagelab.errors import PagelabError, UsageError
+from pagelab.sweep import file, plan
+
+FILE = """
+[vary]
+workload = ["stream", "bfs"]
+design = ["radix", "dpt"]
+"dpt.max_soa_step" = [4, 8]
+"""
+
+
+def load(tmp_path: Path, text: str) -> file.Sweep:
+    (tmp_path / "sweep.toml").write_text(text)
+    return file.load(tmp_path / "sweep.toml")
+
+
+def test_every_combination_in_the_files_order(tmp_path: Path) -> None:
+    found = [tuple(point.values()) for point in load(tmp_path, FILE).points()]
+    assert found == list(product(["stream", "bfs"], ["radix", "dpt"], [4, 8]))
+
+
+def test_only_where(tmp_path: Path) -> None:
+    text = FILE + '[[only]]\n"dpt.max_soa_step" = 4\nwhere = { design = "dpt" }\n'
+    found = {(p["design"], p["dpt.max_soa_step"]) for p in load(tmp_path, text).points()}
+    assert found == {("radix", 8), ("dpt", 4), ("dpt", 8)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [("'>= 8'", {8}), ("'< 8'", {4}), ("'!= 4'", {8}), ("[4, 8]", {4, 8}), ("4", {4})],
+)
+def test_conditions_may_be_bounds_and_lists(tmp_path: Path, wanted: str, found: set[int]) -> None:
+    text = FILE + f'[[only]]\nwhere = {{ "dpt.max_soa_step" = {wanted} }}\n'
+    assert {p["dpt.max_soa_step"] for p in load(tmp_path, text).points()} == found
+
+
+def test_keys_that_change_together_are_one_axis(tmp_path: Path) -> None:
+    text = FILE + (
+        '[[together]]\n"caches.llc.kib" = 1024\n"caches.llc.ways" = 16\n'
+        '[[together]]\n"caches.llc.kib" = 512\n"caches.llc.ways" = 8\n'
+    )
+    sweep = load(tmp_path, text)
+    assert len(sweep.points()) == 2 * 8
+    pairs = {(p["caches.llc.kib"], p["caches.llc.ways"]) for p in sweep.points()}
+    assert pairs == {(1024, 16), (512, 8)}
+
+
+def test_replicates_are_seeds(tmp_path: Path) -> None:
+    sweep = load(tmp_path, "replicates = 3\n" + FILE)
+    assert sweep.axes == ["workload", "design", "dpt.max_soa_step", "seed"]
+    assert [point["seed"] for point in sweep.points()[:4]] == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[vary]\nworklod = ['bfs']", "unknown axis 'worklod'; did you mean 'workload'?"),
+        ("[vary]\ndesign = ['dpt']", "vary either workload or trace"),
+        ("[vary]\nworkload = 'bfs'", "vary.workload: Input should be a valid list"),
+        ("replicats = 3\n" + FILE, "replicats: Extra inputs"),
+        (FILE + "[[only]]\ndesin = 'dpt'\nwhere = {}", "only: unknown axis 'desin'"),
+        (FILE + "[[only]]\nwhere = { design = 'none' }", "no point is left"),
+        ("baseline = { desin = 'dpt' }\n" + FILE, "baseline: unknown axis 'desin'"),
+        ("[[together]]\na.b = 1\n[vary", "sweep.toml: "),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(PagelabError) as raised:
+        load(tmp_path, text)
+    assert says in str(raised.value)
+    assert "sweep.toml" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('"dpt"', '"dtp"'), "did you mean 'dpt'"),
+        (('"bfs"', '"bsf"'), "unknown workload 'bsf'"),
+        (("dpt.max_soa_step", "dpt.max_soa_steps"), "max_soa_steps"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said_before_anything_runs(
+    tmp_path: Path, change: tuple[str, str], says: str
+) -> None:
+    sweep = load(tmp_path, FILE.replace(*change))
+    with pytest.raises(UsageError) as raised:
+        plan.plan(sweep, tmp_path)
+    assert says in str(raised.value)
+
+
+def test_parameters_of_the_workload_and_keys_reach_the_case(tmp_path: Path) -> None:
+    text = 'set = { "core.width" = 6 }\n' + FILE.replace(
+        '"dpt.max_soa_step" = [4, 8]', '"workload.footprint" = ["16M"]\ncopies = [2]\nseed = [7]'
+    )
+    _, case = plan.plan(load(tmp_path, text), tmp_path)[0]
+    assert case.task["overrides"] == ["core.width=6", "seed=7"]
+    first, second = case.task["source"]["programs"]
+    assert first == second
+    assert first["parameters"] == {"footprint": "16M"}
+
+
+def test_traces_are_known_by_their_content(tmp_path: Path) -> None:
+    for name, content in (("a.csv", b"1"), ("b.csv", b"1"), ("c.csv", b"2")):
+        (tmp_path / name).write_bytes(content)
+    sweep = load(tmp_path, '[vary]\ntrace = ["?.csv"]')
+    a, b, c = (case.key for _, case in plan.plan(sweep, tmp_path))
+    assert a == b != c
+    with pytest.raises(PagelabError, match=r"no file is called .*\*\.trace"):
+        plan.plan(load(tmp_path, '[vary]\ntrace = ["*.trace"]'), tmp_path)

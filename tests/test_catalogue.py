@@ -1,0 +1,40 @@
+"""The functions for designs, machines and workloads are those that the compiled part has."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pagelab import _core, designs, machines, workloads
+
+GENERATOR = Path(__file__).parents[1] / "scripts" / "generate-api.py"
+
+
+def test_the_files_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, GENERATOR, "--check"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_is_a_function_for_every_design() -> None:
+    assert [design.name for design in designs.ALL] == [name for name, _ in _core.designs()]
+    assert {machine.base for machine in machines.ALL} == {name for name, _ in _core.machines()}
+    assert [make().name for make in workloads.ALL] == [name for name, _ in _core.workloads()]
+
+
+@pytest.mark.parametrize("machine", machines.ALL, ids=str)
+def test_every_key_of_a_machine_can_be_given(machine: machines.Machine) -> None:
+    tables = {key for key, value in machine.config.items() if isinstance(value, dict)}
+    for table, keys in machine.config.items():
+        method = getattr(machine, table if table in tables else "general")
+        named = inspect.signature(method).parameters
+        assert set(keys if table in tables else [table]) <= set(named)
+
+
+def test_every_parameter_of_a_workload_can_be_given() -> None:
+    for make in workloads.ALL:
+        known = {row[0] for row in _core.workload_parameters(make().name)}
+        assert set(inspect.signature(make).parameters) == known

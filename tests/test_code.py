@@ -1,0 +1,143 @@
+"""Where misses come from: a program whose misses are known by line, from recording to report."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+import pagelab
+from emulators import needs_recorder
+from pagelab import annotate, results
+from pagelab.errors import PagelabError
+from pagelab.results import Comparison, Run
+
+SOURCE = Path(__file__).parent / "code" / "loops.c"
+
+pytestmark = needs_recorder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result of `compare --code`."""
+    folder = tmp_path_factory.mktemp("code")
+    program = folder / "loops"
+    subprocess.run(["gcc", "-g", "-O1", SOURCE, "-o", program], check=True)
+    command = [sys.executable, "-m", "pagelab", "compare", "--code", "--quiet"]
+    subprocess.run(
+        [*command, "-d", "radix,dpt,ideal", "-o", folder / "result", "--", program], check=True
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def comparison(folder: Path) -> Comparison:
+    return results.load(folder / "result")
+
+
+def _line(comment: str) -> int:
+    lines = SOURCE.read_text().splitlines()
+    (found,) = [number for number, line in enumerate(lines, 1) if comment in line]
+    return found
+
+
+def _by_line(run: Run, name: str) -> Counter[int]:
+    """What each line of the program itself came to."""
+    found: Counter[int] = Counter()
+    for line in run.lines:
+        if line.file is not None and line.line is not None and line.file.endswith("loops.c"):
+            found[line.line] += getattr(line, name)
+    return found
+
+
+@pytest.mark.parametrize("design", ["radix", "dpt"])
+def test_walks_are_charged_to_the_right_lines(comparison: Comparison, design: str) -> None:
+    run = annotate.chosen(comparison, design)
+    in_order, at_random = _line("in order: one"), _line("at random: nearly")
+    walks = _by_line(run, "walks")
+    assert walks[in_order] + walks[at_random] >= 0.98 * run.walks.count
+    # 16,384 pages, each walked for, found missing and walked for again.
+    pages = (64 << 20) // 4096
+    assert 2 * pages <= walks[in_order] <= 2 * pages * 1.02
+    # 1,536 entries reach 6 MiB of the 64.
+    assert 0.85 * 500_000 < walks[at_random] <= 500_000
+    faults = _by_line(run, "faults")
+    assert faults[in_order] == pages
+    assert faults[at_random] == 0
+    accesses = _by_line(run, "accesses")
+    assert accesses[at_random] == 500_000
+    # Instructions that never miss have no line.
+    assert accesses[_line("never walks")] <= 1
+    (others,) = [line for line in run.lines if line.row == "others"]
+    assert others.accesses > 1_999_998
+
+
+def test_what_is_charged_adds_up_to_the_run(comparison: Comparison) -> None:
+    for run in comparison.runs:
+        for rows in (run.lines, run.mappings):
+            assert sum(row.l1_tlb_misses for row in rows) == run.tlb.l1_misses
+            assert sum(row.l2_tlb_misses for row in rows) == run.tlb.l2_misses
+            assert sum(row.walks for row in rows) == run.walks.count
+            cycles = sum(row.walk_cycles for row in rows)
+            assert cycles == round(run.walks.latency.mean * run.walks.count)
+            assert sum(row.faults for row in rows) == run.os.faults
+        assert sum(row.accesses for row in run.lines) == run.accesses
+
+
+def test_functions_inlined_ones_and_mappings(comparison: Comparison) -> None:
+    run = annotate.chosen(comparison, None)
+    functions = {row.function: row for row in annotate.functions(run)}
+    assert functions["random_sum"].walks > functions["fill"].walks > 30_000
+    assert "stay" not in functions or functions["stay"].walks < 10
+    kinds = {row.kind: row for row in run.mappings}
+    # 64 MiB are a mapping of their own (mallopt(3), M_MMAP_THRESHOLD).
+    assert kinds["anonymous"].walks > 0.98 * run.walks.count
+    assert run.changed_files == []
+
+
+def test_annotate_prints_the_tables_in_80_columns(folder: Path) -> None:
+    command = [sys.executable, "-m", "pagelab", "annotate", str(folder / "result")]
+    environment = {"COLUMNS": "80", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    first = next(line for line in done.stdout.splitlines() if "loops.c" in line)
+    assert f"loops.c:{_line('at random: nearly')}" in first
+    assert re.search(r"\d\d\.\d.*random_sum +loops", done.stdout)
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["functions"][0]["function"] == "random_sum"
+    assert found["lines"][0]["text"].startswith("sum += words[")
+
+
+def test_the_table_is_in_the_report_and_in_parquet(folder: Path, comparison: Comparison) -> None:
+    page = (folder / "result" / "report.html").read_text()
+    assert "Where misses come from" in page
+    assert "sum += words[(state &gt;&gt; 33) % WORDS];" in page
+    table = pyarrow.parquet.read_table(folder / "result" / "lines.parquet")
+    assert table.num_rows == sum(len(run.lines) for run in comparison.runs)
+    assert {"design", "function", "file", "line", "walk_cycles"} <= set(table.column_names)
+
+
+def test_a_changed_program_is_said_to_be_changed(folder: Path, tmp_path: Path) -> None:
+    program = tmp_path / "loops"
+    shutil.copy(folder / "loops", program)
+    recorded = pagelab.record(
+        [program], tmp_path / "trace", code=True, window=pagelab.Window(limit=300_000)
+    )
+    subprocess.run(["gcc", "-O2", SOURCE, "-o", program], check=True)
+    run = pagelab.simulate(recorded, "radix")
+    assert str(program) in run.changed_files
+    assert not _by_line(run, "walks")
+
+
+def test_without_code_it_says_how_to_get_it(tmp_path: Path) -> None:
+    chase = pagelab.workloads.pointer_chase(pages=200, loads=2_000, windows=0)
+    plain = pagelab.compare(chase, ["radix"])
+    assert plain.runs[0].lines == []
+    with pytest.raises(PagelabError, match="--code"):
+        annotate.chosen(plain, None)

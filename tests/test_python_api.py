@@ -1,0 +1,202 @@
+"""pagelab from Python: the examples of the functions and of docs/python.md, and the notebook."""
+
+import doctest
+import importlib
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import jedi  # type: ignore[import-untyped]
+import nbclient
+import nbformat
+import pytest
+
+import pagelab
+from emulators import needs_recorder
+from pagelab import designs, machines, workloads
+
+DOCS = Path(__file__).parents[1] / "docs"
+MODULES = [
+    "pagelab.api",
+    "pagelab.design",
+    "pagelab.designs",
+    "pagelab.frames",
+    "pagelab.machine",
+    "pagelab.machines",
+    "pagelab.pages",
+    "pagelab.sources",
+    "pagelab.window",
+    "pagelab.workloads",
+]
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+CHASE = workloads.pointer_chase(pages=2000, loads=20_000, windows=0)
+
+
+@needs_recorder
+@pytest.mark.parametrize("name", MODULES)
+def test_every_example_of_a_function_says_what_happens(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@needs_recorder
+def test_every_example_of_the_page_says_what_happens(tmp_path: Path) -> None:
+    # In a process of its own, as the recorded program writes to its standard output.
+    script = (
+        "import doctest, sys; "
+        f"sys.exit(doctest.testfile({str(DOCS / 'python.md')!r}, module_relative=False, "
+        f"optionflags={OPTIONS}).failed)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@needs_recorder
+def test_the_notebook_runs_and_draws_the_report(tmp_path: Path) -> None:
+    notebook = nbformat.read(  # type: ignore[no-untyped-call]
+        DOCS / "python.ipynb", as_version=4
+    )
+    nbclient.NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    ).execute()
+    shown = [
+        output["data"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output["output_type"] == "execute_result"
+    ]
+    drawn = [data["text/html"] for data in shown if "pagelab" in data.get("text/html", "")]
+    assert any("Where the cycles go" in html for html in drawn)
+    assert not any("<script" in html for html in drawn)
+
+
+def test_the_package_is_light_until_it_is_used() -> None:
+    script = (
+        "import sys, pagelab; "
+        "heavy = {'pydantic', 'pyarrow', 'polars', 'jinja2', 'rich', 'typer'} & set(sys.modules); "
+        "print(sorted(heavy), pagelab.compare.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "[] compare\n", done.stderr
+
+
+def test_all_that_is_named_is_there() -> None:
+    for name in pagelab.__all__:
+        assert getattr(pagelab, name) is not None
+    assert callable(pagelab.measure)
+    with pytest.raises(AttributeError, match="comparee"):
+        _ = pagelab.comparee
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("pagelab.comp", {"compare"}),
+        ("pagelab.designs.nested_", {"nested_radix", "nested_ecpt", "nested_dpt"}),
+        ("pagelab.machines.", {"dpt_paper", "skylake_sp"}),
+        ("pagelab.machines.dpt_paper.", {"tlb", "memory", "config"}),
+        ("pagelab.workloads.", {"bfs", "pointer_chase", "xsbench"}),
+    ],
+)
+def test_an_editor_completes_names(typed: str, completed: set[str]) -> None:
+    script = jedi.Script(f"import pagelab\n{typed}", project=jedi.Project(DOCS.parent / "python"))
+    assert completed <= {found.name for found in script.complete()}
+
+
+def test_an_editor_completes_keys() -> None:
+    [signature] = jedi.Script("from pagelab import designs\ndesigns.dpt(").get_signatures()
+    assert {"cpd", "fap", "pages"} <= {parameter.name for parameter in signature.params}
+
+
+def test_an_object_and_its_name_on_the_command_line_are_one() -> None:
+    for design in (designs.dpt(cpd=False), designs.dpt_mosaic(mosaic_pages=16, pages="2M")):
+        assert pagelab.Design.parse(str(design)) == design
+    given = pagelab.simulate(CHASE, designs.radix(levels=5))
+    parsed = pagelab.simulate(CHASE, "radix:levels=5")
+    assert given.model_dump(exclude={"host"}) == parsed.model_dump(exclude={"host"})
+
+
+def test_every_value_reaches_the_machine() -> None:
+    machine = (
+        machines.skylake_sp.general(name="mine", seed=3)
+        .core(ghz=3.5)
+        .tlb(l2_4k={"entries": 3072, "ways": 12})
+        .caches(walks_enter="l2")
+        .memory(
+            nodes=[
+                {"bytes": "8GiB", "latency_ns": 80.0, "gigabytes_per_second": 100.0},
+                {"bytes": "16GiB", "latency_ns": 180.0, "gigabytes_per_second": 30.0},
+            ],
+            manager={"name": "interleave", "weights": "3:2"},
+        )
+        .dpt(cpd=False, dmt={"4K": 4096})
+    )
+    config = machine.config
+    assert (config["name"], config["seed"], config["core"]["ghz"]) == ("mine", 3, 3.5)
+    assert config["tlb"]["l2_4k"] == {"entries": 3072, "ways": 12}
+    assert config["caches"]["walks_enter"] == "l2"
+    assert [node["bytes"] for node in config["memory"]["nodes"]] == [8 << 30, 16 << 30]
+    assert config["memory"]["manager"]["name"] == "interleave"
+    assert (config["dpt"]["cpd"], config["dpt"]["dmt"]["4K"]) == (False, 4096)
+    # What was not named is as it was.
+    assert config["dpt"]["dmt"]["2M"] == machines.skylake_sp.config["dpt"]["dmt"]["2M"]
+    assert machines.skylake_sp.config["seed"] == 1
+
+
+def test_mistakes_are_named_where_they_are_made() -> None:
+    with pytest.raises(pagelab.UsageError, match="levels"):
+        designs.radix(levels="five")  # type: ignore[arg-type]
+    with pytest.raises(pagelab.UsageError, match="footprint"):
+        workloads.bfs(footprint="1 nibble")
+    with pytest.raises(pagelab.UsageError, match="Valid: 4K"):
+        pagelab.simulate(CHASE, pages="3M")
+    with pytest.raises(pagelab.UsageError, match="no trace"):
+        pagelab.simulate("there-is-none.trace")
+    with pytest.raises(pagelab.PagelabError, match="no access"):
+        pagelab.simulate(CHASE, window=pagelab.Window(skip=1_000_000))
+
+
+def test_a_comparison_is_a_table(tmp_path: Path) -> None:
+    comparison = pagelab.compare(CHASE, ["radix", "ideal"], out=tmp_path)
+    frame = comparison.to_polars()
+    assert frame["design"].to_list() == ["radix", "ideal"]
+    parts = ("compute", "data", "translation", "faults", "migrations")
+    added = sum(frame[f"cycles.{part}"] for part in parts)
+    assert (frame["cycles.total"] >= added).all()
+    assert frame["walks.count"].to_list() == [run.walks.count for run in comparison.runs]
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "report.html",
+        "result.json",
+        "result.parquet",
+    }
+    assert comparison.runs[0].to_arrow().num_rows == 1
+    assert "radix" in comparison.runs[0]._repr_html_()
+
+
+def test_a_thread_may_simulate() -> None:
+    found: list[pagelab.Run] = []
+    thread = threading.Thread(target=lambda: found.append(pagelab.simulate(CHASE)))
+    thread.start()
+    thread.join()
+    assert found[0].accesses == 20_000
+
+
+@needs_recorder
+def test_a_program_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    comparison = pagelab.compare(["sh", "-c", "exit 3"], ["radix"])
+    assert comparison.recording is not None
+    assert comparison.recording.exit_status == 3
+    assert comparison.command == ["sh", "-c", "exit 3"]
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(pagelab.PagelabError, match="there-is-none"):
+        pagelab.compare(["there-is-none"], ["radix"])
+    assert list(tmp_path.iterdir()) == []
