@@ -113,10 +113,20 @@ def test_killed_workers_and_a_restarted_scheduler(
     assert killed, told
 
 
+# Its second answer, and all after it, wait for another worker.
 WRONG = """
+import time
+from pathlib import Path
+
 from pagelab.experiment.backends import BACKENDS, simulate
 
+answers = 0
+
 def wrong(task, progress):
+    global answers
+    answers += 1
+    while answers > 1 and not Path({there!r}).exists():
+        time.sleep(0.05)
     found = simulate.run(task, progress)
     found["cycles"]["elapsed"] += 1
     return found
@@ -124,20 +134,42 @@ def wrong(task, progress):
 BACKENDS["simulate"] = wrong
 """
 
+RIGHT = """
+from pathlib import Path
+
+def dask_setup(worker):
+    Path({there!r}).touch()
+"""
+
 
 def test_a_worker_that_answers_wrongly_is_found_and_asked_no_more(
     tmp_path: Path, cluster: Cluster, start: Start, undisturbed: bytes
 ) -> None:
-    (tmp_path / "wrong.py").write_text(WRONG)
+    there = str(tmp_path / "there")
+    (tmp_path / "wrong.py").write_text(WRONG.format(there=there))
+    (tmp_path / "right.py").write_text(RIGHT.format(there=there))
     cluster.scheduler()
     cluster.worker("--preload", str(tmp_path / "wrong.py"))
     process = start("--store", "store", "-o", "out", "--dask", cluster.address)
     # At first there is nobody to check what it answers.
     until(lambda: kept(tmp_path) >= 1 or process.poll() is not None)
-    cluster.worker()
+    cluster.worker("--preload", str(tmp_path / "right.py"))
     table, told = finish(process, tmp_path)
     assert table == undisturbed
     assert re.search(r"tcp://\S+ answered .* wrongly", told), told
+
+
+def test_the_only_worker_answers_wrongly(tmp_path: Path, cluster: Cluster, start: Start) -> None:
+    there = tmp_path / "there"
+    there.touch()
+    (tmp_path / "wrong.py").write_text(WRONG.format(there=str(there)))
+    cluster.scheduler()
+    cluster.worker("--preload", str(tmp_path / "wrong.py"))
+    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
+    _, told = process.communicate(timeout=900)
+    assert process.returncode == 1, told
+    assert "no worker is left that answers rightly" in told
+    assert kept(tmp_path) == 0
 
 
 def test_nobody_at_the_address(start: Start) -> None:

@@ -2,7 +2,7 @@
 
 Dask schedules; here is what it leaves to its user. A task whose worker died is asked for again, as
 often as MOST_DEATHS; a scheduler that went away is waited for; and one result in so many is
-computed again on another machine, which must find the same to the bit.
+computed again by another worker, or here if there never was one: it must be the same to the bit.
 """
 
 import logging
@@ -72,10 +72,13 @@ class Cluster:
         board.under_way = "handed to Dask"
         self._ready()
         try:
-            while (self._queue or self._flying or self._checks) and not stop.wanted:
+            while (self._queue or self._flying or self._checks or self._due) and not stop.wanted:
                 while self._queue and len(self._flying) < _IN_FLIGHT:
                     self._submit(self._queue.popleft())
                 self._check_due()
+                if not (self._flying or self._checks):
+                    self._check_here()
+                    continue
                 try:
                     self._take(self._inbox.get(timeout=_POLL_SECONDS))
                 except Empty:
@@ -201,6 +204,13 @@ class Cluster:
                 self._checks[self._submit(case, others)] = case, ended, worker
                 del self._due[worker]
 
+    def _check_here(self) -> None:
+        """Computes again, in this process, what nobody else was there to check."""
+        for worker in list(self._due):
+            case, ended = self._due.pop(worker)
+            if _data(work(case.backend, case.task)) != _data(ended):
+                self._distrust(worker, case)
+
     def _compare(self, case: Case, first: Result, worker: str, second: Ended, other: str) -> None:
         if isinstance(second, Result) and second.data == first.data:
             return
@@ -223,7 +233,8 @@ class Cluster:
         for answered in self._answered.pop(worker, []):
             self._sink.forget(answered)
             self._queue.append(answered)
-        if not self._allowed_workers():
+        self._asked_at = -_WORKERS_SECONDS
+        if self._workers() and not self._allowed_workers():
             raise PagelabError("no worker is left that answers rightly")
         self._client.retire_workers([worker])
 
@@ -233,7 +244,10 @@ class Cluster:
         if now > self._asked_at + _WORKERS_SECONDS:
             self._asked_at = now
             try:
-                self._known = self._client.scheduler_info(n_workers=-1)["workers"]
+                # Not `scheduler_info()`: it returns what the client's heartbeat, which asks for
+                # no workers, may have put there in the meantime.
+                asked = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+                self._known = asked["workers"]
             except (OSError, TimeoutError, CancelledError):
                 self._known = {}
         return self._known
