@@ -114,6 +114,21 @@ def test_annotate_prints_the_tables_in_80_columns(folder: Path) -> None:
     assert found["lines"][0]["text"].startswith("sum += words[")
 
 
+def test_folded_stacks_add_up_and_end_at_the_line(folder: Path, comparison: Comparison) -> None:
+    command = [sys.executable, "-m", "pagelab", "annotate", "--folded", str(folder / "result")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    stacks = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+    run = comparison.baseline
+    assert sum(int(count) for _, count in stacks) == round(run.walks.latency.mean * run.walks.count)
+    assert stacks[0][0] == f"loops;random_sum;loops.c:{_line('at random: nearly')}"
+    inlined = annotate.ordered(run.lines, "walk_cycles")[0].model_copy(
+        update={"function": "f<[u8; 4]>", "inlined_into": ["middle", "outer"]}
+    )
+    (stack,) = annotate.folded(run.model_copy(update={"lines": [inlined]}), "l2_tlb_misses")
+    assert stack.startswith("loops;outer;middle;f<[u8: 4]>;loops.c:")
+    assert stack.endswith(f" {inlined.l2_tlb_misses}")
+
+
 def test_the_table_is_in_the_report_and_in_parquet(folder: Path, comparison: Comparison) -> None:
     page = (folder / "result" / "report.html").read_text()
     assert "Where misses come from" in page

@@ -3,7 +3,8 @@
 All shares are of the run's own totals, which the rows add up to.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -80,6 +81,23 @@ def shares(row: CodeCosts, rows: Iterable[CodeCosts]) -> list[str]:
         total = sum(getattr(other, name) for other in rows)
         found.append(f"{100 * getattr(row, name) / total:.1f}" if total else "")
     return found
+
+
+def folded(run: Run, by: By) -> Iterator[str]:
+    """A line a stack, as flamegraph.pl, inferno and speedscope read: `object;outer;inner COUNT`.
+
+    Of callers only those are known that a function was inlined into.
+    """
+    for line in ordered(run.lines, by):
+        count = getattr(line, by)
+        if not count:
+            continue
+        frames = [Path(line.object).name if line.object else line.place]
+        frames += [*reversed(line.inlined_into), *([line.function] if line.function else [])]
+        if line.file:
+            frames.append(f"{Path(line.file).name}:{line.line or '?'}")
+        # A semicolon ends a frame, a line break the stack.
+        yield ";".join(re.sub(r"[;\r\n]", ":", frame) for frame in frames) + f" {count}"
 
 
 def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -> None:

@@ -27,6 +27,12 @@ def annotate(
         str, typer.Option("--by", help="Order by walks, l2, l1 (TLB misses) or faults.")
     ] = "walks",
     top: Annotated[int, typer.Option("--top", min=1, help="Rows of each table.")] = 15,
+    folded: Annotated[
+        bool,
+        typer.Option(
+            "--folded", help="Print stacks for a flame graph: flamegraph.pl, inferno, speedscope."
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Say which functions and lines of a program miss the TLB, walk and fault.
@@ -38,6 +44,10 @@ def annotate(
     order = cast("annotations.By", _BY[by])
     comparison = results.load(result)
     run = annotations.chosen(comparison, design)
+    if folded:
+        for stack in annotations.folded(run, order):
+            typer.echo(stack)
+        return
     if as_json:
         lines = annotations.ordered(run.lines, order)
         functions = annotations.ordered(annotations.functions(run), order)
