@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import cli, layout, suite
+from pagelab.linux import cli, guest, layout, suite
 from pagelab.linux.guest import Ending, Machine, Result, qemu_argv
 from pagelab.linux.layout import Layout
 from pagelab.linux.suite import Verdict
@@ -135,10 +135,14 @@ def test_a_missing_emulator_is_named_with_the_command_that_builds_it(tmp_path: P
         suite.need_emulator(Layout(tmp_path))
 
 
-def test_the_processor_is_told_how_to_walk_and_where_to_count(tmp_path: Path) -> None:
+def test_the_processor_is_told_how_to_walk_and_where_to_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "_firmware", lambda: ["/firmware"])
     machine = Machine(Path("image"), Path("init"), processor="check", emulator=Path("/our/qemu"))
     argv = qemu_argv(machine, tmp_path, [])
     assert "/our/qemu" in argv
+    assert argv[argv.index("-L") + 1] == "/firmware"
     assert f"max,x-dpt=check,x-dpt-out={tmp_path}/out/walks" in argv
     with pytest.raises(UsageError, match="check, dpt"):
         Machine(Path("image"), Path("init"), processor="both")
