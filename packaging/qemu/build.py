@@ -66,6 +66,8 @@ class Release:
     suite: str
     archive: str
     sha256: str
+    # What apt-get is asked for.
+    package: str = "qemu"
 
     @property
     def series(self) -> str:
@@ -266,7 +268,8 @@ def apt_source(work: Path, release: Release, sites: list[str], progress: Progres
     apt(["update", *options], work)
     progress.step(f"downloading the source of {release.version} (40 MB)")
     # Its own patches are left out, and so is unpacking, which would need dpkg-dev.
-    said = apt(["source", "--download-only", "--only-source", *options, "qemu"], work / "get")
+    asked = ["source", "--download-only", "--only-source", *options, release.package]
+    said = apt(asked, work / "get")
     found = sorted((work / "get").glob("qemu_*.orig.tar.xz"))
     if not found:
         raise BuildError(f"Debian's {release.suite} gave no archive of QEMU: {last_line(said)}")

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
-use crate::{process, ring, window};
+use crate::{process, qemu, ring, window};
 
 /// Linux has at most so many threads (PID_MAX_LIMIT), and QEMU numbers them from 0.
 const THREADS: usize = 1 << 22;
@@ -122,12 +122,15 @@ pub fn either(load: u64, store: u64) -> u64 {
 }
 
 /// An access of an instruction that loads and stores. QEMU up to 8 calls this once for both when
-/// an atomic instruction does them in one go.
+/// an atomic instruction does them in one go. From 10.1 on the bit for loads may be set in a store,
+/// too: it is also the last bit of how atomic the access is (`make_plugin_meminfo()`).
 pub extern "C" fn on_either(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     let directions = info >> LOAD_AT.load(Ordering::Relaxed);
-    for (bit, entry) in [(1, data >> 32), (2, data & UNREPORTED)] {
-        if directions & bit != 0 && entry != UNREPORTED {
+    let stores = directions & 2 != 0;
+    let loads = !stores || (directions & 1 != 0 && qemu::is_up_to_8());
+    for (made, entry) in [(loads, data >> 32), (stores, data & UNREPORTED)] {
+        if made && entry != UNREPORTED {
             put_access(vcpu, info, address, entry << ENTRY_SHIFT);
         }
     }

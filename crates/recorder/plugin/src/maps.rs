@@ -22,7 +22,7 @@ pub fn on_install() {
 /// A virtual CPU has been made. QEMU up to 8 says so when it has set itself up and has not loaded
 /// the program, which leaves less to tell apart; later ones say it when the program starts.
 pub fn on_vcpu() {
-    if qemu::says_vcpu_early() {
+    if qemu::is_up_to_8() {
         FIRST_VCPU.call_once(before_loading);
     }
 }

@@ -39,8 +39,9 @@ fn spoken() -> i32 {
     }
 }
 
-/// Whether QEMU announces the first virtual CPU before it loads the program: up to 8.
-pub fn says_vcpu_early() -> bool {
+/// Whether this is QEMU up to 8, which announces the first virtual CPU before it loads the
+/// program, and calls back once for the load and the store of an atomic instruction.
+pub fn is_up_to_8() -> bool {
     qemu_plugin_version.load(Ordering::Relaxed) == 1
 }
 
