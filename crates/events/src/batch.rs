@@ -94,7 +94,8 @@ pub struct Batch {
     /// Control events and the access before which each happens.
     pub controls: Vec<(u32, Control)>,
     /// The instruction that makes each access: a site of the [`CodeTable`](crate::CodeTable) of
-    /// all definitions so far, or [`NO_SITE`](crate::NO_SITE). Empty where the source knows none.
+    /// all definitions so far, or [`NO_SITE`](crate::NO_SITE). Empty where the source knows none;
+    /// where it is not, there is a flow.
     pub site: Vec<u32>,
     /// Which blocks are executed, in order: entry `(at, flow)` starts before access number `at`.
     /// Unless it is empty, the first entry names a thread.

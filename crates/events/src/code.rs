@@ -3,6 +3,12 @@
 /// The site of an access of whose instruction nothing is known.
 pub const NO_SITE: u32 = u32::MAX;
 
+/// The most instructions of a block: their numbers fit 16 bits.
+const MAX_INSTRUCTIONS: usize = 1 << 16;
+/// The most instructions of all blocks, and the most definitions: readers keep something for each, and
+/// compressed definitions take next to nothing in a file.
+const MAX_SITES: u32 = 1 << 26;
+
 /// A straight run of instructions that is entered at its first one: a basic block as the emulator
 /// that recorded it translated it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +65,7 @@ pub struct Instruction<'a> {
 /// Everything that a stream has defined so far.
 ///
 /// The instructions of all blocks are numbered through, in the order of the definitions: the
-/// number of one is its *site*, and fits 32 bits.
+/// number of one is its *site*.
 #[derive(Clone, Debug, Default)]
 pub struct CodeTable {
     files: Vec<String>,
@@ -70,9 +76,12 @@ pub struct CodeTable {
 }
 
 impl CodeTable {
-    /// Takes a definition in. `false`, and nothing is changed, when the sites no longer fit 32
-    /// bits, or it is not well formed: its lengths, bytes and accesses do not go together.
+    /// Takes a definition in. `false`, and nothing is changed, when there are too many, or it is not
+    /// well formed: its lengths, bytes and accesses do not go together.
     pub fn define(&mut self, definition: Definition) -> bool {
+        if self.files.len() + self.blocks.len() >= MAX_SITES as usize {
+            return false;
+        }
         let block = match definition {
             Definition::File(path) => {
                 self.files.push(path);
@@ -80,23 +89,20 @@ impl CodeTable {
             }
             Definition::Block(block) => block,
         };
-        let total: usize = block
-            .lengths
-            .iter()
-            .map(|&length| usize::from(length))
-            .sum();
+        let total: usize = block.lengths.iter().copied().map(usize::from).sum();
         let known = block.bytes.is_empty() || block.bytes.len() == total;
         let inside = |&index: &u16| usize::from(index) < block.lengths.len();
-        let next = (self.sites as usize).checked_add(block.lengths.len());
-        let next = next.and_then(|next| u32::try_from(next).ok());
-        let Some(next) = next.filter(|&next| next < NO_SITE) else {
-            return false;
-        };
-        if !known || !block.accesses.iter().all(inside) || block.file as usize > self.files.len() {
+        let fits = block.lengths.len() <= MAX_INSTRUCTIONS
+            && block.lengths.len() <= (MAX_SITES - self.sites) as usize;
+        if !fits
+            || !known
+            || !block.accesses.iter().all(inside)
+            || block.file as usize > self.files.len()
+        {
             return false;
         }
         self.first_sites.push(self.sites);
-        self.sites = next;
+        self.sites += block.lengths.len() as u32;
         self.blocks.push(block);
         true
     }
@@ -132,17 +138,28 @@ impl CodeTable {
         }
         // Blocks have instructions, or share their first site with the next one.
         let number = self.first_sites.partition_point(|&first| first <= site) - 1;
-        let block = &self.blocks[number];
         let index = (site - self.first_sites[number]) as usize;
-        let before: usize = (block.lengths[..index].iter())
-            .map(|&length| usize::from(length))
-            .sum();
-        let end = before + usize::from(block.lengths[index]);
-        Some(Instruction {
-            block: number as u32,
-            index: index as u16,
-            pc: block.pc.wrapping_add(before as u64),
-            bytes: block.bytes.get(before..end).unwrap_or_default(),
+        self.instructions(number as u32).nth(index)
+    }
+
+    /// The instructions of a block, in order.
+    ///
+    /// # Panics
+    /// When there is no such block.
+    pub fn instructions(&self, block: u32) -> impl Iterator<Item = Instruction<'_>> {
+        let CodeBlock {
+            pc, lengths, bytes, ..
+        } = &self.blocks[block as usize];
+        let mut end = 0;
+        lengths.iter().enumerate().map(move |(index, &length)| {
+            let start = end;
+            end += usize::from(length);
+            Instruction {
+                block,
+                index: index as u16,
+                pc: pc.wrapping_add(start as u64),
+                bytes: bytes.get(start..end).unwrap_or_default(),
+            }
         })
     }
 }
@@ -192,5 +209,22 @@ mod tests {
         assert!(table.define(Definition::File("/bin/true".to_owned())));
         assert!(table.define(Definition::Block(nowhere)));
         assert_eq!(table.sites(), 1);
+    }
+
+    #[test]
+    fn a_block_has_no_more_instructions_than_its_accesses_can_name() {
+        let of = |instructions: usize| CodeBlock {
+            lengths: vec![1; instructions].into(),
+            ..CodeBlock::default()
+        };
+        let mut table = CodeTable::default();
+        assert!(!table.define(Definition::Block(of(MAX_INSTRUCTIONS + 1))));
+        assert!(table.define(Definition::Block(of(MAX_INSTRUCTIONS))));
+        let last = table.instruction(table.sites() - 1).unwrap();
+        assert_eq!((last.index, last.pc), (u16::MAX, 0xffff));
+        while table.sites() < MAX_SITES {
+            assert!(table.define(Definition::Block(of(MAX_INSTRUCTIONS))));
+        }
+        assert!(!table.define(Definition::Block(of(1))));
     }
 }

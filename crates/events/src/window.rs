@@ -131,10 +131,10 @@ impl<S: Source> Window<S> {
 
     /// Copies what is wanted of the input.
     fn select(&mut self, batch: &mut Batch) {
-        let input = std::mem::take(&mut self.input);
+        let mut input = std::mem::take(&mut self.input);
         batch.process = input.process;
         let mut current = self.threads.entry((input.process, 0)).or_default();
-        batch.definitions.clone_from(&input.definitions);
+        batch.definitions.append(&mut input.definitions);
         let mut controls = input.controls.iter().peekable();
         let mut flow = input.flow.iter().peekable();
         for index in 0..=input.len() {
@@ -180,9 +180,8 @@ impl<S: Source> Window<S> {
                 batch.push(access);
                 batch.site.extend(input.site.get(index));
             } else {
-                let entries = batch.flow.split_off(started);
-                let threads = |entry: &(u32, Flow)| matches!(entry.1, Flow::Thread(_));
-                batch.flow.extend(entries.into_iter().filter(threads));
+                let blocks = |entry: &mut (u32, Flow)| matches!(entry.1, Flow::Block(_));
+                batch.flow.extract_if(started.., blocks).for_each(drop);
                 current.leave_out(instructions, 1);
             }
         }

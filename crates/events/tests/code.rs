@@ -286,6 +286,9 @@ fn what_does_not_fit_together_is_refused() {
     batch.flow = vec![(0, Flow::Thread(0))];
     batch.push(pagelab_events::Access::default());
     assert!(refused(&batch).contains("sites"));
+    batch.flow.clear();
+    batch.site.push(NO_SITE);
+    assert!(refused(&batch).contains("sites"));
 }
 
 /// What the reader in Python that was made from the documentation prints, from our reader.

@@ -2,7 +2,7 @@
 
 use crate::decoded::{Branch, Decoded};
 use iced_x86::InstructionInfoFactory;
-use pagelab_events::{Batch, CodeTable, Control, Flow, NO_SITE, Op};
+use pagelab_events::{Batch, CodeTable, Control, Definition, Flow, NO_SITE, Op};
 
 /// An executed instruction, or one repetition of a repeated one.
 #[derive(Clone, Debug)]
@@ -62,8 +62,11 @@ impl Executions {
         each: &mut impl FnMut(Executed) -> Result<(), E>,
     ) -> Result<(), E> {
         for definition in &batch.definitions {
-            if self.table.define(definition.clone()) {
-                self.decode();
+            if self.table.define(definition.clone()) && matches!(definition, Definition::Block(_)) {
+                let block = self.table.blocks().len() as u32 - 1;
+                let instructions = self.table.instructions(block);
+                let decoded = instructions.map(|i| Decoded::of(i.bytes, &mut self.factory));
+                self.decoded.extend(decoded);
             }
         }
         let mut flow = batch.flow.iter().peekable();
@@ -98,13 +101,6 @@ impl Executions {
     /// Those of `each`.
     pub fn finish<E>(&mut self, each: &mut impl FnMut(Executed) -> Result<(), E>) -> Result<(), E> {
         self.leave(None, each)
-    }
-
-    fn decode(&mut self) {
-        for site in self.decoded.len() as u32..self.table.sites() {
-            let bytes = self.table.instruction(site).map_or(&[][..], |i| i.bytes);
-            self.decoded.push(Decoded::of(bytes, &mut self.factory));
-        }
     }
 
     fn enter<E>(
@@ -146,8 +142,8 @@ impl Executions {
             let site = first + index as u32;
             let decoded = &self.decoded[site as usize];
             let own = made.iter().take_while(|access| access.0 == site).count();
-            let usual = block.accesses.iter().any(|&by| usize::from(by) == index);
-            if own == 0 && usual && decoded.repeats.is_none() && made.is_empty() && next.is_none() {
+            let usual = || block.accesses.iter().any(|&by| usize::from(by) == index);
+            if made.is_empty() && next.is_none() && decoded.repeats.is_none() && usual() {
                 // The end of what was recorded, or a signal, came in the middle.
                 break;
             }

@@ -28,6 +28,9 @@ const MAX_METADATA: u32 = 1 << 20;
 /// Bytes of an entry of the index.
 const INDEX_ENTRY_BYTES: usize = 16;
 
+/// Said of a definition that a [`CodeTable`](crate::CodeTable) does not take.
+const NO_DEFINITION: &str = "a definition of code contradicts itself, or is one too many";
+
 /// Where a chunk is, and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IndexEntry {

@@ -3,8 +3,8 @@ use super::chunk::{ChunkDecoder, MAX_PAYLOAD};
 use super::code::Symbol;
 use super::controls::Entry;
 use super::{
-    INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL, TAIL_BYTES, VERSION,
-    definitions,
+    INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, NO_DEFINITION, TAIL, TAIL_BYTES,
+    VERSION, definitions,
 };
 use crate::{Batch, CodeTable, Control, Definition, Flow, Source, SourceError};
 use std::fs::File;
@@ -224,7 +224,7 @@ impl<R: Read + Seek> TraceReader<R> {
         };
         for definition in definitions {
             if !self.table.define(definition.clone()) {
-                return Ok(Err("a definition of code contradicts itself"));
+                return Ok(Err(NO_DEFINITION));
             }
             self.defined.push(definition);
         }

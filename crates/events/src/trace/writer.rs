@@ -3,7 +3,9 @@ use super::chunk::ChunkEncoder;
 use super::code::Symbol;
 use super::controls::Entry;
 use super::definitions::Definitions;
-use super::{INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, TAIL, VERSION};
+use super::{
+    INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, NO_DEFINITION, TAIL, VERSION,
+};
 use crate::{Batch, CodeTable, Control, Definition, Flow, NO_SITE};
 use std::collections::HashMap;
 use std::fs::File;
@@ -97,8 +99,9 @@ impl<W: Write> TraceWriter<W> {
             self.define(definition)?;
         }
         if let Some(block) = undefined(batch, &self.table) {
-            let what = format!("block {block} of the batch was not defined");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            return Err(invalid(&format!(
+                "block {block} of the batch was not defined"
+            )));
         }
         if self.flow_of.is_none() && !batch.flow.is_empty() {
             // A chunk has the sites of all its accesses, or none.
@@ -182,7 +185,7 @@ impl<W: Write> TraceWriter<W> {
 
     fn define(&mut self, definition: &Definition) -> io::Result<()> {
         if !self.table.define(definition.clone()) {
-            return Err(invalid("a definition of code contradicts itself"));
+            return Err(invalid(NO_DEFINITION));
         }
         if self.definitions.push(definition)? {
             self.flush_definitions()?;
@@ -364,8 +367,9 @@ fn check(batch: &Batch) -> io::Result<()> {
     if !in_order(&batch.flow, len) || !starts_with_thread {
         return Err(invalid("the flow of the batch is out of order"));
     }
-    if batch.site.is_empty() && len > 0 && !batch.flow.is_empty() {
-        return Err(invalid("the batch has a flow, but its accesses no sites"));
+    if len > 0 && batch.site.is_empty() != batch.flow.is_empty() {
+        let what = "the batch has a flow and its accesses no sites, or the other way round";
+        return Err(invalid(what));
     }
     Ok(())
 }
