@@ -55,10 +55,10 @@ impl CodeBook {
         let code = Code {
             block: self.blocks.len() as u32,
             first_site: self.next_site,
-            last_site: (self.next_site + instructions)
-                .checked_sub(1)
-                .filter(|_| instructions > 0)
-                .unwrap_or(NO_SITE),
+            last_site: match instructions {
+                0 => NO_SITE,
+                some => self.next_site + some - 1,
+            },
         };
         self.next_site += instructions;
         batch.definitions.push(Definition::Block(CodeBlock {

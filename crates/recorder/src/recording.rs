@@ -15,6 +15,9 @@ use pagelab_recorder_wire::region::{RINGS, State};
 use pagelab_recorder_wire::syscall::{Call, call};
 use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
 
+mod active;
+
+use self::active::Active;
 use crate::code::CodeBook;
 use crate::controls::Returned;
 use crate::output::{Mark, Output, Sink};
@@ -22,7 +25,7 @@ use crate::plan::Plan;
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::shared::{Reader, Shared};
-use crate::thread::{Stop, Thread};
+use crate::thread::Stop;
 use crate::window::{LeftOut, Windows};
 use crate::{kernel, maps};
 
@@ -49,32 +52,6 @@ pub(crate) struct Recording<'a, S> {
     programs: Programs,
     threads: u64,
     instructions: u64,
-}
-
-/// A ring in use.
-struct Active<'a> {
-    index: usize,
-    /// Rings are numbered in the order in which they were claimed: those of a process's new program
-    /// after those of its old one.
-    claimed: u64,
-    reader: Reader<'a>,
-    definitions: bool,
-    process: u32,
-    tid: u32,
-    /// `None` until the event has been read that announces the thread.
-    number: Option<u32>,
-    epoch: u64,
-    thread: Thread,
-    left_out: LeftOut,
-    /// The system call in progress.
-    call: Option<(u64, [u64; 6])>,
-    vectors: Vec<(u64, u64)>,
-    /// What the last successful call of the clone family returned.
-    child: u32,
-    /// The first of two texts of mappings.
-    maps: Option<String>,
-    /// The file of the mmap in progress.
-    path: Option<String>,
 }
 
 impl<'a, S: Sink + 'static> Recording<'a, S> {
@@ -151,26 +128,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 continue;
             }
             self.known[index] = true;
-            let reader = self.shared.reader(index);
-            let ring = reader.ring();
-            let active = Active {
-                index,
-                claimed: ring.claimed.load(Ordering::Relaxed),
-                definitions: ring.definitions.load(Ordering::Relaxed) != 0,
-                process: ring.process.load(Ordering::Relaxed),
-                tid: ring.tid.load(Ordering::Relaxed),
-                number: None,
-                epoch: 0,
-                thread: Thread::new(),
-                left_out: LeftOut::default(),
-                call: None,
-                vectors: Vec::new(),
-                child: 0,
-                maps: None,
-                path: None,
-                reader,
-            };
-            self.rings.push(active);
+            self.rings
+                .push(Active::new(self.shared.reader(index), index));
         }
         self.admit();
     }
@@ -182,7 +141,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             if active.definitions || active.number.is_some() {
                 continue;
             }
-            let first = active.reader.ring().first.load(Ordering::Relaxed) != 0;
+            let first = active.is_first();
             let Some(process) = self.processes.get_mut(&active.process) else {
                 continue;
             };
@@ -202,10 +161,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// Goes on with the new program of a process that has replaced its own: when everything of
     /// the old one has been read.
     fn admit_replacement(&mut self) -> io::Result<()> {
-        let Some(new) = self.rings.iter().position(|active| {
-            let first = active.reader.ring().first.load(Ordering::Relaxed) != 0;
-            !active.definitions && active.number.is_none() && first
-        }) else {
+        let Some(new) = self
+            .rings
+            .iter()
+            .position(|active| !active.definitions && active.number.is_none() && active.is_first())
+        else {
             return Ok(());
         };
         let (key, ring) = (self.rings[new].process, self.rings[new].index);
@@ -324,9 +284,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 active.vectors.push(vector);
             }
             Kind::Maps => {
-                let mut text = active.reader.bytes(1..words);
-                text.truncate(payload as usize);
-                let text = String::from_utf8_lossy(&text).into_owned();
+                let text = active.text(payload);
                 match active.maps.take() {
                     None => active.maps = Some(text),
                     Some(before) => {
@@ -341,22 +299,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                     }
                 }
             }
-            Kind::Path => {
-                let mut text = active.reader.bytes(1..words);
-                text.truncate(payload as usize);
-                active.path = Some(String::from_utf8_lossy(&text).into_owned());
-            }
-            Kind::Note => {
-                let mut text = active.reader.bytes(1..words);
-                text.truncate(payload as usize);
-                self.notes.push(String::from_utf8_lossy(&text).into_owned());
-            }
-            Kind::Unrecorded => {
-                let mut text = active.reader.bytes(1..words);
-                text.truncate(payload as usize);
-                let path = String::from_utf8_lossy(&text).into_owned();
-                self.programs.leave_out(active.index, path);
-            }
+            Kind::Path => active.path = Some(active.text(payload)),
+            Kind::Note => self.notes.push(active.text(payload)),
+            Kind::Unrecorded => (self.programs).leave_out(active.index, active.text(payload)),
             Kind::SyscallReturn => {
                 let (result, fact) = (active.reader.word(1), active.reader.word(2));
                 if call(payload) == Call::Exec {
@@ -499,7 +444,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             // Whatever was written before the state changed is visible now.
             shared.state(active.index) == State::Ended
                 && !active.definitions
-                && active.is_empty_now()
+                && active.reader.has_caught_up()
         };
         self.drop_rings(ended);
         self.admit_replacement()
@@ -510,7 +455,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     pub(crate) fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
         let keys: Vec<u32> = self.processes.keys().copied().collect();
         for key in keys {
-            let process = &mut self.processes.get_mut(&key).expect("a key of the map");
+            let process = self.processes.get_mut(&key).expect("a key of the map");
             if process.ended() {
                 continue;
             }
@@ -592,22 +537,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// What the user should know, and the output.
     pub(crate) fn finish(self) -> (Vec<String>, Output<S>) {
         (self.notes, self.output)
-    }
-}
-
-impl Active<'_> {
-    /// Whether nothing is left to read of what will not be written to any more.
-    fn is_read_to_its_end(&mut self) -> bool {
-        self.reader.look_finally();
-        self.definitions || self.reader.is_empty()
-    }
-
-    fn is_empty_now(&self) -> bool {
-        self.reader.has_caught_up()
-    }
-
-    fn ready(&self) -> bool {
-        self.number.is_some() && !self.reader.is_empty()
     }
 }
 

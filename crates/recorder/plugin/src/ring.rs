@@ -193,7 +193,7 @@ fn allow(ring: &Ring, end: u64) {
         .store(end.saturating_sub(8 * SLACK as u64), Ordering::Relaxed);
 }
 
-/// Sleeps until the recorder has read something, and looks now and then whether it lives.
+/// Sleeps until the recorder has made room, or for a while, and looks now and then whether it lives.
 fn wait(ring: &Ring, since: &mut Instant) {
     let read = ring.read.0.load(Ordering::Acquire);
     ring.waiting.store(1, Ordering::SeqCst);
