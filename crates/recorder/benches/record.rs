@@ -83,7 +83,7 @@ fn measure(name: &str, words: &[String], trace: &Path) {
         let request = Request {
             program: (&words[0]).into(),
             arguments: words[1..].iter().map(Into::into).collect(),
-            qemu: std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from),
+            qemu: Some(qemu.clone()),
             ..Request::default()
         };
         let own = cpu_time(libc::RUSAGE_SELF);

@@ -125,10 +125,6 @@ fn trace(name: &str) -> PathBuf {
 }
 
 fn recorded(request: Request, name: &str) -> PathBuf {
-    let request = Request {
-        qemu: std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from),
-        ..request
-    };
     let path = trace(name);
     record(&request, &path, &mut |_| ControlFlow::Continue(())).expect("it records");
     path

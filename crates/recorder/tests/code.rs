@@ -5,7 +5,6 @@ mod common;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 use common::processor::{lines, stepped};
 use common::{Program, build};
@@ -25,10 +24,6 @@ fn record(request: Request) -> Recorded {
 }
 
 fn record_as(request: Request) -> Recorded {
-    let request = Request {
-        qemu: std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from),
-        ..request
-    };
     let (_, batches) =
         record_into(&request, Vec::new(), &mut |_| ControlFlow::Continue(())).expect("it records");
     let batches: Vec<Batch> = batches.expect("the sink comes back");
@@ -86,16 +81,17 @@ fn announced(program: &Program) -> Vec<u32> {
 }
 
 const FLAGS: [&str; 3] = ["-nostdlib", "-static", "-g"];
+const PROGRAMS: [&str; 5] = [
+    "plain.s",
+    "string.s",
+    "dependence.s",
+    "vector.s",
+    "atomic.s",
+];
 
 #[test]
 fn every_instruction_is_in_the_flow() {
-    for name in [
-        "plain.s",
-        "string.s",
-        "dependence.s",
-        "vector.s",
-        "atomic.s",
-    ] {
+    for name in PROGRAMS {
         let program = build(name, &FLAGS);
         let recorded = record(program.request());
         let native = stepped(&program.path);
@@ -106,13 +102,7 @@ fn every_instruction_is_in_the_flow() {
 
 #[test]
 fn every_access_is_made_by_the_line_that_announces_it() {
-    for name in [
-        "plain.s",
-        "string.s",
-        "dependence.s",
-        "vector.s",
-        "atomic.s",
-    ] {
+    for name in PROGRAMS {
         for verbatim in [false, true] {
             let program = build(name, &FLAGS);
             let recorded = record(Request {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, address, assemble, build, run};
+use common::{Program, address, assemble, build, emulator, run};
 use pagelab_events::{Access, Op};
 use pagelab_recorder::Request;
 
@@ -45,7 +45,7 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
 
 /// Whether this is a QEMU that reports 80-bit operands and `fxsave`: docs/record.md, "How it works".
 fn reports_extended() -> bool {
-    let qemu = std::env::var_os("PAGELAB_TEST_QEMU").unwrap_or("qemu-x86_64".into());
+    let qemu = emulator().unwrap_or_else(|| "qemu-x86_64".into());
     let output = std::process::Command::new(qemu)
         .arg("--version")
         .output()
