@@ -109,7 +109,8 @@ impl<'a> WithLines<'a> {
             .entry(Origin::default())
             .or_default()
             .add(&by_code.unknown);
-        self.changed_files.extend_from_slice(symbols.changed());
+        self.changed_files
+            .extend(symbols.changed().map(str::to_owned));
         let mut all: Vec<_> = by_origin.into_iter().collect();
         let cost = |tally: &Tally| (tally.walk_cycles + tally.fault_cycles, tally.l1_tlb_misses);
         all.sort_by_key(|(_, tally)| std::cmp::Reverse(cost(tally)));

@@ -8,8 +8,10 @@ mod object_file;
 use object_file::ObjectFile;
 use pagelab_events::CodeTable;
 use serde::Serialize;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
 
 /// Where an instruction is from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -33,7 +35,7 @@ pub struct Symbols<'a> {
     objects: HashMap<u32, Option<ObjectFile>>,
     /// By block: whether its bytes are in its file.
     unchanged: HashMap<u32, bool>,
-    changed: Vec<String>,
+    changed: BTreeSet<&'a str>,
 }
 
 impl<'a> Symbols<'a> {
@@ -43,14 +45,14 @@ impl<'a> Symbols<'a> {
             code,
             objects: HashMap::new(),
             unchanged: HashMap::new(),
-            changed: Vec::new(),
+            changed: BTreeSet::new(),
         }
     }
 
     /// Files that are not what they were when the trace was recorded, or are gone. Of their code
     /// nothing but the file is known.
-    pub fn changed(&self) -> &[String] {
-        &self.changed
+    pub fn changed(&self) -> impl Iterator<Item = &'a str> {
+        self.changed.iter().copied()
     }
 
     /// Where the instruction at a site is from.
@@ -79,12 +81,11 @@ impl<'a> Symbols<'a> {
             ),
         };
         let (Some(object), true) = (object, unchanged) else {
-            if !self.changed.contains(path) {
-                self.changed.push(path.clone());
-            }
+            self.changed.insert(path);
             return origin;
         };
-        let offset = block.file_offset + (instruction.pc - block.pc);
+        let inside = instruction.pc.wrapping_sub(block.pc);
+        let offset = block.file_offset.wrapping_add(inside);
         object.locate(offset, &mut origin);
         origin
     }
@@ -98,13 +99,19 @@ impl SourceText {
     /// A line, counted from 1, without the blanks around it; `None` where the file cannot be read.
     pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
         let lines = self.0.entry(file.to_owned()).or_insert_with(|| {
-            let bytes = std::fs::read(file).ok()?;
+            let bytes = regular(file.as_ref()).then(|| fs::read(file))?.ok()?;
             let text = String::from_utf8_lossy(&bytes);
             Some(text.lines().map(|line| line.trim().to_owned()).collect())
         });
         let index = (line as usize).checked_sub(1)?;
         lines.as_ref()?.get(index).map(String::as_str)
     }
+}
+
+/// Whether it is a file to be read: a trace, or debug information, may name a device or a pipe, which
+/// does not end or has nobody at its other side.
+fn regular(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 
 #[cfg(test)]

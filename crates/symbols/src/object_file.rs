@@ -1,4 +1,4 @@
-use crate::Origin;
+use crate::{Origin, regular};
 use addr2line::{Loader, demangle_auto};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
@@ -23,6 +23,9 @@ pub(crate) struct ObjectFile {
 
 impl ObjectFile {
     pub(crate) fn open(path: &str) -> Option<ObjectFile> {
+        if !regular(path.as_ref()) {
+            return None;
+        }
         let bytes = fs::read(path).ok()?;
         let parsed = object::File::parse(&*bytes).ok()?;
         let segments = parsed.segments().map(|segment| {
@@ -35,7 +38,7 @@ impl ObjectFile {
             .filter_map(|symbol| {
                 let name = symbol.name().ok()?.to_owned();
                 let start = symbol.address();
-                Some((start, start + symbol.size(), name))
+                Some((start, start.saturating_add(symbol.size()), name))
             })
             .collect();
         exported.sort_unstable();
@@ -93,7 +96,7 @@ impl ObjectFile {
     fn address(&self, offset: u64) -> Option<u64> {
         self.segments.iter().find_map(|&(start, size, address)| {
             let inside = offset.checked_sub(start).filter(|&inside| inside < size)?;
-            Some(address + inside)
+            Some(address.wrapping_add(inside))
         })
     }
 }

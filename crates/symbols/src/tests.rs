@@ -54,7 +54,7 @@ fn origins(path: &str, offset: u64, code: &[u8]) -> (Vec<Origin>, Vec<String>) {
     let all = (0..table.sites())
         .map(|site| symbols.origin(site))
         .collect();
-    (all, symbols.changed().to_vec())
+    (all, symbols.changed().map(str::to_owned).collect())
 }
 
 #[test]
@@ -114,4 +114,28 @@ fn a_file_that_is_not_what_it_was_says_nothing() {
     let (found, changed) = origins("/nowhere/at/all", offset, &code);
     assert_eq!(changed, ["/nowhere/at/all"]);
     assert_eq!(found[0].object.as_deref(), Some("/nowhere/at/all"));
+}
+
+/// A trace may name what is no file, and places that no file has.
+#[test]
+fn what_a_trace_claims_is_not_believed() {
+    for path in ["/dev/zero", "/proc/self/task", ""] {
+        let (found, changed) = origins(path, 0, &[0x90]);
+        assert_eq!(changed, [path]);
+        assert_eq!(found[0].function, None);
+    }
+    assert_eq!(SourceText::default().line("/dev/zero", 1), None);
+    let folder = tempfile::tempdir().unwrap();
+    let (path, ..) = compiled(&[], folder.path());
+    let mut table = CodeTable::default();
+    assert!(table.define(Definition::File(path)));
+    assert!(table.define(Definition::Block(CodeBlock {
+        pc: u64::MAX,
+        file: 1,
+        file_offset: u64::MAX,
+        lengths: [1; 3].into(),
+        ..CodeBlock::default()
+    })));
+    let mut symbols = Symbols::new(&table);
+    assert_eq!(symbols.origin(2).function, None);
 }
