@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 import canned
-from pagelab import results, store
+from pagelab import recording, results, store
 from pagelab.errors import PagelabError
-from pagelab.results import Comparison
+from pagelab.results import Comparison, Recording
 from pagelab.table import legend, show_table, terminal_table
 
 
@@ -160,3 +160,11 @@ def test_shares_of_the_nodes_are_shown_where_there_are_nodes() -> None:
     text = legend(Comparison.model_validate(raw))
     assert text.replace("\n", " ").count("75.0, 25.0") == len(raw["runs"])
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (40, "signal 40")])
+def test_the_signal_that_ended_a_program_is_named_if_it_has_a_name(number: int, name: str) -> None:
+    figures = {"accesses": 1, "instructions": 1, "bytes": 1, "seconds": 1.0}
+    ended = {"exit_status": 128 + number, "signal": number, "limited": False, "incomplete": None}
+    said = recording.summary(Recording.model_validate(figures | ended | {"notes": []}))
+    assert f"ended by {name}" in said

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,7 +116,7 @@ def summary(outcome: Recording) -> str:
         if outcome.bytes:
             text += " (the trace is good up to there)"
     if outcome.signal:
-        text += f"; the program was ended by {signal.Signals(outcome.signal).name}"
+        text += f"; the program was ended by {outcome.signal_name}"
     elif outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
     return "\n".join([text, *_unrecorded(outcome), *outcome.notes])

@@ -9,6 +9,7 @@ import html
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -403,6 +404,16 @@ class Recording(Table):
     window: dict[str, Any] = {}
     interrupted: bool = False
     path: Annotated[Path | None, Field(exclude=True)] = None
+
+    @property
+    def signal_name(self) -> str | None:
+        """The signal that ended the program; most real-time signals have a number only."""
+        if self.signal is None:
+            return None
+        try:
+            return signal.Signals(self.signal).name
+        except ValueError:
+            return f"signal {self.signal}"
 
     @property
     def trace(self) -> Trace:

@@ -3,7 +3,6 @@
 To *save* is of the baseline's time, to *gain* is speed, as in the table's column.
 """
 
-import signal
 from dataclasses import dataclass
 
 from pagelab import intervals, units
@@ -370,10 +369,9 @@ def _caveats(comparison: Comparison) -> list[str]:
     caveats += _no_bounds(comparison)
     recording = comparison.recording
     if recording is not None and recording.signal:
-        name = signal.Signals(recording.signal).name
         caveats.append(
-            f"The program was ended by {name} after {units.count(recording.accesses)} accesses; "
-            "this speaks of what it did until then."
+            f"The program was ended by {recording.signal_name} after "
+            f"{units.count(recording.accesses)} accesses; this speaks of what it did until then."
         )
     if recording is not None and recording.incomplete:
         caveats.append(f"The recording is incomplete: {recording.incomplete}.")
