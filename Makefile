@@ -7,7 +7,7 @@ STAMPS := build/stamps
 # Empty it while working on dependencies: make LOCKED= setup
 LOCKED := --locked
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
-    $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.toml' | grep -v /fuzz/)
+    $(shell find crates -name '*.rs' -o -name '*.toml')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
@@ -33,7 +33,7 @@ test-rust: $(STAMPS)/system-test $(STAMPS)/emulator
 test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/emulator
 	$(BIN)/python -m pytest
 
-bench: $(STAMPS)/system-demo $(STAMPS)/module $(STAMPS)/emulator ## accesses a second for fixed workloads
+bench: $(STAMPS)/system-bench $(STAMPS)/module $(STAMPS)/emulator ## accesses a second for fixed workloads
 	PAGELAB_TEST_QEMU=$${PAGELAB_TEST_QEMU:-$$(cat $(STAMPS)/emulator)} \
 	    cargo bench $(LOCKED) --workspace --bench '*'
 

@@ -128,9 +128,10 @@ def _libc() -> Json:
     purl = f"pkg:generic/glibc@{version}"
     try:
         version = _output("dpkg-query", "--show", "--showformat=${Version}", "libc6-dev")
-        purl = f"pkg:deb/debian/glibc@{version}?arch=source"
+        distribution = platform.freedesktop_os_release()["ID"]
+        purl = f"pkg:deb/{distribution}/glibc@{version}?arch=source"
     except (OSError, subprocess.CalledProcessError):
-        pass  # another distribution
+        pass  # not of Debian's family
     return {
         "type": "library",
         "bom-ref": "glibc",

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that a goal needs, or says which are missing and how to get them.
 #
-#   scripts/system-packages.sh demo|qemu|test|wheel-test|linux|linux-deb
+#   scripts/system-packages.sh demo|bench|qemu|test|wheel-test|linux|linux-deb
 #
 # Prints nothing and asks nothing of the package manager when everything is there.
 set -eu
 
-goal=${1:?usage: system-packages.sh demo|qemu|test|wheel-test|linux|linux-deb}
+goal=${1:?usage: system-packages.sh demo|bench|qemu|test|wheel-test|linux|linux-deb}
 
 missing=
 # need PACKAGE COMMAND...: PACKAGE is missing when one of the commands is.
@@ -21,12 +21,16 @@ need() {
     done
 }
 
-need sqlite3 sqlite3
 need gcc cc
 # Debian splits ensurepip off from its interpreter.
 if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then
     missing="$missing python3-venv"
 fi
+if [ "$goal" = bench ]; then
+    # One of the programs whose recording is timed.
+    need sqlite3 sqlite3
+fi
+
 if [ "$goal" = test ]; then
     need valgrind valgrind
     need chromium chromium
@@ -81,6 +85,7 @@ if [ "$goal" = linux ] || [ "$goal" = linux-deb ]; then
     need redis-tools redis-cli
     need memcached memcached
     need stress-ng stress-ng
+    need sqlite3 sqlite3
     [ -n "$(ls /usr/lib/postgresql/*/bin/pgbench 2>/dev/null)" ] || missing="$missing postgresql"
     /usr/bin/python3 -c 'import test.test_mmap' 2>/dev/null ||
         missing="$missing lib$(basename "$(readlink -f /usr/bin/python3)")-testsuite"

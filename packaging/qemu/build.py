@@ -211,9 +211,9 @@ def download(release: Release, mirror: str | None, progress: Progress) -> Path:
     """The archive, from Debian, by its own client."""
     kept = BUILD / "downloads"
     kept.mkdir(exist_ok=True)
-    for there in kept.glob("*.orig.tar.xz"):
-        if there.name == release.archive and digest(there) == release.sha256:
-            return there
+    there = kept / release.archive
+    if there.is_file() and digest(there) == release.sha256:
+        return there
     if not shutil.which("apt-get"):
         raise BuildError(
             "this system has no apt-get to get the source with; download "
@@ -299,7 +299,8 @@ def check(archive: Path, release: Release, *, by_apt: bool) -> bool:
     if found == release.sha256:
         return True
     if archive.name == release.archive:
-        archive.unlink() if by_apt else None
+        if by_apt:
+            archive.unlink()
         raise BuildError(f"{archive} has the checksum {found} instead of {release.sha256}")
     if by_apt and archive.name.startswith(f"qemu_{release.series}."):
         # A newer point release has taken its place in the suite. apt-get has checked it against
