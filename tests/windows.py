@@ -208,10 +208,17 @@ def interrupted(wrap: Wrap, folder: Path, draw: random.Random) -> Answer:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert child.stdout is not None
-    first = child.stdout.readline()
-    time.sleep(draw.uniform(0, 3))
-    child.send_signal(signal.SIGINT)
-    rest, _ = child.communicate(timeout=PATIENCE)
+    try:
+        first = child.stdout.readline()
+        time.sleep(draw.uniform(0, 3))
+        child.send_signal(signal.SIGINT)
+        rest, _ = child.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return Answer(-1, "it did not end")
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
     return Answer(child.returncode, digest(first + rest))
 
 
@@ -383,6 +390,9 @@ def try_all(folder: Path, arguments: argparse.Namespace) -> int:
     for number in range(arguments.runs):
         draw = random.Random(f"{arguments.seed} {number}")
         name = draw.choices(names, [known[each][0] for each in names])[0]
+        # Before the program draws anything: how often it does depends on how fast the machine is.
+        recorder = Recorder(arguments.qemu, arguments.bare, draw)
+        recorder.draw()
         if name not in made:
             without = folder / "without" / name
             without.mkdir(parents=True)
@@ -390,8 +400,6 @@ def try_all(folder: Path, arguments: argparse.Namespace) -> int:
             job = known[name][1]()
             made[name] = job, job(lambda words: words, without, draw)
         job, expected = made[name]
-        recorder = Recorder(arguments.qemu, arguments.bare, draw)
-        recorder.draw()
         with tempfile.TemporaryDirectory(dir=folder) as place:
             trace = Path(place) / "trace"
             Path(place).chmod(0o777)
