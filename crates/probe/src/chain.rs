@@ -75,7 +75,8 @@ impl Chain {
         self.marks.iter().copied().step_by(MARKS / count).collect()
     }
 
-    /// Nanoseconds a load when `walkers` (one of [`WALKERS`]) follow the chain side by side, evenly spaced, each load waiting for its own walker's last one only.
+    /// Nanoseconds a load when `walkers` (one of [`WALKERS`]) follow the chain side by side, evenly
+    /// spaced, each load waiting for its own walker's last one only.
     ///
     /// Every place is visited by each walker in turn, so that the places visited between two
     /// visits are all the others, as with one walker.

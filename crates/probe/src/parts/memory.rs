@@ -115,6 +115,10 @@ fn walks(context: &mut Context) -> Result<Value, Failure> {
     const FEW: usize = 16;
     let areas = files::number("/proc/sys/vm/max_map_count").unwrap_or(65_530);
     let most = areas.saturating_sub(2_000).min(60_000) as usize;
+    if most < FEW {
+        let why = format!("vm.max_map_count allows {areas} areas");
+        return Err(Failure::Lacking(why));
+    }
     let mut aliases = Aliases::small(most, 1)?;
     let mut hits = Aliases::lines(FEW)?;
     let samples: Vec<f64> = (0..9)
@@ -141,25 +145,25 @@ fn bandwidth(context: &mut Context, len: usize) -> Value {
     const MOST: usize = 512 << 20;
     let rounds = if context.quick { 3 } else { 7 };
     let read = |threads: usize| {
-        let len = len.min(MOST) / threads / HUGE * HUGE;
+        let len = (len.min(MOST) / threads / HUGE * HUGE).max(HUGE);
         let samples: Vec<f64> = (0..rounds).filter_map(|_| reading(len, threads)).collect();
         Estimate::of(&samples)
     };
     let one = read(1);
     // All cores: this process was bound to one of them.
-    let unpinned = process::unpin().is_ok();
+    let unpinned = process::unpin();
     let cpus = process::allowed_cpus();
-    let all = if unpinned && cpus > 1 {
-        read(cpus)
-    } else {
-        None
+    let all = match unpinned {
+        Err(error) => Err(error.to_string()),
+        Ok(()) if cpus == 1 => Err("one core is all there is".into()),
+        Ok(()) => read(cpus).ok_or_else(|| "too little memory is free".to_owned()),
     };
     if let Some(cpu) = context.cpu {
         let _ = process::pin(cpu);
     }
-    if all.is_none() {
-        context.skip("bandwidth of all cores", "one core is all there is");
-    }
+    let all = all
+        .map_err(|why| context.skip("bandwidth of all cores", why))
+        .ok();
     json!({ "one_core": one, "all_cores": all, "cores": cpus })
 }
 

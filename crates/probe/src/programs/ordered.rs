@@ -2,11 +2,15 @@
 
 use fastrand::Rng;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+/// The standard library's, with the same keys each time.
+type Hasher = BuildHasherDefault<DefaultHasher>;
 
 pub fn hash_table(bytes: usize, steps: u64, rng: &mut Rng) -> u64 {
     // Sixteen bytes of data and a byte of control, at most seven eighths full.
     let count = (bytes / 20) as u64;
-    let table: HashMap<u64, u64> = (0..count).map(|key| (key, key + 1)).collect();
+    let table: HashMap<u64, u64, Hasher> = (0..count).map(|key| (key, key + 1)).collect();
     (0..steps)
         .map(|_| table[&rng.u64(..count)])
         .fold(0, u64::wrapping_add)
