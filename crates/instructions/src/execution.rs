@@ -141,7 +141,14 @@ impl Executions {
         for (index, &length) in block.lengths.iter().enumerate() {
             let site = first + index as u32;
             let decoded = &self.decoded[site as usize];
-            let own = made.iter().take_while(|access| access.0 == site).count();
+            // QEMU up to 8 makes a block of each repetition of a string instruction, which the flow
+            // leaves out: another site of the same address.
+            let is_here = |other: u32| {
+                other == site
+                    || (decoded.repeats.is_some()
+                        && self.table.instruction(other).is_some_and(|i| i.pc == ip))
+            };
+            let own = made.iter().take_while(|access| is_here(access.0)).count();
             let usual = || block.accesses.iter().any(|&by| usize::from(by) == index);
             if made.is_empty() && next.is_none() && decoded.repeats.is_none() && usual() {
                 // The end of what was recorded, or a signal, came in the middle.
