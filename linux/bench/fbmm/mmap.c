@@ -106,7 +106,7 @@ static void measure_fork(size_t pages)
 		if (!pid)
 			_exit(0);
 		end("fork", pages, 1);
-		if (waitpid(pid, NULL, 0) != pid)
+		if (pid < 0 || waitpid(pid, NULL, 0) != pid)
 			fail("fork");
 	}
 	munmap((void *)memory, pages * page_size);

@@ -41,7 +41,6 @@ static __always_inline bool dpt_enabled(void)
 	return false;
 }
 
-X(void);
 static inline void dpt_init(void)
 {
 }
