@@ -66,7 +66,50 @@ def test_only_new_failures_are_regressions() -> None:
     worse = Result(Ending.EXIT, 1, ["[ 1.0] BUG: soft lockup"], stdout=b"not ok 1 a\nnot ok 2 b\n")
     assert suite.regressions(first, again) == []
     assert suite.regressions(first, worse) == ["not ok a", "BUG: soft lockup"]
-    assert suite.regressions(again, Result(Ending.PANIC, None, [])) == ["the guest ended: panic"]
+    lost = Result(Ending.PANIC, None, [])
+    assert suite.regressions(again, lost) == ["the guest ended: panic"]
+    assert suite.regressions(lost, lost) == ["the guest ended: panic"]
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ([Result(Ending.EXIT, 1, []), Result(Ending.EXIT, 1, [])], ["pass", "pass"]),
+        ([Result(Ending.EXIT, 4, []), Result(Ending.EXIT, 0, [])], ["skip", "pass"]),
+        # What is compared with is the first boot that came to its end.
+        (
+            [
+                Result(Ending.HANG, None, []),
+                Result(Ending.EXIT, 0, []),
+                Result(Ending.EXIT, 1, []),
+                Result(Ending.EXIT, 1, []),
+            ],
+            ["fail", "pass", "fail", "fail"],
+        ),
+    ],
+)
+def test_boots_are_compared_with_the_first(
+    results: list[Result],
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "linux" / "tests").mkdir(parents=True)
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\ncompare = true\nappend = ["", "x=on"]\n'
+    _write(tmp_path / "linux" / "tests", text)
+    monkeypatch.setattr(layout, "find", lambda: Layout(tmp_path))
+    left = list(results)
+
+    def one(*_: object, **__: object) -> tuple[Verdict, Result]:
+        result = left.pop(0)
+        return suite.judge(result), result
+
+    monkeypatch.setattr(suite, "run", one)
+    with pytest.raises(PagelabError) if said[-1] == "fail" else nullcontext():
+        cli.run_tests([], retries=1)
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert [word for word in words if word in list(Verdict)] == said
 
 
 def test_debug_entries_wait_for_their_kernel_unless_asked_for_by_name(

@@ -250,8 +250,14 @@ def _run_job(
     verdict, result = suite.run(where, job, show=verbose)
     if job.entry.compare:
         key = (job.folder, job.entry.name)
-        new = suite.regressions(firsts.setdefault(key, result), result)
-        verdict = suite.Verdict.FAIL if new else suite.Verdict.PASS
+        first = firsts.get(key)
+        if first is None or first.status is None:  # else this may be another try of it
+            first = firsts[key] = result
+        new = suite.regressions(first, result)
+        if new:
+            verdict = suite.Verdict.FAIL
+        elif verdict is suite.Verdict.FAIL:
+            verdict = suite.Verdict.PASS
         sys.stdout.write("".join(f"    {line}\n" for line in new))
     print(f"{verdict:4}  {job.name}", flush=True)
     if walks := result.files.get(guest.WALKS):
