@@ -15,6 +15,7 @@ from pagelab.linux.process import capture
 
 # make's one line a file: "  CC      mm/rmap.o"
 _STEP = re.compile(r"^\s+(?:\[M\]\s+)?[A-Z]{2,8}\s+(?:\[M\]\s+)?(\S+)")
+_CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 LOG = "pagelab-build.log"
 # Of the image and of the packages: equal, so that packaging does not link the kernel again.
 _BUILD = "1"
@@ -136,6 +137,18 @@ def _build_module(layout: Layout, out: Path, source: Path) -> Path:
             shutil.copy2(file, target)
     capture(_make_argv(layout, out, [f"M={copy}", "modules"]), env=_environment(layout))
     return copy
+
+
+def build_program(layout: Layout, source: Path, *flags: str) -> Path:
+    """Build a program in C, or what `flags` make of it, when it is older than its source."""
+    binary = layout.work / "programs" / source.parent.name / source.stem
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    headers = [*layout.linux.glob("*/*.h"), *layout.linux.glob("*/*/*.h")]
+    newest = max(file.stat().st_mtime for file in [source, *headers])
+    with only_one(layout.work):
+        if not binary.exists() or binary.stat().st_mtime < newest:
+            capture(["gcc", *_CFLAGS, "-o", binary, source, *flags])
+    return binary
 
 
 def build_selftest(layout: Layout, name: str) -> Path:

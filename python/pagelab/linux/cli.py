@@ -25,7 +25,7 @@ _CPUS = os.cpu_count() or 1
 
 Debug = Annotated[
     list[str] | None,
-    typer.Option(help="A kernel with this debugging on (vm, kasan, kmemleak); may be repeated."),
+    typer.Option(help="Another kernel: vm, kasan, kmemleak or no-designs; may be repeated."),
 ]
 Append = Annotated[str, typer.Option(help="Kernel parameters, e.g. foliomap=on.")]
 Memory = Annotated[int, typer.Option(help="Guest memory, MB.")]
@@ -164,11 +164,13 @@ def run(
 ) -> None:
     """Run a command in a fresh guest; its output and exit status are passed through."""
     if memory_manager is not None:
-        least = manager.nodes(layout.find(), memory_manager)
+        where = layout.find()
+        least = manager.nodes(where, memory_manager)
         if nodes is not None and nodes < least:
             raise UsageError(f"{memory_manager} needs --nodes {least}")
         nodes = nodes or least
-        command = manager.wrap(layout.find(), tuple(debug or ()), memory_manager, command)
+        prepared = manager.prepare(where, tuple(debug or ()))
+        command = manager.wrap(where, prepared, memory_manager, command)
         append = f"{append} {manager.APPEND}".strip()
     machine = _machine(debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
     if walks:

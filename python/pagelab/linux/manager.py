@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux import build
 from pagelab.linux.layout import Layout
-from pagelab.linux.lock import only_one
-from pagelab.linux.process import capture
 
 # The library the others use; it manages nothing itself.
 LIBRARY = "mfs"
@@ -83,13 +81,7 @@ def prepare(layout: Layout, debug: tuple[str, ...]) -> dict[str, str]:
     if "CONFIG_FBMM=y" not in (layout.out(debug) / ".config").read_text().splitlines():
         raise PagelabError(f"the kernel in {layout.out(debug)} has no CONFIG_FBMM: build it again")
     modules = build.build_module(layout, debug, layout.linux / "modules")
-    source = layout.linux / "tools" / "fbmm-run.c"
-    wrapper = layout.work / "programs" / source.parent.name / source.stem
-    wrapper.parent.mkdir(parents=True, exist_ok=True)
-    with only_one(layout.work):
-        if not wrapper.exists() or wrapper.stat().st_mtime < source.stat().st_mtime:
-            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
-            capture(["gcc", *flags, "-o", wrapper, source])
+    wrapper = build.build_program(layout, layout.linux / "tools" / "fbmm-run.c")
     return {
         "MANAGERS": str(modules),
         "FBMM_RUN": str(wrapper),
@@ -100,7 +92,7 @@ def prepare(layout: Layout, debug: tuple[str, ...]) -> dict[str, str]:
 
 def wrap(
     layout: Layout,
-    debug: tuple[str, ...],
+    prepared: Mapping[str, str],
     manager: str,
     command: Sequence[str],
     *,
@@ -108,14 +100,13 @@ def wrap(
 ) -> list[str]:
     """The command that runs `command` in a guest with that memory file system as default.
 
-    With `check` it fails if memory is in use when the command has ended, or if the file system
-    and its modules cannot be removed.
+    `prepared` is what prepare() returned. With `check` it fails if memory is in use when the
+    command has ended, or if the file system and its modules cannot be removed.
     """
     name, options = parse(layout, manager)
-    where = prepare(layout, debug)
     flags = ["--check"] if check else []
     return [
-        *("sh", where["WITH_MANAGER"], *flags),
-        *(where["MANAGERS"], where["FBMM_RUN"], name, options),
+        *("sh", prepared["WITH_MANAGER"], *flags),
+        *(prepared["MANAGERS"], prepared["FBMM_RUN"], name, options),
         *command,
     ]

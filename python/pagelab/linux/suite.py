@@ -22,11 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux import build, guest, manager
 from pagelab.linux.layout import Layout, find
-from pagelab.linux.lock import only_one
-from pagelab.linux.process import capture
 
 KSFT_SKIP = 4
-_CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 
 
 class Entry(BaseModel):
@@ -132,10 +129,11 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
     }
     env["KERNEL_BUILD"] = str(layout.out(debug))
     command = [*_command(layout, job), *(_argument(layout, job, word) for word in entry.args)]
-    if manager.APPEND in job.append.split():
-        env |= manager.prepare(layout, debug)
-    if job.manager:
-        command = manager.wrap(layout, debug, job.manager, command, check=True)
+    if job.manager or manager.APPEND in job.append.split():
+        prepared = manager.prepare(layout, debug)
+        env |= prepared
+        if job.manager:
+            command = manager.wrap(layout, prepared, job.manager, command, check=True)
     machine = guest.Machine(
         image=image,
         init=layout.linux / "guest" / "init",
@@ -152,7 +150,8 @@ def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest
         options = list(entry.count_options)
         if entry.count == "nodes":
             options.append(f"boundary={guest.node_boundary(machine)}")
-        plugin = _compile(layout, layout.linux / "guest" / f"{entry.count}.c", plugin=True)
+        source = layout.linux / "guest" / f"{entry.count}.c"
+        plugin = build.build_program(layout, source, "-shared", "-fPIC")
         machine = replace(machine, plugin=plugin, plugin_options=tuple(options))
     result = guest.run(
         machine,
@@ -250,7 +249,7 @@ def _command(layout: Layout, job: Job) -> list[str]:
         raise PagelabError(f"{job.folder / 'suite.toml'} names {source.name}, which is not there")
     match source.suffix:
         case ".c":
-            return [str(_compile(layout, source, cflags=tuple(job.entry.cflags)))]
+            return [str(build.build_program(layout, source, *job.entry.cflags))]
         case ".py":
             return ["/usr/bin/python3", str(source)]
         case ".sh":
@@ -262,24 +261,9 @@ def _command(layout: Layout, job: Job) -> list[str]:
 def _argument(layout: Layout, job: Job, word: str) -> str:
     if not (word.startswith("$") and word.endswith(".c")):
         return word
-    return str(_compile(layout, job.folder / word.removeprefix("$")))
+    return str(build.build_program(layout, job.folder / word.removeprefix("$")))
 
 
 def compile_program(layout: Layout, job: Job) -> Path:
     """The job's program, compiled for the guest, which is this machine's for files."""
     return Path(_command(layout, job)[0])
-
-
-def _compile(
-    layout: Layout, source: Path, *, plugin: bool = False, cflags: tuple[str, ...] = ()
-) -> Path:
-    """Build a program, or a plugin for QEMU, when it is older than its source."""
-    binary = layout.work / "programs" / source.parent.name / source.stem
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    headers = [*layout.linux.glob("*/*.h"), *layout.linux.glob("*/*/*.h")]
-    newest = max(file.stat().st_mtime for file in [source, *headers])
-    with only_one(layout.work):
-        if not binary.exists() or binary.stat().st_mtime < newest:
-            flags = ("-shared", "-fPIC") if plugin else ()
-            capture(["gcc", *_CFLAGS, *flags, "-o", binary, source, *cflags])
-    return binary
