@@ -192,6 +192,11 @@ static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
 
             smp_rmb();
             word = x86_ldq_phys(cs, line + 8 + index / METADATA_A_WORD * 8);
+            /* As if a line was read as one: another group may have got it since. */
+            smp_rmb();
+            if ((x86_ldq_phys(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
+                return NO_STRIDE;
+            }
             return word >> (index % METADATA_A_WORD * METADATA_BITS) & METADATA_MASK;
         }
         if (!(head & LINE_USED)) {
