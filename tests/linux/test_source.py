@@ -128,6 +128,25 @@ def test_local_commits_are_not_thrown_away(layout: Layout) -> None:
     assert "line three" in (tree / "Kbuild").read_text()
 
 
+def test_edits_that_were_not_built_are_not_overwritten(layout: Layout) -> None:
+    tree = _prepare(layout)
+    _commit(tree, "a: begin", mm__a_c="int a;\n", Kbuild="line 1\n")
+    _refresh(layout)
+    series.git(layout.root, "init", "-q")
+    series.git(layout.root, "add", "linux")
+    series.git(layout.root, "commit", "-qm", "linux")
+    edited = layout.source / "mm" / "a.c"
+    edited.write_text("int b;\n")
+    _commit_edit(tree, "line 1\n", "line one\n")
+    with pytest.raises(PagelabError, match=r"commit them first:\n.*source/mm/a\.c"):
+        _refresh(layout)
+    assert edited.read_text() == "int b;\n"
+
+    series.git(layout.root, "commit", "-qam", "b")
+    _refresh(layout)  # what is committed can be had again
+    assert edited.read_text() == "int a;\n"
+
+
 def test_a_series_that_names_a_missing_patch(layout: Layout) -> None:
     (layout.patches / "series").write_text("0001-gone.patch\n")
     with pytest.raises(PagelabError, match=r"0001-gone\.patch"):

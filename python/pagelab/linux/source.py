@@ -83,6 +83,15 @@ def refresh(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
     tree = layout.tree
     if git(tree, "status", "--porcelain").strip():
         raise PagelabError(f"{tree} has uncommitted edits; commit them first")
+    if lost := _only_here(layout):
+        raise PagelabError(
+            "\n".join(
+                [
+                    f"these edits under {layout.linux} would be overwritten; commit them first:",
+                    *lost,
+                ]
+            )
+        )
     patches = series.write(layout, say)
     last = series.commit(tree, patches, "base", _release(tree))
     if git(tree, "diff", "--name-only", "HEAD", last).strip():
@@ -91,6 +100,16 @@ def refresh(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
     git(tree, "tag", "--force", "series")
     (tree / ".git" / "pagelab-series").write_text(fingerprint(patches))
     return patches
+
+
+def _only_here(layout: Layout) -> list[str]:
+    """Edits of linux/patches and linux/source that are neither in the tree nor in a commit."""
+    applied = layout.tree / ".git" / "pagelab-series"
+    if applied.exists() and applied.read_text() == fingerprint(series.read(layout)):
+        return []
+    status = ["git", "-C", str(layout.linux), "status", "--porcelain", "--", "patches", "source"]
+    done = subprocess.run(status, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
 
 
 def fingerprint(patches: list[Patch]) -> str:
