@@ -1,5 +1,6 @@
 """The kernel's configuration follows the state of the source that is built."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ tinyconfig:
 	@: > $(O)/.config
 olddefconfig:
 	@grep -x -f known $(O)/.config > $(O)/.config.new; mv $(O)/.config.new $(O)/.config
+modules:
+	@test -d $(M)
 """
 _MERGE = '#!/bin/sh\nshift 2; out=$1; shift 2\ncat "$@" > "$out/.config"\n'
 
@@ -45,3 +48,14 @@ def test_an_option_of_a_later_patch_is_on_when_the_patch_is_there(layout: Layout
 def test_an_option_that_does_not_take_effect_is_named(layout: Layout) -> None:
     with pytest.raises(PagelabError, match=r"base\.config: CONFIG_NEW=y"):
         build.configure(layout, ())
+
+
+def test_a_module_that_is_gone_is_not_built_any_more(layout: Layout) -> None:
+    modules = layout.linux / "modules"
+    for name in ("old", "new"):
+        (modules / name).mkdir(parents=True)
+        (modules / name / "Kbuild").touch()
+    copy = build.build_module(layout, (), modules)
+    shutil.rmtree(modules / "old")
+    assert build.build_module(layout, (), modules) == copy
+    assert [path.name for path in copy.iterdir()] == ["new"]

@@ -130,6 +130,10 @@ def build_module(layout: Layout, debug: tuple[str, ...], source: Path) -> Path:
 
 def _build_module(layout: Layout, out: Path, source: Path) -> Path:
     copy = out / "pagelab-modules" / source.name
+    # A module that is gone would be built for ever: linux/modules/Kbuild takes every folder.
+    for folder in filter(Path.is_dir, copy.glob("*")):
+        if not (source / folder.name).is_dir():
+            shutil.rmtree(folder)
     for file in filter(Path.is_file, source.rglob("*")):
         target = copy / file.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
