@@ -7,9 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import canned
 from pagelab.results import Comparison
+from processes import PATIENCE
+
+# How long an example takes says nothing: other programs run beside the tests.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Tests that a shell runs in the background start with SIGINT ignored, which their children inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,7 +50,7 @@ def chromium() -> Callable[..., subprocess.CompletedProcess[str]]:
             ],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=True,
         )
 

@@ -1,60 +1,70 @@
-"""Processes of the small sweep: the descendants of one that a test has started, and no other."""
+"""Processes that tests start: whether they live, and a sweep that is broken off in its middle."""
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Runs of the small sweep of conftest.py.
+# Runs of the small sweep of experiment/conftest.py.
 RUNS = 16
+# Of these so many are kept when experiment/held.py holds the others; one more for every worker
+# that was past the gate.
+HELD_AT = 4
+
+# So many seconds may anything take on a busy machine; what takes longer hangs.
+PATIENCE = 900
 
 Start = Callable[..., subprocess.Popen[str]]
 
 
-def descendants(pid: int) -> list[int]:
-    """Children, their children and so on, parents first."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name is in brackets and may have blanks in it.
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found = list(parents.get(pid, []))
-    for child in found:
-        found += parents.get(child, [])
-    return found
+def kept(folder: Path) -> int:
+    """Results in a folder's store."""
+    return len(list((folder / "store").glob("*/*.json.gz")))
 
 
-def working(pid: int, name: str) -> list[int]:
-    """Descendants that have this in their command line and no children: the workers."""
-    found = []
-    for child in descendants(pid):
-        try:
-            line = Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if name in line and not descendants(child):
-            found.append(child)
-    return found
-
-
-def kill(pid: int) -> bool:
-    """SIGKILL; whether there was somebody to take it."""
+def alive(pid: int) -> bool:
+    """Whether there is a process of this number that has not ended."""
     try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
+        # The name is in brackets and may have blanks in it.
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
         return False
-    return True
+    return state != "Z"
 
 
-def until(done: Callable[[], bool], seconds: float = 300) -> None:
-    """Waits until something is so; fails after so many seconds."""
-    end = time.monotonic() + seconds
+def busy(folder: Path) -> list[int]:
+    """Living processes that have begun a run of a sweep that is held."""
+    return sorted(pid for file in (folder / "busy").glob("*") if alive(pid := int(file.name)))
+
+
+def kill_one(folder: Path, choose: random.Random) -> None:
+    """Sends SIGKILL to a worker of a sweep that is held, at some moment of its work."""
+    until(lambda: bool(busy(folder)))
+    time.sleep(choose.uniform(0, 0.5))
+    pid = choose.choice(busy(folder))
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid))
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    end = time.monotonic() + PATIENCE
     while not done():
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.05)
+
+
+def free_port() -> int:
+    """A port at which nobody listens, below those that the kernel gives to connections."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as found:
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port

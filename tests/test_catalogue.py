@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from pagelab import _core, designs, machines, workloads
+from processes import PATIENCE
 
 GENERATOR = Path(__file__).parents[1] / "scripts" / "generate-api.py"
 
 
 def test_the_files_are_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, GENERATOR, "--check"], capture_output=True, text=True, timeout=120
+        [sys.executable, GENERATOR, "--check"], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
 

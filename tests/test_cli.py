@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import canned
+from processes import PATIENCE
 
 COMMANDS = [
     "compare",
@@ -31,7 +32,7 @@ def pagelab(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 

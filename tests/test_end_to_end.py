@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from emulators import needs_recorder
+from processes import PATIENCE
 
 
 def command(*arguments: str) -> list[str]:
@@ -20,7 +21,9 @@ def command(*arguments: str) -> list[str]:
 
 
 def pagelab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=300)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=PATIENCE
+    )
 
 
 def result(directory: Path) -> dict[str, Any]:
@@ -292,7 +295,7 @@ def interrupted(cwd: Path, word: str, *arguments: str) -> tuple[int, str, str]:
         start_new_session=True,
     )
     assert process.stderr is not None
-    watchdog = threading.Timer(200, os.killpg, [process.pid, signal.SIGKILL])
+    watchdog = threading.Timer(PATIENCE, os.killpg, [process.pid, signal.SIGKILL])
     watchdog.start()
     try:
         said = next((line for line in process.stderr if word in line), "nothing")
@@ -353,7 +356,7 @@ def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
 def test_arguments_need_not_be_text(tmp_path: Path) -> None:
     arguments: list[str | bytes] = [*command("compare", "-q", "--out", "o", "--", "printf")]
     arguments.append(b"a\xffb")
-    done = subprocess.run(arguments, capture_output=True, cwd=tmp_path, timeout=300)
+    done = subprocess.run(arguments, capture_output=True, cwd=tmp_path, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"a\xffb")
     assert result(tmp_path / "o")["command"] == ["printf", "a\N{REPLACEMENT CHARACTER}b"]

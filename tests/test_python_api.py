@@ -15,6 +15,7 @@ import pytest
 import pagelab
 from emulators import needs_recorder
 from pagelab import designs, machines, workloads
+from processes import PATIENCE
 
 DOCS = Path(__file__).parents[1] / "docs"
 MODULES = [
@@ -64,7 +65,10 @@ def test_the_notebook_runs_and_draws_the_report(tmp_path: Path) -> None:
         DOCS / "python.ipynb", as_version=4
     )
     nbclient.NotebookClient(
-        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook,
+        timeout=PATIENCE,
+        kernel_name="python3",
+        resources={"metadata": {"path": tmp_path}},
     ).execute()
     shown = [
         output["data"]

@@ -11,6 +11,7 @@ import pytest
 import canned
 from pagelab.results import Comparison
 from pagelab.table import legend, speed
+from processes import PATIENCE
 
 
 def pagelab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -19,7 +20,7 @@ def pagelab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=300,
+        timeout=PATIENCE,
     )
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from processes import Start
 
+TESTS = Path(__file__).parents[1]
+HELD = Path(__file__).with_name("held.py")
 # Sixteen runs of a few tenths of a second.
 SWEEP = """
 replicates = 4
@@ -22,17 +24,18 @@ design = ["radix", "dpt"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Starts `pagelab sweep` on the small sweep, with these options."""
+    """Starts `pagelab sweep` on the small sweep, with these options; `held` as held.py says."""
     (tmp_path / "small.toml").write_text(SWEEP)
 
-    def run(*options: str, before: str = "") -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pagelab", "sweep", "small.toml", *options]
+    def run(*options: str, before: str = "", held: bool = False) -> subprocess.Popen[str]:
+        program = [str(HELD)] if held else ["-m", "pagelab"]
+        command = [sys.executable, *program, "sweep", "small.toml", *options]
         if before:
             command = ["sh", "-c", before + ' exec "$@"', "sh", *command]
         return subprocess.Popen(
             command,
             cwd=tmp_path,
-            env=os.environ | {"COLUMNS": "80"},
+            env=os.environ | {"COLUMNS": "80", "PYTHONPATH": str(TESTS)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

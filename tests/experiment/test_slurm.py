@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import RUNS, Start, until
+from processes import PATIENCE, RUNS, Start, free_port, kept, until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
 CONF = """
@@ -41,12 +41,6 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=1
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture
@@ -90,7 +84,7 @@ def slurm(
             started.append(process)
 
         begin(*munged)
-        until((folder / "munge.socket").exists, 30)
+        until((folder / "munge.socket").exists)
         begin("slurmctld", "-D", "-f", str(conf))
         begin("slurmd", "-D", "-f", str(conf), "-N", host)
 
@@ -101,14 +95,14 @@ def slurm(
             return said.stdout.strip() == "idle"
 
         try:
-            until(idle, 120)
+            until(idle)
             yield folder
         finally:
             subprocess.run(["scancel", "--me"], check=False, capture_output=True)
             for process in reversed(started):
                 process.terminate()
             for process in started:
-                process.wait(timeout=60)
+                process.wait(timeout=PATIENCE)
 
 
 def test_a_job_array(tmp_path: Path, slurm: Path, start: Start, undisturbed: bytes) -> None:
@@ -122,7 +116,7 @@ def test_a_job_array(tmp_path: Path, slurm: Path, start: Start, undisturbed: byt
     )  # fmt: skip
     logs = "".join(file.read_text() for file in sorted(tmp_path.glob("slurm-*.out")))
     assert said.returncode == 0, said.stderr + logs
-    assert len(list((tmp_path / "store").glob("*/*.json.gz"))) == RUNS
+    assert kept(tmp_path) == RUNS
     process = start("--store", "store", "-o", "out")
     _, told = process.communicate()
     assert f"{RUNS} of {RUNS} runs are kept already" in told

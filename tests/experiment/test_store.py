@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagelab.errors import PagelabError
@@ -21,7 +21,7 @@ JSON = st.recursive(
 CASE = Case("simulate", "a case", {}, ["what it depends on"])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(), JSON))
 def test_what_is_kept_comes_back(tmp_path_factory: pytest.TempPathFactory, data: dict) -> None:  # type: ignore[type-arg]
     store = Store(tmp_path_factory.mktemp("store"))

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from pagelab.errors import PagelabError
 from pagelab.measuring import probe
+from processes import alive, until
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -87,12 +87,12 @@ def test_settings_are_restored_however_it_ends(binary: Path, sent: signal.Signal
     command = [str(binary), "folios", "--allow-tuning"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait_until(lambda: settings() != before)
+        until(lambda: settings() != before)
     finally:
         process.send_signal(sent)
         process.wait()
     # The guard is another process, which restores after the probe has gone.
-    _wait_until(lambda: settings() == before)
+    until(lambda: settings() == before)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changing settings needs root")
@@ -103,21 +103,14 @@ def test_settings_are_restored_when_pagelab_itself_is_killed(binary: Path) -> No
     script = "from pagelab.measuring import probe; probe.run('folios', print, allow_tuning=True)"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
     try:
-        _wait_until(lambda: settings() != before)
+        until(lambda: settings() != before)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     finally:
         process.kill()
         process.wait()
-    _wait_until(lambda: settings() == before)
+    until(lambda: settings() == before)
     # The measurement has not gone on to its end.
-    _wait_until(lambda: not any(_runs(pid) for pid in children))
-
-
-def _runs(pid: str) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
+    until(lambda: not any(alive(int(pid)) for pid in children))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the journal directory is root's")
@@ -141,11 +134,3 @@ def test_nothing_is_changed_without_leave(binary: Path) -> None:
     assert settings() == before
     if len(before) > 1:
         assert any("--allow-tuning" in left.why for left in measurement.not_done)
-
-
-def _wait_until(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in 30 s"
-        time.sleep(0.02)
