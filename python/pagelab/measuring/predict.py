@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from pagelab import jobs, recording
@@ -13,8 +12,9 @@ from pagelab.measuring.agreement import Predicted
 from pagelab.measuring.native import HugePages
 from pagelab.measuring.suite import Program
 from pagelab.progress import Display
-from pagelab.recording import Window
 from pagelab.results import Failure, Recording, Run
+from pagelab.sources import Trace
+from pagelab.window import Window
 
 
 def record(
@@ -43,12 +43,7 @@ def simulate(
     trace: Path, machine: str, design: str, policies: list[str], display: Display
 ) -> list[Predicted]:
     """One prediction for each `memory.page_policy`. Raises PagelabError when a run fails."""
-    source = {
-        "kind": "trace",
-        "name": trace.stem,
-        "path": str(trace),
-        "window": asdict(Window()),
-    }
+    source = Trace(trace).describe(Window())
     work = [
         Simulation(
             label=f"{trace.stem}, {policy} pages",
@@ -66,13 +61,13 @@ def simulate(
             raise PagelabError(f"{outcome.design}: {outcome.error}")
         if outcome.stopped:
             raise PagelabError(f"{outcome.design} ended early: {outcome.stopped}")
-    return [_predicted(outcome) for outcome in outcomes if isinstance(outcome, Run)]
+    return [of(outcome) for outcome in outcomes if isinstance(outcome, Run)]
 
 
-def _predicted(run: Run) -> Predicted:
+def of(run: Run) -> Predicted:
     """Processor time: of all cores, so that threads add up as they do in rusage."""
     cycles = run.cycles
-    kernel = cycles.faults + cycles.migrations
+    kernel = cycles.faults + cycles.zeroing + cycles.migrations
     return Predicted(
         program=(cycles.total - kernel) / cycles.frequency_hz,
         kernel=kernel / cycles.frequency_hz,
