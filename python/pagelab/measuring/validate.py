@@ -1,6 +1,5 @@
 """The same chain on the real machine and on its preset in the simulator."""
 
-import dataclasses
 import json
 import random
 import tempfile
@@ -13,8 +12,9 @@ from pagelab import _core
 from pagelab.errors import PagelabError
 from pagelab.measuring.charts import Chart, Series, log_chart
 from pagelab.measuring.result import Curve, Measurement
-from pagelab.recording import Window
+from pagelab.sources import Trace
 from pagelab.units import size
+from pagelab.window import Window
 
 PAGE = 4096
 LINE = 64
@@ -77,12 +77,7 @@ def simulated_latency(pages: int, machine: str, seed: int, design: str = "radix"
         with tempfile.TemporaryDirectory(prefix="pagelab-") as directory:
             trace = Path(directory) / "chain.csv"
             trace.write_text(trace_text(pages, laps, seed), encoding="ascii")
-            source = {
-                "kind": "trace",
-                "name": "chain",
-                "path": str(trace),
-                "window": dataclasses.asdict(Window()),
-            }
+            source = Trace(trace).describe(Window())
             try:
                 text = _core.simulate(
                     design, machine, [], json.dumps(source), lambda done, total: True

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagelab import _core, progress, units
+from pagelab import progress, units
+from pagelab.design import check
 from pagelab.errors import PagelabError, UsageError, unknown
 from pagelab.measuring import (
     agreement,
@@ -81,7 +82,7 @@ def validate(
             notes.print(line, style="dim", highlight=False, markup=False)
 
     if not (program or whole_suite or only):
-        _chain(measured, preset, say, console, out, quick=quick, as_json=as_json)
+        _chain(measured, preset, design, say, console, out, quick=quick, as_json=as_json)
         return
     accesses = units.parse_count(limit)
     pages = native.huge_pages()
@@ -90,7 +91,8 @@ def validate(
         chosen, missing = _programs(program, only, directory)
         for name in missing:
             say(f"{name} is not installed: left out")
-        used = _machine(measured, preset, design, directory, say, quick=quick)
+        measurement = None if _named(preset) else _measurement(measured, say, quick=quick)
+        used = _machine(preset, design, measurement, directory, say)
         rows = []
         with progress.display(notes, quiet=quiet) as meters:
             for one in chosen:
@@ -132,22 +134,24 @@ def _programs(
     return suite.programs(directory, wanted)
 
 
+def _named(preset: str | None) -> bool:
+    """Whether a machine is named that is not measured."""
+    return preset not in (None, here.NAME)
+
+
 def _machine(
-    measured: Path | None,
     preset: str | None,
     design: str | None,
+    measurement: Measurement | None,
     directory: Path,
     say: probe.Say,
-    *,
-    quick: bool,
 ) -> Machine:
     """The machine to simulate: a file, its design, and what it is called."""
-    if preset is not None and preset != here.NAME:
-        name = json.loads(_core.machine(preset, []))["name"]
-        return preset, design or "radix", name
-    measurement = _measurement(measured, say, quick=quick)
+    if preset is not None and _named(preset):
+        return preset, design or "radix", check(preset, [])["name"]
+    assert measurement is not None
     file = directory / "here.toml"
-    made = machine.write(measurement, "here", file)
+    made = machine.write(measurement, here.NAME, file)
     for note in made.notes:
         say(f"not concluded: {note}")
     return str(file), design or made.design, measurement.environment.cpu
@@ -231,6 +235,7 @@ def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
 def _chain(
     measured: Path | None,
     preset: str | None,
+    design: str | None,
     say: probe.Say,
     console: Console,
     out: Path,
@@ -241,12 +246,8 @@ def _chain(
     """The plain chain on both."""
     measurement = _measurement(measured, say, quick=quick)
     with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
-        design = "radix"
-        if preset is None:
-            file = Path(scratch) / "here.toml"
-            design = machine.write(measurement, "here", file).design
-            preset = str(file)
-        points = chain.validate(measurement, preset, say, design)
+        used, own, _ = _machine(preset, design, measurement, Path(scratch), say)
+        points = chain.validate(measurement, used, say, own)
     page.write(page.render_charts("Machine and preset", [chain.chart(points)], []), out)
     if as_json:
         typer.echo(json.dumps([vars(point) | {"error": point.error} for point in points]))
