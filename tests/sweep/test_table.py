@@ -87,7 +87,10 @@ def test_points_and_numbers_that_differ() -> None:
     assert change.where == {"design": "radix", "seed": 1}
 
 
-def test_tables_that_cannot_be_compared() -> None:
+def test_tables_that_cannot_be_compared(tmp_path: Path) -> None:
+    for missing in (tmp_path, tmp_path / "x.parquet"):
+        with pytest.raises(PagelabError, match=r"there is no table .*\.parquet"):
+            table.load(missing)
     with pytest.raises(PagelabError, match="no column status"):
         difference([{"a": 1}], ROWS, [])
     with pytest.raises(PagelabError, match="no axis in common"):

@@ -15,10 +15,10 @@ from pagelab import units
 from pagelab.cli import executing
 from pagelab.cli.options import IsQuiet, Json
 from pagelab.errors import PagelabError, UsageError
-from pagelab.experiment import local
 from pagelab.experiment.case import Case, Ended, Result
 from pagelab.experiment.run import How, run_all
 from pagelab.experiment.store import Store
+from pagelab.jobs import available_processors
 from pagelab.sweep import file, plan, report, slurm, table
 from pagelab.sweep.diff import Difference, difference
 from pagelab.sweep.file import Point, Sweep
@@ -123,7 +123,7 @@ def _say_how_long(
         known = {key: one for key, one in ended.items() if isinstance(one, Result)}
     missing = [case for key, case in cases.items() if kept.get(key) is None]
     seconds = sum(_seconds(case, cases, known) for case in missing)
-    workers = parallel or local.available_processors()
+    workers = parallel or available_processors()
     typer.echo(
         f"{len(points)} points, {len(cases)} runs, of which {len(cases) - len(missing)} are kept"
     )
@@ -198,9 +198,9 @@ def _show(swept: Sweep, summaries: list[table.Summary], rows: list[table.Row]) -
         console.print(*names, style="bold", highlight=False)
         shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for axis in columns:
-            shown.add_column(axis, overflow="fold")
+            shown.add_column(_heading(axis), overflow="fold")
         for measure in swept.measure:
-            shown.add_column(measure, justify="right", overflow="fold")
+            shown.add_column(_heading(measure), justify="right", overflow="fold")
         for one in members:
             point = [str(one.point.get(axis, "")) for axis in columns]
             shown.add_row(*point, *(_cell(one, measure) for measure in swept.measure))
@@ -212,6 +212,12 @@ def _show(swept: Sweep, summaries: list[table.Summary], rows: list[table.Row]) -
         console.print(f"Changes are against {base}.", style="dim", highlight=False)
     for error, count in report.failures(rows):
         console.print(f"Failed: {count}: {error}", style="red", markup=False, highlight=False)
+
+
+def _heading(key: str) -> str:
+    """A dotted name in two lines, of which the second is its own."""
+    table, dot, name = key.rpartition(".")
+    return f"{table}{dot}\n{name}" if dot else key
 
 
 def _cell(summary: table.Summary, measure: str) -> str:

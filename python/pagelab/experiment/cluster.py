@@ -6,6 +6,7 @@ computed again by another worker, or here if there never was one: it must be the
 """
 
 import logging
+import subprocess
 import time
 from collections import deque
 from collections.abc import Callable
@@ -297,7 +298,7 @@ def slurm(jobs: int, check_every: int = CHECK_EVERY) -> tuple[Cluster, Callable[
     """Workers in so many Slurm jobs, and what ends them.
 
     Queue, account, walltime, cores and memory of a job are in dask-jobqueue's own configuration,
-    ~/.config/dask/jobqueue.yaml.
+    ~/.config/dask/jobqueue.yaml. Raises PagelabError where there is no Slurm.
     """
     _distributed()
     try:
@@ -306,6 +307,7 @@ def slurm(jobs: int, check_every: int = CHECK_EVERY) -> tuple[Cluster, Callable[
         raise UsageError("--slurm needs dask-jobqueue: pip install 'pagelab[dask]'") from error
     import dask
 
+    _slurm_answers()
     given = dask.config.get("jobqueue.slurm", {})
     # A worker a thread: a job that is killed takes one run with it and no more.
     cores = given.get("cores") or 1
@@ -320,6 +322,17 @@ def slurm(jobs: int, check_every: int = CHECK_EVERY) -> tuple[Cluster, Callable[
         made.close()
 
     return cluster, close
+
+
+def _slurm_answers() -> None:
+    """Raises PagelabError when it does not: dask-jobqueue would wait for workers for ever."""
+    try:
+        said = subprocess.run(["sinfo"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise PagelabError(f"--slurm cannot run sinfo: {error.strerror}") from error
+    if said.returncode:
+        last = said.stderr.strip().rpartition("\n")[2]
+        raise PagelabError(f"Slurm does not answer here: {last}")
 
 
 def _distributed() -> Any:

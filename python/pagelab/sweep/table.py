@@ -62,6 +62,8 @@ def save(table: list[Row], path: Path) -> None:
 def load(path: Path) -> list[Row]:
     """The rows of a Parquet file, or of the sweep's folder that has one."""
     file = path / "sweep.parquet" if path.is_dir() else path
+    if not file.is_file():
+        raise PagelabError(f"there is no table {file}")
     try:
         found: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
     except (OSError, pyarrow.ArrowInvalid) as error:
