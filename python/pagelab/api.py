@@ -27,6 +27,7 @@ from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.machine import MachineBase
+from pagelab.measuring import here
 from pagelab.progress import Display, display
 from pagelab.recording import RecordingError
 from pagelab.results import Comparison, Failure, Recording, Run
@@ -362,16 +363,8 @@ def _be_quiet(_: str) -> None:
 
 def _host() -> dict[str, Any]:
     """The machine that simulated: it changes how long that took and nothing else."""
-    cpu = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                cpu = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
     return {
-        "cpu": cpu,
+        "cpu": here.cpu(),
         "processors": os.cpu_count(),
         "kernel": f"{platform.system()} {platform.release()}",
     }

@@ -106,7 +106,7 @@ def simulate_all(
             ended(place, outcome)
         return outcome
 
-    workers = min(jobs or os.cpu_count() or 1, len(simulations)) or 1
+    workers = min(jobs or available_processors(), len(simulations)) or 1
     pool = ThreadPoolExecutor(max_workers=workers)
     try:
         futures = [pool.submit(work, place, job) for place, job in enumerate(simulations)]
@@ -116,6 +116,11 @@ def simulate_all(
         return [future.result() for future in futures]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def available_processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:

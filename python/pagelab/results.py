@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from pagelab import intervals
 from pagelab.errors import PagelabError
+from pagelab.pages import SIZES
 from pagelab.sources import Trace
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ INTERRUPTED = "interrupted"
 
 CYCLE_PARTS = ("compute", "data", "translation", "faults", "zeroing", "migrations")
 
-# What a machine's `memory.page_policy` is called as a page size, where that is another word.
-PAGE_SIZES = {"base": "4K", "thp": "2M", "thp-madvise": "madvise"}
+# What a machine's `memory.page_policy` is called as a page size.
+_PAGE_SIZES = {policy: size for size, policy in SIZES.items()}
 
 
 class Tlb(_Model):
@@ -311,7 +312,7 @@ class Run(Table):
         return {
             "page_table": page_table,
             "tlb_design": tlb or "conventional",
-            "pages": PAGE_SIZES.get(policy, policy),
+            "pages": _PAGE_SIZES.get(policy, policy),
         } | raw
 
     @property

@@ -5,7 +5,9 @@ Arrow and the report are imported where they are used: no command needs them bef
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,28 +18,40 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+_RESULTS = Path("pagelab-results")
+
+
 def directory(out: Path | None, name: str) -> Path:
     """Makes the directory: `out`, or a new one under pagelab-results/.
 
     Raises PagelabError when it cannot be made or written to.
     """
-    if out is None:
-        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-        stem = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "result"
-        base = Path("pagelab-results") / f"{stem}-{stamp}"
-        out = base
-        for number in range(2, 1000):
-            if not out.exists():
-                break
-            out = base.with_name(f"{base.name}-{number}")
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        if out is None:
+            out = _new(name)
+        else:
+            out.mkdir(parents=True, exist_ok=True)
         probe = out / ".pagelab-probe"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise PagelabError(f"cannot write results to {out}: {error.strerror}") from error
+        raise PagelabError(
+            f"cannot write results to {out or _RESULTS}: {error.strerror}"
+        ) from error
     return out
+
+
+def _new(name: str) -> Path:
+    """A directory that nobody else has, though another command may start in the same second."""
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    stem = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "result"
+    _RESULTS.mkdir(exist_ok=True)
+    for number in count(1):
+        out = _RESULTS / f"{stem}-{stamp}{f'-{number}' if number > 1 else ''}"
+        with suppress(FileExistsError):
+            out.mkdir()
+            return out
+    raise AssertionError("there is always another number")
 
 
 def save(comparison: Comparison, out: Path) -> Path:

@@ -26,7 +26,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(part)
         measurement = load(WHOLE)
         environment = measurement.environment.model_copy(
-            update={"cpu": here._cpu(), "kernel": f"{os.uname().release} #1"}
+            update={"cpu": here.cpu(), "kernel": f"{os.uname().release} #1"}
         )
         return measurement.model_copy(update={"environment": environment})
 

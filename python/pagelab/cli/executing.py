@@ -89,7 +89,6 @@ class Where:
 @contextmanager
 def how(where: Where, *, again: str, quiet: bool) -> Iterator[How]:
     """How runs are carried out; a cluster that is made for them ends with the block."""
-    made = How(where.store, again=again, quiet=quiet)
     if where.dask is not None and where.slurm is not None:
         raise UsageError("give one of --dask and --slurm")
     if where.dask is not None:
@@ -107,4 +106,4 @@ def how(where: Where, *, again: str, quiet: bool) -> Iterator[How]:
     else:
         memory = None if where.memory is None else parse_size(where.memory)
         run = partial(local.run, workers=where.parallel, memory=memory)
-        yield How(made.store, run, again=again, quiet=quiet)
+        yield How(where.store, run, again=again, quiet=quiet)

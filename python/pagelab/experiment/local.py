@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from pagelab.experiment.board import Board
 from pagelab.experiment.case import Case, Ended, Failed, InterruptedRunError
 from pagelab.experiment.work import work
-from pagelab.jobs import Stop
+from pagelab.jobs import Stop, available_processors
 
 # So often may workers die over one case: then it is the case, not the machine.
 MOST_DEATHS = 10
@@ -122,11 +122,6 @@ def run(
             told[3 * number + 2] = 1
         for slot in slots:
             slot.close()
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def available_memory() -> int:

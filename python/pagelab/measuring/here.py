@@ -75,14 +75,14 @@ def _kept() -> tuple[Measurement | None, str]:
     except PagelabError as error:
         return None, f" ({error})"
     then = kept.environment.cpu, kept.environment.kernel.split()[:1]
-    now = _cpu(), [os.uname().release]
+    now = cpu(), [os.uname().release]
     if then == now:
         return kept, ""
     what = "CPU" if then[0] != now[0] else "kernel"
     return None, f", whose {what} is another than when it was measured"
 
 
-def _cpu() -> str:
+def cpu() -> str:
     """The CPU, as the probe names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -7,7 +7,7 @@ from pagelab.experiment.backends import probe
 from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.linux import layout, suite
 from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.outcome import Outcome, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 _COLUMNS = {
@@ -66,11 +66,7 @@ class Calls(Shown):
                 Answer(claim=claim, ours=_value(measured, claim.row, claim.series))
                 for claim in self.claim
             ],
-            failures=[
-                f"{program}: {one.error.splitlines()[0]}"
-                for program, one in ended.items()
-                if isinstance(one, Failed)
-            ],
+            failures=failures(ended),
             drawn=(["calls a second"], {program: row[3:] for program, row in rows.items()}),
         )
 

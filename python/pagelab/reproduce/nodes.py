@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pagelab.experiment.backends import guest
 from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.outcome import Outcome, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 # In a line of counts of linux/guest/nodes.c: of node 0, of node 1.
@@ -62,11 +62,7 @@ class Nodes(Shown):
                 )
                 for claim in self.claim
             ],
-            failures=[
-                f"{system}: {one.error.splitlines()[0]}"
-                for system, one in ended.items()
-                if isinstance(one, Failed)
-            ],
+            failures=failures(ended),
             drawn=(columns, {row: cells for row, cells in table.items() if row.isdigit()}),
         )
 

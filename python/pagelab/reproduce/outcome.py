@@ -1,10 +1,11 @@
 """What was found for a figure or table: its numbers, and the paper's claims beside ours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, geometric_mean
 from typing import Any
 
+from pagelab.experiment.case import Ended, Failed
 from pagelab.measuring.bars import Bars
 from pagelab.report.timeline import LineChart
 from pagelab.reproduce.claim import Answer
@@ -64,6 +65,15 @@ class Outcome:
             ],
             "failures": self.failures,
         }
+
+
+def failures(ended: Mapping[str, Ended]) -> list[str]:
+    """Why cases failed, a line each, by their names."""
+    return [
+        f"{name}: {one.error.splitlines()[0]}"
+        for name, one in ended.items()
+        if isinstance(one, Failed)
+    ]
 
 
 def average(values: Iterable[float | None], kind: str) -> float | None:

@@ -6,7 +6,7 @@ from typing import Literal
 from pagelab.experiment.backends import guest
 from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.outcome import Outcome, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 
@@ -47,11 +47,7 @@ class Placement(Shown):
                 Answer(claim=claim, agrees=not wrong if rows else None, reason=reason)
                 for claim in self.claim
             ],
-            failures=[
-                f"{weights}: {one.error.splitlines()[0]}"
-                for weights, one in ended.items()
-                if isinstance(one, Failed)
-            ],
+            failures=failures(ended),
             drawn=(["local accesses"], {weights: [row[-1]] for weights, row in rows.items()}),
         )
 

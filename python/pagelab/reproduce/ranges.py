@@ -6,7 +6,7 @@ from typing import Literal
 from pagelab.experiment.backends import guest
 from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.reproduce.claim import Answer
-from pagelab.reproduce.outcome import Outcome
+from pagelab.reproduce.outcome import Outcome, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
 _PREVENTED = "walks prevented"
@@ -51,10 +51,6 @@ class Ranges(Shown):
             answers=[
                 Answer(claim=claim, ours=rows.get(claim.row, [None])[0]) for claim in self.claim
             ],
-            failures=[
-                f"{program}: {one.error.splitlines()[0]}"
-                for program, one in ended.items()
-                if isinstance(one, Failed)
-            ],
+            failures=failures(ended),
             drawn=([_PREVENTED], {program: row[:1] for program, row in rows.items()}),
         )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,14 +11,15 @@ from pydantic import Field, model_validator
 from pagelab.errors import PagelabError
 from pagelab.experiment.backends import simulate
 from pagelab.experiment.case import Case, Ended, Failed
-from pagelab.recording import Window
 from pagelab.reproduce.claim import Answer, Claim
 from pagelab.reproduce.metrics import METRICS
 from pagelab.reproduce.numbers import Numbers
 from pagelab.reproduce.outcome import MEAN, Outcome, average
 from pagelab.reproduce.paper import COMMON, Changes, Common, Model, Paper, Shown, Workload
 from pagelab.results import Run
+from pagelab.sources import Workload as Built
 from pagelab.sources import together
+from pagelab.window import Window
 
 # What is free must hold the program, its page tables, and what fragmentation costs.
 SLACK = 1.15
@@ -201,14 +202,9 @@ class Simulated(Shown):
                 )
             keys = [f"memory.memory_bytes={gib << 30}", *keys]
         sample = {"windows": 0} if changes.full else self.sample or common.sample
-        program = {
-            "kind": "workload",
-            "name": workload.name,
-            "parameters": {"footprint": str(round(footprint * 2**30))}
-            | {key: str(value) for key, value in sample.items()}
-            | workload.parameters,
-            "window": asdict(Window(limit=workload.limit)),
-        }
+        parameters = {"footprint": str(round(footprint * 2**30))}
+        parameters |= {key: str(value) for key, value in sample.items()} | workload.parameters
+        program = Built(workload.name, parameters).describe(Window(limit=workload.limit))
         label = f"{series.name} {workload.label}"
         return simulate.case(label, series.design, machine, keys, together([program], copies))
 
