@@ -67,6 +67,10 @@ def test_replicates_are_seeds(tmp_path: Path) -> None:
         ("replicats = 3\n" + FILE, "replicats: Extra inputs"),
         (FILE + "[[only]]\ndesin = 'dpt'\nwhere = {}", "only: unknown axis 'desin'"),
         (FILE + "[[only]]\nwhere = { design = 'none' }", "no point is left"),
+        (
+            FILE + "[[only]]\nwhere = { 'dpt.max_soa_step' = '>= x' }",
+            "only: '>= x' is no bound: a number belongs after >=",
+        ),
         ("baseline = { desin = 'dpt' }\n" + FILE, "baseline: unknown axis 'desin'"),
         ("[[together]]\na.b = 1\n[vary", "sweep.toml: "),
     ],

@@ -42,11 +42,10 @@ class Workload(Model):
 class Common(Model):
     """paper.toml: what a paper's figures have in common.
 
-    `command` is what `pagelab reproduce` calls the paper in --help; `notes` are of all figures, and
-    `missing` is what the paper has and this does not, whatever machine it runs on. The rest is for
-    simulations: `set` are keys of the machine that the paper decides otherwise than the machine's
-    file, and `sample` is what is simulated of a workload unless it is run whole, parameters of
-    every workload such as `windows` (docs/workloads.md).
+    `notes` are of all figures, and `missing` is what the paper has and this does not, whatever
+    machine it runs on. The rest is for simulations: `set` are keys of the machine that the paper
+    decides otherwise than the machine's file, and `sample` is what is simulated of a workload
+    unless it is run whole, parameters of every workload such as `windows` (docs/workloads.md).
     """
 
     title: str

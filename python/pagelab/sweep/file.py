@@ -128,10 +128,17 @@ def _holds(found: Value | None, wanted: Any) -> bool:
     if isinstance(wanted, str) and not isinstance(found, str) and found is not None:
         for sign, compare in _COMPARISONS.items():
             if wanted.startswith(sign):
-                return bool(compare(found, float(wanted.removeprefix(sign))))
+                return bool(compare(found, _number(wanted, sign)))
     if isinstance(wanted, str) and wanted.startswith("!="):
         return found != wanted.removeprefix("!=").strip()
     return bool(found == wanted)
+
+
+def _number(bound: str, sign: str) -> float:
+    try:
+        return float(bound.removeprefix(sign))
+    except ValueError as error:
+        raise PagelabError(f"'{bound}' is no bound: a number belongs after {sign}") from error
 
 
 def load(path: Path) -> Sweep:
@@ -160,6 +167,10 @@ def load(path: Path) -> Sweep:
     for number, row in enumerate(sweep.together, start=1):
         if row.keys() != sweep.together[0].keys():
             raise PagelabError(f"{path}: together, entry {number}: not the keys of the first entry")
-    if not sweep.points():
+    try:
+        left = sweep.points()
+    except PagelabError as error:
+        raise PagelabError(f"{path}: only: {error}") from error
+    if not left:
         raise PagelabError(f"{path}: no point is left by what `only` says")
     return sweep
