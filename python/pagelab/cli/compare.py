@@ -32,7 +32,7 @@ def compare(
         typer.Option(
             "--designs",
             "-d",
-            help="Comma-separated, or all; every page table.",
+            help="Comma-separated, or all; every page table if not given.",
             autocompletion=complete.designs,
         ),
     ] = None,

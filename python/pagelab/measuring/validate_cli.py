@@ -40,7 +40,7 @@ def validate(
         list[str] | None, typer.Argument(metavar="[-- PROGRAM ARGS]", help="Run this one.")
     ] = None,
     whole_suite: Annotated[
-        bool, typer.Option("--suite", help="Run the suite: a dozen programs, about 20 minutes.")
+        bool, typer.Option("--suite", help="Run the suite: thirteen programs, about 20 minutes.")
     ] = False,
     only: Annotated[
         str | None, typer.Option("--only", help="Of the suite, only NAME,NAME,...")
