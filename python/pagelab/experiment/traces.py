@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pagelab import files
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment import store
 
@@ -79,12 +80,9 @@ def local(address: str, sha256: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where fetched traces are kept: $PAGELAB_CACHE, else ~/.cache/pagelab."""
+    """Where fetched traces are kept: in $PAGELAB_CACHE, else where everything is."""
     base = os.environ.get("PAGELAB_CACHE")
-    if base is None:
-        xdg = os.environ.get("XDG_CACHE_HOME")
-        base = str((Path(xdg) if xdg else Path.home() / ".cache") / "pagelab")
-    return Path(base) / "traces"
+    return (Path(base) if base else files.cache()) / "traces"
 
 
 def file_hash(path: Path) -> str:

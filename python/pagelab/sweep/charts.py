@@ -113,7 +113,16 @@ def _draw(plot: Plot, found: list[Summary], relative: bool) -> Drawn:
     if plot.pareto:
         what = f"{plot.y}{of} over {plot.x}{by}. Joined: no other point has less of both."
         return Drawn(f"{plot.y} and {plot.x}", what, panels)
-    return Drawn(plot.y, f"{plot.y}{of} over {plot.x}{by}; means of replicates.", panels)
+    what = f"{plot.y}{of} over {plot.x}{by}; means of replicates."
+    named = (plot.x, plot.line, plot.each)
+    others = [
+        axis
+        for axis in dict.fromkeys(axis for summary in found for axis in summary.point)
+        if axis not in named and len(_values(found, axis)) > 1
+    ]
+    if others:
+        what += f" Of {', '.join(others)} only the value that comes first."
+    return Drawn(plot.y, what, panels)
 
 
 def _values(found: list[Summary], axis: str | None) -> list[Any]:
@@ -140,7 +149,6 @@ def _lines_or_columns(
     for summary in found:
         estimate = _estimate(summary, plot.y, relative)
         if estimate is not None:
-            # Axes that the plot does not name are averaged over by the first that comes.
             at = summary.point.get(plot.x), summary.point.get(plot.line) if plot.line else None
             cells.setdefault(at, estimate)
     labels = [str(name) if name is not None else plot.y for name in names]
