@@ -143,6 +143,11 @@ def test_quiet_prints_the_answer(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert "ranslation" in done.stdout
+    done = pagelab("simulate", "-q", "-d", "radix", "-w", "pointer-chase:pages=100,loads=1000")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ranslation" in done.stdout
+    # What the columns mean.
+    assert "walk: mean" not in done.stdout
 
 
 def test_a_report_is_drawn_again_beside_its_result(tmp_path: Path) -> None:

@@ -74,10 +74,11 @@ def speed(comparison: Comparison, run: Run) -> str:
     return f"{text.removesuffix(' %')} \N{PLUS-MINUS SIGN}{100 * half:.1f} %"
 
 
-def show(comparison: Comparison, console: Console) -> None:
-    """Prints the table, what its columns mean, and the answer."""
+def show(comparison: Comparison, console: Console, *, quiet: bool = False) -> None:
+    """Prints the table, what its columns mean unless it is to be quiet, and the answer."""
     show_table(comparison, console)
-    console.print(legend(comparison), style="dim", highlight=False)
+    if not quiet:
+        console.print(legend(comparison), style="dim", highlight=False)
     console.print()
     console.print(str(verdict(comparison)), highlight=False)
 

@@ -15,8 +15,7 @@ from pagelab.cli import complete, options
 from pagelab.errors import PagelabError, UsageError
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
-from pagelab.table import show, show_table
-from pagelab.verdict import verdict
+from pagelab.table import show
 from pagelab.window import Window
 
 
@@ -158,12 +157,7 @@ def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> 
     if as_json:
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return
-    console = Console()
-    if quiet:
-        show_table(comparison, console)
-        console.print(f"\n{verdict(comparison)}", highlight=False)
-    else:
-        show(comparison, console)
+    show(comparison, Console(), quiet=quiet)
     typer.echo(f"\nReport: {page}")
 
 

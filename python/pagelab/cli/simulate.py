@@ -64,7 +64,7 @@ def simulate(
     if as_json:
         typer.echo(comparison.runs[0].model_dump_json(by_alias=True, indent=1))
     else:
-        show(comparison, Console())
+        show(comparison, Console(), quiet=quiet)
         if out:
             typer.echo(f"Saved in {out}")
     if comparison.interrupted:
