@@ -181,6 +181,9 @@ static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
 		__free_page(page);
 		return NULL;
 	}
+	/* Of an earlier failure that no fault has met */
+	if (READ_ONCE(mm->dpt->without_place) == current)
+		WRITE_ONCE(mm->dpt->without_place, NULL);
 	set_word(page, level, tag << WORD_TAG_SHIFT | WORD_PLACED | metadata);
 	this_cpu_inc(dpt_counters.placed[metadata & 3][metadata >> 2]);
 	dpt_count(DPT_TABLES);
@@ -202,6 +205,14 @@ static struct page *alloc_table(struct mm_struct *mm, enum dpt_level level,
 	return page;
 }
 
+/* A table that no processor looks for */
+static struct ptdesc *unplaced(struct ptdesc *ptdesc, enum dpt_level level)
+{
+	if (ptdesc)
+		set_word(ptdesc_page(ptdesc), level, 0);
+	return ptdesc;
+}
+
 struct ptdesc *__dpt_table_alloc(struct mm_struct *mm, enum dpt_level level,
 		unsigned long address, gfp_t gfp)
 {
@@ -209,6 +220,9 @@ struct ptdesc *__dpt_table_alloc(struct mm_struct *mm, enum dpt_level level,
 
 	if (!mm->dpt)
 		return pagetable_alloc_noprof(gfp, 0);
+	/* Page table isolation maps the LDT in the kernel's half. */
+	if (address >= TASK_SIZE_MAX)
+		return unplaced(pagetable_alloc_noprof(gfp, 0), level);
 	page = alloc_table(mm, level, dpt_tag(address, level), gfp);
 	return page ? page_ptdesc(page) : NULL;
 }
@@ -227,6 +241,12 @@ struct page *dpt_pte_alloc_one(struct mm_struct *mm, pmd_t *pmd)
 
 	if (!mm->dpt)
 		return pte_alloc_one(mm);
+	if (!(word_of(virt_to_page(pmd), DPT_2M) & WORD_PLACED)) {
+		page = pte_alloc_one(mm);
+		if (page)
+			set_word(page, DPT_4K, 0);
+		return page;
+	}
 	page = alloc_table(mm, DPT_4K, tag_below(pmd), GFP_PGTABLE_USER);
 	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
 		__dpt_table_release(mm, page, DPT_4K);
@@ -247,6 +267,8 @@ void __dpt_table_install(struct mm_struct *mm, void *entry, struct page *page,
 	if (object_is_on_stack(entry))
 		return;
 	word = word_of(page, level);
+	if (!word)
+		return;
 	if (WARN_ON_ONCE(!is_placed(mm->dpt, page, level, word))) {
 		dpt_count(DPT_UNPLACED);
 		return;

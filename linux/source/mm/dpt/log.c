@@ -70,14 +70,16 @@ DEFINE_SHOW_ATTRIBUTE(log);
 static int __init dpt_log_init(void)
 {
 	struct dpt_record *room;
+	struct dentry *folder;
 
 	if (!dpt_enabled() || !limit)
 		return 0;
 	room = vcalloc(limit, sizeof(*room));
 	if (!room)
 		return -ENOMEM;
-	debugfs_create_file("log", 0400, debugfs_lookup("dpt", NULL), NULL,
-			    &log_fops);
+	folder = debugfs_lookup("dpt", NULL);
+	debugfs_create_file("log", 0400, folder, NULL, &log_fops);
+	dput(folder);
 	/* Whoever sees it may write to it. */
 	smp_store_release(&records, room);
 	return 0;

@@ -153,7 +153,12 @@ static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 		return error;
 	}
 	dpt_count(DPT_DMT_GROWN);
-	/* A walk is over when its processor answers. */
+	/*
+	 * A walk is over when its processor answers. One that is not asked, since
+	 * it sets its bit only now, finds the new table: pairs with the barrier of
+	 * cpumask_set_cpu() in switch_mm_irqs_off().
+	 */
+	smp_mb();
 	on_each_cpu_mask(mm_cpumask(mm), nothing, NULL, true);
 	free_pages((unsigned long)old.line, order_of(old.lines));
 	return 0;
