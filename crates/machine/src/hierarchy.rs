@@ -297,7 +297,7 @@ impl Outcome for FromLlc<'_> {
         let (_, place) = self.down[at];
         *self.writebacks += u64::from(access.evicts_modified);
         if let Some(list) = &mut self.list {
-            if place != self.outgoing {
+            if place < self.outgoing {
                 self.last = place;
             }
             if access.evicts_modified {

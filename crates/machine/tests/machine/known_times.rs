@@ -157,18 +157,27 @@ fn independent_loads_are_bound_by_bandwidth() {
     close(result.cycles.elapsed as f64 / lines as f64, 64.0 * 2.66);
 }
 
-/// As [`independent_loads_are_bound_by_bandwidth`], with stores: each line is read, and written
-/// back when another needs its place in the last level.
+/// As [`independent_loads_are_bound_by_bandwidth`], with stores: each line is read, by the store or
+/// ahead of it, and written back when another needs its place in the last level.
 #[test]
 fn lines_written_back_take_bandwidth_where_the_machine_says_so() {
-    for (write_backs, lines_moved) in [("false", 1.0), ("true", 2.0)] {
-        let config = machine(&[
+    let ahead = "caches.prefetch={ adjacent = true, streams = 0, ahead = 0 }";
+    let none = "dram.write_backs=false";
+    let taken = "dram.write_backs=true";
+    for (keys, lines_moved) in [
+        (vec![none], 1.0),
+        (vec![taken], 2.0),
+        (vec![none, ahead], 1.0),
+        (vec![taken, ahead], 2.0),
+    ] {
+        let mut all = vec![
             "dram.gigabytes_per_second=1.0",
-            &format!("dram.write_backs={write_backs}"),
             "core.miss_buffers=64",
             "core.store_buffer=256",
             "core.reorder_buffer=512",
-        ]);
+        ];
+        all.extend(keys);
+        let config = machine(&all);
         let cycles = |lines: u64| {
             let mut events = vec![map(BASE, lines * 64)];
             events.extend((0..lines).map(|i| store(BASE + i * 64)));
