@@ -54,7 +54,7 @@ impl<T: PageTable> Call<'_, T> {
 
 impl<T: PageTable> Mapper<'_, T> {
     /// Maps 4 KiB pages from one on to the largest block there is of some orders. How many: none
-    /// when there is no such block.
+    /// when there is no such block, fewer than it has where the page table finds no more memory.
     pub(crate) fn map_block(
         &mut self,
         vma: &Vma,
@@ -84,8 +84,7 @@ impl<T: PageTable> Mapper<'_, T> {
             self.frames.free_unheld(Pfn(head.0 + unmapped), size);
         }
         match entered {
-            Ok(()) => Ok(mapped),
-            Err(OsError::OutOfMemory { .. }) => Ok(0),
+            Ok(()) | Err(OsError::OutOfMemory { .. }) => Ok(mapped),
             Err(error) => Err(error),
         }
     }

@@ -5,7 +5,7 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{Os, OsConfig, PagePolicy, Placement};
-use pagelab_translation::PageTable;
+use pagelab_translation::{MapError, PageTable};
 use support::{Machine, MapTable, Placement as Tables, READ_WRITE, config};
 
 const ORDER: u8 = 4;
@@ -131,6 +131,25 @@ fn without_a_free_block_faults_take_pages() {
     assert!(statistics.fallbacks_folio > 0);
     assert_eq!(statistics.anonymous.base, 1024);
     machine.check();
+}
+
+/// What a page table without memory for all of a folio has taken stays, and is not mapped again.
+#[test]
+fn a_folio_may_be_mapped_in_part() {
+    let mut machine = machine();
+    machine.table.failure = MapError::OutOfFrames;
+    for (first, maps) in [(0, 5), (PAGES, 2)] {
+        map(&mut machine, first, PAGES, READ_WRITE);
+        machine.table.maps_left = maps;
+        touch(&mut machine, first + 3);
+        let pages = mapped(&mut machine, first..first + PAGES);
+        let there = pages.iter().filter(|page| page.is_some()).count() as u64;
+        // The page itself, where it is not among them.
+        assert!(pages[3].is_some());
+        assert_eq!(there, if maps > 3 { maps } else { maps + 1 });
+        machine.check();
+    }
+    assert_eq!(machine.os.statistics(&machine.table).anonymous.base, 5 + 3);
 }
 
 #[test]

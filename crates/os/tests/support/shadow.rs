@@ -13,8 +13,9 @@ pub struct Shadow<T> {
     pub table: T,
     entries: HashMap<(PageId, PageSize), Translation>,
     pub contents: HashMap<Pfn, u64>,
-    /// So many more calls of `map` succeed; then one fails.
+    /// So many more calls of `map` succeed; then one fails with this.
     pub maps_left: u64,
+    pub failure: MapError,
 }
 
 impl<T> Shadow<T> {
@@ -24,6 +25,7 @@ impl<T> Shadow<T> {
             entries: HashMap::new(),
             contents: HashMap::new(),
             maps_left: u64::MAX,
+            failure: MapError::NoPlace,
         }
     }
 
@@ -101,7 +103,7 @@ impl<T: PageTable> PageTable for Shadow<T> {
     ) -> Result<(), MapError> {
         if self.maps_left == 0 {
             self.maps_left = u64::MAX;
-            return Err(MapError::NoPlace);
+            return Err(self.failure);
         }
         self.maps_left -= 1;
         assert_eq!(self.expected(page), None);
