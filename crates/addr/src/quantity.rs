@@ -24,8 +24,9 @@ pub fn parse_quantity(text: &str) -> Option<u64> {
         .trim()
         .split_once('.')
         .unwrap_or((digits.trim(), "0"));
-    // More decimals than any unit has digits say nothing.
-    if fraction.is_empty() || fraction.len() > 12 {
+    // More decimals than any unit has digits say nothing. `parse` would take a sign.
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if fraction.is_empty() || fraction.len() > 12 || !digits(whole) || !digits(fraction) {
         return None;
     }
     let scale = 10u64.pow(fraction.len() as u32);
@@ -97,6 +98,8 @@ mod tests {
             "1.G",
             ".5G",
             "1.5.1G",
+            "+1",
+            "1.+5G",
             "1Q",
             "99999999999999999999",
             "20000000TiB",
