@@ -133,11 +133,19 @@ impl MainMemory {
         let mut built = Vec::with_capacity(nodes.len());
         for (bytes, dram) in nodes {
             check(&dram, keys)?;
+            let transfer = LINE_BYTES as f64 / dram.gigabytes_per_second * slots_per_ns;
+            if transfer > Dram::SLOWEST {
+                return Err(BuildError::Value {
+                    key: keys[0],
+                    value: dram.gigabytes_per_second.to_string(),
+                    expected: "a bandwidth that moves a line within 2^18 slots of the core's clock",
+                });
+            }
             end += bytes >> LINE_SHIFT;
             built.push(Node {
                 end: end as u32,
                 latency: last_level + (dram.latency_ns * config.core.ghz * width).round() as u64,
-                dram: Dram::new(64.0 / dram.gigabytes_per_second * slots_per_ns),
+                dram: Dram::new(transfer),
                 rows: (dram.rows.as_ref())
                     .map(|rows| Rows::new(rows, dram.latency_ns, slots_per_ns))
                     .transpose()?,

@@ -67,8 +67,11 @@ const SPAN: u64 = 1 << 15;
 const ROOM_PER_TICK: f64 = 256.0;
 
 impl Dram {
+    /// The most ticks that a line may take.
+    pub const SLOWEST: f64 = (1 << 18) as f64;
+
     /// An idle memory that moves a line in `ticks_per_line` ticks of the caller's clock, which
-    /// must be between 1/256 and 2^18.
+    /// must be between 1/256 and [`Dram::SLOWEST`].
     pub fn new(ticks_per_line: f64) -> Self {
         let window_shift = ticks_per_line.log2().floor().max(0.0) as u32;
         Dram {

@@ -112,6 +112,8 @@ fn what_cannot_be_built_is_named() {
         ("memory.memory_bytes=1099511627776", "128 GiB"),
         ("memory.utilisation=1.5", "utilisation"),
         ("dram.gigabytes_per_second=0", "gigabytes_per_second"),
+        // In hertz instead of gigahertz: a line would take longer than memory counts.
+        ("core.ghz=2.6e9", "gigabytes_per_second"),
         ("cost.fault_ns=-1", "fault_ns"),
         ("radix.levels=3", "levels"),
     ] {
