@@ -253,12 +253,6 @@ impl Core {
         part
     }
 
-    /// When an access has its data, or [`UNKNOWN`].
-    #[inline(always)]
-    pub fn data_at(&self, access: usize) -> u64 {
-        self.completed[access % WINDOW]
-    }
-
     /// The access `dep` before the next one, if it may still be under way.
     #[inline(always)]
     fn producer(&self, dep: u32) -> Option<usize> {
@@ -336,8 +330,8 @@ impl Core {
 
     /// When a first-level miss at `time` that takes about `length` finds a free miss buffer.
     #[inline(always)]
-    pub fn miss_buffer(&self, time: u64, length: u64) -> Grant {
-        self.miss_buffers.grant(time, || length)
+    pub fn miss_buffer(&self, time: u64, length: impl FnOnce() -> u64) -> Grant {
+        self.miss_buffers.grant(time, length)
     }
 
     /// The miss buffer is busy until `time`.

@@ -6,7 +6,7 @@
 /// bounded: a gap ends before the core's next access can start, or is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
-    /// When each server's last use ends.
+    /// When each server's last use ends, ascending: nobody asks which server it was.
     free_at: Box<[u64]>,
     gaps: [Gap; GAPS],
     len: usize,
@@ -52,31 +52,17 @@ impl Servers {
     pub(crate) fn grant(&self, time: u64, length: impl FnOnce() -> u64) -> Grant {
         // Of the servers that are free, the one whose last use ended last: the others stay free
         // for those who ask for an earlier time. Of busy ones the first to be free.
-        const BUSY: u64 = 1 << 63;
-        let mut best = u64::MAX;
-        let mut server = 0;
-        for (number, &free_at) in self.free_at.iter().enumerate() {
-            let distance = if free_at <= time {
-                time - free_at
-            } else {
-                (free_at - time) | BUSY
-            };
-            if distance < best {
-                best = distance;
-                server = number as u32;
-            }
-        }
-        let begins = if best & BUSY == 0 {
+        let first = self.free_at[0];
+        if first <= time {
+            let busy = self.free_at.iter().rev().take_while(|&&at| at > time);
             return Grant {
                 begins: time,
-                place: Place::Server(server),
+                place: Place::Server((self.free_at.len() - busy.count() - 1) as u32),
             };
-        } else {
-            time + (best & !BUSY)
-        };
+        }
         let mut grant = Grant {
-            begins,
-            place: Place::Server(server),
+            begins: first,
+            place: Place::Server(0),
         };
         if time < self.gaps_end {
             let length = length();
@@ -98,7 +84,15 @@ impl Servers {
     pub(crate) fn hold(&mut self, grant: Grant, end: u64, horizon: u64) {
         match grant.place {
             Place::Server(server) => {
-                let free_at = std::mem::replace(&mut self.free_at[server as usize], end);
+                let mut place = server as usize;
+                let free_at = self.free_at[place];
+                while let Some(&later) = self.free_at.get(place + 1)
+                    && later < end
+                {
+                    self.free_at[place] = later;
+                    place += 1;
+                }
+                self.free_at[place] = end;
                 if grant.begins > free_at.max(horizon) {
                     self.add(
                         Gap {

@@ -49,28 +49,27 @@ impl Latencies {
     }
 }
 
-/// References that are still to be timed.
+/// The references of a chunk, of which the first `taken` have been timed.
 struct References<'a> {
     served: &'a [Served],
     lines: &'a [u32],
+    taken: usize,
 }
 
 impl<'a> References<'a> {
     #[inline(always)]
     fn next(&mut self) -> Option<(Served, u32)> {
-        let (&served, later) = self.served.split_first()?;
-        let (&line, later_lines) = self.lines.split_first()?;
-        (self.served, self.lines) = (later, later_lines);
-        Some((served, line))
+        let next = (*self.served.get(self.taken)?, *self.lines.get(self.taken)?);
+        self.taken += 1;
+        Some(next)
     }
 
-    /// The next few.
+    /// The next few: where they are served, and their lines.
     #[inline(always)]
-    fn take(&mut self, count: usize) -> References<'a> {
-        let (served, later) = self.served.split_at(count);
-        let (lines, later_lines) = self.lines.split_at(count);
-        (self.served, self.lines) = (later, later_lines);
-        References { served, lines }
+    fn take(&mut self, count: usize) -> (&'a [Served], &'a [u32]) {
+        let own = self.taken..self.taken + count;
+        self.taken = own.end;
+        (&self.served[own.clone()], &self.lines[own])
     }
 }
 
@@ -147,11 +146,13 @@ pub(crate) fn time<const FREE: bool>(
     let mut references = References {
         served: chunk.served.as_slice(),
         lines: chunk.references.as_slice(),
+        taken: 0,
     };
     let mut episodes = chunk.episodes.as_slice().iter();
     let mut steps = chunk.steps.as_slice();
     let mut write_backs = chunk.write_backs.as_deref().unwrap_or_default();
     let mut prefetches = chunk.prefetches.as_slice();
+    let mut due = first_due(write_backs, prefetches);
     let mut access = 0;
     let parts = chunk.parts.as_slice();
     for (number, (&bits, &page)) in parts.iter().zip(chunk.pages.as_slice()).enumerate() {
@@ -161,13 +162,9 @@ pub(crate) fn time<const FREE: bool>(
                 .get(number + 1)
                 .is_some_and(|next| next & part::REST != 0);
         let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
-        if bits & part::SLOW == 0
-            && !straddles
-            && pending.is_empty()
-            && write_backs.is_empty()
-            && prefetches.is_empty()
-        {
-            // Most accesses: the TLB has the page, and nothing before them is unfinished.
+        if bits & part::SLOW == 0 && !straddles && pending.is_empty() && references.taken < due {
+            // Most accesses: the TLB has the page, nothing before them is unfinished, and nothing
+            // is fetched or written back on their account.
             let (gap, dep) = (gap[access], dep[access]);
             access += 1;
             let part = paths.core.dispatch(gap, dep, store);
@@ -265,7 +262,7 @@ pub(crate) fn time<const FREE: bool>(
         if !FREE {
             paths.counts.data_served[served as usize] += 1;
         }
-        let taken = (chunk.served.as_slice().len() - references.served.len()) as u32;
+        let taken = references.taken as u32;
         while let Some((&(place, line), later)) = write_backs.split_first()
             && place < taken
         {
@@ -282,6 +279,7 @@ pub(crate) fn time<const FREE: bool>(
         let own = prefetches.partition_point(|prefetch| prefetch.place < taken);
         let own = prefetches.split_at(own);
         prefetches = own.1;
+        due = first_due(write_backs, prefetches);
         if !FREE {
             for prefetch in own.0 {
                 paths.counts.prefetch_served[prefetch.served as usize] += 1;
@@ -314,6 +312,14 @@ pub(crate) fn time<const FREE: bool>(
     }
 }
 
+/// The place of the first reference on whose account there is something to do besides.
+#[inline(always)]
+fn first_due(write_backs: &[(u32, u32)], prefetches: &[Prefetch]) -> usize {
+    let write_back = write_backs.first().map_or(u32::MAX, |first| first.0);
+    let prefetch = prefetches.first().map_or(u32::MAX, |first| first.place);
+    write_back.min(prefetch) as usize
+}
+
 impl<'a> Walk<'a> {
     #[inline(always)]
     fn of(
@@ -322,8 +328,8 @@ impl<'a> Walk<'a> {
         steps: &mut &'a [u8],
         counts: &mut Counts,
     ) -> Self {
-        let reads = references.take(episode.reads as usize);
-        for (number, &served) in reads.served.iter().enumerate() {
+        let (served, lines) = references.take(usize::from(episode.reads));
+        for (number, &served) in served.iter().enumerate() {
             counts.walk_served[served as usize] += 1;
             let metadata = number < usize::from(episode.metadata);
             counts.metadata_served[served as usize] += u64::from(metadata);
@@ -335,8 +341,8 @@ impl<'a> Walk<'a> {
             shift: episode.shift,
             background: usize::from(episode.background),
             payer: episode.payer,
-            served: reads.served,
-            lines: reads.lines,
+            served,
+            lines,
             steps: own,
         }
     }
@@ -403,7 +409,7 @@ impl Paths<'_> {
         if let Some(arrives) = self.core.line_under_way(key, translated) {
             return arrives.max(hit);
         }
-        let idle = self.latencies.idle(served, key, self.memory);
+        let idle = || self.latencies.idle(served, key, self.memory);
         let buffer = self.core.miss_buffer(translated, idle);
         let latency = self.latencies.of(served, key, self.memory, buffer.begins);
         let done = buffer.begins + latency;

@@ -28,9 +28,6 @@ pub(crate) struct Pending {
 /// The most reads of a walk that is put aside.
 pub(super) const READS: usize = 8;
 
-/// No access.
-const NONE: u32 = u32::MAX;
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     part: Part,
@@ -38,7 +35,8 @@ struct Record {
     translated: u64,
     /// [`UNKNOWN`] until it has run.
     done: u64,
-    /// The first of the accesses that wait for this one, and the next that waits for the same.
+    /// How many accesses later the first of those is that wait for this one, and the next that
+    /// waits for the same; 0 for none.
     waiter: u32,
     next_waiter: u32,
     dispatched: u64,
@@ -129,8 +127,8 @@ impl Pending {
             return;
         }
         let producer = access - dep as usize;
-        let first = std::mem::replace(&mut self.record(producer).waiter, access as u32);
-        self.record(access).next_waiter = first;
+        let others = std::mem::replace(&mut self.record(producer).waiter, dep);
+        self.record(access).next_waiter = others;
     }
 
     /// The access that was dispatched last has run already.
@@ -169,8 +167,8 @@ impl Pending {
         record.part = part;
         record.store = store;
         record.done = UNKNOWN;
-        record.waiter = NONE;
-        record.next_waiter = NONE;
+        record.waiter = 0;
+        record.next_waiter = 0;
         access
     }
 
@@ -181,7 +179,7 @@ impl Pending {
             self.first = self.end;
             return;
         };
-        let record = *self.record(access);
+        let record = self.record(access);
         let task = Task {
             bits: record.bits,
             page: record.page,
@@ -192,21 +190,20 @@ impl Pending {
         };
         let asked = paths.asked(record.bits, start);
         let (translated, done) = paths.run(&task, start, asked);
-        let own = self.record(access);
-        own.part.start = start;
-        own.translated = translated;
-        own.done = done;
-        paths.core.has_data(access, done);
+        record.part.start = start;
+        record.translated = translated;
+        record.done = done;
         let mut waiter = record.waiter;
-        while waiter != NONE {
-            let number = access + (waiter.wrapping_sub(access as u32)) as usize;
+        paths.core.has_data(access, done);
+        while waiter != 0 {
+            let number = access + waiter as usize;
             let waiting = self.record(number);
             waiter = waiting.next_waiter;
             let start = waiting.dispatched.max(done);
             self.ready.push(Reverse((start, number)));
         }
         while !self.is_empty() {
-            let first = *self.record(self.first);
+            let first = self.record(self.first);
             if first.done == UNKNOWN {
                 return;
             }
