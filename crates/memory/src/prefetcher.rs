@@ -68,27 +68,26 @@ impl Prefetcher {
             return;
         }
         let (page, at) = (line / LINES, line % LINES);
-        let place = self.streams.iter().position(|stream| stream.page == page);
-        let mut stream = match place {
-            Some(place) => self.streams.remove(place),
-            None => {
-                self.streams.truncate(self.config.streams as usize - 1);
-                Stream {
-                    page,
-                    last: at,
-                    furthest: at,
-                    up: true,
-                    steps: 0,
-                }
-            }
-        };
+        let known = self.streams.iter().position(|stream| stream.page == page);
+        let place = known.unwrap_or_else(|| {
+            self.streams.truncate(self.config.streams as usize - 1);
+            self.streams.push(Stream {
+                page,
+                last: at,
+                furthest: at,
+                up: true,
+                steps: 0,
+            });
+            self.streams.len() - 1
+        });
+        self.streams[..=place].rotate_right(1);
+        let stream = &mut self.streams[0];
         if at != stream.last {
             stream.follow(at);
             if stream.steps >= CONFIRMED {
                 stream.fetch(self.config.ahead, fetch);
             }
         }
-        self.streams.insert(0, stream);
     }
 }
 
