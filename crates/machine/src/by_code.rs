@@ -155,9 +155,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             return;
         };
         tallies.measures = measures;
-        let program = tallies.program(number);
-        let mut unmeasured = ByCode::default();
-        let charged = if measures { program } else { &mut unmeasured };
+        let charged = tallies.program(number);
+        if !measures {
+            // Its walks will have ended before anything is measured.
+            self.timing.by_code = Some(tallies);
+            return;
+        }
         let mut episodes = self.chunk.episodes.as_mut_slice().iter_mut();
         let mut next = 0;
         for &bits in self.chunk.parts.as_slice() {
