@@ -8,7 +8,6 @@ compiled. The result is put in place as the last step: build/qemu-system/current
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -82,14 +81,7 @@ def _compile(work: Path, archive: Path, progress: qemu.Progress) -> Path:
     source, objects = work / "source", work / "objects"
     source.mkdir()
     objects.mkdir()
-    subprocess.run(["tar", "-xf", archive, "-C", source], check=True)
-    (source,) = source.iterdir()
-    for patch in PATCHES:
-        done = subprocess.run(
-            ["patch", "-p1", "-d", source, "-i", patch], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise qemu.BuildError(f"{patch.name} does not apply: {qemu.last_line(done.stdout)}")
+    source = qemu.unpack(archive, source, PATCHES)
     for file in FILES:
         shutil.copy2(file, source / PLACE / file.name)
     devices = source / "configs" / "devices" / "x86_64-softmmu"

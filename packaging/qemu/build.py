@@ -320,24 +320,30 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def unpack(archive: Path, folder: Path, patches: list[Path]) -> Path:
+    """Puts an archive's files into a folder, patched; where its top is."""
+    done = subprocess.run(
+        ["tar", "-xf", archive, "-C", folder], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{archive} cannot be unpacked: {last_line(done.stderr)}")
+    (top,) = folder.iterdir()
+    for patch in patches:
+        done = subprocess.run(
+            ["patch", "-p1", "-d", top, "-i", patch], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise BuildError(f"{patch.name} does not apply: {last_line(done.stdout)}")
+    return top
+
+
 def compile_in(work: Path, archive: Path, patches: list[Path], progress: Progress) -> Path:
     """Builds the emulator and returns a folder with it and its licences."""
     progress.step("unpacking")
     source, objects, result = work / "source", work / "objects", work / "result"
     for folder in (source, objects, result):
         folder.mkdir()
-    done = subprocess.run(
-        ["tar", "-xf", archive, "-C", source], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise BuildError(f"{archive} cannot be unpacked: {last_line(done.stderr)}")
-    (source,) = source.iterdir()
-    for patch in patches:
-        done = subprocess.run(
-            ["patch", "-p1", "-d", source, "-i", patch], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise BuildError(f"{patch.name} does not apply: {last_line(done.stdout)}")
+    source = unpack(archive, source, patches)
     log = BUILD / "build.log"
     write_packages(work / "pkgconfig", static_libraries())
     environment = os.environ | {

@@ -1,6 +1,7 @@
 """Runs a program under the recorder."""
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -89,7 +90,9 @@ def record(
         meter.finish()
     outcome = json.loads(text)
     done = outcome["instructions" if window.in_instructions else "accesses"]
-    limited = bool(window.skip or window.sample or (window.limit and done >= window.limit))
+    # A sample has all of a program that ends in its first piece.
+    most = min(window.limit or math.inf, window.sample[0] if window.sample else math.inf)
+    limited = bool(window.skip) or done >= most
     return Recording.model_validate(outcome | {"limited": limited})
 
 

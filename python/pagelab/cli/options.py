@@ -242,6 +242,8 @@ def window(
         in_instructions=in_instructions,
         warm_up=units.parse_count(warm_up) if warm_up else 0,
     )
+    if chosen.limit == 0:
+        raise UsageError("--limit 0 takes nothing; leave it out to take everything")
     for name, piece in (("--sample", pair and pair[0]), ("--limit", chosen.limit)):
         if piece is not None and 0 < piece <= chosen.warm_up:
             raise UsageError(f"--warm-up {warm_up} leaves nothing of {name} to measure")

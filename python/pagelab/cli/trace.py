@@ -55,7 +55,7 @@ def _print(facts: dict[str, Any]) -> None:
         ("dependent on a load", units.percent(total["dependent"] / accesses)),
         ("touched", f"{units.size(facts['pages'] * 4096)} in 4 KiB pages"),
     ]
-    if facts["gaps"]:
+    if facts["skipped_accesses"]:
         left_out = units.count(facts["skipped_accesses"])
         rows.append(("left out", f"{left_out} accesses in {facts['gaps']:,} places"))
     for process in facts["processes"]:

@@ -219,13 +219,17 @@ def _attempt(
 ) -> tuple[Result, bool]:
     """One guest, from boot to end; and whether its first process started."""
     _need(QEMU, "setpriv")
-    with tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory:
+    with (
+        tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory,
+        # Of QEMU. No pipe, which nobody would empty before QEMU ends.
+        tempfile.TemporaryFile() as errors,
+    ):
         job = Path(directory)
         _write_job(job, command, cwd, env)
         pipes = [os.pipe() for _ in range(3)]
         try:
             argv = qemu_argv(machine, job, [write for _, write in pipes])
-            timed_out, texts, trouble = _drive(machine, argv, pipes, sinks)
+            timed_out, texts, trouble = _drive(machine, argv, pipes, sinks, errors)
         finally:
             for read, _ in pipes:
                 os.close(read)
@@ -282,6 +286,7 @@ def _drive(
     argv: list[str],
     pipes: list[tuple[int, int]],
     sinks: tuple[BinaryIO | None, BinaryIO | None],
+    errors: BinaryIO,
 ) -> tuple[bool, list[bytes], bytes]:
     """Copy the guest's streams until QEMU ends; whether time ran out, the texts, QEMU's errors."""
     texts = [bytearray() for _ in pipes]
@@ -293,7 +298,7 @@ def _drive(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=errors,
             pass_fds=[write for _, write in pipes],
             start_new_session=True,
         )
@@ -324,8 +329,8 @@ def _drive(
                     qemu.wait(timeout=10)
         finally:
             qemu.kill()
-        assert qemu.stderr is not None
-        trouble = qemu.stderr.read()
+        errors.seek(0)
+        trouble = errors.read()
     if qemu.returncode:
         trouble += f"\nQEMU's exit status is {qemu.returncode}\n".encode()
     return timed_out, [bytes(text) for text in texts], trouble
