@@ -1,4 +1,5 @@
 mod dmt;
+mod linux_log;
 mod placement;
 mod reserve;
 mod walk;
