@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_the_sign_counts_only_where_the_interval_excludes_zero() -> None:
     assert compared(1.3, 1.1).direction is True
     assert compared(0.8, 1.1).direction is False
     assert compared(1.0, 1.1, noise=0.05).direction is None
+
+
+def test_a_program_recorded_in_part_is_not_compared_as_a_whole() -> None:
+    whole = compared(1.3, 1.1)
+    part = replace(whole, incomplete="the recording is limited")
+    assert whole.measured_ns is not None
+    assert part.measured_ns is None
+    assert part.time_error is None
+    assert part.direction is None
+    assert agreement.summary([part]) == []
+    assert agreement.summary([whole, part])[0].startswith(
+        "Direction of the change: right for 1 of 1"
+    )
 
 
 def test_rounds_are_paired_so_that_a_slower_machine_changes_nothing() -> None:

@@ -31,7 +31,11 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Agreement:
-    """One program, natively and simulated. `accesses` are loads and stores that were recorded."""
+    """One program, natively and simulated. `accesses` are loads and stores that were recorded.
+
+    With `incomplete`, why the recording ends before the program, the program as a whole is not
+    compared with what was simulated of it.
+    """
 
     name: str
     accesses: int
@@ -56,8 +60,10 @@ class Agreement:
         return self.small.program / self.huge.program - 1 if self.huge else None
 
     @property
-    def measured_ns(self) -> float:
-        """Nanoseconds of user time an access, small pages."""
+    def measured_ns(self) -> float | None:
+        """Nanoseconds of user time an access, small pages; None where not all are known."""
+        if self.incomplete:
+            return None
         return self.native.user().median / self.accesses * 1e9
 
     @property
@@ -79,7 +85,7 @@ class Agreement:
     def direction(self) -> bool | None:
         """Whether the sign of the change is right; None where the measured one may be 0."""
         gain, predicted = self.gain, self.predicted_gain
-        if gain is None or predicted is None or not gain.excludes_zero:
+        if self.incomplete or gain is None or predicted is None or not gain.excludes_zero:
             return None
         return (gain.median > 0) == (predicted > 0)
 
@@ -112,6 +118,7 @@ class Agreement:
         return {
             "name": self.name,
             "accesses": self.accesses,
+            "incomplete": self.incomplete,
             "native": runs,
             "predicted": {
                 "small": vars(self.small),

@@ -42,13 +42,13 @@ def _cells(row: Agreement) -> list[str]:
     gain = row.gain
     return [
         units.count(row.accesses),
-        f"{row.measured_ns:.2f}",
+        "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
         f"{row.predicted_ns:.2f}",
         f"{gain.median:+.1%} ({gain.low:+.1%} to {gain.high:+.1%})" if gain else "not measured",
         _signed(row.predicted_gain),
         _signed(row.predicted_gain_of_translation),
         units.count(row.measured_faults),
-        units.count(row.small.faults),
+        "" if row.incomplete else units.count(row.small.faults),
         str(len(row.native.small)),
         row.verdict,
     ]
@@ -63,7 +63,7 @@ def _gains(rows: list[Agreement]) -> Bars | None:
     pairs = {
         row.name: (row.gain.median, row.predicted_gain)
         for row in rows
-        if row.gain is not None and row.predicted_gain is not None
+        if row.gain is not None and row.predicted_gain is not None and not row.incomplete
     }
     if not pairs:
         return None
@@ -71,9 +71,13 @@ def _gains(rows: list[Agreement]) -> Bars | None:
     return Bars("Change by huge pages", what, _paired(pairs, lambda share: f"{share:+.0%}"))
 
 
-def _times(rows: list[Agreement]) -> Bars:
+def _times(rows: list[Agreement]) -> Bars | None:
     """Times of an access."""
-    pairs = {row.name: (row.measured_ns, row.predicted_ns) for row in rows}
+    pairs = {
+        row.name: (row.measured_ns, row.predicted_ns) for row in rows if row.measured_ns is not None
+    }
+    if not pairs:
+        return None
     what = "User time by loads and stores, with small pages."
     return Bars("Nanoseconds an access", what, _paired(pairs, lambda ns: f"{ns:.3g}"))
 

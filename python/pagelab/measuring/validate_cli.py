@@ -214,12 +214,12 @@ def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
         short = row.verdict.partition(":")[0].replace("no verdict", "?")
         table.add_row(
             row.name,
-            f"{row.measured_ns:.2f}",
+            "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
             f"{row.predicted_ns:.2f}",
             span,
             f"{predicted:+.1%}" if predicted is not None else "",
             units.count(row.measured_faults),
-            units.count(row.small.faults),
+            "" if row.incomplete else units.count(row.small.faults),
             short,
         )
     console.print(table)
