@@ -122,8 +122,8 @@ pub fn either(load: u64, store: u64) -> u64 {
 }
 
 /// An access of an instruction that loads and stores. QEMU up to 8 calls this once for both when
-/// an atomic instruction does them in one go. From 10.1 on the bit for loads may be set in a store,
-/// too: it is also the last bit of how atomic the access is (`make_plugin_meminfo()`).
+/// an atomic instruction does them in one go. In 10.2, not in 10.0, the bit for loads may be set in a
+/// store, too: it is also the last bit of how atomic the access is (`make_plugin_meminfo()`).
 pub extern "C" fn on_either(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     let directions = info >> LOAD_AT.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //!
 //! A line is a search: tag, seed, frames, `max_soa_step`, `cpd`, `fap`, `prefer_fragmentation`, the metadata
 //! chosen (not valid: no place), then its steps (docs/dpt-linux.md). The guests had 768 MB, most of it
-//! used in small pages of which every fifth was given back.
+//! in use, with pages given back here and there.
 
 use super::super::{config::Prefer, metadata::Metadata, placement};
 use super::*;
