@@ -8,7 +8,7 @@
 use super::super::{config::Prefer, metadata::Metadata, placement};
 use super::*;
 use crate::{Displaced, Work};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 const LOG: &str = include_str!("linux.log");
 
@@ -21,11 +21,11 @@ enum Step {
 
 /// Memory of which nothing is known but what the steps of a search say.
 struct Replayed {
-    base: u32,
     count: u32,
     /// The frame that each step is about, the next one last.
     steps: RefCell<Vec<(Pfn, Step)>>,
-    fragmented: RefCell<bool>,
+    /// Of the frame that was looked at last.
+    fragmented: Cell<bool>,
 }
 
 impl Replayed {
@@ -45,12 +45,12 @@ impl Frames for Replayed {
         let Step::Look { usage, fragmented } = self.next(pfn) else {
             panic!("Linux did not look at {pfn:?}");
         };
-        *self.fragmented.borrow_mut() = fragmented;
+        self.fragmented.set(fragmented);
         usage
     }
 
     fn in_fragmented_block(&self, _: Pfn) -> bool {
-        *self.fragmented.borrow()
+        self.fragmented.get()
     }
 
     fn allocate_table(&mut self, _: u32) -> Option<Pfn> {
@@ -72,7 +72,7 @@ impl Frames for Replayed {
             owners: Vec::new(),
             size: PageSize::Base4K,
             from: pfn,
-            to: Pfn(self.base),
+            to: pfn,
         })
     }
 
@@ -140,10 +140,9 @@ fn the_frames_that_linux_chose_are_chosen() {
             .collect();
         steps.reverse();
         let mut frames = Replayed {
-            base,
             count,
             steps: RefCell::new(steps),
-            fragmented: RefCell::new(false),
+            fragmented: Cell::new(false),
         };
         let (mut counters, mut work) = (DptCounters::default(), Work::default());
         let found = placement::search(&config, &frames, hashed, &mut counters, &mut work);
