@@ -99,11 +99,19 @@ class Machine(MachineBase):
         llc: Mapping[str, Any] | None = None,
         walks_enter: Literal["l1", "l2"] | None = None,
         prefetch: Mapping[str, Any] | None = None,
+        coherence: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `caches`."""
         return self._with(
             "caches",
-            {"l1": l1, "l2": l2, "llc": llc, "walks_enter": walks_enter, "prefetch": prefetch},
+            {
+                "l1": l1,
+                "l2": l2,
+                "llc": llc,
+                "walks_enter": walks_enter,
+                "prefetch": prefetch,
+                "coherence": coherence,
+            },
         )
 
     def dram(

@@ -115,6 +115,8 @@ class ServedBy(_Model):
     l2: Natural
     llc: Natural
     dram: Natural
+    # Absent where no other core's private caches did.
+    other_cores: Natural = 0
 
 
 class Walks(_Model):
@@ -133,12 +135,22 @@ class Walks(_Model):
     cache_hits: Natural
 
 
+class Coherence(_Model):
+    """What keeping the private caches of several cores coherent came to."""
+
+    transfers: Natural
+    upgrades: Natural
+    invalidations: Natural
+
+
 class Caches(_Model):
     """The three cache levels; their misses include those of walks."""
 
     data: ServedBy
     # Absent where the machine has no prefetchers.
     prefetches: ServedBy | None = None
+    # Absent where the machine does not.
+    coherence: Coherence | None = None
     l1_mpki: float
     l2_mpki: float
     llc_mpki: float

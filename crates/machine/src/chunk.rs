@@ -16,6 +16,8 @@ pub(crate) mod part {
     pub(crate) const SECOND_TLB: u8 = 4;
     /// Walks or faults follow in [`super::Chunk::episodes`].
     pub(crate) const SLOW: u8 = 8;
+    /// A store that waits until other cores have dropped its line.
+    pub(crate) const INVALIDATES: u8 = 16;
 }
 
 /// A page walk, or a free translation's absence, and the fault that it ended in.
@@ -74,6 +76,9 @@ pub(crate) struct Chunk {
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
     /// What the prefetchers fetch, in the order of the references that had them do it.
     pub(crate) prefetches: Vec<Prefetch>,
+    /// The places of walk reads of entries that the kernel has just written, which have `MODIFY`
+    /// until the caches have seen them; where private caches are coherent.
+    pub(crate) written_entries: Vec<u32>,
     /// Scratch for the caches.
     pub(crate) scratch: Scratch,
 }
@@ -93,6 +98,7 @@ impl Chunk {
         self.steps.clear();
         self.episodes.clear();
         self.prefetches.clear();
+        self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {
             write_backs.clear();
         }

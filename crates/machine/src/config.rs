@@ -85,6 +85,21 @@ pub struct CachesConfig {
     /// What the second level fetches before it is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<PrefetchConfig>,
+    /// How the first two levels of several cores are kept coherent. Without, each is as if it were
+    /// alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<CoherenceConfig>,
+}
+
+/// What it costs that a line may be in the private caches of several cores only as long as nobody
+/// writes it. Both times are load-to-use, in cycles, as those of the levels are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoherenceConfig {
+    /// A line that another core holds by itself, modified or not.
+    pub transfer_cycles: u32,
+    /// Until all other cores have dropped a line that is written.
+    pub invalidate_cycles: u32,
 }
 
 /// Where the reads of page walks enter the caches.

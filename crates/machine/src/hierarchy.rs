@@ -1,5 +1,6 @@
 use crate::buffer::Buffer;
 use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::coherence::{CoherenceCounts, Directory, Taken};
 use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome, Prefetcher};
@@ -17,13 +18,18 @@ pub enum Served {
     Llc,
     /// Memory.
     Dram,
+    /// Another core's first or second level.
+    OtherCore,
 }
+
+/// How many places there are.
+pub(crate) const PLACES: usize = 5;
 
 /// One core's private caches.
 #[derive(Clone, Debug)]
 pub(crate) struct PrivateCaches {
-    l1: Cache,
-    l2: Cache,
+    pub(crate) l1: Cache,
+    pub(crate) l2: Cache,
     walks_enter: WalksEnter,
     prefetcher: Option<Prefetcher>,
 }
@@ -34,12 +40,14 @@ pub(crate) struct SharedCache {
     llc: Cache,
     /// Lines written back to memory.
     pub(crate) writebacks: u64,
+    /// Who holds which line, where private caches are kept coherent and there are several.
+    pub(crate) directory: Option<Directory>,
 }
 
 /// A reference on its way down: the line, with [`MODIFY`] when it modifies it, and the place of
 /// its answer in the list of references. A modified line on its way out has the place past the
 /// last.
-type Descent = (u32, u32);
+pub(crate) type Descent = (u32, u32);
 
 /// The lists between the levels, reused from chunk to chunk.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +57,8 @@ pub(crate) struct Scratch {
     /// `to_l2` with prefetches, and which references are of data.
     with_prefetches: Vec<Descent>,
     data: Vec<bool>,
+    /// The places of stores that other cores have to drop a line for.
+    invalidating: Vec<u32>,
 }
 
 impl PrivateCaches {
@@ -65,11 +75,19 @@ impl PrivateCaches {
 }
 
 impl SharedCache {
-    pub(crate) fn new(config: &CachesConfig) -> Result<Self, GeometryError> {
+    pub(crate) fn new(config: &CachesConfig, cores: u32) -> Result<Self, GeometryError> {
         Ok(SharedCache {
             llc: Cache::new(&config.llc)?,
             writebacks: 0,
+            directory: (config.coherence.is_some() && cores > 1).then(Directory::default),
         })
+    }
+}
+
+impl SharedCache {
+    /// What keeping private caches coherent came to.
+    pub(crate) fn coherence(&self) -> CoherenceCounts {
+        (self.directory.as_ref()).map_or_else(CoherenceCounts::default, Directory::counts)
     }
 }
 
@@ -81,7 +99,8 @@ impl SharedCache {
 /// level is entered in the one below.
 #[inline(always)]
 pub(crate) fn reference<S: Simd>(
-    private: &mut PrivateCaches,
+    caches: &mut [PrivateCaches],
+    core: usize,
     shared: &mut SharedCache,
     chunk: &mut Chunk,
 ) {
@@ -94,8 +113,10 @@ pub(crate) fn reference<S: Simd>(
                 to_llc,
                 with_prefetches,
                 data,
+                invalidating,
             },
         prefetches,
+        written_entries,
         parts,
         episodes,
         write_backs,
@@ -106,9 +127,22 @@ pub(crate) fn reference<S: Simd>(
         l2,
         walks_enter,
         prefetcher,
-    } = private;
-    let SharedCache { llc, writebacks } = shared;
-    let references = references.as_slice();
+    } = &mut caches[core];
+    let SharedCache {
+        llc,
+        writebacks,
+        directory,
+    } = shared;
+    if directory.is_some() {
+        write_entries(
+            references.as_mut_slice(),
+            parts.as_slice(),
+            episodes.as_slice(),
+            written_entries,
+        );
+    }
+    let all = references;
+    let references = all.as_slice();
     let outgoing = references.len() as u32;
     to_l2.clear();
     let mut from_l1 = FromL1 {
@@ -154,10 +188,21 @@ pub(crate) fn reference<S: Simd>(
     l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
     let FromL2 {
         descents,
-        len,
+        mut len,
         answers,
         ..
     } = from_l2;
+    if let Some(directory) = directory {
+        len = directory.take(Taken {
+            caches,
+            core,
+            references,
+            prefetches,
+            answers,
+            descents: &mut descents[..len],
+            invalidating,
+        });
+    }
     let down = &descents[..len];
     let mut from_llc = FromLlc {
         down,
@@ -172,6 +217,73 @@ pub(crate) fn reference<S: Simd>(
         prefetch.served = served;
     }
     served.added(references.len());
+    if directory.is_some() {
+        for &place in &*written_entries {
+            all.as_mut_slice()[place as usize] &= !MODIFY;
+        }
+        mark(parts.as_mut_slice(), episodes.as_slice(), invalidating);
+    }
+}
+
+/// The kernel has written the entry that a walk finds after a fault: the last one that it waits
+/// for. Such reads modify their line; lists their places.
+#[inline(never)]
+fn write_entries(
+    references: &mut [u32],
+    parts: &[u8],
+    episodes: &[Episode],
+    places: &mut Vec<u32>,
+) {
+    if !episodes.iter().any(|episode| episode.faulted) {
+        return;
+    }
+    let mut episodes = episodes.iter();
+    let mut place = 0;
+    for bits in parts {
+        if bits & part::SLOW != 0 {
+            let mut again = false;
+            for episode in &mut episodes {
+                let reads = usize::from(episode.reads);
+                let waited = reads - usize::from(episode.background);
+                if again && waited > 0 {
+                    references[place + waited - 1] |= MODIFY;
+                    places.push((place + waited - 1) as u32);
+                }
+                place += reads;
+                again = episode.faulted;
+                if !again {
+                    break;
+                }
+            }
+        }
+        place += 1;
+    }
+}
+
+/// Marks the parts whose references are at these places. Reads of walks have no part.
+#[inline(never)]
+fn mark(parts: &mut [u8], episodes: &[Episode], places: &[u32]) {
+    if places.is_empty() {
+        return;
+    }
+    let mut places = places.iter().peekable();
+    let mut episodes = episodes.iter();
+    let mut place = 0;
+    for bits in parts {
+        if *bits & part::SLOW != 0 {
+            for episode in &mut episodes {
+                place += u32::from(episode.reads);
+                if !episode.faulted {
+                    break;
+                }
+            }
+        }
+        while places.next_if(|&&next| next < place).is_some() {}
+        if places.next_if(|&&next| next == place).is_some() {
+            *bits |= part::INVALIDATES;
+        }
+        place += 1;
+    }
 }
 
 /// Marks the references that are of data and not of walks.

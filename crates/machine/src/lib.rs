@@ -6,6 +6,7 @@
 mod buffer;
 mod by_code;
 mod chunk;
+mod coherence;
 mod config;
 mod costs;
 mod designs;
@@ -27,7 +28,9 @@ mod virtual_machine;
 mod windows;
 
 pub use by_code::{ByCode, Tally};
-pub use config::{CachesConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter};
+pub use config::{
+    CachesConfig, CoherenceConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter,
+};
 pub use designs::Design;
 pub use error::{BuildError, RunError};
 pub use hierarchy::Served;
@@ -35,7 +38,7 @@ pub use histogram::Histogram;
 pub use machine::Machine;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
-    CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,
-    TlbResult, WalkResult, WindowResult,
+    CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA,
+    Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 pub use simulate::{Progress, SimulateError, simulate, simulate_programs};

@@ -1,4 +1,5 @@
 use crate::chunk::{CHUNK, Chunk};
+use crate::coherence;
 use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
@@ -24,7 +25,6 @@ pub(crate) struct CoreState<T> {
     pub(crate) clock: Core,
     pending: Pending,
     pub(crate) tlb: T,
-    caches: PrivateCaches,
     /// Whether its last chunk walked so often that prefetching for walks is worth it.
     pub(crate) prefetch_walks: bool,
     pub(crate) accesses: u64,
@@ -37,6 +37,8 @@ pub(crate) struct CoreState<T> {
 #[derive(Debug)]
 pub struct Machine<P, T> {
     pub(crate) cores: Vec<CoreState<T>>,
+    /// Each core's own.
+    caches: Vec<PrivateCaches>,
     pub(crate) shared: SharedCache,
     pub(crate) memory: MainMemory,
     pub(crate) table: P,
@@ -88,14 +90,25 @@ pub(crate) struct MachineCounts {
 
 impl Latencies {
     fn new(config: &MachineConfig) -> Self {
-        let CachesConfig { l1, l2, llc, .. } = config.caches;
+        let CachesConfig {
+            l1,
+            l2,
+            llc,
+            coherence,
+            ..
+        } = config.caches;
         let width = u64::from(config.core.width);
         Latencies {
             served: [
                 u64::from(l1.cycles) * width,
                 u64::from(l2.cycles) * width,
                 u64::from(llc.cycles) * width,
+                0,
+                coherence.map_or(0, |coherence| u64::from(coherence.transfer_cycles) * width),
             ],
+            invalidate: coherence.map_or(0, |coherence| {
+                u64::from(coherence.invalidate_cycles) * width
+            }),
             second_tlb: u64::from(config.tlb.l2_cycles) * width,
             walks_enter: match config.caches.walks_enter {
                 WalksEnter::L1 => Served::L1,
@@ -142,6 +155,14 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             config.memory.memory_bytes <= MAX_MEMORY_BYTES,
             "at most 128 GiB",
         )?;
+        if config.caches.coherence.is_some() {
+            check(
+                "cores",
+                config.cores.to_string(),
+                config.cores as usize <= coherence::MAX_CORES,
+                "at most 64 with caches.coherence",
+            )?;
+        }
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
@@ -151,13 +172,13 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                     clock: Core::new(&config.core)?,
                     pending: Pending::new(config.core.reorder_buffer),
                     tlb: tlb(&os)?,
-                    caches: PrivateCaches::new(&config.caches)?,
                     prefetch_walks: false,
                     accesses: 0,
                     zeroing: 0,
                 })
             })
             .collect::<Result<_, BuildError>>()?;
+        let caches = PrivateCaches::new(&config.caches)?;
         let latencies = Latencies::new(config);
         // Where translation is free, the clock is that clock.
         let free = (config.free_clock && !T::FREE)
@@ -170,7 +191,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         };
         Ok(Machine {
             cores,
-            shared: SharedCache::new(&config.caches)?,
+            caches: vec![caches; config.cores as usize],
+            shared: SharedCache::new(&config.caches, config.cores)?,
             memory,
             table,
             os,
@@ -300,7 +322,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             self.charge(asid, addr, site);
         }
         let state = &mut self.cores[core];
-        hierarchy::reference::<S>(&mut state.caches, &mut self.shared, &mut self.chunk);
+        hierarchy::reference::<S>(&mut self.caches, core, &mut self.shared, &mut self.chunk);
         let mut paths = Paths {
             core: &mut state.clock,
             memory: &mut self.memory,

@@ -1,5 +1,6 @@
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
+use crate::hierarchy::PLACES;
 use crate::histogram::Histogram;
 use pagelab_os::{MemoryCell, OsStatistics};
 use serde::Serialize;
@@ -180,17 +181,30 @@ pub struct ServedBy {
     pub llc: u64,
     /// Memory.
     pub dram: u64,
+    /// Private caches of other cores, where those are kept coherent.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub other_cores: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl ServedBy {
-    pub(crate) fn from_counts(counts: [u64; 4]) -> Self {
-        let [l1, l2, llc, dram] = counts;
-        ServedBy { l1, l2, llc, dram }
+    pub(crate) fn from_counts(counts: [u64; PLACES]) -> Self {
+        let [l1, l2, llc, dram, other_cores] = counts;
+        ServedBy {
+            l1,
+            l2,
+            llc,
+            dram,
+            other_cores,
+        }
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.l1 + self.l2 + self.llc + self.dram
+        self.l1 + self.l2 + self.llc + self.dram + self.other_cores
     }
 }
 
@@ -202,12 +216,26 @@ pub struct CacheResult {
     /// Lines fetched ahead by where they were served, in the machines that do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetches: Option<ServedBy>,
+    /// Keeping private caches coherent, in the machines that do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<CoherenceResult>,
     /// First-level misses per thousand instructions, data and walks.
     pub l1_mpki: f64,
     /// Second-level misses per thousand instructions, data and walks.
     pub l2_mpki: f64,
     /// Last-level misses per thousand instructions, data and walks.
     pub llc_mpki: f64,
+}
+
+/// What keeping private caches coherent came to.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct CoherenceResult {
+    /// Lines that came from another core's private caches.
+    pub transfers: u64,
+    /// Stores to a line that was held beside others, and had to be its core's own first.
+    pub upgrades: u64,
+    /// Copies of lines that other cores' stores took out of a core's private caches.
+    pub invalidations: u64,
 }
 
 /// What the memory did.

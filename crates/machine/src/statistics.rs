@@ -1,10 +1,11 @@
 use crate::config::MachineConfig;
+use crate::hierarchy::Served;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::result::{
-    CacheResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy,
-    TlbResult, WalkResult, WindowResult,
+    CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA,
+    Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 use crate::simulate::Stopped;
 use crate::totals::{CoreTotals, Totals};
@@ -193,8 +194,8 @@ fn walks(totals: &Totals, slots: u64, latency: Histogram) -> WalkResult {
 /// References that each cache level passed on, data and walks: first, second, last level.
 fn misses(totals: &Totals) -> [u64; 3] {
     let served = |level: usize| totals.data_served[level] + totals.walk_served[level];
-    let llc = served(3);
-    let l2 = llc + served(2);
+    let llc = served(Served::Dram as usize);
+    let l2 = llc + served(Served::Llc as usize) + served(Served::OtherCore as usize);
     [l2 + served(1), l2, llc]
 }
 
@@ -203,6 +204,11 @@ fn caches(totals: &Totals, config: &MachineConfig) -> CacheResult {
     CacheResult {
         data: ServedBy::from_counts(totals.data_served),
         prefetches: (config.caches.prefetch).map(|_| ServedBy::from_counts(totals.prefetch_served)),
+        coherence: (config.caches.coherence).map(|_| CoherenceResult {
+            transfers: totals.coherence.transfers,
+            upgrades: totals.coherence.upgrades,
+            invalidations: totals.coherence.invalidations,
+        }),
         l1_mpki: l1,
         l2_mpki: l2,
         llc_mpki: llc,
@@ -212,7 +218,7 @@ fn caches(totals: &Totals, config: &MachineConfig) -> CacheResult {
 fn dram(totals: &Totals, slots: u64) -> DramResult {
     let [_, _, reads] = misses(totals);
     DramResult {
-        reads: reads + totals.prefetch_served[3],
+        reads: reads + totals.prefetch_served[Served::Dram as usize],
         writes: totals.writebacks,
         queue_cycles: totals.node_queued.iter().sum::<u64>() / slots,
     }

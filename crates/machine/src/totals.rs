@@ -1,3 +1,5 @@
+use crate::coherence::CoherenceCounts;
+use crate::hierarchy::PLACES;
 use crate::machine::{CoreState, Machine};
 use crate::main_memory::MAX_NODES;
 use pagelab_cpu::Stalls;
@@ -21,14 +23,15 @@ pub(crate) struct Totals {
     pub(crate) tlb_lookups: u64,
     pub(crate) tlb_l1_misses: u64,
     pub(crate) tlb_l2_misses: u64,
-    pub(crate) data_served: [u64; 4],
-    pub(crate) prefetch_served: [u64; 4],
-    pub(crate) walk_served: [u64; 4],
-    pub(crate) metadata_served: [u64; 4],
+    pub(crate) data_served: [u64; PLACES],
+    pub(crate) prefetch_served: [u64; PLACES],
+    pub(crate) walk_served: [u64; PLACES],
+    pub(crate) metadata_served: [u64; PLACES],
     pub(crate) walker_wait: u64,
     pub(crate) walk_cache_lookups: u64,
     pub(crate) walk_cache_hits: u64,
     pub(crate) writebacks: u64,
+    pub(crate) coherence: CoherenceCounts,
     /// Lines read from each node of memory, and time waited for its bandwidth.
     pub(crate) node_reads: [u64; MAX_NODES],
     pub(crate) node_queued: [u64; MAX_NODES],
@@ -46,7 +49,6 @@ impl Totals {
     }
 
     fn zip(&self, other: &Totals, f: impl Fn(u64, u64) -> u64) -> Totals {
-        let four = |a: [u64; 4], b: [u64; 4]| std::array::from_fn(|i| f(a[i], b[i]));
         Totals {
             instructions: f(self.instructions, other.instructions),
             accesses: f(self.accesses, other.accesses),
@@ -59,16 +61,17 @@ impl Totals {
             tlb_lookups: f(self.tlb_lookups, other.tlb_lookups),
             tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
             tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
-            data_served: four(self.data_served, other.data_served),
-            prefetch_served: four(self.prefetch_served, other.prefetch_served),
-            walk_served: four(self.walk_served, other.walk_served),
-            metadata_served: four(self.metadata_served, other.metadata_served),
+            data_served: each(self.data_served, other.data_served, &f),
+            prefetch_served: each(self.prefetch_served, other.prefetch_served, &f),
+            walk_served: each(self.walk_served, other.walk_served, &f),
+            metadata_served: each(self.metadata_served, other.metadata_served, &f),
             walker_wait: f(self.walker_wait, other.walker_wait),
             walk_cache_lookups: f(self.walk_cache_lookups, other.walk_cache_lookups),
             walk_cache_hits: f(self.walk_cache_hits, other.walk_cache_hits),
             writebacks: f(self.writebacks, other.writebacks),
-            node_reads: four(self.node_reads, other.node_reads),
-            node_queued: four(self.node_queued, other.node_queued),
+            coherence: self.coherence.zip(&other.coherence, &f),
+            node_reads: each(self.node_reads, other.node_reads, &f),
+            node_queued: each(self.node_queued, other.node_queued, &f),
         }
     }
 }
@@ -87,6 +90,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             walk_cache_lookups: self.counts.walk_cache_lookups,
             walk_cache_hits: self.counts.walk_cache_hits,
             writebacks: self.shared.writebacks,
+            coherence: self.shared.coherence(),
             node_reads: self.memory.reads(),
             node_queued: self.memory.queued(),
             ..Totals::default()
@@ -148,6 +152,10 @@ impl CoreTotals {
             tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
         }
     }
+}
+
+fn each<const N: usize>(a: [u64; N], b: [u64; N], f: impl Fn(u64, u64) -> u64) -> [u64; N] {
+    std::array::from_fn(|i| f(a[i], b[i]))
 }
 
 fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {

@@ -148,6 +148,35 @@ impl Cache {
         }
     }
 
+    /// Whether a line is here, and if so, whether it is modified.
+    pub fn modified(&self, line: u32) -> Option<bool> {
+        let lines = self.lines.ways(self.index.of(line), self.ways);
+        let found = lines.iter().find(|&&l| l & !FLAG == line)?;
+        Some(found & FLAG != 0)
+    }
+
+    /// A line is no longer modified: another cache has it, too.
+    pub fn clean(&mut self, line: u32) {
+        let lines = self.lines.ways_mut(self.index.of(line), self.ways);
+        if let Some(found) = lines.iter_mut().find(|l| **l & !FLAG == line) {
+            *found &= !FLAG;
+        }
+    }
+
+    /// Takes a line out, modified or not.
+    pub fn remove(&mut self, line: u32) {
+        let lines = self.lines.ways_mut(self.index.of(line), self.ways);
+        if let Some(way) = lines.iter().position(|l| l & !FLAG == line) {
+            lines[way..].rotate_left(1);
+            lines[lines.len() - 1] = EMPTY;
+        }
+    }
+
+    /// How many lines there is room for.
+    pub fn capacity(&self) -> usize {
+        self.lines.sets() * self.ways
+    }
+
     /// Hints to the host that a line will soon be referenced.
     #[inline(always)]
     pub fn prefetch(&self, line: u32) {

@@ -45,6 +45,8 @@ def _metadata_cache_share(run: Run) -> float:
         "llc": caches["llc"]["cycles"],
         "dram": memory,
     }
+    if coherence := caches.get("coherence"):
+        latencies["other_cores"] = coherence["transfer_cycles"]
     missed = sum(getattr(found, level) * cycles for level, cycles in latencies.items())
     hits = run.walks.cache_hits * run.machine["dpt"]["dmc"]["4K"]["cycles"]
     return _ratio(hits, hits + missed)

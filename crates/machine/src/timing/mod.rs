@@ -6,7 +6,7 @@ pub(crate) use pending::Pending;
 
 use crate::by_code::{Payer, Tallies};
 use crate::chunk::{Chunk, Episode, Prefetch, part};
-use crate::hierarchy::Served;
+use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
 use pagelab_cpu::{Core, UNKNOWN};
@@ -18,8 +18,10 @@ mod tests;
 /// Latencies of a machine, in slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
-    /// From where a reference is served: L1, L2, last level. Memory's nodes have their own.
-    pub(crate) served: [u64; 3],
+    /// From where a reference is served. Memory's nodes have their own.
+    pub(crate) served: [u64; PLACES],
+    /// Until other cores have dropped a line.
+    pub(crate) invalidate: u64,
     /// Second-level TLB.
     pub(crate) second_tlb: u64,
     /// The first level in which walks look.
@@ -77,13 +79,13 @@ impl<'a> References<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// Data references by where they were served.
-    pub(crate) data_served: [u64; 4],
+    pub(crate) data_served: [u64; PLACES],
     /// Prefetches by where they were served.
-    pub(crate) prefetch_served: [u64; 4],
+    pub(crate) prefetch_served: [u64; PLACES],
     /// Walk references by where they were served.
-    pub(crate) walk_served: [u64; 4],
+    pub(crate) walk_served: [u64; PLACES],
     /// Those of them that read metadata.
-    pub(crate) metadata_served: [u64; 4],
+    pub(crate) metadata_served: [u64; PLACES],
     /// Latency of each walk in cycles, from a walker's start to its end.
     pub(crate) walk_latency: Histogram,
     /// Cycles that walks waited for a free walker.
@@ -162,7 +164,11 @@ pub(crate) fn time<const FREE: bool>(
                 .get(number + 1)
                 .is_some_and(|next| next & part::REST != 0);
         let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
-        if bits & part::SLOW == 0 && !straddles && pending.is_empty() && references.taken < due {
+        if bits & (part::SLOW | part::INVALIDATES) == 0
+            && !straddles
+            && pending.is_empty()
+            && references.taken < due
+        {
             // Most accesses: the TLB has the page, nothing before them is unfinished, and nothing
             // is fetched or written back on their account.
             let (gap, dep) = (gap[access], dep[access]);
@@ -369,7 +375,11 @@ impl Paths<'_> {
         } else {
             self.look_up(task.bits, task.page, start, asked)
         };
-        let done = self.data(task.served, task.line, translated, start);
+        let done = if task.bits & part::INVALIDATES == 0 {
+            self.data(task.served, task.line, translated, start)
+        } else {
+            self.invalidating(task.served, task.line, translated, start)
+        };
         for prefetch in task.prefetches {
             self.prefetch(prefetch, translated);
         }
@@ -415,6 +425,24 @@ impl Paths<'_> {
         let done = buffer.begins + latency;
         self.core.missed(buffer, done, start);
         self.core.ask_line(key, translated, done);
+        done
+    }
+
+    /// As [`Paths::data`], for a store to a line that other cores have to drop.
+    ///
+    /// What is fetched comes while they do. A line that the core holds already is asked for a
+    /// second time, to be its own, and not before it has come.
+    #[inline(never)]
+    fn invalidating(&mut self, served: Served, line: u32, translated: u64, start: u64) -> u64 {
+        let invalidate = self.latencies.invalidate;
+        if !matches!(served, Served::L1 | Served::L2) {
+            let done = self.data(served, line, translated, start);
+            return done.max(translated + invalidate);
+        }
+        let comes = self.core.line_under_way(line & !MODIFY, translated);
+        let buffer = (self.core).miss_buffer(comes.unwrap_or(translated), || invalidate);
+        let done = buffer.begins + invalidate;
+        self.core.missed(buffer, done, start);
         done
     }
 

@@ -1,6 +1,7 @@
 //! The whole machine, from a configuration and a stream of events to its statistics.
 
 mod by_code;
+mod coherence;
 mod common;
 mod configuration;
 mod free_clock;

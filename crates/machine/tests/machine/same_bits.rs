@@ -5,7 +5,7 @@
 
 use crate::common::{BASE, Cut, Event, map, run, small_machine};
 use pagelab_events::{Access, Advice, Control, Op};
-use pagelab_machine::{Design, WalksEnter};
+use pagelab_machine::{CoherenceConfig, Design, WalksEnter};
 use proptest::prelude::*;
 
 /// A mapping of 40 MiB, accesses all over it (some straddling lines and pages), and calls that
@@ -66,11 +66,16 @@ proptest! {
             Just(pagelab_os::PagePolicy::Thp)
         ],
         walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
+        coherent in any::<bool>(),
     ) {
         let mut config = small_machine();
         config.cores = cores;
         config.memory.page_policy = policy;
         config.caches.walks_enter = walks_enter;
+        config.caches.coherence = coherent.then_some(CoherenceConfig {
+            transfer_cycles: 75,
+            invalidate_cycles: 60,
+        });
         for design in Design::all() {
             let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
             let single = run(&config, &design.name(), &mut Cut::new(&events, 1));

@@ -75,7 +75,8 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     .unwrap();
     let mut memory = MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64);
     let latencies = Latencies {
-        served: [0, 1, 2].map(|level| parameters.latency[level]),
+        served: [0, 1, 2, 3, 3].map(|level| parameters.latency[level]),
+        invalidate: 0,
         second_tlb: parameters.second_tlb,
         walks_enter: served(parameters.walks_enter),
     };
