@@ -12,6 +12,7 @@ import pytest
 
 import canned
 from pagelab import report
+from pagelab.report.bars import levels_chart
 from pagelab.results import CYCLE_PARTS, Comparison
 
 Browser = Callable[..., subprocess.CompletedProcess[str]]
@@ -22,6 +23,19 @@ def page(tmp_path: Path, comparison: Comparison) -> Path:
     path = tmp_path / "report.html"
     report.write(comparison, path)
     return path
+
+
+def test_other_cores_caches_are_a_level_where_they_are_coherent(comparison: Comparison) -> None:
+    name = "another core's caches"
+    assert name not in dict(levels_chart(comparison).legend).values()
+    made = canned.comparison()
+    walks, caches = (made["runs"][0][key] for key in ("walks", "caches"))
+    caches["coherence"] = {"transfers": 7, "upgrades": 1, "invalidations": 1}
+    walks["served_by"] |= {"l1": 0, "l2": 0, "llc": 0, "dram": 21, "other_cores": 7}
+    chart = levels_chart(Comparison.model_validate(made))
+    assert name in dict(chart.legend).values()
+    widths = {segment.kind: segment.width for segment in chart.rows[0].segments}
+    assert widths == {"other_cores": 25.0, "dram": 75.0}
 
 
 def test_nothing_is_fetched(page: Path) -> None:

@@ -122,6 +122,10 @@ def test_a_preset_does_not_contradict_its_measurement(zen4_guest: Measurement) -
     for cache, ns in zip(caches, (0.9, 3.2, 13.0), strict=True):
         assert cache["cycles"] == round(ns * ghz)
     assert caches[2]["kib"] == pytest.approx(3072, rel=0.1)
+    # Another core's caches are asked through the last level.
+    assert table["caches"]["coherence"]["transfer_cycles"] == max(
+        round(50.3 * ghz), caches[2]["cycles"] + 1
+    )
     eighth_of_a_walk = (25.0 - 4.6) / 8
     assert table["dram"]["latency_ns"] == pytest.approx(150 - 13 - eighth_of_a_walk, abs=0.1)
     assert table["tlb"]["l2_4k"] == {"entries": 3072, "ways": 12}

@@ -100,6 +100,10 @@ pub struct CoherenceConfig {
     pub transfer_cycles: u32,
     /// Until all other cores have dropped a line that is written.
     pub invalidate_cycles: u32,
+    /// Accesses after which another thread of a program has its turn; 0 for the order of the
+    /// trace.
+    #[serde(default)]
+    pub turn: u32,
 }
 
 /// Where the reads of page walks enter the caches.
@@ -227,6 +231,12 @@ impl MachineConfig {
             format!("{machine} with {}", overrides.join(", "))
         };
         Self::from_table(&name, table)
+    }
+
+    /// Accesses of a turn of a thread among several cores; 0 for the order of the trace.
+    pub(crate) fn threads_turn(&self) -> u32 {
+        let coherence = self.caches.coherence.filter(|_| self.cores > 1);
+        coherence.map_or(0, |coherence| coherence.turn)
     }
 
     fn from_table(name: &str, table: Table) -> Result<Self, ConfigError> {

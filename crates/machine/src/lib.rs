@@ -18,12 +18,14 @@ mod main_memory;
 mod memory;
 mod programs;
 mod result;
+mod rows;
 mod simulate;
 mod statistics;
 mod timeline;
 mod timing;
 mod totals;
 mod translate;
+mod turns;
 mod virtual_machine;
 mod windows;
 
@@ -38,7 +40,7 @@ pub use histogram::Histogram;
 pub use machine::Machine;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
-    CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA,
-    Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
+    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 pub use simulate::{Progress, SimulateError, simulate, simulate_programs};

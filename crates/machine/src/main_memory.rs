@@ -2,9 +2,10 @@
 
 use crate::config::MachineConfig;
 use crate::error::BuildError;
+use crate::rows::Rows;
 use pagelab_addr::{LINE_BYTES, LINE_SHIFT};
 use pagelab_cpu::InFlight;
-use pagelab_memory::{Dram, DramConfig, RowsConfig};
+use pagelab_memory::{BankCounts, Dram, DramConfig};
 
 /// The most nodes that a memory may have.
 pub(crate) const MAX_NODES: usize = 4;
@@ -28,76 +29,6 @@ struct Node {
     dram: Dram,
     rows: Option<Rows>,
     reads: u64,
-}
-
-/// The open row of each bank.
-///
-/// References come in the order of the program or nearly so, and a bank that is busy with one
-/// does not hold up the next: what is modelled is which row is open.
-#[derive(Clone, Debug)]
-struct Rows {
-    open: Box<[u32]>,
-    /// log2 of the lines of a row.
-    shift: u32,
-    activate: u64,
-    precharge: u64,
-}
-
-const NO_ROW: u32 = u32::MAX;
-
-impl Rows {
-    fn new(config: &RowsConfig, latency_ns: f64, slots_per_ns: f64) -> Result<Self, BuildError> {
-        let refuse = |key, value: String, expected| {
-            Err(BuildError::Value {
-                key,
-                value,
-                expected,
-            })
-        };
-        let RowsConfig {
-            banks,
-            row_bytes,
-            activate_ns,
-            precharge_ns,
-        } = *config;
-        if !(1..=1 << 20).contains(&banks) {
-            return refuse("dram.rows.banks", banks.to_string(), "between 1 and 2^20");
-        }
-        if !row_bytes.is_power_of_two() || u64::from(row_bytes) < LINE_BYTES {
-            let expected = "a power of two from 64 on";
-            return refuse("dram.rows.row_bytes", row_bytes.to_string(), expected);
-        }
-        if !(0.0..=latency_ns).contains(&activate_ns) {
-            let expected = "a time of at most the memory's latency";
-            return refuse("dram.rows.activate_ns", activate_ns.to_string(), expected);
-        }
-        if !(0.0..1e9).contains(&precharge_ns) {
-            let expected = "a time from 0 to 10^9 ns";
-            return refuse("dram.rows.precharge_ns", precharge_ns.to_string(), expected);
-        }
-        let slots = |ns: f64| (ns * slots_per_ns).round() as u64;
-        Ok(Rows {
-            open: vec![NO_ROW; banks as usize].into(),
-            shift: row_bytes.ilog2() - LINE_SHIFT,
-            activate: slots(activate_ns),
-            precharge: slots(precharge_ns),
-        })
-    }
-
-    /// How long a read takes that takes `closed` when its bank has no row open.
-    #[inline]
-    fn read(&mut self, line: u32, closed: u64) -> u64 {
-        let row = line >> self.shift;
-        let banks = self.open.len() as u32;
-        // Rows that lie a power of two apart shall not all be in one bank (Zhang, Zhu and Zhang,
-        // MICRO 2000, for the same end).
-        let bank = (row ^ (row / banks)) % banks;
-        match std::mem::replace(&mut self.open[bank as usize], row) {
-            open if open == row => closed - self.activate,
-            NO_ROW => closed,
-            _ => closed + self.precharge,
-        }
-    }
 }
 
 impl MainMemory {
@@ -182,11 +113,13 @@ impl MainMemory {
         let number = self.node(line);
         let node = &mut self.nodes[number];
         node.reads += 1;
-        let idle = match &mut node.rows {
-            None => node.latency,
-            Some(rows) => rows.read(line, node.latency),
+        let latency = match &mut node.rows {
+            None => node.latency + node.dram.transfer(now),
+            Some(rows) => {
+                let (asked, idle) = rows.read(line, node.latency, now);
+                idle + node.dram.transfer(asked)
+            }
         };
-        let latency = idle + node.dram.transfer(now);
         if let Some(in_flight) = &mut self.in_flight {
             in_flight.ask(line, now, now + latency);
         }
@@ -238,6 +171,17 @@ impl MainMemory {
     /// Time that reads waited for each node's bandwidth, in slots.
     pub(crate) fn queued(&self) -> [u64; MAX_NODES] {
         self.each(|node| node.dram.queued_ticks())
+    }
+
+    /// What the banks did that may be busy, of all nodes.
+    pub(crate) fn banks(&self) -> BankCounts {
+        let rows = self.nodes.iter().filter_map(|node| node.rows.as_ref());
+        rows.map(Rows::counts)
+            .fold(BankCounts::default(), |all, more| BankCounts {
+                hits: all.hits + more.hits,
+                conflicts: all.conflicts + more.conflicts,
+                waited: all.waited + more.waited,
+            })
     }
 
     fn each(&self, of: impl Fn(&Node) -> u64) -> [u64; MAX_NODES] {

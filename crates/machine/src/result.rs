@@ -247,6 +247,20 @@ pub struct DramResult {
     pub writes: u64,
     /// Cycles that reads waited for bandwidth, in all.
     pub queue_cycles: u64,
+    /// Banks, in the machines where they may be busy.
+    #[serde(flatten)]
+    pub banks: Option<BankResult>,
+}
+
+/// What the banks of a memory did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct BankResult {
+    /// Reads of the row that its bank had open.
+    pub row_hits: u64,
+    /// Reads of another row.
+    pub row_conflicts: u64,
+    /// Cycles that reads waited for their bank, beyond what opening and closing rows takes.
+    pub busy_cycles: u64,
 }
 
 /// What one node of memory did.

@@ -4,6 +4,7 @@ use crate::error::{BuildError, RunError};
 use crate::machine::Machine;
 use crate::programs;
 use crate::result::RunResult;
+use crate::turns::Turns;
 use pagelab_events::{Batch, Source};
 use pagelab_os::Os;
 use pagelab_translation::{PageTable, Tlb};
@@ -136,7 +137,10 @@ pub(crate) fn run<P: ConfiguredTable, T: ConfiguredTlb>(
     let table = T::Table::<P>::build(config)?;
     let mut machine = Machine::new(config, os, table, |os| T::build(config, os))?;
     let stopped = match &mut drive.sources {
-        Sources::One(source) => run_one(&mut machine, *source, drive.progress),
+        Sources::One(source) => match config.threads_turn() {
+            0 => run_one(&mut machine, *source, drive.progress),
+            turn => run_one(&mut machine, &mut Turns::new(*source, turn), drive.progress),
+        },
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
     };
     Ok(machine.result(config, &drive.design, stopped, T::Table::<P>::statistics))

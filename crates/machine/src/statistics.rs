@@ -4,8 +4,8 @@ use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::result::{
-    CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult, RunResult, SCHEMA,
-    Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
+    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 use crate::simulate::Stopped;
 use crate::totals::{CoreTotals, Totals};
@@ -69,7 +69,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             tlb_counters: self.tlb_counters(),
             walks: walks(&totals, slots, measured.walk_latency),
             caches: caches(&totals, config),
-            dram: dram(&totals, slots),
+            dram: dram(&totals, slots, config),
             nodes: nodes(&totals, slots, config, &memory),
             per_core: if self.has_programs() {
                 let cores = measured.cores.iter();
@@ -215,12 +215,18 @@ fn caches(totals: &Totals, config: &MachineConfig) -> CacheResult {
     }
 }
 
-fn dram(totals: &Totals, slots: u64) -> DramResult {
+fn dram(totals: &Totals, slots: u64, config: &MachineConfig) -> DramResult {
+    let busy = config.dram.rows.and_then(|rows| rows.busy);
     let [_, _, reads] = misses(totals);
     DramResult {
         reads: reads + totals.prefetch_served[Served::Dram as usize],
         writes: totals.writebacks,
         queue_cycles: totals.node_queued.iter().sum::<u64>() / slots,
+        banks: busy.map(|_| BankResult {
+            row_hits: totals.banks.hits,
+            row_conflicts: totals.banks.conflicts,
+            busy_cycles: totals.banks.waited / slots,
+        }),
     }
 }
 

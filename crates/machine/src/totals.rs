@@ -3,6 +3,7 @@ use crate::hierarchy::PLACES;
 use crate::machine::{CoreState, Machine};
 use crate::main_memory::MAX_NODES;
 use pagelab_cpu::Stalls;
+use pagelab_memory::BankCounts;
 use pagelab_translation::{PageTable, Tlb};
 
 /// Everything that adds up over a run. Times are in slots.
@@ -35,6 +36,7 @@ pub(crate) struct Totals {
     /// Lines read from each node of memory, and time waited for its bandwidth.
     pub(crate) node_reads: [u64; MAX_NODES],
     pub(crate) node_queued: [u64; MAX_NODES],
+    pub(crate) banks: BankCounts,
 }
 
 impl Totals {
@@ -72,6 +74,11 @@ impl Totals {
             coherence: self.coherence.zip(&other.coherence, &f),
             node_reads: each(self.node_reads, other.node_reads, &f),
             node_queued: each(self.node_queued, other.node_queued, &f),
+            banks: BankCounts {
+                hits: f(self.banks.hits, other.banks.hits),
+                conflicts: f(self.banks.conflicts, other.banks.conflicts),
+                waited: f(self.banks.waited, other.banks.waited),
+            },
         }
     }
 }
@@ -93,6 +100,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             coherence: self.shared.coherence(),
             node_reads: self.memory.reads(),
             node_queued: self.memory.queued(),
+            banks: self.memory.banks(),
             ..Totals::default()
         };
         for (number, core) in self.cores.iter().enumerate() {

@@ -1,3 +1,4 @@
+use crate::BusyConfig;
 use serde::{Deserialize, Serialize};
 
 /// Latency and bandwidth of a memory.
@@ -31,6 +32,9 @@ pub struct RowsConfig {
     pub activate_ns: f64,
     /// Closing it (tRP), which `latency_ns` does not contain.
     pub precharge_ns: f64,
+    /// What they wait for between commands. Without, a bank is never busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<BusyConfig>,
 }
 
 /// A memory with a bandwidth: how long a transfer waits for the ones before it.

@@ -1,5 +1,6 @@
 //! Caches, DRAM, memory tiers: what one memory reference costs.
 
+mod banks;
 mod cache;
 mod dram;
 mod lanes;
@@ -9,6 +10,7 @@ mod modulo;
 mod prefetcher;
 pub mod simd;
 
+pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
 pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, Outcome};
 pub use dram::{Dram, DramConfig, RowsConfig};
 pub use lanes::prefetch;

@@ -20,6 +20,8 @@ from pagelab.measuring.levels import Hierarchy, Level, hierarchy
 from pagelab.measuring.result import Estimate, Measurement, Step, Stepped
 
 BASE = "skylake-sp"
+# Its time between two cores' caches.
+BASE_TRANSFER = 50.3
 
 # Bytes of a leaf entry.
 LEAF = 8
@@ -250,6 +252,10 @@ def _caches(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
         ways = _split(kib * 1024 // LINE, ways)
         value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles} }}"
         yield Entry(key, value, status, f"{source}; ways {how}")
+    # Not sooner than the last level, which is asked first.
+    cycles = max(_cycles(BASE_TRANSFER, ghz), last + 1)
+    value = f"{{ transfer_cycles = {cycles}, invalidate_cycles = {cycles}, turn = 64 }}"
+    yield Entry("coherence", value, "open", f"not measured; {BASE}'s {BASE_TRANSFER} ns")
 
 
 def _bounded(

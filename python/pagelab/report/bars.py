@@ -14,7 +14,13 @@ PART_LABELS = {
     "zeroing": "zeroing pages",
     "migrations": "moving pages",
 }
-LEVEL_LABELS = {"l1": "L1 cache", "l2": "L2 cache", "llc": "last-level cache", "dram": "DRAM"}
+LEVEL_LABELS = {
+    "l1": "L1 cache",
+    "l2": "L2 cache",
+    "other_cores": "another core's caches",
+    "llc": "last-level cache",
+    "dram": "DRAM",
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def levels_chart(comparison: Comparison) -> BarChart:
     rows = []
     for run in comparison.runs:
         served = run.walks.served_by
-        total = served.l1 + served.l2 + served.llc + served.dram
+        total = sum(getattr(served, level) for level in LEVEL_LABELS)
         if not total:
             continue
         segments = []
@@ -112,4 +118,6 @@ def levels_chart(comparison: Comparison) -> BarChart:
                 )
         per_walk = run.walks.reads / run.walks.count if run.walks.count else 0
         rows.append(Row(comparison.label(run), segments, f"{per_walk:.2f}", "references a walk"))
-    return BarChart(rows, list(LEVEL_LABELS.items()), [], None)
+    coherent = any(run.caches.coherence for run in comparison.runs)
+    legend = [level for level in LEVEL_LABELS.items() if coherent or level[0] != "other_cores"]
+    return BarChart(rows, legend, [], None)

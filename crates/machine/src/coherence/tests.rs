@@ -30,6 +30,7 @@ fn config(adjacent: bool) -> CachesConfig {
         coherence: Some(CoherenceConfig {
             transfer_cycles: 2,
             invalidate_cycles: 2,
+            turn: 0,
         }),
     }
 }

@@ -214,6 +214,50 @@ fn open_rows_answer_sooner_and_others_later() {
     close(chain(&each), cycles(45.0 + 13.0));
 }
 
+/// A bank serves one access at a time, by the timings of DDR4-2666 (JESD79-4; in clocks of 0.75 ns
+/// DRAMsim3 has the same in configs/DDR4_8Gb_x8_2666.ini).
+#[test]
+fn banks_that_are_busy_hold_others_up() {
+    let took = |banks: u32, stride: u64, dependent: u32| {
+        let rows = format!(
+            "dram.rows={{ banks = {banks}, row_bytes = {}, activate_ns = 14.25, \
+             precharge_ns = 14.25, busy = {{ interleave = {banks}, column_ns = 5.25, \
+             read_ns = 7.5, open_ns = 32.25 }} }}",
+            4096 / banks
+        );
+        let config = machine(&[
+            "caches.llc.kib=512",
+            "caches.l2.kib=64",
+            "core.miss_buffers=64",
+            "core.reorder_buffer=512",
+            "dram.gigabytes_per_second=10000.0",
+            rows.as_str(),
+        ]);
+        let lines = 1u64 << 15;
+        let mut events = vec![map(BASE, lines * stride)];
+        events.extend((0..lines).map(|i| load(BASE + i * stride, 0, dependent)));
+        let result = run(&config, "ideal", &mut Cut::new(&events, 4096));
+        let cycles = result.cycles.elapsed as f64 / lines as f64;
+        (cycles, result.dram.banks.unwrap())
+    };
+    // One bank, a row each: tRC is between them, tRAS and tRP.
+    let (cycles, banks) = took(1, 4096, 0);
+    close(cycles, (32.25 + 14.25) * 2.66);
+    assert_eq!(banks.row_hits, 0);
+    // Every line of each row: tCCD_L apart, and a conflict each 64, whose row was open for long:
+    // PRE tRTP after the last read, then tRP and tRCD.
+    let (cycles, banks) = took(1, 64, 0);
+    close(cycles, (63.0 * 5.25 + 7.5 + 14.25 + 14.25) / 64.0 * 2.66);
+    assert_eq!(banks.row_conflicts, (1 << 15) / 64 - 1);
+    // Two banks, line by line in turn, with half of each row.
+    let halves = (31.0 * 5.25 + 7.5 + 14.25 + 14.25) / 32.0 * 2.66;
+    close(took(2, 64, 0).0, halves / 2.0);
+    // One access at a time finds no bank busy: it waits for the row alone.
+    let (cycles, banks) = took(1, 4096, 1);
+    close(cycles, 36.0 + (45.0 + 14.25) * 2.66);
+    assert_eq!(banks.busy_cycles, 0);
+}
+
 /// Cycles a line of a chain over all lines of some pages in turn, which no cache has any more.
 fn lines_in_turn(prefetch: &str) -> f64 {
     let mut keys = vec![
