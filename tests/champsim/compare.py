@@ -26,6 +26,8 @@ WORDS = 8
 STORES = range(2, 4)
 LOADS = range(4, 8)
 INSTRUCTION_POINTER = 26
+# Stack pointer, flags, instruction pointer: no loaded address goes through them.
+NO_CARRIERS = (6, 25, INSTRUCTION_POINTER)
 
 CHAINS = {
     "chase-l1": 20_000,
@@ -44,13 +46,13 @@ STREAMS = {
     "gather": 90_000,
     "hash": 60_000,
 }
-# What is recorded of a program, in instructions, and what of that warms up.
-SKIP, TAKEN, WARM_UP = "60M", 2_000_000, 700_000
+# How many instructions are recorded of a program, after those left out, and how many warm up.
+TAKEN, WARM_UP = 2_000_000, 700_000
 PROGRAMS = {
-    "sort": ["sort", "-n", "numbers.txt"],
-    "sqlite3": ["sqlite3", ":memory:", ".read work.sql"],
-    "python3": ["/usr/bin/python3", "-S", "work.py"],
-    "cc1": ["cc1", "-quiet", "-O2", "work.i", "-o", "/dev/null"],
+    "sort": ("1900M", ["sort", "-n", "numbers.txt"]),
+    "sqlite3": ("2300M", ["sqlite3", ":memory:", ".read work.sql"]),
+    "python3": ("1300M", ["/usr/bin/python3", "-S", "work.py"]),
+    "cc1": ("60M", ["cc1", "-quiet", "-O2", "work.i", "-o", "/dev/null"]),
 }
 
 
@@ -115,10 +117,10 @@ def make(work: Path, name: str) -> None:
         return
     own = f"{name}.trace"
     if name in PROGRAMS:
-        command = PROGRAMS[name].copy()
+        skip, command = PROGRAMS[name]
         if name == "cc1":
-            command[0] = run("gcc", "-print-prog-name=cc1", cwd=work).strip()
-        window = ["--instructions", "--skip", SKIP, "--limit", str(TAKEN)]
+            command = [run("gcc", "-print-prog-name=cc1", cwd=work).strip(), *command[1:]]
+        window = ["--instructions", "--skip", skip, "--limit", str(TAKEN)]
         record(work, own, *window, command=command)
         warm = WARM_UP
     else:
@@ -152,12 +154,43 @@ def without_front_end(path: Path) -> Path:
     return output
 
 
-def shared(work: Path, name: str, front_end: bool) -> Shared:
+def without_arithmetic(path: Path) -> Path:
+    """The same trace with dependences of loads and stores on loads only.
+
+    A load's registers become one of 200 that loads take in turn. What needs a value that was
+    computed from a load's reads that load's register, as pagelab's reader of these traces has it.
+    """
+    output = path.with_suffix(".loads.champsimtrace")
+    if output.exists():
+        return output
+    words = array.array("Q", path.read_bytes())
+    carried = [0] * 256
+    loads = 0
+    for start in range(0, len(words), WORDS):
+        fields = words[start + 1].to_bytes(8, "little")
+        youngest = max(carried[register] for register in fields[4:8])
+        load = any(words[start + 4 : start + 8])
+        store = any(words[start + 2 : start + 4])
+        loads += load
+        for register in fields[2:4]:
+            if register not in (0, *NO_CARRIERS):
+                carried[register] = loads if load else youngest
+        near = youngest and loads - youngest < 200
+        source = 32 + youngest % 200 if near and (load or store) else 0
+        target = 32 + loads % 200 if load else 0
+        words[start + 1] = fields[0] | fields[1] << 8 | target << 16 | source << 32
+    output.write_bytes(words.tobytes())
+    return output
+
+
+def shared(work: Path, name: str, front_end: bool, arithmetic: bool) -> Shared:
     """The trace for both; what warms up is counted in records and in accesses."""
     warm = json.loads((work / f"{name}.json").read_text())["warm"]
     path = work / f"{name}.champsimtrace"
     if not front_end:
         path = without_front_end(path)
+    if not arithmetic:
+        path = without_arithmetic(path)
     words = array.array("Q", path.read_bytes())
     accesses = sum(
         sum(1 for address in words[place : warm * WORDS : WORDS] if address)
@@ -234,7 +267,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[str]:
     yield "| --- |" + " ---: |" * (len(builds) + 1 + len(counts))
     for name in arguments.names or STREAMS | PROGRAMS:
         make(arguments.work, name)
-        trace = shared(arguments.work, name, arguments.front_end)
+        trace = shared(arguments.work, name, arguments.front_end, not arguments.no_arithmetic)
         here = pagelab(trace, arguments.work, arguments.set)
         there = [champsim(build, trace, arguments.work) for build in builds]
         times = [f"{result['IPC']:.4g}" for result in there]
@@ -252,6 +285,7 @@ def main() -> None:
     parser.add_argument("--champsim", type=Path, action="append", required=True)
     parser.add_argument("--work", type=Path, default=Path("champsim-traces"))
     parser.add_argument("--front-end", action="store_true", help="with ChampSim's fetch and branches")
+    parser.add_argument("--no-arithmetic", action="store_true", help="dependences on loads only")
     parser.add_argument("--set", action="append", default=[], help="a key of pagelab's machine")
     arguments = parser.parse_args()
     arguments.work.mkdir(exist_ok=True)
