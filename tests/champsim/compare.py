@@ -210,7 +210,7 @@ def champsim(binary: Path, trace: Shared, work: Path) -> dict[str, float]:
     core = region["cores"][0]
 
     def count(cache: str, key: str, *kinds: str) -> float:
-        return sum(region[cache][kind][key][0] for kind in kinds)
+        return float(sum(region[cache][kind][key][0] for kind in kinds))
 
     def misses(cache: str, *kinds: str) -> float:
         return count(cache, "miss", *kinds) - count(cache, "mshr_merge", *kinds)
@@ -271,11 +271,10 @@ def rows(arguments: argparse.Namespace) -> Iterator[str]:
         here = pagelab(trace, arguments.work, arguments.set)
         there = [champsim(build, trace, arguments.work) for build in builds]
         times = [f"{result['IPC']:.4g}" for result in there]
-        cells = [
-            ", ".join(f"{result[key]:.2f}" for result in (*there, here)) for key in counts
-        ]
+        cells = [", ".join(f"{result[key]:.2f}" for result in (*there, here)) for key in counts]
         off = here["IPC"] / there[-1]["IPC"] - 1
-        yield f"| {name} | {' | '.join(times)} | {here['IPC']:.4g} ({off:+.1%}) | {' | '.join(cells)} |"
+        times.append(f"{here['IPC']:.4g} ({off:+.1%})")
+        yield f"| {name} | {' | '.join([*times, *cells])} |"
 
 
 def main() -> None:
@@ -284,7 +283,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="traces; without, all but the plain chains")
     parser.add_argument("--champsim", type=Path, action="append", required=True)
     parser.add_argument("--work", type=Path, default=Path("champsim-traces"))
-    parser.add_argument("--front-end", action="store_true", help="with ChampSim's fetch and branches")
+    parser.add_argument(
+        "--front-end", action="store_true", help="with ChampSim's fetch and branches"
+    )
     parser.add_argument("--no-arithmetic", action="store_true", help="dependences on loads only")
     parser.add_argument("--set", action="append", default=[], help="a key of pagelab's machine")
     arguments = parser.parse_args()
