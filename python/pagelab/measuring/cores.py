@@ -39,6 +39,8 @@ _INTEL = {
     **dict.fromkeys((78, 85, 94, 142, 158, 165, 166), _SKYLAKE),
     **dict.fromkeys((106, 108, 125, 126), _ICE_LAKE),
     **dict.fromkeys((143, 151, 154, 183, 186, 207), _GOLDEN_COVE),
+    # Granite Rapids: Redwood Cove, a revision of Golden Cove, taken to have its buffers.
+    **dict.fromkeys((173, 174), _GOLDEN_COVE),
 }
 
 # AMD: by family and range of models (the processor programming references).
@@ -58,7 +60,9 @@ def documented(here: Environment) -> Core | None:
     if here.family is None or here.model is None:
         return None
     if here.vendor == "GenuineIntel":
-        return _INTEL.get(here.model) if here.family == 6 else None
+        known = _INTEL.get(here.model) if here.family == 6 else None
+        # Hypervisors give models of their own. Matrix tiles came with Sapphire Rapids.
+        return _GOLDEN_COVE if known is None and "amx_tile" in here.extensions else known
     if here.vendor == "AuthenticAMD":
         for family, models, core in _AMD:
             if here.family == family and here.model in models:
