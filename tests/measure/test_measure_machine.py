@@ -81,6 +81,32 @@ def test_free_memory_is_no_more_than_there_is(measurement: Measurement, availabl
     assert 2 * small + free[-1] * (4096 << 4) <= machine.total(here)
 
 
+@pytest.mark.parametrize(
+    ("in_order", "model", "expected"),
+    [
+        (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20}),  # Sapphire Rapids
+        (6.9, 9999, {"adjacent": False, "streams": 0, "ahead": 0}),  # not known
+        (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0}),  # switched off
+    ],
+)
+def test_what_is_fetched_ahead_is_the_manufacturers_if_it_is_seen(
+    measurement: Measurement, in_order: float, model: int, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    intel = {"vendor": "GenuineIntel", "family": 6, "model": model}
+    seen = {"x": [64], "ns": [in_order]}, {"x": [64], "ns": [58.9]}
+    prefetching = dict(zip(("in_order", "random"), seen, strict=True))
+    memory = measurement.parts.get("memory", {}) | {"prefetching": prefetching}
+    file = tmp_path / "here.toml"
+    changed = measurement.model_copy(
+        update={
+            "parts": measurement.parts | {"memory": memory},
+            "environment": measurement.environment.model_copy(update=intel),
+        }
+    )
+    machine.write(changed, "here", file)
+    assert json.loads(_core.machine(str(file), []))["caches"]["prefetch"] == expected
+
+
 def test_a_core_that_a_hypervisor_gives_another_model_is_known_by_its_extensions(
     measurement: Measurement,
 ) -> None:

@@ -14,7 +14,8 @@ from pagelab.measuring.result import Environment
 class Core:
     """Buffers of a core; `walkers` are page walks under way at a time.
 
-    `second_tlb` is the second level's entries and ways for small pages.
+    `second_tlb` is the second level's entries and ways for small pages, `prefetch` what its second
+    cache level fetches ahead (`caches.prefetch`), None where numbers are not published.
     """
 
     name: str
@@ -24,11 +25,16 @@ class Core:
     miss_buffers: int
     walkers: int
     second_tlb: tuple[int, int]
+    prefetch: str | None = None
 
 
-_SKYLAKE = Core("Skylake", 4, 224, 56, 12, 2, (1536, 12))
-_ICE_LAKE = Core("Ice Lake", 5, 352, 72, 12, 2, (2048, 16))
-_GOLDEN_COVE = Core("Golden Cove", 6, 512, 112, 16, 4, (2048, 16))
+# Of Intel's second level: the spatial prefetcher completes pairs of lines; the streamer follows 32
+# streams, one a page of 4 KiB, up to 20 lines ahead. The manual has them since Sandy Bridge.
+_INTELS = "{ adjacent = true, streams = 32, ahead = 20 }"
+
+_SKYLAKE = Core("Skylake", 4, 224, 56, 12, 2, (1536, 12), _INTELS)
+_ICE_LAKE = Core("Ice Lake", 5, 352, 72, 12, 2, (2048, 16), _INTELS)
+_GOLDEN_COVE = Core("Golden Cove", 6, 512, 112, 16, 4, (2048, 16), _INTELS)
 _ZEN_2 = Core("Zen 2", 6, 224, 48, 22, 2, (2048, 16))
 _ZEN_3 = Core("Zen 3", 6, 256, 64, 24, 6, (2048, 16))
 _ZEN_4 = Core("Zen 4", 6, 320, 64, 24, 6, (3072, 12))

@@ -21,6 +21,9 @@ from pagelab.measuring.result import Environment, Estimate, Measurement, Step, S
 
 BASE = "skylake-sp"
 
+# Lines in order that take less than this of what lines at random take were fetched ahead.
+_AHEAD = 0.5
+
 # Bytes of a leaf entry.
 LEAF = 8
 PAGE = 4096
@@ -126,7 +129,7 @@ def preset(measurement: Measurement, name: str) -> Preset:
     tables = {
         "core": list(_core(measurement, ghz)),
         "tlb": list(_tlb(measurement, small, ghz)),
-        "caches": list(_caches(measurement, found, ghz)),
+        "caches": [*_caches(measurement, found, ghz), _prefetch(measurement)],
         "dram": list(_dram(measurement, found, small)),
         "nested": list(_nested(measurement, found, small, ghz, page)) if guest else [],
         "radix.pwc": [] if guest else list(_walk(measurement, found, small, ghz)),
@@ -251,6 +254,25 @@ def _caches(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
         ways = _split(kib * 1024 // LINE, ways)
         value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles} }}"
         yield Entry(key, value, status, f"{source}; ways {how}")
+
+
+def _prefetch(measurement: Measurement) -> Entry:
+    """What the second level fetches ahead: the manufacturer's numbers, if lines are."""
+    key = "prefetch"
+    nothing = "{ adjacent = false, streams = 0, ahead = 0 }"
+    raw = measurement.parts.get("memory", {}).get("prefetching")
+    if raw is None:
+        return Entry(key, nothing, "open", "not measured")
+    in_order, random = (raw[order]["ns"][0] for order in ("in_order", "random"))
+    if not in_order or not random:
+        return Entry(key, nothing, "open", "not measured")
+    what = f"lines in order take {in_order:.3g} ns, at random {random:.3g}"
+    if in_order > _AHEAD * random:
+        return Entry(key, nothing, "measured", what)
+    core = cores.documented(measurement.environment)
+    if core is None or core.prefetch is None:
+        return Entry(key, nothing, "open", f"{what}; how far ahead is not published")
+    return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
 
 
 def _bounded(
