@@ -10,7 +10,7 @@ import pytest
 
 from pagelab import _core
 from pagelab.errors import PagelabError
-from pagelab.measuring import levels, machine, result, validate
+from pagelab.measuring import cores, levels, machine, result, validate
 from pagelab.measuring.result import Measurement
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
@@ -48,6 +48,74 @@ def test_a_guest_on_small_host_pages_has_the_nested_design(measurement: Measurem
     )
     assert machine.preset(native, "here").design == "radix"
     assert "nested" not in tomllib.loads(machine.preset(native, "here").toml())
+
+
+def test_memory_is_as_scattered_as_it_was_found(measurement: Measurement, tmp_path: Path) -> None:
+    lists = [9514, 11213, 3493, 3037, 1863, 1173, 1092, 538, 151, 0, 2151]
+    here = measurement.environment.model_copy(
+        update={"memory": 25276502016, "available": 23940669440, "free_blocks": lists}
+    )
+    file = tmp_path / "here.toml"
+    machine.write(measurement.model_copy(update={"environment": here}), "here", file)
+    memory = json.loads(_core.machine(str(file), []))["memory"]
+    assert memory["memory_bytes"] == 24 << 30
+    assert memory["free_blocks"][:-1] == lists[:-1]
+    bytes_free = sum(count * 4096 << order for order, count in enumerate(memory["free_blocks"]))
+    # All that is available, to a block of the largest order.
+    assert 0 <= 23940669440 - bytes_free < 4 << 20
+    # The kernel tells nobody: the memory is as the base preset has it.
+    assert "free_blocks" not in tomllib.loads(machine.preset(measurement, "here").toml())["memory"]
+
+
+@pytest.mark.parametrize(
+    "available",
+    [0, 24 << 30, 1 << 40],
+)
+def test_free_memory_is_no_more_than_there_is(measurement: Measurement, available: int) -> None:
+    here = measurement.environment.model_copy(
+        update={"memory": 8 << 30, "available": available, "free_blocks": [300_000, 0, 10, 0, 5]}
+    )
+    free = machine.free_blocks(here)
+    assert free[:-1] == [300_000, 0, 10, 0]
+    small = sum(count * 4096 << order for order, count in enumerate(free[:-1]))
+    assert 2 * small + free[-1] * (4096 << 4) <= machine.total(here)
+
+
+@pytest.mark.parametrize(
+    ("in_order", "model", "expected"),
+    [
+        (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20}),  # Sapphire Rapids
+        (6.9, 9999, {"adjacent": False, "streams": 0, "ahead": 0}),  # not known
+        (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0}),  # switched off
+    ],
+)
+def test_what_is_fetched_ahead_is_the_manufacturers_if_it_is_seen(
+    measurement: Measurement, in_order: float, model: int, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    intel = {"vendor": "GenuineIntel", "family": 6, "model": model}
+    seen = {"x": [64], "ns": [in_order]}, {"x": [64], "ns": [58.9]}
+    prefetching = dict(zip(("in_order", "random"), seen, strict=True))
+    memory = measurement.parts.get("memory", {}) | {"prefetching": prefetching}
+    file = tmp_path / "here.toml"
+    changed = measurement.model_copy(
+        update={
+            "parts": measurement.parts | {"memory": memory},
+            "environment": measurement.environment.model_copy(update=intel),
+        }
+    )
+    machine.write(changed, "here", file)
+    assert json.loads(_core.machine(str(file), []))["caches"]["prefetch"] == expected
+
+
+def test_a_core_that_a_hypervisor_gives_another_model_is_known_by_its_extensions(
+    measurement: Measurement,
+) -> None:
+    unknown = {"vendor": "GenuineIntel", "family": 6, "model": 167}
+    here = measurement.environment.model_copy(update=unknown)
+    assert cores.documented(here) is None
+    tiles = cores.documented(here.model_copy(update={"extensions": ["amx_tile"]}))
+    assert tiles is not None
+    assert tiles.name == "Golden Cove"
 
 
 def test_a_preset_needs_the_chains(measurement: Measurement) -> None:

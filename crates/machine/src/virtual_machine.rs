@@ -50,6 +50,7 @@ fn back<H: ConfiguredTable>(mut table: H, config: &MachineConfig) -> Result<H, B
     let memory = OsConfig {
         memory_bytes: host_bytes,
         utilisation: 0.0,
+        free_blocks: Vec::new(),
         page_policy: if config.nested.host_thp {
             PagePolicy::Thp
         } else {

@@ -8,6 +8,7 @@
 //! As in struct page, what a frame needs while it is free (list links) and what its user keeps
 //! about it while it is in use share the same words: 9 bytes a frame in all.
 
+use crate::preallocate::SplitMix64;
 use pagelab_addr::Pfn;
 
 /// log2 of the frames in a 2 MiB block.
@@ -132,6 +133,25 @@ impl Buddy {
                     self.append(zone, pfn, order, &mut tails);
                     done = pfn + (1 << order);
                     free &= u64::MAX.checked_shl(done - group).unwrap_or(0);
+                }
+            }
+        }
+    }
+
+    /// Puts every list into random order, as blocks that were freed one by one are in.
+    pub(crate) fn shuffle(&mut self, random: &mut SplitMix64) {
+        for zone in 0..self.zones.len() {
+            for order in 0..=self.max_order {
+                let mut blocks = Vec::new();
+                let mut next = self.zones[zone].heads[order as usize];
+                while next != NONE {
+                    blocks.push(next);
+                    next = self.words[next as usize][0];
+                }
+                random.shuffle(&mut blocks);
+                for &block in &blocks {
+                    self.unlink(zone, block, order);
+                    self.link(zone, block, order);
                 }
             }
         }

@@ -1,5 +1,5 @@
 use crate::buddy::PAGEBLOCK_ORDER;
-use crate::{ManagerConfig, PagePolicy};
+use crate::{ManagerConfig, PagePolicy, free_blocks};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,10 @@ pub struct OsConfig {
     /// Share of the memory left over that does not lie in free aligned 2 MiB blocks, 0 to 1:
     /// Gorman's unusable free space index for order 9.
     pub fragmentation: f64,
+    /// Free blocks of each order from 0 on, as `/proc/buddyinfo` has them: everything else is in
+    /// use before the programs start, whatever `utilisation` and `fragmentation` say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub free_blocks: Vec<u32>,
     /// Share of the memory in use before the programs start that cannot be moved, 0 to 1.
     /// The default, a tenth, is a choice of ours: the DPT paper does not say.
     pub unmovable_share: f64,
@@ -54,6 +58,7 @@ impl Default for OsConfig {
             max_order: 10,
             utilisation: 0.0,
             fragmentation: 0.0,
+            free_blocks: Vec::new(),
             unmovable_share: 0.1,
             unhashed_share: 0.875,
             page_policy: PagePolicy::Base,
@@ -157,6 +162,9 @@ impl OsConfig {
                 key,
                 format!("{share} is not between 0 and 1"),
             )?;
+        }
+        if !self.free_blocks.is_empty() {
+            free_blocks::mixed_blocks(self)?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ mod error;
 mod fault;
 mod fork;
 mod frame_table;
+mod free_blocks;
 mod hashed;
 mod manager;
 mod mapper;

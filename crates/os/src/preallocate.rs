@@ -2,14 +2,21 @@
 
 use crate::buddy::PAGEBLOCK_FRAMES;
 use crate::frame_table::tag;
-use crate::{OsConfig, PagePolicy};
+use crate::{OsConfig, OsConfigError, PagePolicy, free_blocks};
 use pagelab_translation::Iceberg;
 
 /// Tags for all frames: which are free and which in use, and how, before the programs start.
-pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Vec<u8> {
+pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigError> {
+    if !config.free_blocks.is_empty() {
+        return Ok(free_blocks::place(
+            config,
+            free_blocks::mixed_blocks(config)?,
+            seed,
+        ));
+    }
     let mut tags = vec![0; config.frames() as usize];
     scatter(&mut tags, used_frames(config), config, seed);
-    tags
+    Ok(tags)
 }
 
 /// Tags for all frames where 4 KiB pages are hashed to frames: those of the hashed memory are in
@@ -39,7 +46,14 @@ pub(crate) fn hashed_frames(config: &OsConfig) -> u32 {
 
 /// Frames in use before the programs start.
 fn used_frames(config: &OsConfig) -> u32 {
-    (f64::from(config.frames()) * config.utilisation).round() as u32
+    if config.free_blocks.is_empty() {
+        (f64::from(config.frames()) * config.utilisation).round() as u32
+    } else {
+        let free = free_blocks::free_frames(&config.free_blocks);
+        config
+            .frames()
+            .saturating_sub(free.min(u64::from(u32::MAX)) as u32)
+    }
 }
 
 /// Places `used` pages that no program of the run can have.
@@ -140,7 +154,7 @@ impl Draw {
 }
 
 /// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
-struct SplitMix64(u64);
+pub(crate) struct SplitMix64(pub(crate) u64);
 
 impl SplitMix64 {
     #[inline]
@@ -154,7 +168,13 @@ impl SplitMix64 {
 
     /// A number below `bound`, as good as uniform.
     #[inline]
-    fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
+    }
+    /// Every order as likely as any other (Fisher and Yates).
+    pub(crate) fn shuffle(&mut self, numbers: &mut [u32]) {
+        for last in (1..numbers.len()).rev() {
+            numbers.swap(last, self.below(last as u32 + 1) as usize);
+        }
     }
 }

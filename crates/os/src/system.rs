@@ -3,7 +3,7 @@ use crate::buddy::Buddy;
 use crate::frame_table::FrameTable;
 use crate::manager;
 use crate::mapper::Mapper;
-use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
+use crate::preallocate::{SplitMix64, hashed_frames, preallocate, preallocate_hashed};
 use crate::presence::Presence;
 use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
@@ -46,7 +46,7 @@ impl Os {
     ) -> Result<Self, OsConfigError> {
         config.validate()?;
         let (tags, iceberg) = match placement {
-            Placement::Buddy | Placement::Eager => (preallocate(&config, seed), None),
+            Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, None),
             Placement::Hashed => {
                 let iceberg =
                     Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(|| OsConfigError {
@@ -80,7 +80,10 @@ impl Os {
                 ),
             });
         }
-        let buddy = Buddy::with_nodes(tags, &config.zone_frames(), nodes, config.max_order);
+        let mut buddy = Buddy::with_nodes(tags, &config.zone_frames(), nodes, config.max_order);
+        if !config.free_blocks.is_empty() {
+            buddy.shuffle(&mut SplitMix64(seed));
+        }
         Ok(Os {
             frames: FrameTable::new(buddy, iceberg, manager),
             spaces: Vec::new(),

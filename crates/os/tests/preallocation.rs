@@ -1,7 +1,7 @@
 //! Memory in use before the programs start.
 
 use pagelab_addr::Pfn;
-use pagelab_os::{Os, OsConfig};
+use pagelab_os::{NodeConfig, Os, OsConfig};
 use pagelab_translation::{FrameUse, Frames};
 use proptest::prelude::*;
 
@@ -90,4 +90,84 @@ fn unknown_keys_are_refused_and_known_ones_optional() {
     assert_eq!(config.memory_bytes, OsConfig::default().memory_bytes);
     let error = toml::from_str::<OsConfig>("utilization = 0.7").unwrap_err();
     assert!(error.to_string().contains("utilization"), "{error}");
+}
+
+/// 256 MiB with so many free blocks of each order.
+fn with_free_blocks(free_blocks: Vec<u32>) -> OsConfig {
+    OsConfig {
+        memory_bytes: 256 << 20,
+        zone_starts: vec![0, 16 << 20],
+        free_blocks,
+        ..OsConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn free_blocks_are_those_asked_for(
+        small in prop::collection::vec(0u32..200, 1..=6),
+        large in prop::collection::vec(0u32..12, 0..=5),
+        seed in any::<u64>(),
+    ) {
+        let mut wanted = small;
+        if !large.is_empty() {
+            wanted.resize(6, 0);
+            wanted.extend(large);
+        }
+        let os = Os::new(with_free_blocks(wanted.clone()), seed).unwrap();
+        wanted.resize(11, 0);
+        prop_assert_eq!(os.frames().buddy().free_blocks(), wanted.clone());
+        // Counted from the uses of frames: no two free halves of one block.
+        let uses = uses(&os);
+        for (order, &count) in wanted.iter().enumerate().take(10) {
+            let free = |frames: &[FrameUse]| frames.iter().all(|&u| u == FrameUse::Free);
+            let lone = uses.chunks(2 << order).filter(|both| {
+                let (lower, upper) = both.split_at(1 << order);
+                free(lower) != free(upper)
+            });
+            prop_assert_eq!(lone.count() as u32, count, "order {}", order);
+        }
+    }
+}
+
+#[test]
+fn small_free_blocks_lie_scattered_over_few_pageblocks_of_the_upper_zone() {
+    let mut os = Os::new(with_free_blocks(vec![512, 256, 128]), 1).unwrap();
+    let mut frames = Vec::new();
+    for _ in 0..512 {
+        frames.push(os.frames_mut().allocate_table(0).unwrap().0);
+    }
+    let neighbours = frames.windows(2).filter(|pair| pair[1] == pair[0] + 1);
+    assert!(neighbours.count() < 16);
+    assert!(frames.iter().all(|&pfn| pfn >= 16 << 8));
+    // 1,536 frames, half of whose pageblocks is in use.
+    let mut blocks: Vec<u32> = frames.iter().map(|pfn| pfn / 512).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks.len(), 6);
+}
+
+#[test]
+fn free_blocks_that_cannot_be_are_refused() {
+    let refused = |config: OsConfig| Os::new(config, 0).unwrap_err();
+    for blocks in [
+        vec![0; 12],
+        vec![(1 << 15) + 1],
+        vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 65],
+        {
+            let mut all = vec![0; 11];
+            (all[0], all[10]) = (1, 64);
+            all
+        },
+    ] {
+        assert_eq!(refused(with_free_blocks(blocks)).key, "free_blocks");
+    }
+    let mut nodes = with_free_blocks(vec![1]);
+    nodes.nodes = vec![NodeConfig {
+        bytes: nodes.memory_bytes,
+        latency_ns: 80.0,
+        gigabytes_per_second: 20.0,
+    }];
+    assert_eq!(refused(nodes).key, "free_blocks");
 }

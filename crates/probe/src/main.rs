@@ -65,6 +65,9 @@ fn command() -> Command {
         ))
         .subcommand(Command::new("all").about("Every part that needs no further arguments"))
         .subcommand(
+            Command::new("environment").about("What the machine is and what it has free now"),
+        )
+        .subcommand(
             Command::new("restore")
                 .about("Undo the changes of a run that was killed, and nothing else"),
         )
@@ -105,6 +108,9 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     if let Some(become_this) = matches.subcommand_matches("exec") {
         return Err(exec(become_this));
     }
+    if matches.subcommand_matches("environment").is_some() {
+        return print(&Environment::here(process::current_cpu()));
+    }
     let fail = |error: Refused| error.to_string();
     if matches.get_flag("end-with-parent") {
         process::end_with_parent();
@@ -134,9 +140,12 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         .iter()
         .filter(|part| part.name == name || (name == "all" && part.in_all))
         .collect();
-    let result = measure(matches, arguments, &parts, tuning, cpu);
+    print(&measure(matches, arguments, &parts, tuning, cpu))
+}
+
+fn print(result: &impl serde::Serialize) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, &result)
+    serde_json::to_writer(&mut out, result)
         .map_err(std::io::Error::from)
         .and_then(|()| out.write_all(b"\n"))
         .and_then(|()| out.flush())

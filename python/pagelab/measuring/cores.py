@@ -14,7 +14,8 @@ from pagelab.measuring.result import Environment
 class Core:
     """Buffers of a core; `walkers` are page walks under way at a time.
 
-    `second_tlb` is the second level's entries and ways for small pages.
+    `second_tlb` is the second level's entries and ways for small pages, `prefetch` what its second
+    cache level fetches ahead (`caches.prefetch`), None where numbers are not published.
     """
 
     name: str
@@ -24,11 +25,16 @@ class Core:
     miss_buffers: int
     walkers: int
     second_tlb: tuple[int, int]
+    prefetch: str | None = None
 
 
-_SKYLAKE = Core("Skylake", 4, 224, 56, 12, 2, (1536, 12))
-_ICE_LAKE = Core("Ice Lake", 5, 352, 72, 12, 2, (2048, 16))
-_GOLDEN_COVE = Core("Golden Cove", 6, 512, 112, 16, 4, (2048, 16))
+# Of Intel's second level: the spatial prefetcher completes pairs of lines; the streamer follows 32
+# streams, one a page of 4 KiB, up to 20 lines ahead. The manual has them since Sandy Bridge.
+_INTELS = "{ adjacent = true, streams = 32, ahead = 20 }"
+
+_SKYLAKE = Core("Skylake", 4, 224, 56, 12, 2, (1536, 12), _INTELS)
+_ICE_LAKE = Core("Ice Lake", 5, 352, 72, 12, 2, (2048, 16), _INTELS)
+_GOLDEN_COVE = Core("Golden Cove", 6, 512, 112, 16, 4, (2048, 16), _INTELS)
 _ZEN_2 = Core("Zen 2", 6, 224, 48, 22, 2, (2048, 16))
 _ZEN_3 = Core("Zen 3", 6, 256, 64, 24, 6, (2048, 16))
 _ZEN_4 = Core("Zen 4", 6, 320, 64, 24, 6, (3072, 12))
@@ -39,6 +45,8 @@ _INTEL = {
     **dict.fromkeys((78, 85, 94, 142, 158, 165, 166), _SKYLAKE),
     **dict.fromkeys((106, 108, 125, 126), _ICE_LAKE),
     **dict.fromkeys((143, 151, 154, 183, 186, 207), _GOLDEN_COVE),
+    # Granite Rapids: Redwood Cove, a revision of Golden Cove, taken to have its buffers.
+    **dict.fromkeys((173, 174), _GOLDEN_COVE),
 }
 
 # AMD: by family and range of models (the processor programming references).
@@ -58,7 +66,9 @@ def documented(here: Environment) -> Core | None:
     if here.family is None or here.model is None:
         return None
     if here.vendor == "GenuineIntel":
-        return _INTEL.get(here.model) if here.family == 6 else None
+        known = _INTEL.get(here.model) if here.family == 6 else None
+        # Hypervisors give models of their own. Matrix tiles came with Sapphire Rapids.
+        return _GOLDEN_COVE if known is None and "amx_tile" in here.extensions else known
     if here.vendor == "AuthenticAMD":
         for family, models, core in _AMD:
             if here.family == family and here.model in models:

@@ -17,14 +17,18 @@ from pagelab.errors import PagelabError
 from pagelab.measuring import cores
 from pagelab.measuring.findings import LINE, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
-from pagelab.measuring.result import Estimate, Measurement, Step, Stepped
+from pagelab.measuring.result import Environment, Estimate, Measurement, Step, Stepped
 
 BASE = "skylake-sp"
 # Its time between two cores' caches.
 BASE_TRANSFER = 50.3
 
+# Lines in order that take less than this of what lines at random take were fetched ahead.
+_AHEAD = 0.5
+
 # Bytes of a leaf entry.
 LEAF = 8
+PAGE = 4096
 HUGE = 2 << 20
 
 # Where a value is from. `open`: nothing was concluded; the base preset's value or a bound stands.
@@ -127,11 +131,11 @@ def preset(measurement: Measurement, name: str) -> Preset:
     tables = {
         "core": list(_core(measurement, ghz)),
         "tlb": list(_tlb(measurement, small, ghz)),
-        "caches": list(_caches(measurement, found, ghz)),
+        "caches": [*_caches(measurement, found, ghz), _prefetch(measurement)],
         "dram": list(_dram(measurement, found, small)),
         "nested": list(_nested(measurement, found, small, ghz, page)) if guest else [],
         "radix.pwc": [] if guest else list(_walk(measurement, found, small, ghz)),
-        "memory": [Entry("memory_bytes", _memory(measurement), "measured", "rounded to 1 GiB")],
+        "memory": list(_memory(here)),
         "cost": list(_cost(measurement)),
     }
     heading = [
@@ -256,6 +260,25 @@ def _caches(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
     cycles = max(_cycles(BASE_TRANSFER, ghz), last + 1)
     value = f"{{ transfer_cycles = {cycles}, invalidate_cycles = {cycles}, turn = 64 }}"
     yield Entry("coherence", value, "open", f"not measured; {BASE}'s {BASE_TRANSFER} ns")
+
+
+def _prefetch(measurement: Measurement) -> Entry:
+    """What the second level fetches ahead: the manufacturer's numbers, if lines are."""
+    key = "prefetch"
+    nothing = "{ adjacent = false, streams = 0, ahead = 0 }"
+    raw = measurement.parts.get("memory", {}).get("prefetching")
+    if raw is None:
+        return Entry(key, nothing, "open", "not measured")
+    in_order, random = (raw[order]["ns"][0] for order in ("in_order", "random"))
+    if not in_order or not random:
+        return Entry(key, nothing, "open", "not measured")
+    what = f"lines in order take {in_order:.3g} ns, at random {random:.3g}"
+    if in_order > _AHEAD * random:
+        return Entry(key, nothing, "measured", what)
+    core = cores.documented(measurement.environment)
+    if core is None or core.prefetch is None:
+        return Entry(key, nothing, "open", f"{what}; how far ahead is not published")
+    return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
 
 
 def _bounded(
@@ -494,8 +517,37 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
 
 
-def _memory(measurement: Measurement) -> str:
-    return str(max(1, measurement.environment.memory >> 30) << 30)
+def _memory(here: Environment) -> Iterator[Entry]:
+    size = total(here)
+    yield Entry("memory_bytes", str(size), "measured", "rounded up to 1 GiB")
+    free = free_blocks(here)
+    if free:
+        what = "as /proc/buddyinfo had them; what is available besides in the largest"
+        yield Entry("free_blocks", str(free), "measured", what)
+
+
+def total(here: Environment) -> int:
+    """Bytes of the simulated memory: the kernel keeps some for itself, so they are rounded up."""
+    return max(1, -(-here.memory >> 30)) << 30
+
+
+def free_blocks(here: Environment) -> list[int]:
+    """`memory.free_blocks`: the free memory by order, none where the kernel does not tell.
+
+    Page cache and the like can be had, too: as blocks of the largest order, as far as there is room
+    beside what is free in smaller ones.
+    """
+    free = list(here.free_blocks)
+    if not free:
+        return []
+    bytes_of = [count * (PAGE << order) for order, count in enumerate(free)]
+    largest = PAGE << (len(free) - 1)
+    small = sum(size for order, size in enumerate(bytes_of) if PAGE << order < HUGE)
+    # A free block has a neighbour that is not, so that the smaller ones take twice their size.
+    room = total(here) - sum(bytes_of) - small
+    more = (here.available or 0) - sum(bytes_of)
+    free[-1] += max(0, min(more, room)) // largest
+    return free
 
 
 def _cost(measurement: Measurement) -> Iterator[Entry]:

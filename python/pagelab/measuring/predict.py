@@ -40,7 +40,12 @@ def record(
 
 
 def simulate(
-    trace: Path, machine: str, design: str, policies: list[str], display: Display
+    trace: Path,
+    machine: str,
+    design: str,
+    policies: list[str],
+    overrides: list[str],
+    display: Display,
 ) -> list[Predicted]:
     """One prediction for each `memory.page_policy`. Raises PagelabError when a run fails."""
     source = Trace(trace).describe(Window())
@@ -49,7 +54,7 @@ def simulate(
             label=f"{trace.stem}, {policy} pages",
             design=design,
             machine=machine,
-            overrides=[f'memory.page_policy="{policy}"'],
+            overrides=[*overrides, f'memory.page_policy="{policy}"'],
             source=source,
         )
         for policy in policies

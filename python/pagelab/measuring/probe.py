@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pagelab import files
 from pagelab.errors import PagelabError
-from pagelab.measuring.result import Measurement, parse
+from pagelab.measuring.result import Environment, Measurement, parse
 
 Say = Callable[[str], None]
 
@@ -78,3 +78,14 @@ def run(
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
         raise PagelabError(f"{NAME} {ended}: {last}")
     return parse(text, f"the output of {NAME}")
+
+
+def environment() -> Environment:
+    """What the machine is and has free now. Raises PagelabError."""
+    try:
+        done = subprocess.run(
+            [str(find()), "environment"], capture_output=True, text=True, check=True
+        )
+        return Environment.model_validate_json(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError) as error:
+        raise PagelabError(f"{NAME} cannot say what this machine is: {error}") from error

@@ -104,6 +104,9 @@ class Environment(_Model):
     vendor: str | None = None
     family: int | None = None
     model: int | None = None
+    extensions: list[str] = []
+    available: int | None = None
+    free_blocks: list[int] = []
     settings: dict[str, str]
 
 

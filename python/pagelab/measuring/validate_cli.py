@@ -186,14 +186,17 @@ def _validate(
     say: probe.Say,
     meters: progress.Display,
 ) -> Agreement:
-    """One program: natively, recorded, simulated."""
+    """One program: natively, recorded, simulated with the free memory as the program found it."""
+    overrides = []
+    if used[2] == here.cpu() and (free := machine.free_blocks(probe.environment())):
+        overrides.append(f"memory.free_blocks={free}")
     runs = native.measure(
         program.command, pages, budget, lambda line: say(f"{program.name}: {line}")
     )
     trace, recorded = predict.record(program, pages, limit, directory, meters)
     try:
         policies = ["base", *([pages.policy] if pages.policy else [])]
-        predicted = predict.simulate(trace, used[0], used[1], policies, meters)
+        predicted = predict.simulate(trace, used[0], used[1], policies, overrides, meters)
     finally:
         trace.unlink()
     partly = "the recording is limited" if recorded.accesses >= limit else None

@@ -16,6 +16,8 @@ pub struct Environment {
     pub family: Option<u32>,
     /// See `vendor`.
     pub model: Option<u32>,
+    /// Extensions by which a core is known whose model is not: `amx_tile`.
+    pub extensions: Vec<String>,
     /// Architecture the probe was built for.
     pub architecture: &'static str,
     /// Hypervisor, if the CPU says that it is virtual.
@@ -30,6 +32,10 @@ pub struct Environment {
     pub pinned_to: Option<usize>,
     /// Bytes of memory.
     pub memory: u64,
+    /// Bytes that can be had without swapping.
+    pub available: Option<u64>,
+    /// Free blocks of each order (/proc/buddyinfo), over all zones.
+    pub free_blocks: Vec<u32>,
     /// Bytes the probe allows itself.
     pub budget: u64,
     /// Load average over the last minute when the run began.
@@ -56,6 +62,10 @@ impl Environment {
             vendor: info("vendor_id"),
             family: info("cpu family").and_then(|family| family.parse().ok()),
             model: info("model").and_then(|model| model.parse().ok()),
+            extensions: info("flags").map_or_else(Vec::new, |flags| {
+                let known = flags.split(' ').filter(|flag| EXTENSIONS.contains(flag));
+                known.map(String::from).collect()
+            }),
             architecture: std::env::consts::ARCH,
             hypervisor: hypervisor(),
             mhz: info("cpu MHz").and_then(|mhz| mhz.parse().ok()),
@@ -65,6 +75,8 @@ impl Environment {
             cpus: process::allowed_cpus(),
             pinned_to,
             memory: files::field("/proc/meminfo", "MemTotal").map_or(0, |kib| kib * 1024),
+            available: files::field("/proc/meminfo", "MemAvailable").map(|kib| kib * 1024),
+            free_blocks: free_blocks(&files::text("/proc/buddyinfo").unwrap_or_default()),
             budget: budget::bytes(),
             load: load.and_then(|l| l.split(' ').next()?.parse().ok()),
             // SAFETY: no arguments, cannot fail.
@@ -72,6 +84,27 @@ impl Environment {
             settings: settings(),
         }
     }
+}
+
+/// What [`Environment::extensions`] may hold.
+const EXTENSIONS: [&str; 1] = ["amx_tile"];
+
+/// Sums of /proc/buddyinfo by order: a line a zone, `Node 0, zone Normal` and the counts.
+fn free_blocks(text: &str) -> Vec<u32> {
+    let mut sums: Vec<u32> = Vec::new();
+    for line in text.lines() {
+        let counts = line.split_whitespace().skip(4);
+        for (order, count) in counts
+            .map_while(|count| count.parse::<u32>().ok())
+            .enumerate()
+        {
+            if order == sums.len() {
+                sums.push(0);
+            }
+            sums[order] = sums[order].saturating_add(count);
+        }
+    }
+    sums
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -139,4 +172,17 @@ fn settings() -> BTreeMap<String, String> {
         .into_iter()
         .filter_map(|path| Some((path.clone(), files::choice(path)?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::free_blocks;
+
+    #[test]
+    fn free_blocks_of_all_zones_add_up() {
+        let text = "Node 0, zone      DMA      0      1      3\n\
+                    Node 0, zone   Normal   9514  11213      0\n";
+        assert_eq!(free_blocks(text), [9514, 11214, 3]);
+        assert!(free_blocks("").is_empty());
+    }
 }
