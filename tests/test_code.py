@@ -13,7 +13,7 @@ import pytest
 
 import pagelab
 from emulators import needs_recorder
-from pagelab import annotate, results
+from pagelab import annotate, pprof, results
 from pagelab.errors import PagelabError
 from pagelab.results import Comparison, Run
 
@@ -127,6 +127,67 @@ def test_folded_stacks_add_up_and_end_at_the_line(folder: Path, comparison: Comp
     (stack,) = annotate.folded(run.model_copy(update={"lines": [inlined]}), "l2_tlb_misses")
     assert stack.startswith("loops;outer;middle;f<[u8: 4]>;loops.c:")
     assert stack.endswith(f" {inlined.l2_tlb_misses}")
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="pprof comes with Go")
+def test_pprof_reads_the_profile(folder: Path, comparison: Comparison, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pagelab", "annotate", str(folder / "result")]
+    profile = tmp_path / "profile.pb.gz"
+    subprocess.run([*command, "--by", "faults", "--pprof", profile], check=True)
+
+    def shown_by(*options: str) -> list[str]:
+        show = ["go", "tool", "pprof", *options, str(profile)]
+        return subprocess.run(show, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    run = comparison.baseline
+    raw = shown_by("-raw")
+    first = raw.index("Samples:") + 2
+    names = [heading.split("/")[0] for heading in raw[first - 1].split()]
+    assert "faults/count[dflt]" in raw[first - 1]
+    samples = [line.split(":")[0].split() for line in raw[first : raw.index("Locations")]]
+    for name, *counts in zip(names, *samples, strict=True):
+        assert sum(map(int, counts)) == sum(getattr(line, name) for line in run.lines), name
+    # All lines, in the functions that they are of.
+    at_random = f"random_sum {SOURCE}:{_line('at random: nearly')}"
+    assert any(f"M=1 {at_random}" in line for line in raw)
+    assert any(re.fullmatch(rf"1: .* {folder / 'loops'} .*", line) for line in raw)
+    top = shown_by("-top", "-sample_index=walks")
+    assert top[0] == "File: loops"
+    walks = {line.function: line.walks for line in annotate.functions(run)}
+    shown = {row[-1]: row[0] for row in map(str.split, top) if row}
+    assert int(shown["random_sum"]) == walks["random_sum"]
+    assert int(shown["fill"]) == walks["fill"]
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="pprof comes with Go")
+def test_pprof_shows_what_a_function_was_inlined_into(
+    comparison: Comparison, tmp_path: Path
+) -> None:
+    worst = annotate.ordered(comparison.baseline.lines, "walk_cycles")[0]
+    inlined = worst.model_copy(update={"function": "inner", "inlined_into": ["middle", "outer"]})
+    # Rows of which less is known, and a name that is no ASCII.
+    other = worst.model_copy(update={"function": None, "file": None, "line": None})
+    unknown = other.model_copy(update={"row": "unknown", "object": None})
+    run = comparison.baseline.model_copy(
+        update={"lines": [inlined, other, unknown, worst.model_copy(update={"function": "λ"})]}
+    )
+    profile = tmp_path / "profile.pb.gz"
+    profile.write_bytes(pprof.profile(comparison, run, "walks"))
+    command = ["go", "tool", "pprof", "-top", "-cum", str(profile)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    found = {" ".join(row[5:]): (row[0], row[3]) for row in rows if len(row) > 5 and "%" in row[1]}
+    walks = str(worst.walks)
+    assert found["inner (inline)"] == (walks, walks)
+    assert found["middle (inline)"] == found["outer"] == ("0", walks)
+    assert found["[loops]"] == found["(no file)"] == found["λ"] == (walks, walks)
+
+
+def test_a_profile_that_cannot_be_written_is_named(folder: Path) -> None:
+    command = [sys.executable, "-m", "pagelab", "annotate", str(folder / "result")]
+    done = subprocess.run([*command, "--pprof", "/nowhere/p"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "cannot write /nowhere/p" in done.stderr
 
 
 def test_the_table_is_in_the_report_and_in_parquet(folder: Path, comparison: Comparison) -> None:

@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from pagelab import annotate as annotations
+from pagelab import pprof as profiles
 from pagelab import results
 from pagelab.cli import options
-from pagelab.errors import unknown
+from pagelab.errors import PagelabError, unknown
 
 # What --by takes, and what it stands for.
 _BY = {"walks": "walk_cycles", "l2": "l2_tlb_misses", "l1": "l1_tlb_misses", "faults": "faults"}
@@ -33,6 +34,10 @@ def annotate(
             "--folded", help="Print stacks for a flame graph: flamegraph.pl, inferno, speedscope."
         ),
     ] = False,
+    pprof: Annotated[
+        Path | None,
+        typer.Option("--pprof", metavar="FILE", help="Write a profile for pprof to FILE."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Say which functions and lines of a program miss the TLB, walk and fault.
@@ -44,6 +49,12 @@ def annotate(
     order = cast("annotations.By", _BY[by])
     comparison = results.load(result)
     run = annotations.chosen(comparison, design)
+    if pprof is not None:
+        try:
+            pprof.write_bytes(profiles.profile(comparison, run, order))
+        except OSError as error:
+            raise PagelabError(f"cannot write {pprof}: {error.strerror}") from error
+        return
     if folded:
         for stack in annotations.folded(run, order):
             typer.echo(stack)
