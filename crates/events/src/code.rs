@@ -1,5 +1,7 @@
 //! The code that makes the accesses: straight runs of instructions, and the sites in them.
 
+use std::collections::HashMap;
+
 /// The site of an access of whose instruction nothing is known.
 pub const NO_SITE: u32 = u32::MAX;
 
@@ -36,6 +38,42 @@ pub enum Definition {
     File(String),
     /// A block.
     Block(CodeBlock),
+    /// A function that the program has made itself, and the blocks of its code by number, which need
+    /// not be defined yet.
+    Function {
+        /// What the program calls it.
+        name: String,
+        /// Its blocks.
+        blocks: Box<[u32]>,
+    },
+    /// Where a file was mapped, at any time.
+    Mapping {
+        /// Its path, as the program's kernel named it.
+        path: String,
+        /// Of which processes and where.
+        ranges: Box<[Range]>,
+    },
+}
+
+impl Definition {
+    /// Whether it only names what is known otherwise: such ones may come before what they name.
+    pub fn is_name(&self) -> bool {
+        matches!(
+            self,
+            Definition::Function { .. } | Definition::Mapping { .. }
+        )
+    }
+}
+
+/// A part of a process's address space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// The process.
+    pub process: u32,
+    /// Its first address.
+    pub addr: u64,
+    /// Its bytes.
+    pub len: u64,
 }
 
 /// An entry of a [`Batch`](crate::Batch)'s flow: what a thread does next.
@@ -73,13 +111,19 @@ pub struct CodeTable {
     /// The site of each block's first instruction.
     first_sites: Vec<u32>,
     sites: u32,
+    functions: Vec<String>,
+    /// By block, which of the functions it is of.
+    function_of: HashMap<u32, u32>,
+    mappings: Vec<(String, Box<[Range]>)>,
+    ranges: usize,
 }
 
 impl CodeTable {
     /// Takes a definition in. `false`, and nothing is changed, when there are too many, or it is not
     /// well formed: its lengths, bytes and accesses do not go together.
     pub fn define(&mut self, definition: Definition) -> bool {
-        if self.files.len() + self.blocks.len() >= MAX_SITES as usize {
+        let names = self.files.len() + self.functions.len() + self.mappings.len();
+        if names + self.blocks.len() >= MAX_SITES as usize {
             return false;
         }
         let block = match definition {
@@ -88,6 +132,15 @@ impl CodeTable {
                 return true;
             }
             Definition::Block(block) => block,
+            Definition::Function { name, blocks } => return self.define_function(name, &blocks),
+            Definition::Mapping { path, ranges } => {
+                let fits = self.ranges + ranges.len() <= MAX_SITES as usize;
+                if fits {
+                    self.ranges += ranges.len();
+                    self.mappings.push((path, ranges));
+                }
+                return fits;
+            }
         };
         let total: usize = block.lengths.iter().copied().map(usize::from).sum();
         let known = block.bytes.is_empty() || block.bytes.len() == total;
@@ -105,6 +158,31 @@ impl CodeTable {
         self.sites += block.lengths.len() as u32;
         self.blocks.push(block);
         true
+    }
+
+    fn define_function(&mut self, name: String, blocks: &[u32]) -> bool {
+        let room = MAX_SITES as usize - self.function_of.len();
+        if blocks.len() > room || blocks.iter().any(|&block| block >= MAX_SITES) {
+            return false;
+        }
+        let number = self.functions.len() as u32;
+        self.functions.push(name);
+        self.function_of
+            .extend(blocks.iter().map(|&block| (block, number)));
+        true
+    }
+
+    /// The function that a block of code which the program has made itself is of, if it has a name.
+    pub fn function(&self, block: u32) -> Option<&str> {
+        let number = *self.function_of.get(&block)?;
+        Some(&self.functions[number as usize])
+    }
+
+    /// Where files were mapped, by path, in the order of the definitions.
+    pub fn mappings(&self) -> impl Iterator<Item = (&str, &[Range])> {
+        self.mappings
+            .iter()
+            .map(|(path, ranges)| (path.as_str(), &**ranges))
     }
 
     /// The blocks, by number.
@@ -209,6 +287,31 @@ mod tests {
         assert!(table.define(Definition::File("/bin/true".to_owned())));
         assert!(table.define(Definition::Block(nowhere)));
         assert_eq!(table.sites(), 1);
+    }
+
+    #[test]
+    fn names_may_come_before_what_they_name() {
+        let mut table = CodeTable::default();
+        let function = |name: &str, blocks: &[u32]| Definition::Function {
+            name: name.to_owned(),
+            blocks: blocks.into(),
+        };
+        assert!(table.define(function("f", &[1, 7])));
+        assert!(table.define(function("g", &[7])));
+        assert!(!table.define(function("h", &[MAX_SITES])));
+        let named = [0, 1, 7].map(|block| table.function(block));
+        assert_eq!(named, [None, Some("f"), Some("g")]);
+        let range = Range {
+            process: 2,
+            addr: 0x1000,
+            len: 0x2000,
+        };
+        assert!(table.define(Definition::Mapping {
+            path: "/a".to_owned(),
+            ranges: [range].into(),
+        }));
+        let found: Vec<_> = table.mappings().collect();
+        assert_eq!(found, [("/a", &[range][..])]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod trace;
 mod window;
 
 pub use batch::{Access, Batch, Op};
-pub use code::{CodeBlock, CodeTable, Definition, Flow, Instruction, NO_SITE};
+pub use code::{CodeBlock, CodeTable, Definition, Flow, Instruction, NO_SITE, Range};
 pub use control::{Advice, Backing, Control, Protection};
 pub use convert::{ConvertError, cat, convert, write};
 pub use csv::CsvWriter;

@@ -5,8 +5,8 @@ mod common;
 
 use common::drain;
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, TraceReader, TraceWriter,
-    open_foreign,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Range, TraceReader,
+    TraceWriter, open_foreign,
 };
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -131,6 +131,19 @@ fn definitions() -> Vec<Definition> {
     };
     let mut all = vec![Definition::File("/bin/true".to_owned())];
     all.extend((0..3).map(|number| Definition::Block(block(number))));
+    all.push(Definition::Function {
+        name: "f".to_owned(),
+        blocks: [1, 2].into(),
+    });
+    all.push(Definition::Mapping {
+        path: "/data".to_owned(),
+        ranges: [Range {
+            process: 1,
+            addr: 0x1000,
+            len: 0x1000,
+        }]
+        .into(),
+    });
     all
 }
 

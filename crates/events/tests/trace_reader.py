@@ -220,8 +220,24 @@ def definitions(block: Block, code: Code) -> Iterator[str]:
         return data[at - count : at]
 
     for _ in range(block.accesses):
-        if number() == 0:
+        kind = number()
+        if kind == 0:
             yield f"file {taken(number()).decode()}"
+            continue
+        if kind == 2:
+            name, named, function = taken(number()).decode(), 0, []
+            for _ in range(number()):
+                named += unzigzag(number())
+                function.append(named)
+            yield f"function {name} {function}"
+            continue
+        if kind == 3:
+            path, end, ranges = taken(number()).decode(), 0, []
+            for _ in range(number()):
+                process, start, length = number(), end + unzigzag(number()) & MASK64, number()
+                end = start + length & MASK64
+                ranges.append(f"{process}:{start:x}+{length:x}")
+            yield f"mapping {path} {' '.join(ranges)}"
             continue
         process = number()
         pc = pc + unzigzag(number()) & MASK64

@@ -119,7 +119,7 @@ fn copy(
 fn has_unknown(batch: &Batch) -> bool {
     batch.definitions.iter().any(|definition| match definition {
         Definition::Block(block) => block.bytes.is_empty() && !block.lengths.is_empty(),
-        Definition::File(_) => false,
+        _ => false,
     })
 }
 

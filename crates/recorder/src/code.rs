@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use pagelab_events::{Batch, CodeBlock, Definition, NO_SITE};
 
+use crate::perf_map::Generated;
 use crate::plan::Plan;
 
 /// A block's place in the recording.
@@ -28,6 +29,8 @@ pub(crate) struct CodeBook {
     blocks: HashMap<(u64, u32, Box<[u8]>), Code>,
     files: HashMap<String, u32>,
     next_site: u32,
+    /// Code that lies in no file.
+    pub(crate) generated: Generated,
 }
 
 impl CodeBook {
@@ -61,6 +64,9 @@ impl CodeBook {
             },
         };
         self.next_site += instructions;
+        if file == 0 {
+            (self.generated).add(process, plan.block.pc, code.block);
+        }
         batch.definitions.push(Definition::Block(CodeBlock {
             process,
             pc: plan.block.pc,

@@ -47,6 +47,12 @@ impl Files {
         }
     }
 
+    /// First address, length and path of each.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        let all = self.0.iter();
+        all.map(|(&start, mapped)| (start, mapped.end - start, mapped.path.as_str()))
+    }
+
     /// The file at an address, and the place in it.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
         let (start, mapped) = self.0.range(..=address).next_back()?;

@@ -129,7 +129,7 @@ impl<S: Sink + 'static> Output<S> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.batch.is_empty() {
+        if self.batch.is_empty() && self.batch.definitions.is_empty() {
             return Ok(());
         }
         self.accesses += self.batch.len() as u64;

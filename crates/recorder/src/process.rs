@@ -60,6 +60,11 @@ impl Process {
         self.number
     }
 
+    /// Its number in the system.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Its first thread runs: number 0.
     pub(crate) fn start(&mut self) {
         self.next_thread = 1;

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use pagelab_events::Control;
 use pagelab_recorder_wire::block::{Block, Reporting};
@@ -20,6 +21,7 @@ mod active;
 use self::active::Active;
 use crate::code::CodeBook;
 use crate::controls::Returned;
+use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -42,6 +44,8 @@ pub(crate) struct Recording<'a, S> {
     output: Output<S>,
     plans: Vec<Plan>,
     code: CodeBook,
+    mapped: Mapped,
+    began: SystemTime,
     rings: Vec<Active<'a>>,
     /// Which rings are among these, by index.
     known: Vec<bool>,
@@ -73,6 +77,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             output,
             plans: Vec::new(),
             code: CodeBook::default(),
+            mapped: Mapped::default(),
+            began: SystemTime::now(),
             rings: Vec::new(),
             known: vec![false; RINGS],
             processes: HashMap::from([(0, Process::new(0, pid))]),
@@ -183,8 +189,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }) {
             return Ok(());
         }
-        process.replace();
         let number = process.number();
+        let note = self.code.generated.name(number, process.pid(), self.began);
+        self.notes.extend(note);
+        self.code.generated.replaced(number);
+        process.replace();
         self.output.select(number, 0)?;
         self.output.control(Control::Exec);
         self.threads += 1;
@@ -290,6 +299,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                     Some(before) => {
                         if let Some(process) = self.processes.get_mut(&active.process) {
                             for (start, len, offset, path) in maps::files(&text) {
+                                self.mapped.add(process.number(), start, len, &path);
                                 process.files.map(start, len, offset, Some(path));
                             }
                         }
@@ -377,6 +387,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         if let Some(control) = process.memory.control(&returned) {
             match control {
                 Control::Map { addr, len, .. } => {
+                    if let Some(path) = &path {
+                        self.mapped.add(process.number(), addr, len, path);
+                    }
                     process.files.map(addr, len, arguments[5], path);
                 }
                 Control::Unmap { addr, len } => process.files.map(addr, len, 0, None),
@@ -411,6 +424,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             return;
         };
         let process = parent.fork(number, pid);
+        for (start, len, path) in process.files.all() {
+            self.mapped.add(number, start, len, path);
+        }
+        self.code.generated.forked(parent.number(), number);
         self.processes.insert(key, process);
         self.output.control(Control::Fork { child: number });
         self.admit();
@@ -494,6 +511,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         if let Some(process) = self.processes.get_mut(&key) {
             self.output.select(process.number(), thread)?;
             process.end();
+            let note = (self.code.generated).name(process.number(), process.pid(), self.began);
+            self.notes.extend(note);
             self.output.control(Control::Exit { status });
         }
         Ok(())
@@ -535,7 +554,17 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     }
 
     /// What the user should know, and the output.
-    pub(crate) fn finish(self) -> (Vec<String>, Output<S>) {
+    pub(crate) fn finish(mut self) -> (Vec<String>, Output<S>) {
+        // Those that run on unrecorded have said something as well.
+        for process in self.processes.values().filter(|process| !process.ended()) {
+            let note = (self.code.generated).name(process.number(), process.pid(), self.began);
+            self.notes.extend(note);
+        }
+        if self.output.with_code {
+            let definitions = &mut self.output.batch().definitions;
+            definitions.extend(self.code.generated.definitions());
+            definitions.extend(self.mapped.definitions());
+        }
         (self.notes, self.output)
     }
 }

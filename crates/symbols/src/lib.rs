@@ -16,7 +16,8 @@ use std::path::Path;
 /// Where an instruction is from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Origin {
-    /// The file that it was mapped from; `None` for code that a program has made itself.
+    /// The file that it was mapped from; `None` for code that a program has made itself, whose
+    /// function is then what the program calls it.
     pub object: Option<String>,
     /// Its function, or the function whose copy it is in where that was inlined.
     pub function: Option<String>,
@@ -62,7 +63,11 @@ impl<'a> Symbols<'a> {
         };
         let block = &self.code.blocks()[instruction.block as usize];
         let Some(number) = block.file.checked_sub(1) else {
-            return Origin::default();
+            let function = self.code.function(instruction.block).map(str::to_owned);
+            return Origin {
+                function,
+                ..Origin::default()
+            };
         };
         let path = &self.code.files()[number as usize];
         let mut origin = Origin {

@@ -2,7 +2,7 @@
 
 use super::chunk::{put_stream, take_stream};
 use super::varint::{self, unzigzag, zigzag};
-use crate::{CodeBlock, Definition};
+use crate::{CodeBlock, Definition, Range};
 use std::io;
 
 /// The most bytes of definitions together, before compression.
@@ -12,6 +12,8 @@ const ENOUGH: usize = 1 << 20;
 
 const FILE: u64 = 0;
 const BLOCK: u64 = 1;
+const FUNCTION: u64 = 2;
+const MAPPING: u64 = 3;
 
 /// The address and place in the file that come next if blocks follow each other.
 #[derive(Clone, Copy, Default)]
@@ -97,14 +99,40 @@ fn put(out: &mut Vec<u8>, last: &mut Place, definition: &Definition) {
     match definition {
         Definition::File(path) => {
             varint::put(out, FILE);
-            varint::put(out, path.len() as u64);
-            out.extend_from_slice(path.as_bytes());
+            put_text(out, path);
         }
         Definition::Block(block) => {
             varint::put(out, BLOCK);
             put_block(out, last, block);
         }
+        Definition::Function { name, blocks } => {
+            varint::put(out, FUNCTION);
+            put_text(out, name);
+            varint::put(out, blocks.len() as u64);
+            let mut before = 0;
+            for &block in blocks {
+                varint::put(out, zigzag(i64::from(block) - before));
+                before = i64::from(block);
+            }
+        }
+        Definition::Mapping { path, ranges } => {
+            varint::put(out, MAPPING);
+            put_text(out, path);
+            varint::put(out, ranges.len() as u64);
+            let mut end = 0u64;
+            for range in ranges {
+                varint::put(out, range.process.into());
+                varint::put(out, zigzag(range.addr.wrapping_sub(end) as i64));
+                varint::put(out, range.len);
+                end = range.addr.wrapping_add(range.len);
+            }
+        }
     }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    varint::put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
 }
 
 fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
@@ -133,13 +161,48 @@ fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
 /// Takes a definition from the front of `input`; `None` when it is damaged.
 fn take(input: &mut &[u8], last: &mut Place) -> Option<Definition> {
     match varint::take(input)? {
-        FILE => {
-            let path = take_bytes(input)?;
-            Some(Definition::File(String::from_utf8(path.to_vec()).ok()?))
-        }
+        FILE => take_text(input).map(Definition::File),
         BLOCK => take_block(input, last).map(Definition::Block),
+        FUNCTION => {
+            let name = take_text(input)?;
+            let mut before = 0i64;
+            let blocks = take_all(input, |input| {
+                before = before.checked_add(unzigzag(varint::take(input)?))?;
+                u32::try_from(before).ok()
+            })?;
+            Some(Definition::Function { name, blocks })
+        }
+        MAPPING => {
+            let path = take_text(input)?;
+            let mut end = 0u64;
+            let ranges = take_all(input, |input| {
+                let process = u32::try_from(varint::take(input)?).ok()?;
+                let addr = end.wrapping_add(unzigzag(varint::take(input)?) as u64);
+                let len = varint::take(input)?;
+                end = addr.wrapping_add(len);
+                Some(Range { process, addr, len })
+            })?;
+            Some(Definition::Mapping { path, ranges })
+        }
         _ => None,
     }
+}
+
+fn take_text(input: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take_bytes(input)?.to_vec()).ok()
+}
+
+/// As many elements as the next number says.
+fn take_all<T>(
+    input: &mut &[u8],
+    mut each: impl FnMut(&mut &[u8]) -> Option<T>,
+) -> Option<Box<[T]>> {
+    let count = usize::try_from(varint::take(input)?).ok()?;
+    // Each takes a byte at least: a damaged count allocates no more than the input's length.
+    if count > input.len() {
+        return None;
+    }
+    (0..count).map(|_| each(input)).collect()
 }
 
 fn take_block(input: &mut &[u8], last: &mut Place) -> Option<CodeBlock> {
@@ -150,17 +213,11 @@ fn take_block(input: &mut &[u8], last: &mut Place) -> Option<CodeBlock> {
     let file_offset = last.file_offset.wrapping_add(moved);
     let lengths: Box<[u8]> = take_bytes(input)?.into();
     let bytes: Box<[u8]> = take_bytes(input)?.into();
-    let count = usize::try_from(varint::take(input)?).ok()?;
-    // Each takes a byte at least: a damaged count allocates no more than the input's length.
-    if count > input.len() {
-        return None;
-    }
     let mut before = 0i64;
-    let accesses = (0..count).map(|_| {
+    let accesses = take_all(input, |input| {
         before = before.checked_add(unzigzag(varint::take(input)?))?;
         u16::try_from(before).ok()
-    });
-    let accesses = accesses.collect::<Option<Box<[u16]>>>()?;
+    })?;
     let length: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     last.pc = pc.wrapping_add(length);
     last.file_offset = file_offset.wrapping_add(length);

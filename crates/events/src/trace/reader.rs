@@ -28,6 +28,8 @@ pub struct TraceReader<R = File> {
     /// Where definitions of code are, and how many of these blocks have been read.
     code_index: Vec<IndexEntry>,
     code_read: usize,
+    /// Whether the names after the last chunk have been read.
+    names_read: bool,
     table: CodeTable,
     /// Definitions that go with the next batch.
     defined: Vec<Definition>,
@@ -110,6 +112,7 @@ impl<R: Read + Seek> TraceReader<R> {
             index,
             code_index,
             code_read: 0,
+            names_read: false,
             table: CodeTable::default(),
             defined: Vec::new(),
             complete,
@@ -176,10 +179,11 @@ impl<R: Read + Seek> TraceReader<R> {
                 Some((offset, what)) => Err(self.corrupt(offset, what)),
             };
         };
+        self.read_names()?;
         while let Some(&code) = self.code_index.get(self.code_read)
             && code.offset < entry.offset
         {
-            let read = self.read_definitions(code);
+            let read = self.read_definitions(code, |_| true);
             self.found(read, code.offset)?;
             self.code_read += 1;
         }
@@ -194,6 +198,21 @@ impl<R: Read + Seek> TraceReader<R> {
         self.thread = None;
         self.flow_at = 0;
         Ok(true)
+    }
+
+    /// Reads the names, which stand after the last chunk: whoever reads a part of a trace wants them too.
+    fn read_names(&mut self) -> Result<(), SourceError> {
+        if std::mem::replace(&mut self.names_read, true) {
+            return Ok(());
+        }
+        let end = self.index.last().map_or(0, |chunk| chunk.offset);
+        let first = (self.code_index).partition_point(|code| code.offset < end);
+        for at in first..self.code_index.len() {
+            let code = self.code_index[at];
+            let read = self.read_definitions(code, Definition::is_name);
+            self.found(read, code.offset)?;
+        }
+        Ok(())
     }
 
     /// Turns what came of reading the block at `offset` into the caller's error.
@@ -212,7 +231,11 @@ impl<R: Read + Seek> TraceReader<R> {
         }
     }
 
-    fn read_definitions(&mut self, entry: IndexEntry) -> io::Result<Result<(), &'static str>> {
+    fn read_definitions(
+        &mut self,
+        entry: IndexEntry,
+        wanted: fn(&Definition) -> bool,
+    ) -> io::Result<Result<(), &'static str>> {
         let header = match self.read_block(entry, Tag::Code)? {
             Ok(header) if header.controls == 0 => header,
             Ok(_) => return Ok(Err("definitions have no control events")),
@@ -222,7 +245,7 @@ impl<R: Read + Seek> TraceReader<R> {
             Ok(definitions) => definitions,
             Err(what) => return Ok(Err(what)),
         };
-        for definition in definitions {
+        for definition in definitions.into_iter().filter(wanted) {
             if !self.table.define(definition.clone()) {
                 return Ok(Err(NO_DEFINITION));
             }

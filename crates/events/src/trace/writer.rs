@@ -24,6 +24,8 @@ pub struct TraceWriter<W: Write> {
     /// What has been defined, what of it is not written yet, and where blocks of it are.
     table: CodeTable,
     definitions: Definitions,
+    /// Names, which stand after the last chunk.
+    names: Vec<Definition>,
     code_index: Vec<IndexEntry>,
     /// The process and thread whose flow it is. `None` as long as there was no code.
     flow_of: Option<(u32, u32)>,
@@ -68,6 +70,7 @@ impl<W: Write> TraceWriter<W> {
             index: Vec::new(),
             table: CodeTable::default(),
             definitions: Definitions::new()?,
+            names: Vec::new(),
             code_index: Vec::new(),
             flow_of: None,
             written: 0,
@@ -167,6 +170,12 @@ impl<W: Write> TraceWriter<W> {
 
     fn end(&mut self) -> io::Result<()> {
         self.flush_chunk()?;
+        for name in std::mem::take(&mut self.names) {
+            if self.definitions.push(&name)? {
+                self.flush_definitions()?;
+            }
+        }
+        self.flush_definitions()?;
         let entries = self.index.len() + self.code_index.len();
         let mut payload = Vec::with_capacity(entries * INDEX_ENTRY_BYTES);
         for entry in self.index.iter().chain(&self.code_index) {
@@ -187,7 +196,9 @@ impl<W: Write> TraceWriter<W> {
         if !self.table.define(definition.clone()) {
             return Err(invalid(NO_DEFINITION));
         }
-        if self.definitions.push(definition)? {
+        if definition.is_name() {
+            self.names.push(definition.clone());
+        } else if self.definitions.push(definition)? {
             self.flush_definitions()?;
         }
         Ok(())
