@@ -211,6 +211,31 @@ def test_a_changed_program_is_said_to_be_changed(folder: Path, tmp_path: Path) -
     assert not _by_line(run, "walks")
 
 
+def test_functions_of_a_jit_have_the_names_that_it_tells_perf(tmp_path: Path) -> None:
+    program, said = tmp_path / "jit", tmp_path / "said"
+    subprocess.run(["gcc", "-O1", SOURCE.parent / "jit.c", "-o", program], check=True)
+    recorded = pagelab.record([program, said], tmp_path / "trace", code=True)
+    # Whoever simulates need not have it.
+    names = Path(said.read_text())
+    assert "made::again" in names.read_text()
+    names.unlink()
+    run = pagelab.simulate(recorded, "radix")
+    found = {line.function: line for line in run.lines if line.module == "[JIT]"}
+    touch, again = found["made::touch(char*)"], found["made::again(char*)"]
+    # 8,192 pages: each is walked for, found missing and walked for again. The second-level TLB has
+    # 1,536 entries, so the next time each misses. `ret` loads as well: from the stack, last touched
+    # 8,192 pages before.
+    loads = 8192 + 1
+    assert (touch.l2_tlb_misses, touch.walks, touch.faults) == (loads, loads + 8192, 8192)
+    assert (again.l2_tlb_misses, again.walks, again.faults) == (loads, loads, 0)
+    assert touch.accesses == again.accesses == loads
+    assert "[JIT];made::again(char*) 8193" in annotate.folded(run, "l2_tlb_misses")
+    # A part of it has the names as well.
+    window = pagelab.Window(limit=recorded.accesses - 8192)
+    part = pagelab.simulate(recorded, "radix", window=window)
+    assert "made::touch(char*)" in {line.function for line in part.lines}
+
+
 def test_without_code_it_says_how_to_get_it(tmp_path: Path) -> None:
     chase = pagelab.workloads.pointer_chase(pages=200, loads=2_000, windows=0)
     plain = pagelab.compare(chase, ["radix"])

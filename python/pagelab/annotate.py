@@ -92,7 +92,7 @@ def folded(run: Run, by: By) -> Iterator[str]:
         count = getattr(line, by)
         if not count:
             continue
-        frames = [Path(line.object).name if line.object else line.place]
+        frames = [line.module or line.place]
         frames += [*reversed(line.inlined_into), *([line.function] if line.function else [])]
         if line.file:
             frames.append(f"{Path(line.file).name}:{line.line or '?'}")
@@ -111,7 +111,7 @@ def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -
         table.add_row(
             *shares(row, ranked),
             _cut(name, 30),
-            _cut(Path(row.object).name if row.object else "", 18),
+            _cut(row.module, 18),
         )
     _print(console, table, len(ranked) - top)
     lines = ordered(run.lines, by)

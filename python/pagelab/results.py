@@ -229,7 +229,8 @@ class Line(CodeCosts):
     """A line of source, or as much as is known of where instructions are from.
 
     `row` is "unknown" for code that is in no file and accesses whose instruction is not known, and
-    "others" for the sum of all lines that have no row of their own.
+    "others" for the sum of all lines that have no row of their own. A line without an object is of
+    code that the program has made itself (a JIT).
     """
 
     row: Literal["line", "unknown", "others"]
@@ -239,6 +240,13 @@ class Line(CodeCosts):
     file: str | None
     line: Natural | None
     text: str | None
+
+    @property
+    def module(self) -> str:
+        """The name of the file that its code is in, or what stands for it."""
+        if self.object:
+            return Path(self.object).name
+        return "[JIT]" if self.row == "line" else ""
 
     @property
     def place(self) -> str:
