@@ -128,9 +128,9 @@ def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -
         _print(console, table, len(lines) - top)
     kinds = ordered(run.mappings, by)
     table = _table("memory")
-    for kind in kinds:
-        table.add_row(*shares(kind, kinds), kind.kind)
-    _print(console, table, 0)
+    for kind in kinds[:top]:
+        table.add_row(*shares(kind, kinds), _cut(kind.place, 48))
+    _print(console, table, len(kinds) - top)
     console.print(_LEGEND, style="dim", highlight=False)
     if run.changed_files:
         names = ", ".join(run.changed_files)

@@ -258,9 +258,16 @@ class Line(CodeCosts):
 
 
 class MappingCosts(CodeCosts):
-    """A kind of memory; accesses are not counted."""
+    """A kind of memory, and the file that it is; accesses are not counted."""
 
     kind: str
+    # Absent from results of before it was kept.
+    name: str | None = None
+
+    @property
+    def place(self) -> str:
+        """What it is, in a word or two."""
+        return f"{self.kind} {Path(self.name).name}" if self.name else self.kind
 
 
 class Node(_Model):

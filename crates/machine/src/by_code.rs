@@ -6,9 +6,10 @@
 use crate::chunk::{Episode, part};
 use crate::machine::Machine;
 use pagelab_addr::{Asid, VirtAddr};
-use pagelab_events::{Batch, CodeTable, NO_SITE};
+use pagelab_events::{Batch, CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
 use pagelab_translation::{PageTable, Tlb};
+use std::collections::{BTreeMap, HashMap};
 
 /// What the accesses of an instruction, or to a kind of memory, came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,11 +60,95 @@ pub struct ByCode {
     pub sites: Vec<Tally>,
     /// What instructions came to of which nothing is known.
     pub unknown: Tally,
-    /// By kind of memory, in the order of [`Mapping::ALL`]; accesses are not counted.
-    pub mappings: [Tally; Mapping::ALL.len()],
+    /// By memory that [`ByCode::memory`] names; accesses are not counted, and what is past the end
+    /// came to nothing.
+    pub mappings: Vec<Tally>,
+    files: MappedFiles,
+}
+
+/// Kinds of memory that a file may be.
+const FILES: [Mapping; 3] = [
+    Mapping::PrivateFile,
+    Mapping::SharedFile,
+    // memfd_create(2) and the like.
+    Mapping::SharedAnonymous,
+];
+
+/// Which file is mapped where, as far as a source says.
+#[derive(Clone, Debug, Default)]
+struct MappedFiles {
+    paths: Vec<String>,
+    numbers: HashMap<String, usize>,
+    /// By address space and first address: the end, and the number of the file. None overlap.
+    ranges: HashMap<u16, BTreeMap<u64, (u64, usize)>>,
+}
+
+impl MappedFiles {
+    fn add(&mut self, path: &str, ranges: &[Range]) {
+        let file = *(self.numbers.entry(path.to_owned())).or_insert(self.paths.len());
+        if file == self.paths.len() {
+            self.paths.push(path.to_owned());
+        }
+        for range in ranges {
+            let (start, end) = (range.addr, range.addr.saturating_add(range.len));
+            let space = self.ranges.entry(range.process as u16).or_default();
+            let below = space.range(..end).rev();
+            let covered = below.take_while(|(_, (other, _))| start < *other);
+            let covered: Vec<_> = covered.map(|(&at, &what)| (at, what)).collect();
+            for (at, (until, other)) in covered {
+                space.remove(&at);
+                if at < start {
+                    space.insert(at, (start, other));
+                }
+                if end < until {
+                    space.insert(end, (until, other));
+                }
+            }
+            if start < end {
+                space.insert(start, (end, file));
+            }
+        }
+    }
+
+    fn at(&self, asid: Asid, addr: u64) -> Option<usize> {
+        let (_, &(end, file)) = self.ranges.get(&asid.0)?.range(..=addr).next_back()?;
+        (addr < end).then_some(file)
+    }
 }
 
 impl ByCode {
+    /// What a tally of [`ByCode::mappings`] is of: a kind of memory, and the file that it is, if it has a
+    /// name. The kinds without a name come first, in the order of [`Mapping::ALL`].
+    pub fn memory(&self, number: usize) -> (Mapping, Option<&str>) {
+        match number.checked_sub(Mapping::ALL.len()) {
+            None => (Mapping::ALL[number], None),
+            Some(named) => {
+                let path = &self.files.paths[named / FILES.len()];
+                (FILES[named % FILES.len()], Some(path))
+            }
+        }
+    }
+
+    /// Which tally is that of memory of a kind at an address.
+    fn number(&self, kind: Mapping, asid: Asid, addr: u64) -> u16 {
+        let named = FILES
+            .iter()
+            .position(|&file| file == kind)
+            .and_then(|kind| {
+                let file = self.files.at(asid, addr)?;
+                u16::try_from(Mapping::ALL.len() + FILES.len() * file + kind).ok()
+            });
+        named.unwrap_or(kind as u16)
+    }
+
+    fn mapping(&mut self, number: u16) -> &mut Tally {
+        let number = usize::from(number);
+        if self.mappings.len() <= number {
+            self.mappings.resize(number + 1, Tally::default());
+        }
+        &mut self.mappings[number]
+    }
+
     fn site(&mut self, site: u32) -> &mut Tally {
         if site == NO_SITE {
             return &mut self.unknown;
@@ -81,7 +166,7 @@ impl ByCode {
 pub(crate) struct Payer {
     site: u32,
     program: u16,
-    mapping: u8,
+    mapping: u16,
 }
 
 /// All programs' tallies.
@@ -107,8 +192,9 @@ impl Tallies {
             return;
         }
         let program = self.program(usize::from(payer.program));
-        program.mappings[usize::from(payer.mapping)].walks += 1;
-        program.mappings[usize::from(payer.mapping)].walk_cycles += cycles;
+        let mapping = program.mapping(payer.mapping);
+        mapping.walks += 1;
+        mapping.walk_cycles += cycles;
         let tally = program.site(payer.site);
         tally.walks += 1;
         tally.walk_cycles += cycles;
@@ -140,8 +226,13 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             return;
         };
         for definition in &batch.definitions {
+            let by_code = tallies.program(program);
+            if let Definition::Mapping { path, ranges } = definition {
+                by_code.files.add(path, ranges);
+                continue;
+            }
             // A table of a source that could be read takes its definitions.
-            let _ = tallies.program(program).code.define(definition.clone());
+            let _ = by_code.code.define(definition.clone());
         }
     }
 
@@ -173,7 +264,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             if bits & (part::SECOND_TLB | part::SLOW) == 0 {
                 continue;
             }
-            let mapping = self.os.mapping(asid, VirtAddr(addr[access]).vpn()) as usize;
+            let kind = self.os.mapping(asid, VirtAddr(addr[access]).vpn());
+            let mapping = charged.number(kind, asid, addr[access]);
             let mut tally = Tally {
                 l1_tlb_misses: u64::from(bits & part::SECOND_TLB != 0),
                 ..Tally::default()
@@ -184,7 +276,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                     episode.payer = Payer {
                         site,
                         program: number as u16,
-                        mapping: mapping as u8,
+                        mapping,
                     };
                     let Episode {
                         faulted,
@@ -200,7 +292,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 }
             }
             charged.site(site).add(&tally);
-            charged.mappings[mapping].add(&tally);
+            charged.mapping(mapping).add(&tally);
         }
         self.timing.by_code = Some(tallies);
     }

@@ -3,7 +3,7 @@
 use crate::error::RunError;
 use crate::machine::{Machine, Place};
 use crate::simulate::{Progress, Stopped};
-use pagelab_events::{Batch, Control, Source};
+use pagelab_events::{Batch, Control, Definition, Source};
 use pagelab_translation::{PageTable, Tlb};
 use std::ops::ControlFlow;
 
@@ -27,6 +27,13 @@ fn renumber(batch: &mut Batch, program: usize, programs: usize) {
     for (_, control) in &mut batch.controls {
         if let Control::Fork { child } = control {
             *child = number(*child);
+        }
+    }
+    for definition in &mut batch.definitions {
+        if let Definition::Mapping { ranges, .. } = definition {
+            ranges
+                .iter_mut()
+                .for_each(|range| range.process = number(range.process));
         }
     }
 }

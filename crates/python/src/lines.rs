@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Lines kept of a program; the others are added up.
 const MOST: usize = 1000;
+/// Rows of memory of a program, after which files have no name.
+const MOST_FILES: usize = 200;
 
 /// A run with the lines that missed.
 #[derive(Serialize)]
@@ -49,6 +51,8 @@ struct Line {
 struct MappingRow {
     program: usize,
     kind: &'static str,
+    /// The file that it is.
+    name: Option<String>,
     #[serde(flatten)]
     counts: Counts,
 }
@@ -112,7 +116,6 @@ impl<'a> WithLines<'a> {
         self.changed_files
             .extend(symbols.changed().map(str::to_owned));
         let mut all: Vec<_> = by_origin.into_iter().collect();
-        let cost = |tally: &Tally| (tally.walk_cycles + tally.fault_cycles, tally.l1_tlb_misses);
         all.sort_by_key(|(_, tally)| std::cmp::Reverse(cost(tally)));
         let left = all.split_off(all.len().min(MOST));
         left.iter().for_each(|(_, tally)| rest.add(tally));
@@ -146,14 +149,36 @@ impl<'a> WithLines<'a> {
                 counts: Counts::of(&rest),
             });
         }
-        for (kind, tally) in Mapping::ALL.into_iter().zip(&by_code.mappings) {
-            if tally.missed() {
-                self.mappings.push(MappingRow {
-                    program,
-                    kind: kind.name(),
-                    counts: Counts::of(tally),
-                });
+        self.add_memory(program, by_code);
+    }
+
+    fn add_memory(&mut self, program: usize, by_code: &ByCode) {
+        let mut all: Vec<_> = (by_code.mappings.iter().enumerate())
+            .map(|(number, tally)| (by_code.memory(number), *tally))
+            .filter(|(_, tally)| tally.missed())
+            .collect();
+        all.sort_by_key(|(_, tally)| std::cmp::Reverse(cost(tally)));
+        // The other files are what the kind is.
+        let mut kept: Vec<((Mapping, Option<&str>), Tally)> = Vec::new();
+        for ((kind, name), tally) in all {
+            let name = name.filter(|_| kept.len() < MOST_FILES);
+            match kept.iter_mut().find(|(memory, _)| *memory == (kind, name)) {
+                Some((_, sum)) => sum.add(&tally),
+                None => kept.push(((kind, name), tally)),
             }
         }
+        for ((kind, name), tally) in kept {
+            self.mappings.push(MappingRow {
+                program,
+                kind: kind.name(),
+                name: name.map(str::to_owned),
+                counts: Counts::of(&tally),
+            });
+        }
     }
+}
+
+/// What rows are ordered by, the most expensive first.
+fn cost(tally: &Tally) -> (u64, u64) {
+    (tally.walk_cycles + tally.fault_cycles, tally.l1_tlb_misses)
 }

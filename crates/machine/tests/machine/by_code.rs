@@ -3,7 +3,7 @@
 
 use crate::common::{BASE, small_machine};
 use pagelab_events::{
-    Access, Backing, Batch, CodeBlock, Control, Definition, NO_SITE, Op, Protection, Source,
+    Access, Backing, Batch, CodeBlock, Control, Definition, NO_SITE, Op, Protection, Range, Source,
     SourceError, Unit, WarmUp, WarmedUp,
 };
 use pagelab_machine::{ByCode, Design, Mapping, RunResult, Tally, simulate, simulate_programs};
@@ -191,17 +191,96 @@ fn the_instruction_that_misses_is_charged() {
     // Two pages each time.
     let across = program.sites[3];
     assert!(across.l1_tlb_misses > across.accesses * 3 / 2, "{across:?}");
-    let kind = |kind: Mapping| {
-        let place = Mapping::ALL
-            .iter()
-            .position(|&other| other == kind)
-            .unwrap();
-        program.mappings[place]
-    };
+    let kind = |kind: Mapping| of_memory(program, kind, None);
     let mut of_stack = kind(Mapping::Stack);
     of_stack.accesses = stay.accesses;
     assert_eq!(of_stack, stay);
     assert_eq!(kind(Mapping::Heap), Tally::default());
+}
+
+fn of_memory(program: &ByCode, kind: Mapping, name: Option<&str>) -> Tally {
+    let all = program.mappings.iter().enumerate();
+    let mut named = all.filter(|&(number, _)| program.memory(number) == (kind, name));
+    named
+        .next()
+        .map_or_else(Tally::default, |(_, &tally)| tally)
+}
+
+/// Three files are mapped one after the other, and over one another; site 0 reads a page of each, site 1
+/// a page of anonymous memory where a file had been mapped.
+#[test]
+fn memory_has_the_name_of_the_file_that_is_mapped_there() {
+    let range = |process, addr, len| Range { process, addr, len };
+    let mapping = |path: &str, ranges: &[Range]| Definition::Mapping {
+        path: path.to_owned(),
+        ranges: ranges.into(),
+    };
+    let batch = |process| {
+        let mut batch = Batch {
+            process,
+            ..Batch::default()
+        };
+        batch.push_control(Control::Thread { thread: 0 });
+        batch.push_control(map(BASE, 64 << 12, Backing::PrivateFile));
+        batch.push_control(map(STACK, 64 << 12, Backing::Anonymous));
+        for page in 0..64 {
+            for (site, base) in [(0, BASE), (1, STACK)] {
+                batch.site.push(site);
+                batch.push(Access {
+                    addr: base + (page << 12),
+                    op: Op::load(8),
+                    ..Access::default()
+                });
+            }
+        }
+        batch
+    };
+    let mut first = batch(0);
+    first.push_control(Control::Fork { child: 1 });
+    let mut second = batch(1);
+    second
+        .controls
+        .retain(|(_, control)| matches!(control, Control::Thread { .. }));
+    first.definitions = vec![
+        Definition::Block(CodeBlock {
+            lengths: [1, 1].into(),
+            ..CodeBlock::default()
+        }),
+        // All, of which the second takes the middle, and the first again half of that.
+        mapping("/a", &[range(0, BASE, 64 << 12), range(0, STACK, 64 << 12)]),
+        mapping("/b", &[range(0, BASE + (16 << 12), 32 << 12)]),
+        mapping("/a", &[range(0, BASE + (32 << 12), 16 << 12)]),
+        // Addresses of another process, and some that no machine has.
+        mapping(
+            "/c",
+            &[range(1, BASE, 8 << 12), range(0, u64::MAX - 1, u64::MAX)],
+        ),
+        mapping("/d", &[range(0, BASE, 0)]),
+    ];
+    let batches = vec![first, second];
+    let run = |programs: usize| {
+        let mut sources: Vec<_> = (0..programs)
+            .map(|_| Coded(batches.clone().into_iter()))
+            .collect();
+        let sources: &mut [&mut dyn Source] = &mut sources
+            .iter_mut()
+            .map(|s| s as &mut dyn Source)
+            .collect::<Vec<_>>();
+        simulate_programs(&small_machine(), "radix", sources, &mut go_on).unwrap()
+    };
+    for programs in 1..3 {
+        let found = run(programs);
+        adds_up(&found, true);
+        for program in &found.by_code {
+            let misses = |kind, name| of_memory(program, kind, name).l1_tlb_misses;
+            let files =
+                ["/a", "/b", "/c", "/d"].map(|path| misses(Mapping::PrivateFile, Some(path)));
+            assert_eq!(files, [48, 16, 8, 0], "{programs}");
+            // What is in no range that was said: the rest of the child's.
+            assert_eq!(misses(Mapping::PrivateFile, None), 56);
+            assert_eq!(misses(Mapping::Anonymous, None), 2 * 64);
+        }
+    }
 }
 
 #[test]
