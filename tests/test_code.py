@@ -236,6 +236,21 @@ def test_functions_of_a_jit_have_the_names_that_it_tells_perf(tmp_path: Path) ->
     assert "made::touch(char*)" in {line.function for line in part.lines}
 
 
+def test_memory_that_is_a_file_has_its_name(tmp_path: Path) -> None:
+    program, data = tmp_path / "mapped", tmp_path / "data"
+    subprocess.run(["gcc", "-O1", SOURCE.parent / "mapped.c", "-o", program], check=True)
+    data.write_bytes(bytes(16 << 20))
+    recorded = pagelab.record([program, data], tmp_path / "trace", code=True)
+    run = pagelab.simulate(recorded, "radix")
+    found = {(row.kind, row.name): row for row in run.mappings}
+    assert len(found) == len(run.mappings)
+    assert found["private-file", str(data)].l2_tlb_misses == 4096
+    assert found["shared-file", str(data)].l2_tlb_misses == 2048
+    libc = next(row for row in run.mappings if row.name and "libc.so" in row.name)
+    assert libc.place.startswith("private-file libc.so")
+    assert sum(row.l2_tlb_misses for row in run.mappings) == run.tlb.l2_misses
+
+
 def test_without_code_it_says_how_to_get_it(tmp_path: Path) -> None:
     chase = pagelab.workloads.pointer_chase(pages=200, loads=2_000, windows=0)
     plain = pagelab.compare(chase, ["radix"])

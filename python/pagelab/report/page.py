@@ -181,10 +181,11 @@ def _code(comparison: Comparison) -> dict[str, Any]:
             [line.place, *annotate.shares(line, lines), line.text or ""]
             for line in lines[:_MOST_LINES]
         ],
-        "mapping_columns": [Column("memory", "", "What kind of memory is accessed, and which file"), *_SHARES],
-        "mappings": [
-            [kind.place, *annotate.shares(kind, kinds)] for kind in kinds[:_MOST_LINES]
+        "mapping_columns": [
+            Column("memory", "", "What kind of memory is accessed, and which file"),
+            *_SHARES,
         ],
+        "mappings": [[kind.place, *annotate.shares(kind, kinds)] for kind in kinds[:_MOST_LINES]],
     }
 
 
