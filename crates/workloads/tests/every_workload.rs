@@ -141,15 +141,61 @@ fn memory_is_populated_before_the_first_access_and_holds_every_access() {
     }
 }
 
+/// First byte and length of every mapping.
+fn mappings(batches: &[Batch]) -> Vec<(u64, u64)> {
+    let map = |control| match control {
+        Control::Map { addr, len, .. } => Some((addr, len)),
+        _ => None,
+    };
+    controls(batches).filter_map(map).collect()
+}
+
+/// Against shifts: with 8, bits 21 and up of an offset move up by three, so that no two entries of
+/// the second level of a page table share 64 bytes.
+#[test]
+fn a_sparse_program_is_the_same_one_with_each_2_mib_in_16_of_its_own() {
+    let moved = |addr: u64| {
+        let offset = addr - 0x7000_0000_0000;
+        0x1000_0000_0000 + (offset >> 21 << 24) + (offset & 0x1f_ffff)
+    };
+    for workload in ALL {
+        let dense = batches(workload, &[]);
+        let sparse = batches(workload, &[("sparsity", "8")]);
+        let pages = |mappings: &[(u64, u64)]| -> Vec<u64> {
+            let pages = |&(addr, len): &(u64, u64)| (addr..addr + len).step_by(4096);
+            mappings.iter().flat_map(pages).collect()
+        };
+        let expected: Vec<u64> = pages(&mappings(&dense)).into_iter().map(moved).collect();
+        assert_eq!(pages(&mappings(&sparse)), expected, "{}", workload.name);
+        let lines: HashSet<u64> = expected.iter().map(|addr| addr >> 24).collect();
+        let entries: HashSet<u64> = expected.iter().map(|addr| addr >> 21).collect();
+        assert_eq!(lines.len(), entries.len());
+        let (dense, sparse) = (accesses(&dense), accesses(&sparse));
+        assert_eq!(dense.len(), sparse.len());
+        for (before, after) in dense.iter().zip(&sparse) {
+            let at = moved(before.addr);
+            let (op, gap, dep) = (after.op, before.gap, before.dep);
+            assert_eq!(
+                *after,
+                Access {
+                    addr: at,
+                    op,
+                    gap,
+                    dep
+                }
+            );
+            let bytes = u64::from(before.op.size()).min((1 << 21) - at % (1 << 21));
+            assert_eq!(u64::from(op.size()), bytes, "{}", workload.name);
+            assert_eq!(op.is_store(), before.op.is_store());
+        }
+    }
+}
+
 #[test]
 fn memory_is_as_large_as_the_footprint_says() {
     for workload in ALL.iter().filter(|w| w.name != "pointer-chase") {
         let batches = batches(workload, &[]);
-        let lengths = controls(&batches).filter_map(|control| match control {
-            Control::Map { len, .. } => Some(len),
-            _ => None,
-        });
-        let mapped: u64 = lengths.sum();
+        let mapped: u64 = mappings(&batches).iter().map(|(_, len)| len).sum();
         let promised = if workload.name == "stream" {
             1 << 20
         } else {
