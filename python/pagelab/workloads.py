@@ -23,6 +23,7 @@ def bc(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Betweenness centrality in a power-law graph, Brandes' algorithm (GraphBIG BC).
 
@@ -38,6 +39,8 @@ def bc(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "bc",
@@ -49,6 +52,7 @@ def bc(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -61,6 +65,7 @@ def bfs(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Breadth-first search of a power-law graph (GraphBIG BFS).
 
@@ -74,6 +79,8 @@ def bfs(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "bfs",
@@ -84,6 +91,7 @@ def bfs(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -96,6 +104,7 @@ def cc(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Connected components of a power-law graph (GraphBIG CComp).
 
@@ -109,6 +118,8 @@ def cc(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "cc",
@@ -119,6 +130,7 @@ def cc(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -131,6 +143,7 @@ def gc(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Colouring of a power-law graph by random priorities (GraphBIG GraphColoring).
 
@@ -144,6 +157,8 @@ def gc(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "gc",
@@ -154,6 +169,7 @@ def gc(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -167,6 +183,7 @@ def pr(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """PageRank of a power-law graph, pushed along its edges (GraphBIG PageRank).
 
@@ -182,6 +199,8 @@ def pr(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "pr",
@@ -193,6 +212,7 @@ def pr(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -205,6 +225,7 @@ def tc(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Triangles of a power-law graph, by intersecting neighbours (GraphBIG TC).
 
@@ -218,6 +239,8 @@ def tc(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "tc",
@@ -228,6 +251,7 @@ def tc(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -240,6 +264,7 @@ def sssp(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Shortest paths in a power-law graph with weights (GraphBIG ShortestPath).
 
@@ -253,6 +278,8 @@ def sssp(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "sssp",
@@ -263,6 +290,7 @@ def sssp(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -277,6 +305,7 @@ def kmer(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Counts k-mers of DNA reads in an array of counters (GenomicsBench kmer-cnt).
 
@@ -292,6 +321,8 @@ def kmer(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "kmer",
@@ -304,6 +335,7 @@ def kmer(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -317,6 +349,7 @@ def random_updates(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Read-modify-write of random 8-byte elements of a table (HPCC RandomAccess).
 
@@ -332,6 +365,8 @@ def random_updates(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "random-updates",
@@ -343,6 +378,7 @@ def random_updates(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -356,6 +392,7 @@ def xsbench(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Neutron cross sections: binary search, then the grids of nuclides (XSBench).
 
@@ -370,6 +407,8 @@ def xsbench(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "xsbench",
@@ -381,6 +420,7 @@ def xsbench(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -395,6 +435,7 @@ def dlrm(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Sums of rows of embedding tables that indices name (DLRM, SparseLengthsSum).
 
@@ -411,6 +452,8 @@ def dlrm(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "dlrm",
@@ -423,6 +466,7 @@ def dlrm(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -436,6 +480,7 @@ def stream(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Copy, scale, add and triad over three arrays of doubles (STREAM).
 
@@ -450,6 +495,8 @@ def stream(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "stream",
@@ -461,6 +508,7 @@ def stream(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -475,6 +523,7 @@ def kv(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """Key-value store, zipfian keys (YCSB, 0.99), records of 1,000 bytes.
 
@@ -491,6 +540,8 @@ def kv(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "kv",
@@ -503,6 +554,7 @@ def kv(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 
@@ -516,6 +568,7 @@ def pointer_chase(
     warm_up: Quantity | None = None,
     measured: Quantity | None = None,
     region: Quantity | None = None,
+    sparsity: Quantity | None = None,
 ) -> Workload:
     """A chain of dependent loads, one line a page, over N pages in random order.
 
@@ -529,6 +582,8 @@ def pointer_chase(
     - measured: accesses of each window that are measured; 1,000,000 unless set, 1 to 2**40.
     - region: accesses, from the program's first, over which windows are spread; 2,000,000,000
       unless set, 1 to 2**60.
+    - sparsity: address space for its memory: 2 MiB in use of every so many times 2 MiB; 1
+      unless set, 1 to 1,024.
     """
     return workload(
         "pointer-chase",
@@ -540,6 +595,7 @@ def pointer_chase(
             "warm_up": warm_up,
             "measured": measured,
             "region": region,
+            "sparsity": sparsity,
         },
     )
 

@@ -74,7 +74,7 @@ pub struct Machine<P, T> {
 /// How far a batch has gone through the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
-    control: usize,
+    pub(crate) control: usize,
     access: usize,
 }
 
@@ -360,7 +360,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     }
 
     /// Spends time in the kernel between two accesses of a core.
-    fn kernel(&mut self, core: usize, kernel: u64, migration: u64) {
+    pub(crate) fn kernel(&mut self, core: usize, kernel: u64, migration: u64) {
         self.finish(core);
         self.cores[core].clock.kernel(kernel, migration);
         if let Some(free) = &mut self.free {
@@ -443,7 +443,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         self.current = Some((process, core));
     }
 
-    fn control(&mut self, process: u32, control: &Control) -> Result<(), RunError> {
+    pub(crate) fn control(&mut self, process: u32, control: &Control) -> Result<(), RunError> {
         match *control {
             Control::Thread { thread } => {
                 self.switch(process, thread);

@@ -15,6 +15,76 @@ struct Program<'a> {
     ended: bool,
 }
 
+impl Program<'_> {
+    /// Reads the next batch of program number `core` of so many.
+    fn read<P: PageTable, T: Tlb>(
+        &mut self,
+        machine: &mut Machine<P, T>,
+        core: usize,
+        programs: usize,
+    ) -> Result<(), Stopped> {
+        self.place = Place::default();
+        let more = self.source.next_batch(&mut self.batch);
+        self.ended =
+            !more.map_err(|error| Stopped::from(RunError::from(error)).of_program(core))?;
+        renumber(&mut self.batch, core, programs);
+        machine.set_warm_up(self.source.warm_up());
+        machine.define_code(&self.batch);
+        Ok(())
+    }
+
+    /// Takes it to its first access. Returns whether that comes after others that were left out:
+    /// what has happened then is not measured.
+    fn initialise<P: PageTable, T: Tlb>(
+        &mut self,
+        machine: &mut Machine<P, T>,
+        core: usize,
+        programs: usize,
+    ) -> Result<bool, Stopped> {
+        machine.pin(core);
+        while !self.ended {
+            while let Some((0, control)) = self.batch.controls.get(self.place.control) {
+                if matches!(control, Control::Skipped { .. }) {
+                    return Ok(true);
+                }
+                machine
+                    .control(self.batch.process, control)
+                    .map_err(|error| Stopped::from(error).of_program(core))?;
+                self.place.control += 1;
+            }
+            if !self.batch.addr.is_empty() {
+                break;
+            }
+            self.read(machine, core, programs)?;
+        }
+        Ok(false)
+    }
+}
+
+/// Takes all programs to their first accesses. Those whose initialisation is not measured begin
+/// together, when the last of them is through with it: else the one that was through first would
+/// be measured alone.
+fn initialise<P: PageTable, T: Tlb>(
+    machine: &mut Machine<P, T>,
+    programs: &mut [Program],
+) -> Result<(), Stopped> {
+    let count = programs.len();
+    let mut waiting = Vec::new();
+    for (core, program) in programs.iter_mut().enumerate() {
+        if program.initialise(machine, core, count)? {
+            waiting.push(core);
+        }
+    }
+    let last = waiting.iter().map(|&core| machine.now(core)).max();
+    for core in waiting {
+        let wait = last.map_or(0, |last| last - machine.now(core));
+        if wait > 0 {
+            machine.kernel(core, wait, 0);
+        }
+    }
+    Ok(())
+}
+
 /// Numbers the processes of a batch anew, since each source begins at 0: those of all programs in
 /// turns, so that a number depends on nothing but the program and its own number.
 fn renumber(batch: &mut Batch, program: usize, programs: usize) {
@@ -60,6 +130,9 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
     if programs.iter().any(|program| program.source.has_code()) {
         machine.count_by_code();
     }
+    if let Err(stopped) = initialise(machine, &mut programs) {
+        return Some(stopped);
+    }
     loop {
         let running = (0..programs.len()).filter(|&core| !programs[core].ended);
         let core = running.min_by_key(|&core| machine.now(core))?;
@@ -72,16 +145,9 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
                 Ok(false) => {}
                 Err(error) => return Some(Stopped::from(error).of_program(core)),
             }
-            program.place = Place::default();
-            match program.source.next_batch(&mut program.batch) {
-                Ok(more) => program.ended = !more,
-                Err(error) => {
-                    return Some(Stopped::from(RunError::from(error)).of_program(core));
-                }
+            if let Err(stopped) = program.read(machine, core, count) {
+                return Some(stopped);
             }
-            renumber(&mut program.batch, core, count);
-            machine.set_warm_up(program.source.warm_up());
-            machine.define_code(&program.batch);
             if program.ended {
                 break;
             }

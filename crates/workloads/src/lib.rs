@@ -10,6 +10,7 @@ mod memory;
 mod parameters;
 mod program;
 mod schedule;
+mod sparse;
 #[cfg(test)]
 mod testing;
 mod zipf;
@@ -34,6 +35,7 @@ pub use parameters::{COMMON, Parameter, ParameterError, Parameters};
 use pagelab_events::Source;
 use program::{Program, Running};
 use schedule::Sampling;
+use sparse::Sparse;
 
 /// A built-in program.
 #[derive(Clone, Copy)]
@@ -93,7 +95,11 @@ impl Workload {
         let name = format!("{} {}", self.name, parameters.program());
         let sampling = Sampling::new(&parameters);
         let program = (self.build)(&parameters);
-        Ok(Box::new(Running::new(name, program, sampling)))
+        let running = Running::new(name, program, sampling);
+        Ok(match parameters.get("sparsity") {
+            1 => Box::new(running),
+            sparsity => Box::new(Sparse::new(running, sparsity)),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use pagelab_addr::PageSize;
 
 /// The bottom of the usual mmap area of x86-64 Linux.
-const BASE: u64 = 0x7000_0000_0000;
+pub(crate) const BASE: u64 = 0x7000_0000_0000;
 
 /// What a program has allocated before its kernel starts.
 ///

@@ -53,6 +53,13 @@ pub const COMMON: &[Parameter] = &[
         min: 1,
         max: 1 << 60,
     },
+    Parameter {
+        name: "sparsity",
+        description: "address space for its memory: 2 MiB in use of every so many times 2 MiB",
+        default: 1,
+        min: 1,
+        max: 1024,
+    },
 ];
 
 /// The values of a workload's parameters.

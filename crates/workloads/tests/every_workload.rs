@@ -1,6 +1,6 @@
 //! What every workload promises, whichever program it follows.
 
-use pagelab_events::{Access, Batch, Control, Source};
+use pagelab_events::{Access, Batch, Control, Op, Source};
 use pagelab_workloads::{ALL, Workload};
 use std::collections::HashSet;
 
@@ -141,15 +141,72 @@ fn memory_is_populated_before_the_first_access_and_holds_every_access() {
     }
 }
 
+/// First byte and length of every mapping.
+fn mappings(batches: &[Batch]) -> Vec<(u64, u64)> {
+    let map = |control| match control {
+        Control::Map { addr, len, .. } => Some((addr, len)),
+        _ => None,
+    };
+    controls(batches).filter_map(map).collect()
+}
+
+/// What lies so far apart has entries of the second level of the page table in lines of 64 bytes
+/// (which map 2^24 bytes) or tables (2^30) of their own.
+#[test]
+fn a_sparse_program_is_the_same_one_with_each_2_mib_elsewhere() {
+    for (sparsity, own) in [(8, 24), (9, 24), (513, 30)] {
+        for workload in ALL {
+            let dense = batches(workload, &[]);
+            let sparse = batches(workload, &[("sparsity", &sparsity.to_string())]);
+            same_but_moved(&dense, &sparse, sparsity, own, workload.name);
+        }
+    }
+}
+
+fn same_but_moved(dense: &[Batch], sparse: &[Batch], sparsity: u64, own: u32, name: &str) {
+    let moved = |addr: u64| {
+        let offset = addr - 0x7000_0000_0000;
+        0x1000_0000_0000 + offset + (sparsity - 1) * (offset >> 21 << 21)
+    };
+    let pages = |batches: &[Batch]| -> Vec<u64> {
+        let pages = |(addr, len): (u64, u64)| (addr..addr + len).step_by(4096);
+        mappings(batches).into_iter().flat_map(pages).collect()
+    };
+    let expected: Vec<u64> = pages(dense).into_iter().map(moved).collect();
+    assert_eq!(pages(sparse), expected, "{name}");
+    let distinct = |shift: u32| {
+        let places: HashSet<u64> = expected.iter().map(|addr| addr >> shift).collect();
+        places.len()
+    };
+    assert_eq!(distinct(own), distinct(21), "{name}");
+
+    let (dense, sparse) = (accesses(dense), accesses(sparse));
+    assert_eq!(dense.len(), sparse.len());
+    for (before, after) in dense.iter().zip(&sparse) {
+        let addr = moved(before.addr);
+        let size = u64::from(before.op.size()).min(0x20_0000 - addr % 0x20_0000) as u16;
+        let op = if before.op.is_store() {
+            Op::store(size)
+        } else {
+            Op::load(size)
+        };
+        assert_eq!(
+            *after,
+            Access {
+                addr,
+                op,
+                ..*before
+            },
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn memory_is_as_large_as_the_footprint_says() {
     for workload in ALL.iter().filter(|w| w.name != "pointer-chase") {
         let batches = batches(workload, &[]);
-        let lengths = controls(&batches).filter_map(|control| match control {
-            Control::Map { len, .. } => Some(len),
-            _ => None,
-        });
-        let mapped: u64 = lengths.sum();
+        let mapped: u64 = mappings(&batches).iter().map(|(_, len)| len).sum();
         let promised = if workload.name == "stream" {
             1 << 20
         } else {

@@ -126,6 +126,37 @@ fn programs_share_the_last_level_and_nothing_above() {
     assert!(beside_small[1] < small_alone * 11 / 10);
 }
 
+/// Populating 16 MiB takes thousands of times as long as populating a page. Then both make the same
+/// accesses at the same pace, so that as many of either are in the first one's window, to a turn
+/// each.
+#[test]
+fn programs_begin_together_when_the_last_is_initialised() {
+    let program = |bytes: u64| -> Vec<Event> {
+        let left_out = Event::Control(Control::Skipped {
+            instructions: 10,
+            accesses: 10,
+        });
+        let mut populated = map(BASE, bytes);
+        if let Event::Control(Control::Map { populate, .. }) = &mut populated {
+            *populate = true;
+        }
+        let window = || (0..3000).map(|i| load(BASE + i * 64 % 4096, 3, 0));
+        let mut events = vec![populated, left_out.clone()];
+        events.extend(window());
+        events.push(left_out);
+        events.extend(window());
+        events
+    };
+    for bytes in [[4096, 16 << 20], [16 << 20, 4096]] {
+        let mut programs = cut(&bytes.map(program), 500);
+        let result = run_programs(&small_machine(), "radix", &mut programs);
+        assert!(result.complete, "{:?}", result.stopped);
+        let window = &result.windows[0];
+        assert!(window.accesses.abs_diff(6000) <= 512, "{window:?}");
+        assert!(window.cycles > 0);
+    }
+}
+
 /// A program that cannot be read on ends the run, and the message says which it was.
 #[test]
 fn an_error_names_its_program() {
