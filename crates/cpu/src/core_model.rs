@@ -1,6 +1,6 @@
 use crate::Stalls;
 use crate::in_flight::InFlight;
-use crate::servers::{Grant, Servers};
+use crate::servers::{Grant, Idle, Servers};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of a core.
@@ -79,9 +79,14 @@ pub struct Part {
     pub number: u64,
     /// Instructions that retire with it at the latest: its gap and itself.
     instructions: u64,
-    /// Time of `start..` that went into faults, without migrations.
+}
+
+/// What of an access's time the kernel took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trapped {
+    /// In faults, without migrations.
     pub fault: u64,
-    /// Time of `start..` that went into migrations.
+    /// In migrations.
     pub migration: u64,
 }
 
@@ -236,8 +241,6 @@ impl Core {
             start,
             number: self.instructions,
             instructions,
-            fault: 0,
-            migration: 0,
         }
     }
 
@@ -297,20 +300,16 @@ impl Core {
             start: self.last_start,
             number: self.instructions,
             instructions: 0,
-            fault: 0,
-            migration: 0,
         }
     }
 
     /// Traps into the kernel at `time` for `fault + migration` slots: everything older retires
     /// first, nothing younger starts before. Returns when the access starts again.
-    pub fn trap(&mut self, part: &mut Part, time: u64, fault: u64, migration: u64) -> u64 {
+    pub fn trap(&mut self, part: &mut Part, time: u64, trapped: Trapped) -> u64 {
         let entered = time.max(self.retired + part.instructions);
         // What it waits for older instructions is not its own latency.
         part.start += entered - time;
-        part.fault += fault;
-        part.migration += migration;
-        let back = entered + fault + migration;
+        let back = entered + trapped.fault + trapped.migration;
         self.dispatched = self.dispatched.max(back);
         back
     }
@@ -323,9 +322,8 @@ impl Core {
 
     /// The walker is busy until `time`.
     #[inline(always)]
-    pub fn walked(&mut self, walker: Grant, time: u64, horizon: u64) {
-        self.walkers
-            .hold(walker, time, horizon.min(self.dispatched));
+    pub fn walked(&mut self, walker: Grant, time: u64, idle: Idle) {
+        self.walkers.hold(walker, time, idle);
     }
 
     /// When a first-level miss at `time` that takes about `length` finds a free miss buffer.
@@ -336,9 +334,8 @@ impl Core {
 
     /// The miss buffer is busy until `time`.
     #[inline(always)]
-    pub fn missed(&mut self, buffer: Grant, time: u64, horizon: u64) {
-        self.miss_buffers
-            .hold(buffer, time, horizon.min(self.dispatched));
+    pub fn missed(&mut self, buffer: Grant, time: u64, idle: Idle) {
+        self.miss_buffers.hold(buffer, time, idle);
     }
 
     /// When a reference at `time` has a line that the caches hold, in the order of the program:
@@ -399,18 +396,26 @@ impl Core {
     /// A load retires when it has its data; a store when it has its translation, and then waits
     /// in the store buffer, which drains in order, for its line.
     #[inline(always)]
-    pub fn complete(&mut self, part: Part, store: bool, translated: u64, done: u64) {
+    pub fn complete(
+        &mut self,
+        part: Part,
+        trapped: Trapped,
+        store: bool,
+        translated: u64,
+        done: u64,
+    ) {
         let unstalled = self.retired + part.instructions;
         let ready = if store { translated } else { done };
         let retired = unstalled.max(ready);
         if retired > unstalled {
-            let translation = translated - part.start - part.fault - part.migration;
+            let Trapped { fault, migration } = trapped;
+            let translation = translated - part.start - fault - migration;
             self.stalls.charge(
                 retired - unstalled,
                 translation,
                 ready - translated,
-                part.fault,
-                part.migration,
+                fault,
+                migration,
             );
         }
         self.retired = retired;

@@ -11,7 +11,7 @@ mod in_flight;
 mod servers;
 mod stalls;
 
-pub use core_model::{Core, CoreConfig, CoreError, Part, UNKNOWN};
+pub use core_model::{Core, CoreConfig, CoreError, Part, Trapped, UNKNOWN};
 pub use in_flight::InFlight;
-pub use servers::Grant;
+pub use servers::{Grant, Idle};
 pub use stalls::Stalls;

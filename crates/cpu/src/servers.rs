@@ -31,6 +31,15 @@ pub struct Grant {
     place: Place,
 }
 
+/// Which idle time before a use another user may fill.
+#[derive(Clone, Copy, Debug)]
+pub struct Idle {
+    /// No user will ask for a time before.
+    pub from: u64,
+    /// What the shortest use takes, at least 1.
+    pub least: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Server(u32),
@@ -79,9 +88,9 @@ impl Servers {
         grant
     }
 
-    /// The server is used to `end`. No user will ask for a time before `horizon`.
+    /// The server is used to `end`.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, grant: Grant, end: u64, horizon: u64) {
+    pub(crate) fn hold(&mut self, grant: Grant, end: u64, idle: Idle) {
         match grant.place {
             Place::Server(server) => {
                 let mut place = server as usize;
@@ -93,14 +102,10 @@ impl Servers {
                     place += 1;
                 }
                 self.free_at[place] = end;
-                if grant.begins > free_at.max(horizon) {
-                    self.add(
-                        Gap {
-                            from: free_at.max(horizon),
-                            to: grant.begins,
-                        },
-                        horizon,
-                    );
+                let from = free_at.max(idle.from);
+                if from + idle.least <= grant.begins {
+                    let to = grant.begins;
+                    self.add(Gap { from, to }, idle.from);
                 }
             }
             Place::Gap(number) => {
@@ -110,12 +115,12 @@ impl Servers {
                     to: grant.begins,
                 };
                 gap.from = end;
-                if gap.from >= gap.to {
+                if gap.from + idle.least > gap.to {
                     self.len -= 1;
                     self.gaps[number as usize] = self.gaps[self.len];
                 }
-                if before.from < before.to {
-                    self.add(before, horizon);
+                if before.from + idle.least <= before.to {
+                    self.add(before, idle.from);
                 }
             }
         }

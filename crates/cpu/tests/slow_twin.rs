@@ -1,6 +1,6 @@
 //! The core beside one that keeps the times of every single instruction.
 
-use pagelab_cpu::{Core, CoreConfig};
+use pagelab_cpu::{Core, CoreConfig, Idle, Trapped};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -119,10 +119,12 @@ proptest! {
         for access in &accesses {
             let mut part = core.dispatch(access.gap, access.dep, access.store);
             let mut translated = part.start + access.translation;
+            let mut trapped = Trapped::default();
             if access.fault > 0 {
-                translated = core.trap(&mut part, translated, access.fault, 0);
+                trapped.fault = access.fault;
+                translated = core.trap(&mut part, translated, trapped);
             }
-            core.complete(part, access.store, translated, translated + access.data);
+            core.complete(part, trapped, access.store, translated, translated + access.data);
             twin.access(access);
             prop_assert_eq!(core.now(), *twin.retire.last().unwrap());
         }
@@ -150,7 +152,13 @@ fn independent_misses_overlap_and_dependent_ones_do_not() {
         let mut core = core(224, 1);
         for _ in 0..100 {
             let part = core.dispatch(0, dep, false);
-            core.complete(part, false, part.start, part.start + 800);
+            core.complete(
+                part,
+                Trapped::default(),
+                false,
+                part.start,
+                part.start + 800,
+            );
         }
         core.now()
     };
@@ -158,16 +166,19 @@ fn independent_misses_overlap_and_dependent_ones_do_not() {
     assert!(run(0) < 1100);
 }
 
+/// Anybody may ask for any time.
+const ANY: Idle = Idle { from: 0, least: 1 };
+
 #[test]
 fn a_second_walk_waits_for_the_only_walker() {
     let mut one = core(224, 1);
     let walker = one.walker(10, || 290);
     assert_eq!(walker.begins, 10);
-    one.walked(walker, 300, 0);
+    one.walked(walker, 300, ANY);
     assert_eq!(one.walker(20, || 290).begins, 300);
     let mut two = core(224, 2);
     let walker = two.walker(10, || 290);
-    two.walked(walker, 300, 0);
+    two.walked(walker, 300, ANY);
     assert_eq!(two.walker(20, || 290).begins, 20);
 }
 
@@ -175,7 +186,7 @@ fn a_second_walk_waits_for_the_only_walker() {
 fn a_walk_that_is_ready_earlier_does_not_wait_for_one_that_comes_before_it_in_the_program() {
     let mut core = core(224, 1);
     let later = core.walker(1000, || 200);
-    core.walked(later, 1200, 0);
+    core.walked(later, 1200, ANY);
     // The walker is idle until 1000, which is time for one walk of 300 and two of 350.
     for (asked, length, begins) in [
         (20, 300, 20),
@@ -185,8 +196,34 @@ fn a_walk_that_is_ready_earlier_does_not_wait_for_one_that_comes_before_it_in_th
     ] {
         let walker = core.walker(asked, || length);
         assert_eq!(walker.begins, begins);
-        core.walked(walker, begins + length, 0);
+        core.walked(walker, begins + length, ANY);
     }
+}
+
+#[test]
+fn idle_time_that_nobody_can_use_is_not_kept() {
+    let mut core = core(224, 1);
+    let later = core.walker(1000, || 200);
+    // From 900 on, a walk of at least 60 fits, but not before a walk of at least 150.
+    let mut other = core.clone();
+    core.walked(
+        later,
+        1200,
+        Idle {
+            from: 900,
+            least: 60,
+        },
+    );
+    assert_eq!(core.walker(910, || 60).begins, 910);
+    other.walked(
+        later,
+        1200,
+        Idle {
+            from: 900,
+            least: 150,
+        },
+    );
+    assert_eq!(other.walker(910, || 60).begins, 1200);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::chunk::{Chunk, Episode, Prefetch, part};
 use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
-use pagelab_cpu::{Core, UNKNOWN};
+use pagelab_cpu::{Core, Idle, Trapped, UNKNOWN};
 use pagelab_memory::MODIFY;
 
 #[cfg(test)]
@@ -51,27 +51,19 @@ impl Latencies {
     }
 }
 
-/// The references of a chunk, of which the first `taken` have been timed.
+/// The references of a chunk that have not been timed yet.
 struct References<'a> {
     served: &'a [Served],
     lines: &'a [u32],
     taken: usize,
 }
 
-impl<'a> References<'a> {
+impl References<'_> {
     #[inline(always)]
     fn next(&mut self) -> Option<(Served, u32)> {
         let next = (*self.served.get(self.taken)?, *self.lines.get(self.taken)?);
         self.taken += 1;
         Some(next)
-    }
-
-    /// The next few: where they are served, and their lines.
-    #[inline(always)]
-    fn take(&mut self, count: usize) -> (&'a [Served], &'a [u32]) {
-        let own = self.taken..self.taken + count;
-        self.taken = own.end;
-        (&self.served[own.clone()], &self.lines[own])
     }
 }
 
@@ -102,42 +94,40 @@ pub(crate) struct Paths<'a> {
     pub(crate) counts: &'a mut Counts,
 }
 
-/// The last walk for an access, which finds its page.
-#[derive(Clone, Copy)]
-pub(crate) struct Walk<'a> {
+/// A read of a walk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read {
+    line: u32,
+    served: Served,
+    step: u8,
+}
+
+/// A walk, but for its reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Walk {
     fixed: u64,
+    payer: Payer,
+    reads: u16,
+    /// Of those, the last ones, which nothing waits for.
+    background: u16,
     /// log2 of the base pages of what it finds.
     shift: u8,
-    background: usize,
-    payer: Payer,
-    served: &'a [Served],
-    lines: &'a [u32],
-    steps: &'a [u8],
 }
 
 /// A line of an access that takes no more page faults.
-#[derive(Clone, Copy)]
-pub(crate) struct Task<'a> {
-    bits: u8,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Task {
     page: u32,
-    served: Served,
     line: u32,
-    walk: Option<Walk<'a>>,
-    /// Lines that are fetched on its account.
-    prefetches: &'a [Prefetch],
-}
-
-impl Task<'_> {
-    /// Whether it uses something that others use, too.
-    #[inline(always)]
-    fn contends(&self) -> bool {
-        self.walk.is_some() || self.served != Served::L1
-    }
+    bits: u8,
+    served: Served,
 }
 
 /// Takes a chunk whose references have been served through a core's clock. With `FREE`,
 /// translations take no time and nothing is counted.
-#[inline(always)]
+///
+/// It is not compiled into each design's machine: there is one, whatever the design.
+#[inline(never)]
 pub(crate) fn time<const FREE: bool>(
     paths: &mut Paths,
     pending: &mut Pending,
@@ -150,65 +140,129 @@ pub(crate) fn time<const FREE: bool>(
         lines: chunk.references.as_slice(),
         taken: 0,
     };
-    let mut episodes = chunk.episodes.as_slice().iter();
-    let mut steps = chunk.steps.as_slice();
-    let mut write_backs = chunk.write_backs.as_deref().unwrap_or_default();
-    let mut prefetches = chunk.prefetches.as_slice();
-    let mut due = first_due(write_backs, prefetches);
-    let mut access = 0;
+    let mut slow = Slow {
+        episodes: chunk.episodes.as_slice(),
+        steps: chunk.steps.as_slice(),
+        write_backs: chunk.write_backs.as_deref().unwrap_or_default(),
+        prefetches: chunk.prefetches.as_slice(),
+    };
+    let mut due = slow.first_due();
+    let mut accesses = gap.iter().zip(dep);
     let parts = chunk.parts.as_slice();
-    for (number, (&bits, &page)) in parts.iter().zip(chunk.pages.as_slice()).enumerate() {
-        let store = bits & part::STORE != 0;
-        let straddles = bits & part::REST != 0
-            || parts
-                .get(number + 1)
-                .is_some_and(|next| next & part::REST != 0);
-        let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
-        if bits & (part::SLOW | part::INVALIDATES) == 0
-            && !straddles
-            && pending.is_empty()
-            && references.taken < due
-        {
-            // Most accesses: the TLB has the page, nothing before them is unfinished, and nothing
-            // is fetched or written back on their account.
-            let (gap, dep) = (gap[access], dep[access]);
-            access += 1;
-            let part = paths.core.dispatch(gap, dep, store);
-            let Some((served, line)) = references.next() else {
-                debug_assert!(false, "a part has a data reference");
-                return;
-            };
-            if !FREE {
-                paths.counts.data_served[served as usize] += 1;
-            }
-            if served == Served::L1 || part.start == paths.core.dispatched() {
-                let asked = paths.asked(bits, part.start);
-                let translated = paths.look_up(bits, page, part.start, asked);
-                let done = paths.data(served, line, translated, part.start);
-                paths.core.complete(part, store, translated, done);
+    let mut next = parts.first().copied().unwrap_or(0);
+    for (number, &page) in chunk.pages.as_slice().iter().enumerate() {
+        let bits = next;
+        next = parts.get(number + 1).copied().unwrap_or(0);
+        let straddles = (bits | next) & part::REST != 0;
+        if bits & (part::SLOW | part::INVALIDATES) != 0 || straddles || references.taken >= due {
+            let first = bits & part::REST == 0;
+            let (gap, dep) = if first {
+                accesses.next().unwrap_or((&0, &0))
             } else {
-                let task = Task {
+                (&0, &0)
+            };
+            slow.part::<FREE>(
+                paths,
+                pending,
+                &mut references,
+                &Of {
                     bits,
                     page,
-                    served,
-                    line,
-                    walk: None,
-                    prefetches: &[],
-                };
-                pending.defer(paths, part, &task, dep);
-            }
+                    straddles,
+                    gap: *gap,
+                    dep: *dep,
+                },
+            );
+            due = slow.first_due();
             continue;
         }
+        // Most accesses: the TLB has the page, and nothing is fetched or written back on their
+        // account.
+        let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
+        let store = bits & part::STORE != 0;
+        let (Some((&gap, &dep)), Some((served, line))) = (accesses.next(), references.next())
+        else {
+            debug_assert!(false, "a part has an access and a data reference");
+            return;
+        };
+        if !FREE {
+            paths.counts.data_served[served as usize] += 1;
+        }
+        let task = Task {
+            page,
+            line,
+            bits,
+            served,
+        };
+        let (part, alone) = pending.dispatch(paths, gap, dep, store);
+        if part.start == paths.core.dispatched() || (alone && served == Served::L1) {
+            let (translated, done) = paths.run(&task, part.start);
+            if alone {
+                let trapped = Trapped::default();
+                paths.core.complete(part, trapped, store, translated, done);
+            } else {
+                pending.ended(paths, part, store, translated, done);
+            }
+        } else {
+            pending.defer(paths, part, task, dep);
+        }
+    }
+}
+
+/// A line of an access, and what its access is if it is the first.
+struct Of {
+    bits: u8,
+    page: u32,
+    straddles: bool,
+    gap: u32,
+    dep: u32,
+}
+
+/// What a chunk has for some of its accesses only, from the next of them on.
+struct Slow<'a> {
+    episodes: &'a [Episode],
+    steps: &'a [u8],
+    write_backs: &'a [(u32, u32)],
+    prefetches: &'a [Prefetch],
+}
+
+impl<'a> Slow<'a> {
+    /// The place of the first reference on whose account there is something to do besides.
+    #[inline(always)]
+    fn first_due(&self) -> usize {
+        let write_back = self.write_backs.first().map_or(u32::MAX, |first| first.0);
+        let prefetch = (self.prefetches.first()).map_or(u32::MAX, |first| first.place);
+        write_back.min(prefetch) as usize
+    }
+
+    /// Times a line of an access that has a walk, faults, other lines, or something that is
+    /// fetched or written back on its account.
+    #[inline(never)]
+    fn part<const FREE: bool>(
+        &mut self,
+        paths: &mut Paths,
+        pending: &mut Pending,
+        references: &mut References,
+        of: &Of,
+    ) {
+        let &Of {
+            bits,
+            page,
+            straddles,
+            gap,
+            dep,
+        } = of;
+        let store = bits & part::STORE != 0;
         let mut faults: &[Episode] = &[];
         let mut walk = None;
         if bits & part::SLOW != 0 {
-            let all = episodes.as_slice();
-            let faulting = all.iter().take_while(|episode| episode.faulted).count();
-            faults = &all[..faulting];
-            episodes = all[(faulting + 1).min(all.len())..].iter();
+            let faulting = self.episodes.iter().take_while(|of| of.faulted).count();
             // What the faulting walks read comes first.
-            walk = all.get(faulting);
+            faults = &self.episodes[..faulting];
+            walk = self.episodes.get(faulting);
+            self.episodes = self.episodes.get(faulting + 1..).unwrap_or_default();
         }
+        let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
         let reads = walk.map_or(0, |episode| usize::from(episode.reads));
         let alone = !faults.is_empty() || (!FREE && reads > pending::READS);
         if alone && !pending.is_empty() {
@@ -217,23 +271,12 @@ pub(crate) fn time<const FREE: bool>(
         let mut part = if bits & part::REST != 0 {
             paths.core.dispatch_rest(store, pending.is_empty())
         } else {
-            access += 1;
-            let (gap, dep) = (gap[access - 1], dep[access - 1]);
-            if !pending.is_empty() {
-                pending.make_room(paths, gap, store);
-            }
-            let part = paths.core.dispatch(gap, dep, store);
-            if pending.is_empty() {
-                part
+            let (part, _) = pending.dispatch(paths, gap, dep, store);
+            if straddles && part.start == UNKNOWN {
+                pending.run_all(paths);
+                paths.core.started(part, dep)
             } else {
-                pending.run_before(paths, paths.core.dispatched());
-                let known = paths.core.started(part, dep);
-                if straddles && known.start == UNKNOWN {
-                    pending.run_all(paths);
-                    paths.core.started(part, dep)
-                } else {
-                    known
-                }
+                part
             }
         };
         // A fault moves the start of its access; what it asks for was asked for before that.
@@ -242,25 +285,27 @@ pub(crate) fn time<const FREE: bool>(
         if asked != UNKNOWN {
             asked = paths.asked(bits, start);
         }
+        let mut trapped = Trapped::default();
         for episode in faults {
             if FREE {
-                references.take(usize::from(episode.reads));
-                steps = &steps[usize::from(episode.reads)..];
+                self.skip(episode, references);
             } else if episode.walked {
-                let walk = Walk::of(episode, &mut references, &mut steps, paths.counts);
-                asked = paths.walk(&walk, asked, part.start);
+                let walk = self.walk(episode, references, pending, paths);
+                asked = paths.walk(&walk, pending.reads(paths, &walk), asked, part.start);
             }
-            asked = paths
-                .core
-                .trap(&mut part, asked, episode.fault, episode.migration);
+            let &Episode {
+                fault, migration, ..
+            } = episode;
+            trapped.fault += fault;
+            trapped.migration += migration;
+            asked = (paths.core).trap(&mut part, asked, Trapped { fault, migration });
         }
         if FREE && let Some(episode) = walk {
-            references.take(usize::from(episode.reads));
-            steps = &steps[usize::from(episode.reads)..];
+            self.skip(episode, references);
         }
         let walk = walk
             .filter(|episode| !FREE && episode.walked)
-            .map(|episode| Walk::of(episode, &mut references, &mut steps, paths.counts));
+            .map(|episode| self.walk(episode, references, pending, paths));
         let Some((served, line)) = references.next() else {
             debug_assert!(false, "a part has a data reference");
             return;
@@ -269,7 +314,7 @@ pub(crate) fn time<const FREE: bool>(
             paths.counts.data_served[served as usize] += 1;
         }
         let taken = references.taken as u32;
-        while let Some((&(place, line), later)) = write_backs.split_first()
+        while let Some((&(place, line), later)) = self.write_backs.split_first()
             && place < taken
         {
             // Memory holds writes back until it has time: an access that waits for its address is
@@ -280,110 +325,110 @@ pub(crate) fn time<const FREE: bool>(
                 start
             };
             paths.memory.write_back(line, now);
-            write_backs = later;
+            self.write_backs = later;
         }
-        let own = prefetches.partition_point(|prefetch| prefetch.place < taken);
-        let own = prefetches.split_at(own);
-        prefetches = own.1;
-        due = first_due(write_backs, prefetches);
+        let mut prefetches: &[Prefetch] = &[];
+        if self.prefetches.first().is_some_and(|of| of.place < taken) {
+            let own = (self.prefetches).partition_point(|prefetch| prefetch.place < taken);
+            (prefetches, self.prefetches) = self.prefetches.split_at(own);
+        }
         if !FREE {
-            for prefetch in own.0 {
+            for prefetch in prefetches {
                 paths.counts.prefetch_served[prefetch.served as usize] += 1;
             }
         }
         let task = Task {
-            bits,
             page,
-            served,
             line,
-            walk,
-            prefetches: own.0,
+            bits,
+            served,
         };
         if !straddles && !alone {
             // What starts when it is dispatched comes before everything that follows.
             let early = part.start == paths.core.dispatched();
-            if !early && (task.contends() || !pending.is_empty()) {
-                pending.defer(paths, part, &task, dep[access - 1]);
-                continue;
+            let contends = walk.is_some() || served != Served::L1;
+            if !early && (contends || !pending.is_empty()) {
+                pending.defer_with(paths, part, task, dep, walk, prefetches);
+                return;
             }
         }
-        let (translated, done) = paths.run(&task, start, asked);
+        let translated = match &walk {
+            None => paths.look_up(bits, page, start, asked),
+            Some(walk) => {
+                let reads = pending.reads(paths, walk);
+                paths.find(walk, reads, page, start, asked)
+            }
+        };
+        let done = paths.data_alone(&task, translated, start);
+        for prefetch in prefetches {
+            paths.prefetch(prefetch, translated);
+        }
         if pending.is_empty() {
-            paths.core.complete(part, store, translated, done);
+            paths.core.complete(part, trapped, store, translated, done);
         } else if bits & part::REST != 0 {
             pending.join(paths, translated, done);
         } else {
             pending.ended(paths, part, store, translated, done);
         }
     }
-}
 
-/// The place of the first reference on whose account there is something to do besides.
-#[inline(always)]
-fn first_due(write_backs: &[(u32, u32)], prefetches: &[Prefetch]) -> usize {
-    let write_back = write_backs.first().map_or(u32::MAX, |first| first.0);
-    let prefetch = prefetches.first().map_or(u32::MAX, |first| first.place);
-    write_back.min(prefetch) as usize
-}
-
-impl<'a> Walk<'a> {
+    /// Counts what a walk reads and keeps it with the access that was dispatched last.
     #[inline(always)]
-    fn of(
+    fn walk(
+        &mut self,
         episode: &Episode,
-        references: &mut References<'a>,
-        steps: &mut &'a [u8],
-        counts: &mut Counts,
-    ) -> Self {
-        let (served, lines) = references.take(usize::from(episode.reads));
-        for (number, &served) in served.iter().enumerate() {
-            counts.walk_served[served as usize] += 1;
-            let metadata = number < usize::from(episode.metadata);
-            counts.metadata_served[served as usize] += u64::from(metadata);
+        references: &mut References,
+        pending: &mut Pending,
+        paths: &mut Paths,
+    ) -> Walk {
+        let count = usize::from(episode.reads);
+        let own = references.taken..references.taken + count;
+        references.taken = own.end;
+        let (steps, later) = self.steps.split_at(count);
+        self.steps = later;
+        let served = &references.served[own.clone()];
+        let lines = &references.lines[own];
+        let into = pending.room_for_reads(paths, count);
+        for (((into, &served), &line), &step) in into.iter_mut().zip(served).zip(lines).zip(steps) {
+            *into = Read { line, served, step };
+            paths.counts.walk_served[served as usize] += 1;
         }
-        let (own, later) = steps.split_at(episode.reads as usize);
-        *steps = later;
+        for &served in &served[..usize::from(episode.metadata)] {
+            paths.counts.metadata_served[served as usize] += 1;
+        }
         Walk {
             fixed: episode.walk,
-            shift: episode.shift,
-            background: usize::from(episode.background),
             payer: episode.payer,
-            served,
-            lines,
-            steps: own,
+            reads: episode.reads,
+            background: episode.background,
+            shift: episode.shift,
         }
     }
 
-    /// What something waits for.
-    #[inline(always)]
-    fn waited(&self) -> impl Iterator<Item = (Served, u32, u8)> {
-        let count = self.served.len() - self.background;
-        let all = self.served.iter().zip(self.lines).zip(self.steps);
-        all.take(count)
-            .map(|((&served, &line), &step)| (served, line, step))
+    /// Passes over what a walk reads.
+    fn skip(&mut self, episode: &Episode, references: &mut References) {
+        references.taken += usize::from(episode.reads);
+        self.steps = &self.steps[usize::from(episode.reads)..];
     }
 }
 
 impl Paths<'_> {
-    /// Times a line of an access that starts at `start` and whose walk, if there is one, is asked
-    /// for at `asked`: when its translation is there and when its data.
+    /// Times an access that starts at `start` and needs no walk: when its translation is there
+    /// and when its data.
     #[inline(always)]
-    fn run(&mut self, task: &Task, start: u64, asked: u64) -> (u64, u64) {
-        let translated = if let Some(walk) = &task.walk {
-            let translated = self.walk(walk, asked, start);
-            self.core.ask_page(task.page, walk.shift, start, translated);
-            translated
-        } else {
-            self.look_up(task.bits, task.page, start, asked)
-        };
-        let done = if task.bits & part::INVALIDATES == 0 {
-            self.data(task.served, task.line, translated, start)
-        } else {
-            self.invalidating(task.served, task.line, translated, start)
-        };
-        for prefetch in task.prefetches {
-            self.prefetch(prefetch, translated);
-        }
-        (translated, done)
+    fn run(&mut self, task: &Task, start: u64) -> (u64, u64) {
+        let asked = self.asked(task.bits, start);
+        let translated = self.look_up(task.bits, task.page, start, asked);
+        (translated, self.data(task, translated, start))
+    }
+
+    /// When the translation is there of an access that starts at `start` and whose walk is asked
+    /// for at `asked`.
+    #[inline(always)]
+    fn find(&mut self, walk: &Walk, reads: &[Read], page: u32, start: u64, asked: u64) -> u64 {
+        let translated = self.walk(walk, reads, asked, start);
+        self.core.ask_page(page, walk.shift, start, translated);
+        translated
     }
 
     /// When an access that starts at `start` is done with the TLB.
@@ -410,7 +455,8 @@ impl Paths<'_> {
     /// When the data is there of an access that starts at `start` and has its translation at
     /// `translated`.
     #[inline(always)]
-    fn data(&mut self, served: Served, line: u32, translated: u64, start: u64) -> u64 {
+    fn data(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+        let &Task { served, line, .. } = task;
         let key = line & !MODIFY;
         let hit = translated + self.latencies.served[Served::L1 as usize];
         if served == Served::L1 {
@@ -423,26 +469,36 @@ impl Paths<'_> {
         let buffer = self.core.miss_buffer(translated, idle);
         let latency = self.latencies.of(served, key, self.memory, buffer.begins);
         let done = buffer.begins + latency;
-        self.core.missed(buffer, done, start);
+        let idle = self.idle_from(start, Served::L2);
+        self.core.missed(buffer, done, idle);
         self.core.ask_line(key, translated, done);
         done
     }
 
-    /// As [`Paths::data`], for a store to a line that other cores have to drop.
-    ///
-    /// What is fetched comes while they do. A line that the core holds already is asked for a
-    /// second time, to be its own, and not before it has come.
+    /// As [`Paths::data`]; of a store to a line that other cores have to drop, when they have.
+    #[inline(always)]
+    fn data_alone(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+        if task.bits & part::INVALIDATES == 0 {
+            self.data(task, translated, start)
+        } else {
+            self.invalidating(task, translated, start)
+        }
+    }
+
+    /// What is fetched comes while others drop the line. A line that the core holds already is
+    /// asked for a second time, to be its own, and not before it has come.
     #[inline(never)]
-    fn invalidating(&mut self, served: Served, line: u32, translated: u64, start: u64) -> u64 {
+    fn invalidating(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
         let invalidate = self.latencies.invalidate;
-        if !matches!(served, Served::L1 | Served::L2) {
-            let done = self.data(served, line, translated, start);
+        if !matches!(task.served, Served::L1 | Served::L2) {
+            let done = self.data(task, translated, start);
             return done.max(translated + invalidate);
         }
-        let comes = self.core.line_under_way(line & !MODIFY, translated);
+        let comes = self.core.line_under_way(task.line & !MODIFY, translated);
         let buffer = (self.core).miss_buffer(comes.unwrap_or(translated), || invalidate);
         let done = buffer.begins + invalidate;
-        self.core.missed(buffer, done, start);
+        let idle = self.idle_from(start, Served::L2);
+        self.core.missed(buffer, done, idle);
         done
     }
 
@@ -458,36 +514,25 @@ impl Paths<'_> {
 
     /// Times a walk asked for at `asked`; returns when it ends.
     #[inline]
-    fn walk(&mut self, walk: &Walk, asked: u64, start: u64) -> u64 {
-        let latencies = self.latencies;
-        let walker = self.core.walker(asked, || {
-            let mut length = walk.fixed;
-            let (mut step, mut longest) = (0, 0);
-            for (served, line, at) in walk.waited() {
-                if at != step {
-                    step = at;
-                    length += std::mem::take(&mut longest);
-                }
-                longest = longest.max(latencies.idle(served, line, self.memory));
-            }
-            length + longest
-        });
+    fn walk(&mut self, walk: &Walk, reads: &[Read], asked: u64, start: u64) -> u64 {
+        let (waited, background) = reads.split_at(reads.len() - usize::from(walk.background));
+        let walker = (self.core).walker(asked, || walk.fixed + self.idle(waited));
         let begun = walker.begins;
-        let background = walk.served.len() - walk.background;
-        for (&served, &line) in walk.served.iter().zip(walk.lines).skip(background) {
-            self.read(served, line, begun);
+        for read in background {
+            self.read(read, begun);
         }
         let mut step_begun = begun + walk.fixed;
         let mut step_ended = step_begun;
         let mut step = 0;
-        for (served, line, at) in walk.waited() {
-            if at != step {
-                step = at;
+        for read in waited {
+            if read.step != step {
+                step = read.step;
                 step_begun = step_ended;
             }
-            step_ended = step_ended.max(self.read(served, line, step_begun));
+            step_ended = step_ended.max(self.read(read, step_begun));
         }
-        self.core.walked(walker, step_ended, start);
+        let idle = self.idle_from(start, self.latencies.walks_enter);
+        self.core.walked(walker, step_ended, idle);
         self.counts.walker_wait += begun - asked;
         let cycles = (step_ended - begun) / self.core.slots_per_cycle();
         self.counts.walk_latency.record(cycles);
@@ -497,9 +542,32 @@ impl Paths<'_> {
         step_ended
     }
 
+    /// The idle time of what an access has that starts at `start`: whoever comes later asks for
+    /// no earlier time, and not for less than a reference that `least` serves.
+    #[inline(always)]
+    fn idle_from(&self, start: u64, least: Served) -> Idle {
+        Idle {
+            from: start.min(self.core.dispatched()),
+            least: self.latencies.served[least as usize].max(1),
+        }
+    }
+
+    /// How long the steps of a walk take when memory is idle.
+    fn idle(&self, reads: &[Read]) -> u64 {
+        let (mut length, mut step, mut longest) = (0, 0, 0);
+        for read in reads {
+            if read.step != step {
+                step = read.step;
+                length += std::mem::take(&mut longest);
+            }
+            longest = longest.max(self.latencies.idle(read.served, read.line, self.memory));
+        }
+        length + longest
+    }
+
     /// When a read that a walker makes at `now` comes back.
     #[inline(always)]
-    fn read(&mut self, served: Served, line: u32, now: u64) -> u64 {
+    fn read(&mut self, &Read { line, served, .. }: &Read, now: u64) -> u64 {
         let entry = self.latencies.walks_enter;
         let hit = now + self.latencies.served[entry as usize];
         if served == entry {

@@ -1,11 +1,7 @@
-use super::{Paths, Task, Walk};
-use crate::by_code::Payer;
+use super::{Paths, Read, Task, Walk};
 use crate::chunk::{Prefetch, part};
-use crate::hierarchy::Served;
-use pagelab_cpu::{Part, UNKNOWN};
+use pagelab_cpu::{Part, Trapped, UNKNOWN};
 use pagelab_memory::MAX_PREFETCHES;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Accesses that were dispatched and cannot run yet, since what comes after them in the program
 /// may come before them in time.
@@ -18,8 +14,13 @@ use std::collections::BinaryHeap;
 pub(crate) struct Pending {
     /// By the access's number modulo the length, a power of two that no reorder buffer exceeds.
     records: Box<[Record]>,
-    /// Those whose start is known, the earliest first.
-    ready: BinaryHeap<Reverse<(u64, usize)>>,
+    /// What few of them have, at the same places.
+    walks: Box<[(Walk, [Read; READS])]>,
+    prefetches: Box<[[Prefetch; MAX_PREFETCHES]]>,
+    /// The reads of a walk that is not put aside.
+    long: Vec<Read>,
+    /// Those whose start is known.
+    ready: Ready,
     /// The oldest access that has not ended, and the one after the last.
     first: usize,
     end: usize,
@@ -30,36 +31,50 @@ pub(super) const READS: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
+    /// Its start is when it was dispatched, until the true one is known.
     part: Part,
-    store: bool,
     translated: u64,
     /// [`UNKNOWN`] until it has run.
     done: u64,
-    /// How many accesses later the first of those is that wait for this one, and the next that
-    /// waits for the same; 0 for none.
-    waiter: u32,
+    task: Task,
+    store: bool,
+    walks: bool,
+    prefetches: u8,
+    /// How many accesses later those are that wait for this one, the first and the last, and the
+    /// next that waits for the same; 0 for none.
+    first_waiter: u32,
+    last_waiter: u32,
     next_waiter: u32,
-    dispatched: u64,
-    bits: u8,
-    served: Served,
-    page: u32,
-    line: u32,
-    walk: Option<Reads>,
-    prefetches: [Prefetch; MAX_PREFETCHES],
-    prefetch_count: u8,
 }
 
-/// A [`Walk`] with room for its reads.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reads {
-    fixed: u64,
-    payer: Payer,
-    shift: u8,
-    background: u8,
-    count: u8,
-    served: [Served; READS],
-    steps: [u8; READS],
-    lines: [u32; READS],
+/// Times and accesses, the earliest first: a ring that is sorted as it is filled. What comes is
+/// mostly later than what is there.
+#[derive(Clone, Debug)]
+struct Ready {
+    /// A power of two.
+    places: Box<[(u64, usize)]>,
+    first: usize,
+    end: usize,
+}
+
+impl Ready {
+    #[inline(always)]
+    fn first(&self) -> Option<(u64, usize)> {
+        let last = self.places.len() - 1;
+        (self.first != self.end).then(|| self.places[self.first & last])
+    }
+
+    #[inline(always)]
+    fn push(&mut self, entry: (u64, usize)) {
+        let last = self.places.len() - 1;
+        let mut at = self.end;
+        while at != self.first && self.places[(at - 1) & last] > entry {
+            self.places[at & last] = self.places[(at - 1) & last];
+            at -= 1;
+        }
+        self.places[at & last] = entry;
+        self.end += 1;
+    }
 }
 
 impl Pending {
@@ -67,7 +82,14 @@ impl Pending {
         let places = (reorder_buffer as usize + 2).next_power_of_two();
         Pending {
             records: vec![Record::default(); places].into(),
-            ready: BinaryHeap::with_capacity(places),
+            walks: vec![Default::default(); places].into(),
+            prefetches: vec![Default::default(); places].into(),
+            long: Vec::new(),
+            ready: Ready {
+                places: vec![(0, 0); places].into(),
+                first: 0,
+                end: 0,
+            },
             first: 0,
             end: 0,
         }
@@ -84,22 +106,32 @@ impl Pending {
         &mut self.records[access & last]
     }
 
-    /// Runs what has to end before the next access can be dispatched.
-    pub(super) fn make_room(&mut self, paths: &mut Paths, gap: u32, store: bool) {
+    /// Dispatches an access, after whatever has to run before; also, whether nothing is put aside.
+    #[inline(always)]
+    pub(super) fn dispatch(
+        &mut self,
+        paths: &mut Paths,
+        gap: u32,
+        dep: u32,
+        store: bool,
+    ) -> (Part, bool) {
         while !self.is_empty() {
+            // What has to end before this one can be dispatched.
             let oldest = self.record(self.first).part.number;
             if paths.core.knows_dispatch(gap, store, oldest) {
-                return;
+                break;
             }
             self.run_next(paths);
         }
-    }
-
-    /// Runs whatever starts before `time`.
-    pub(super) fn run_before(&mut self, paths: &mut Paths, time: u64) {
-        while self.ready.peek().is_some_and(|next| next.0.0 <= time) {
+        let part = paths.core.dispatch(gap, dep, store);
+        if self.is_empty() {
+            return (part, true);
+        }
+        let dispatched = paths.core.dispatched();
+        while self.ready.first().is_some_and(|next| next.0 <= dispatched) {
             self.run_next(paths);
         }
+        (paths.core.started(part, dep), self.is_empty())
     }
 
     /// Runs everything.
@@ -109,29 +141,79 @@ impl Pending {
         }
     }
 
-    /// Puts the access aside that was dispatched last. Its walk is one that fits.
-    pub(super) fn defer(&mut self, paths: &mut Paths, part: Part, task: &Task, dep: u32) {
+    /// Where the reads of a walk go that the access does that was dispatched last.
+    #[inline(always)]
+    pub(super) fn room_for_reads(&mut self, paths: &Paths, count: usize) -> &mut [Read] {
+        if count <= READS {
+            let place = (paths.core.dispatched_accesses() - 1) & (self.walks.len() - 1);
+            return &mut self.walks[place].1[..count];
+        }
+        self.long
+            .resize(count.max(self.long.len()), Read::default());
+        &mut self.long[..count]
+    }
+
+    /// What went there.
+    #[inline(always)]
+    pub(super) fn reads(&self, paths: &Paths, walk: &Walk) -> &[Read] {
+        let count = usize::from(walk.reads);
+        if count <= READS {
+            let place = (paths.core.dispatched_accesses() - 1) & (self.walks.len() - 1);
+            return &self.walks[place].1[..count];
+        }
+        &self.long[..count]
+    }
+
+    /// Puts the access aside that was dispatched last, and that does not walk.
+    #[inline(always)]
+    pub(super) fn defer(&mut self, paths: &mut Paths, part: Part, task: Task, dep: u32) {
+        self.defer_with(paths, part, task, dep, None, &[]);
+    }
+
+    /// Puts the access aside that was dispatched last. The reads of its walk are where
+    /// [`Pending::room_for_reads`] said.
+    #[inline(always)]
+    pub(super) fn defer_with(
+        &mut self,
+        paths: &mut Paths,
+        part: Part,
+        task: Task,
+        dep: u32,
+        walk: Option<Walk>,
+        prefetches: &[Prefetch],
+    ) {
         let access = self.add(paths, part, task.bits & part::STORE != 0);
+        let last = self.records.len() - 1;
         let dispatched = paths.core.dispatched();
         let record = self.record(access);
-        record.dispatched = dispatched;
-        record.bits = task.bits;
-        record.served = task.served;
-        record.page = task.page;
-        record.line = task.line;
-        record.walk = task.walk.as_ref().map(Reads::of);
-        record.prefetch_count = task.prefetches.len() as u8;
-        record.prefetches[..task.prefetches.len()].copy_from_slice(task.prefetches);
+        record.done = UNKNOWN;
+        record.task = task;
+        record.walks = walk.is_some();
+        record.prefetches = prefetches.len() as u8;
+        if let Some(walk) = walk {
+            self.walks[access & last].0 = walk;
+        }
+        if !prefetches.is_empty() {
+            self.prefetches[access & last][..prefetches.len()].copy_from_slice(prefetches);
+        }
         if part.start != UNKNOWN {
-            self.ready.push(Reverse((part.start, access)));
+            self.ready.push((part.start, access));
             return;
         }
-        let producer = access - dep as usize;
-        let others = std::mem::replace(&mut self.record(producer).waiter, dep);
-        self.record(access).next_waiter = others;
+        self.record(access).part.start = dispatched;
+        let producer = self.record(access - dep as usize);
+        if producer.first_waiter == 0 {
+            producer.first_waiter = dep;
+            producer.last_waiter = dep;
+        } else {
+            let before = std::mem::replace(&mut producer.last_waiter, dep);
+            self.record(access - dep as usize + before as usize)
+                .next_waiter = dep;
+        }
     }
 
     /// The access that was dispatched last has run already.
+    #[inline(always)]
     pub(super) fn ended(
         &mut self,
         paths: &mut Paths,
@@ -166,81 +248,61 @@ impl Pending {
         let record = self.record(access);
         record.part = part;
         record.store = store;
-        record.done = UNKNOWN;
-        record.waiter = 0;
+        record.first_waiter = 0;
         record.next_waiter = 0;
         access
     }
 
     /// Runs the access that starts first, and ends those whose turn to retire has come.
+    #[inline(never)]
     fn run_next(&mut self, paths: &mut Paths) {
-        let Some(Reverse((start, access))) = self.ready.pop() else {
+        let Some((start, access)) = self.ready.first() else {
             debug_assert!(false, "an access waits for nothing");
             self.first = self.end;
             return;
         };
-        let record = self.record(access);
-        let task = Task {
-            bits: record.bits,
-            page: record.page,
-            served: record.served,
-            line: record.line,
-            walk: record.walk.as_ref().map(Reads::walk),
-            prefetches: &record.prefetches[..usize::from(record.prefetch_count)],
-        };
-        let asked = paths.asked(record.bits, start);
-        let (translated, done) = paths.run(&task, start, asked);
+        self.ready.first += 1;
+        let last = self.records.len() - 1;
+        let place = access & last;
+        let record = &mut self.records[place];
         record.part.start = start;
+        let task = record.task;
+        let asked = paths.asked(task.bits, start);
+        let translated = if record.walks {
+            let (walk, reads) = &self.walks[place];
+            let reads = &reads[..usize::from(walk.reads)];
+            paths.find(walk, reads, task.page, start, asked)
+        } else {
+            paths.look_up(task.bits, task.page, start, asked)
+        };
+        let done = paths.data_alone(&task, translated, start);
+        for prefetch in &self.prefetches[place][..usize::from(record.prefetches)] {
+            paths.prefetch(prefetch, translated);
+        }
         record.translated = translated;
         record.done = done;
-        let mut waiter = record.waiter;
+        let mut waiter = record.first_waiter;
         paths.core.has_data(access, done);
         while waiter != 0 {
             let number = access + waiter as usize;
-            let waiting = self.record(number);
+            let waiting = &self.records[number & last];
             waiter = waiting.next_waiter;
-            let start = waiting.dispatched.max(done);
-            self.ready.push(Reverse((start, number)));
+            self.ready.push((waiting.part.start.max(done), number));
         }
         while !self.is_empty() {
-            let first = self.record(self.first);
+            let first = &self.records[self.first & last];
             if first.done == UNKNOWN {
                 return;
             }
-            paths
-                .core
-                .complete(first.part, first.store, first.translated, first.done);
+            let &Record {
+                part,
+                store,
+                translated,
+                done,
+                ..
+            } = first;
+            (paths.core).complete(part, Trapped::default(), store, translated, done);
             self.first += 1;
-        }
-    }
-}
-
-impl Reads {
-    fn of(walk: &Walk) -> Self {
-        let mut reads = Reads {
-            fixed: walk.fixed,
-            shift: walk.shift,
-            background: walk.background as u8,
-            payer: walk.payer,
-            count: walk.served.len() as u8,
-            ..Reads::default()
-        };
-        reads.served[..walk.served.len()].copy_from_slice(walk.served);
-        reads.steps[..walk.steps.len()].copy_from_slice(walk.steps);
-        reads.lines[..walk.lines.len()].copy_from_slice(walk.lines);
-        reads
-    }
-
-    fn walk(&self) -> Walk<'_> {
-        let count = usize::from(self.count);
-        Walk {
-            fixed: self.fixed,
-            shift: self.shift,
-            background: usize::from(self.background),
-            payer: self.payer,
-            served: &self.served[..count],
-            lines: &self.lines[..count],
-            steps: &self.steps[..count],
         }
     }
 }
