@@ -366,6 +366,8 @@ static long mfs_fallocate(struct file *file, int mode, loff_t offset, loff_t len
 		fallthrough;
 	case FALLOC_FL_KEEP_SIZE:
 		return mfs_fill_range(inode, first, end);
+	case FBMM_FALLOC_LOCK:
+		return mfs_may_lock(mfs_super(inode->i_sb), end - first);
 	default:
 		return -EOPNOTSUPP;
 	}

@@ -66,9 +66,13 @@ int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
 
+/* lock.c */
+int mfs_may_lock(struct mfs_super *super, unsigned long nr);
+
 /* swap.c */
 extern const struct attribute_group mfs_swap_group;
 
+unsigned long mfs_swap_slots(const struct mfs_super *super);
 void mfs_swap_get(struct mfs_super *super, unsigned long slot);
 void mfs_swap_put(struct mfs_super *super, unsigned long slot);
 void mfs_swap_settle(struct mfs_super *super, unsigned long slot);

@@ -122,6 +122,8 @@ struct mfs_super {
 	struct kobject kobj;
 	/* Pages that files have, for statfs and sysfs */
 	atomic_long_t used;
+	/* Pages asked to be locked: not fewer than are, but for those just now: lock.c */
+	atomic_long_t locked;
 	/*
 	 * What alloc can give at once, if fill says that it is more than a page:
 	 * finding out how large a hole is costs time.

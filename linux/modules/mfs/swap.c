@@ -307,6 +307,12 @@ void mfs_swap_close(struct mfs_super *super)
 	super->swap = NULL;
 }
 
+/* How many pages the swap file has room for. */
+unsigned long mfs_swap_slots(const struct mfs_super *super)
+{
+	return super->swap ? super->swap->nr : 0;
+}
+
 /* Add the slots to what statfs says of the pool. */
 void mfs_swap_statfs(struct mfs_super *super, struct kstatfs *stat)
 {

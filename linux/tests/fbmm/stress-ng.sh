@@ -23,12 +23,7 @@ stress --mremap 2 --mremap-bytes 16M
 stress --malloc 2 --malloc-bytes 32M --malloc-pthreads 2
 stress --brk 1 --bigheap 1
 # Not --madvise: as root it makes memory errors.
-# --mlock, as root, locks all that a small pool has, swap file or not: then nobody else has any.
-if grep -q "^none $mine .*swap=" /proc/mounts; then
-	stress --mincore 1
-else
-	stress --mlock 1 --mincore 1
-fi
+stress --mlock 1 --mincore 1
 stress --mmapmany 1
 stress --fork 1 --fork-vm
 stress --vm-rw 1 --vm-rw-bytes 4M --vm-splice 1

@@ -21,6 +21,12 @@
  */
 #define FBMM_REMAP_MOVE		(1U << 31)
 
+/*
+ * For ->fallocate() of a memory file system: whether a part may be locked, before it
+ * is, -ENOSPC if not. Only the kernel asks, with mmap_lock held.
+ */
+#define FBMM_FALLOC_LOCK	(1 << 30)
+
 #ifdef CONFIG_FBMM
 
 DECLARE_STATIC_KEY_FALSE(fbmm_key);
@@ -45,6 +51,7 @@ unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
 			    unsigned long flags, struct list_head *uf_unmap);
 int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
 		  unsigned long end);
+int __fbmm_may_lock(struct file *file, unsigned long len);
 bool fbmm_is_hole(struct vm_area_struct *vma, unsigned long addr);
 int __fbmm_fork(struct mm_struct *mm, struct mm_struct *from);
 int fbmm_fork_vma(struct vm_area_struct *vma);
@@ -58,6 +65,7 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 			    unsigned long addr);
 vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
 int fbmm_charge(struct folio *folio);
+unsigned long fbmm_nr_locked(struct address_space *mapping);
 unsigned int fbmm_uncharge_batch(struct folio_batch *folios);
 void fbmm_migrate_charge(struct folio *folio, struct folio *target);
 bool fbmm_clear_accessed(struct folio *folio);
@@ -91,6 +99,16 @@ static inline void fbmm_munmap(struct vm_area_struct *vma)
 {
 	if (vma_is_fbmm(vma))
 		__fbmm_munmap(vma);
+}
+
+/*
+ * Whether @len bytes more of a mapping of @file may be locked; of any file, and NULL
+ * for none. Returns 0 or -ENOMEM.
+ */
+static inline int fbmm_may_lock(struct file *file, unsigned long len)
+{
+	return static_branch_unlikely(&fbmm_key) && file && len ?
+	       __fbmm_may_lock(file, len) : 0;
 }
 
 static inline void fbmm_init(struct mm_struct *mm)
@@ -164,6 +182,11 @@ static inline bool fbmm_is_hole(struct vm_area_struct *vma, unsigned long addr)
 
 static inline void fbmm_munmap(struct vm_area_struct *vma)
 {
+}
+
+static inline int fbmm_may_lock(struct file *file, unsigned long len)
+{
+	return 0;
 }
 
 static inline void fbmm_init(struct mm_struct *mm)

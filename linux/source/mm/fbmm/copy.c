@@ -161,6 +161,24 @@ bool fbmm_expandable(struct vm_area_struct *vma, unsigned long end)
 	return area && area->file == vma->vm_file;
 }
 
+/*
+ * Make a VMA of its own of a part of one. Flags can then be changed when there is no
+ * way back any more, which must not fail.
+ */
+static struct vm_area_struct *fbmm_isolate(struct mm_struct *mm, unsigned long start,
+					   unsigned long end)
+{
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma = vma_lookup(mm, start);
+	int err = 0;
+
+	if (vma->vm_start < start)
+		err = split_vma(&vmi, vma, start, 1);
+	if (!err && vma->vm_end > end)
+		err = split_vma(&vmi, vma, end, 0);
+	return err ? ERR_PTR(err) : vma;
+}
+
 /**
  * fbmm_move_vma - move a mapping, as move_vma() does others
  * @vma: a mapping of the shim's
@@ -184,12 +202,14 @@ unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
 {
 	struct mm_struct *mm = vma->vm_mm;
 	const vm_flags_t vm_flags = vma->vm_flags & ~VM_SOFTDIRTY;
+	/* What stays is not locked any more, as in move_vma(). */
+	const bool unlock = (flags & MREMAP_DONTUNMAP) && (vm_flags & VM_LOCKED);
 	const pgoff_t old_pgoff = linear_page_index(vma, old_addr);
 	struct file *in = get_file(vma->vm_file);
 	struct file *out;
 	unsigned long ret;
 	pgoff_t pgoff;
-	int err;
+	int err = 0;
 
 	fbmm_count(FBMM_MREMAP);
 	if (mm->map_count >= sysctl_max_map_count - 3) {
@@ -205,18 +225,23 @@ unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
 	ret = mmap_region(out, new_addr, new_len, vm_flags, pgoff, uf_unmap);
 	if (IS_ERR_VALUE(ret))
 		goto put_out;
-	err = fbmm_remap(in, old_pgoff, out, pgoff, old_len, FBMM_REMAP_MOVE);
+	if (unlock) {
+		vma = fbmm_isolate(mm, old_addr, old_addr + old_len);
+		err = PTR_ERR_OR_ZERO(vma);
+	}
+	if (!err)
+		err = fbmm_remap(in, old_pgoff, out, pgoff, old_len, FBMM_REMAP_MOVE);
 	if (err) {
 		do_munmap(mm, new_addr, new_len, uf_unmap);
 		ret = err;
 		goto put_out;
 	}
-	if (!(flags & MREMAP_DONTUNMAP) || (vm_flags & VM_LOCKED))
+	if (!(flags & MREMAP_DONTUNMAP))
 		do_munmap(mm, old_addr, old_len, uf_unmap);
-	/* What stays is not locked any more, as in move_vma(). */
-	if ((flags & MREMAP_DONTUNMAP) && (vm_flags & VM_LOCKED))
-		mmap_region(in, old_addr, old_len, vm_flags & ~VM_LOCKED_MASK,
-			    old_pgoff, uf_unmap);
+	if (unlock) {
+		vm_flags_clear(vma, VM_LOCKED_MASK);
+		mm->locked_vm -= old_len >> PAGE_SHIFT;
+	}
 	if (vm_flags & VM_LOCKED)
 		*locked = true;
 put_out:

@@ -294,6 +294,8 @@ int fbmm_brk(struct mm_struct *mm, unsigned long addr, unsigned long len,
 	file = fbmm_prepare(mm, addr, len, true, &vm_flags, &pgoff);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
+	if ((vm_flags & VM_LOCKED) && fbmm_may_lock(file, len))
+		return -ENOMEM;
 	addr = mmap_region(file, addr, len, vm_flags, pgoff, uf);
 	if (IS_ERR_VALUE(addr))
 		return addr;

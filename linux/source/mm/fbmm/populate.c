@@ -159,6 +159,36 @@ static bool fbmm_map_table(struct vm_area_struct *vma, unsigned long start,
 	       fbmm_mapped(mm, vmf.pmd, start, end, write);
 }
 
+int __fbmm_may_lock(struct file *file, unsigned long len)
+{
+	int err;
+
+	if (!(file_inode(file)->i_sb->s_type->fs_flags & FS_MEMORY))
+		return 0;
+	err = file->f_op->fallocate(file, FBMM_FALLOC_LOCK, 0, len);
+	return err == -EOPNOTSUPP ? 0 : fbmm_error(err);
+}
+
+/**
+ * fbmm_nr_locked - how much of a file is locked
+ * @mapping: the file's
+ *
+ * Return: pages, those that several mappings have several times.
+ */
+unsigned long fbmm_nr_locked(struct address_space *mapping)
+{
+	struct vm_area_struct *vma;
+	unsigned long nr = 0;
+
+	i_mmap_lock_read(mapping);
+	vma_interval_tree_foreach(vma, &mapping->i_mmap, 0, ULONG_MAX)
+		if (READ_ONCE(vma->vm_flags) & VM_LOCKED)
+			nr += vma_pages(vma);
+	i_mmap_unlock_read(mapping);
+	return nr;
+}
+EXPORT_SYMBOL_GPL(fbmm_nr_locked);
+
 /**
  * fbmm_populate - MAP_POPULATE and mlock(): fill a mapping's holes, map its pages
  * @vma: a mapping of the shim's
