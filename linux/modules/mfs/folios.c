@@ -349,36 +349,41 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	folio->private = NULL;
 }
 
+/* Erase the entry of one page that @xas is at. The last of a node takes the node along. */
+static void mfs_erase(struct xa_state *xas, const void *entry)
+{
+	struct xa_node *node = xas->xa_node;
+
+	if (!node || node->count == 1) {
+		xas_store(xas, NULL);
+		return;
+	}
+	rcu_assign_pointer(node->slots[xas->xa_offset], NULL);
+	node->count--;
+	node->nr_values -= xa_is_value(entry);
+}
+
 /*
  * Take base pages, and slots, from [@at, @end) as far as there is space, or until one is
- * large; returns where that is. Those in a row are erased together, which costs
- * less, and needs no memory.
+ * large; returns where that is.
  */
 static pgoff_t mfs_take(struct mfs_inode *mi, pgoff_t at, pgoff_t end,
 			struct folio_batch *taken)
 {
 	XA_STATE(xas, &mi->folios, at);
 	struct folio *folio;
-	pgoff_t first;
 
-	while (folio_batch_space(taken)) {
-		xas_set(&xas, at);
-		rcu_read_lock();
-		folio = xas_find(&xas, end - 1);
-		at = folio ? xas.xa_index : end;
-		first = at;
-		while (folio && xas.xa_index == at && mfs_entry_pages(folio) == 1 &&
-		       folio_batch_space(taken)) {
-			folio_batch_add(taken, folio);
-			folio = xas_next_entry(&xas, end - 1);
-			at++;
-		}
-		rcu_read_unlock();
-		if (at == first)
+	xas_lock(&xas);
+	xas_for_each(&xas, folio, end - 1) {
+		if (mfs_entry_pages(folio) > 1 || !folio_batch_space(taken)) {
+			end = xas.xa_index;
 			break;
-		xa_store_range(&mi->folios, first, at - 1, NULL, GFP_KERNEL);
+		}
+		folio_batch_add(taken, folio);
+		mfs_erase(&xas, folio);
 	}
-	return at;
+	xas_unlock(&xas);
+	return end;
 }
 
 /*

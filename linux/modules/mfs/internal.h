@@ -49,7 +49,7 @@ void mfs_retire(struct mfs_super *super, struct folio_batch *folios);
 void mfs_give_back(struct mfs_super *super, struct folio *folio);
 void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 void mfs_detach(struct mfs_inode *mi, struct folio *folio);
-void mfs_disclaim(struct mfs_inode *mi, struct folio *folio);
+void mfs_disclaim(struct mfs_inode *mi, struct folio **folios, unsigned int nr);
 
 /* folios.c */
 void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr);

@@ -180,22 +180,27 @@ void mfs_detach(struct mfs_inode *mi, struct folio *folio)
 }
 
 /*
- * The folio is not the file's own any more, whose invalidate_lock is held exclusive.
- * Who has a reference may have locked it and be using the mapping: wait. Who gets one
+ * Folios of the file are not its own any more; the invalidate_lock is held exclusive.
+ * Who has a reference may have locked one and be using the mapping: wait. Who gets one
  * later finds no mapping.
  */
-void mfs_disclaim(struct mfs_inode *mi, struct folio *folio)
+void mfs_disclaim(struct mfs_inode *mi, struct folio **folios, unsigned int nr)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
+	unsigned int i;
 
-	if (!mfs_owned(mi, folio))
+	if (!nr)
 		return;
-	if (super->ops->removing)
-		super->ops->removing(super, folio);
-	WRITE_ONCE(folio->mapping, NULL);
+	for (i = 0; i < nr; i++) {
+		if (super->ops->removing)
+			super->ops->removing(super, folios[i]);
+		WRITE_ONCE(folios[i]->mapping, NULL);
+	}
 	smp_mb();	/* others get a reference, lock, then look at the mapping */
-	if (!mfs_unreferenced(folio, 0)) {
-		folio_lock(folio);
-		folio_unlock(folio);
+	for (i = 0; i < nr; i++) {
+		if (!mfs_unreferenced(folios[i], 0)) {
+			folio_lock(folios[i]);
+			folio_unlock(folios[i]);
+		}
 	}
 }

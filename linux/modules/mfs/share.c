@@ -47,92 +47,100 @@ static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 	return 0;
 }
 
-/* So many are noted in the other file with its lock taken once. */
-#define MFS_SHARE_BATCH	32
-
-struct mfs_place {
-	pgoff_t index;
-	void *entry;
-};
-
-/* The next entries from @first on. */
-static unsigned int mfs_look(struct mfs_inode *in, pgoff_t first, pgoff_t end,
-			     struct mfs_place *places)
+/* Whether all of an entry goes to a place where it can be as it is. */
+static bool mfs_moves_whole(void *entry, pgoff_t base, pgoff_t first, pgoff_t end,
+			    long shift)
 {
-	XA_STATE(xas, &in->folios, first);
-	unsigned int nr = 0;
-	void *entry;
+	const unsigned long nr = mfs_entry_pages(entry);
 
-	rcu_read_lock();
-	xas_for_each(&xas, entry, end - 1) {
-		places[nr].index = xas.xa_index;
-		places[nr].entry = entry;
-		if (++nr == MFS_SHARE_BATCH)
-			break;
-	}
-	rcu_read_unlock();
-	return nr;
+	return base >= first && base + nr <= end && IS_ALIGNED(base + shift, nr);
 }
 
 /*
  * One more file has the entry, or gets a copy: of a folio that goes to it only in
  * part, and of one that somebody reads from or writes to by its address in memory,
- * as fork() does with anonymous memory. Returns 1 if the entry is to be noted there,
- * 0 if it was copied, or an error.
+ * as fork() does with anonymous memory.
  */
-static int mfs_share_one(struct mfs_inode *in, const struct mfs_place *place,
+static int mfs_share_one(struct mfs_inode *in, pgoff_t index, void *entry,
 			 pgoff_t first, pgoff_t end, struct mfs_inode *out, long shift)
 {
-	const unsigned long nr = mfs_entry_pages(place->entry);
-	const pgoff_t base = ALIGN_DOWN(place->index, nr);
-	struct folio *folio = place->entry;
+	const pgoff_t base = ALIGN_DOWN(index, mfs_entry_pages(entry));
+	struct mfs_super *super = mfs_super(in->inode.i_sb);
+	struct folio *folio = entry;
+	int err;
 
-	if (xa_is_value(place->entry)) {
-		mfs_swap_get(mfs_super(in->inode.i_sb), xa_to_value(place->entry));
-		return 1;
+	if (xa_is_value(entry)) {
+		mfs_swap_get(super, xa_to_value(entry));
+		err = mfs_store(out, base + shift, entry);
+		if (err)
+			mfs_swap_put(super, xa_to_value(entry));
+		return err;
 	}
-	if (base < first || base + nr > end || !IS_ALIGNED(base + shift, nr) ||
-	    folio_maybe_dma_pinned(folio))
+	if (folio_maybe_dma_pinned(folio) ||
+	    !mfs_moves_whole(folio, base, first, end, shift))
 		return mfs_copy_part(folio, base, first, end, out, shift);
 	mfs_get_owner(folio);
-	mfs_disclaim(in, folio);
-	return 1;
+	if (mfs_owned(in, folio))
+		mfs_disclaim(in, &folio, 1);
+	err = mfs_store(out, base + shift, folio);
+	if (err)
+		mfs_drop(super, folio);
+	return err;
 }
 
-static void mfs_unshare_one(struct mfs_super *super, void *entry)
+/* The node with the slot for @xas, if there is one of single pages. */
+static struct xa_node *mfs_leaf(struct xa_state *xas)
 {
-	if (xa_is_value(entry))
-		mfs_swap_put(super, xa_to_value(entry));
-	else
-		mfs_drop(super, entry);
+	xas_load(xas);
+	return xas_not_node(xas->xa_node) || xas->xa_node->shift ? NULL : xas->xa_node;
 }
 
-/* Note entries in a file that has none there. */
-static int mfs_store_places(struct mfs_inode *out, const struct mfs_place *places,
-			    unsigned int nr, long shift)
+/*
+ * Share single pages from @index on as long as both files have a node for them. In
+ * the other file the slots are empty, so nothing but the node's counts changes with
+ * them: xas_store() would look for all else that might, which takes more instructions
+ * than everything that fork() does with a page. Nobody else uses either file, whose
+ * locks are held exclusive. Returns where it ends.
+ */
+static pgoff_t mfs_share_node(struct mfs_inode *in, pgoff_t index, pgoff_t end,
+			      struct mfs_inode *out, long shift)
 {
-	XA_STATE(xas, &out->folios, 0);
-	unsigned int i = 0;
+	XA_STATE(from, &in->folios, index);
+	XA_STATE(to, &out->folios, index + shift);
+	struct folio *owned[XA_CHUNK_SIZE];
+	struct xa_node *source, *target;
+	unsigned int nr_owned = 0;
 
-	do {
-		xas_lock(&xas);
-		for (; i < nr; i++) {
-			const unsigned long pages = mfs_entry_pages(places[i].entry);
-			const pgoff_t at = ALIGN_DOWN(places[i].index, pages) + shift;
+	if (shift & XA_CHUNK_MASK)
+		return index;
+	rcu_read_lock();
+	xas_lock(&to);
+	source = mfs_leaf(&from);
+	target = mfs_leaf(&to);
+	end = min(end, (index | XA_CHUNK_MASK) + 1);
+	for (; source && target && index < end; index++) {
+		void *entry = rcu_dereference_raw(source->slots[index & XA_CHUNK_MASK]);
 
-			if (i && pages == 1 && !xas.xa_shift && xas.xa_index + 1 == at)
-				xas_next(&xas);
-			else
-				xas_set_order(&xas, at, ilog2(pages));
-			xas_store(&xas, places[i].entry);
-			if (xas_error(&xas))
+		if (!entry)
+			continue;
+		if (xa_is_value(entry)) {
+			mfs_swap_get(mfs_super(in->inode.i_sb), xa_to_value(entry));
+			target->nr_values++;
+		} else {
+			if (xa_is_internal(entry) || folio_test_large(entry) ||
+			    folio_maybe_dma_pinned(entry))
 				break;
+			mfs_get_owner(entry);
+			if (mfs_owned(in, entry))
+				owned[nr_owned++] = entry;
 		}
-		xas_unlock(&xas);
-	} while (xas_nomem(&xas, GFP_KERNEL));
-	for (; i < nr; i++)
-		mfs_unshare_one(mfs_super(out->inode.i_sb), places[i].entry);
-	return xas_error(&xas);
+		rcu_assign_pointer(target->slots[index & XA_CHUNK_MASK], entry);
+		target->count++;
+	}
+	xas_unlock(&to);
+	rcu_read_unlock();
+	mfs_disclaim(in, owned, nr_owned);
+	return index;
 }
 
 /*
@@ -142,37 +150,22 @@ static int mfs_store_places(struct mfs_inode *out, const struct mfs_place *place
 static int mfs_share(struct mfs_inode *in, pgoff_t *next, pgoff_t end,
 		     struct mfs_inode *out, long shift)
 {
-	struct mfs_place places[MFS_SHARE_BATCH];
 	const pgoff_t first = *next;
-	unsigned int nr, i, shared;
-	int err = 0, failed;
+	void *entry;
+	int err;
 
-	while (!err && *next < end && (nr = mfs_look(in, *next, end, places))) {
-		for (i = 0, shared = 0; i < nr; i++) {
-			*next = places[i].index;
-			err = mfs_share_one(in, &places[i], first, end, out, shift);
-			if (err < 0)
-				break;
-			*next = mfs_next(places[i].index, places[i].entry);
-			if (err)
-				places[shared++] = places[i];
-			err = 0;
-		}
-		failed = mfs_store_places(out, places, shared, shift);
-		if (failed)
-			return failed;
+	while (*next < end) {
+		*next = mfs_share_node(in, *next, end, out, shift);
+		entry = xa_find(&in->folios, next, end - 1, XA_PRESENT);
+		if (!entry)
+			break;
+		err = mfs_share_one(in, *next, entry, first, end, out, shift);
+		if (err)
+			return err;
+		*next = mfs_next(*next, entry);
 		cond_resched();
 	}
-	return err;
-}
-
-/* Whether all of an entry goes to a place where it can be as it is. */
-static bool mfs_moves_whole(void *entry, pgoff_t base, pgoff_t first, pgoff_t end,
-			    long shift)
-{
-	const unsigned long nr = mfs_entry_pages(entry);
-
-	return base >= first && base + nr <= end && IS_ALIGNED(base + shift, nr);
+	return 0;
 }
 
 /* Make base pages of large folios that cannot be moved as they are. */
