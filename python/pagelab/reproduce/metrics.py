@@ -30,7 +30,9 @@ def _translation(run: Run) -> float:
 
 
 def _translation_with_wait(run: Run) -> float:
-    return _ratio(run.walks.mean_with_wait * run.walks.count, run.instructions)
+    # Results of earlier versions do not have it.
+    mean = run.walks.mean_with_wait
+    return float("nan") if mean is None else _ratio(mean * run.walks.count, run.instructions)
 
 
 def _metadata_cache_share(run: Run) -> float:
