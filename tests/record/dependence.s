@@ -28,9 +28,26 @@ next:
     movq    (%r9), %r10             #= L 8 second gap=1 dep=1
     cmp     $0, %r10
     cmove   %rdi, %r9
-    movq    (%r9), %r10             #= L 8 second gap=2 dep=2
+    movq    (%r9), %r10             #= L 8 second gap=2 dep=1
     mov     $0, %r9d
     movq    data(%r9), %r10         #= L 8 data gap=1 dep=0
+    test    %r10, %r10
+    setne   %r9b
+    movzbl  %r9b, %r9d
+    movq    data(%r9), %r10         #= L 8 data gap=3 dep=1
+    test    %r10, %r10
+    xor     %r9d, %r9d
+    setne   %r9b
+    movq    data(%r9), %r10         #= L 8 data gap=3 dep=0
+    cmp     $1, %r10
+    inc     %esi
+    dec     %esi
+    adc     $-1, %r9
+    movq    data(%r9), %r10         #= L 8 data gap=4 dep=1
+    cmp     $1, %r10
+    jc      below
+below:
+    movq    data(%r9), %r10         #= L 8 data gap=2 dep=2
     mov     count(%rip), %ecx       #= L 4 count gap=0 dep=0
     lea     first(%rip), %rax
 loop:

@@ -1,6 +1,8 @@
 //! Which load made the value in each register.
 
-use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+use iced_x86::{
+    Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
+};
 
 use super::{reads, writes};
 
@@ -35,18 +37,23 @@ impl Source {
 /// The source of each register's value.
 pub(super) struct Producers {
     registers: [Source; REGISTERS],
+    /// That of the flags. They are not followed from block to block: who moves by them has
+    /// compared just before.
+    flags: Source,
 }
 
 impl Producers {
     pub(super) fn new() -> Producers {
         Producers {
             registers: std::array::from_fn(|register| Source::Registers(1 << register)),
+            flags: Source::NONE,
         }
     }
 
     /// Nothing is known of any register from now on.
     pub(super) fn forget(&mut self) {
         self.registers = [Source::NONE; REGISTERS];
+        self.flags = Source::NONE;
     }
 
     /// The load that produced the address of an operand.
@@ -72,7 +79,7 @@ impl Producers {
                 .used_registers()
                 .iter()
                 .filter(|used| reads(used.access()))
-                .fold(Source::NONE, |youngest, used| {
+                .fold(self.flags_for(instruction), |youngest, used| {
                     youngest.or(self.of(used.register()))
                 }),
         };
@@ -95,6 +102,20 @@ impl Producers {
         if instruction.mnemonic() == Mnemonic::Leave {
             self.registers[RSP] = before[RBP];
         }
+        self.flags = match instruction.rflags_modified() {
+            RflagsBits::NONE => self.flags,
+            all if all & ARITHMETIC == ARITHMETIC => result,
+            _ => result.or(self.flags),
+        };
+    }
+
+    /// The source of the flags, if the instruction makes something of them.
+    fn flags_for(&self, instruction: &Instruction) -> Source {
+        if instruction.rflags_read() & ARITHMETIC == 0 {
+            Source::NONE
+        } else {
+            self.flags
+        }
     }
 
     /// The registers whose source is another than at the block's beginning.
@@ -105,6 +126,14 @@ impl Producers {
             .collect()
     }
 }
+
+/// The flags that arithmetic sets and conditional instructions read.
+const ARITHMETIC: u32 = RflagsBits::OF
+    | RflagsBits::SF
+    | RflagsBits::ZF
+    | RflagsBits::AF
+    | RflagsBits::CF
+    | RflagsBits::PF;
 
 const RCX: usize = 1;
 const RSP: usize = 4;
