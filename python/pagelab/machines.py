@@ -143,6 +143,7 @@ class Machine(MachineBase):
         max_order: int | None = None,
         utilisation: float | None = None,
         fragmentation: float | None = None,
+        free_blocks: list[Any] | None = None,
         unmovable_share: float | None = None,
         unhashed_share: float | None = None,
         page_policy: Literal[
@@ -175,6 +176,7 @@ class Machine(MachineBase):
                 "max_order": max_order,
                 "utilisation": utilisation,
                 "fragmentation": fragmentation,
+                "free_blocks": free_blocks,
                 "unmovable_share": unmovable_share,
                 "unhashed_share": unhashed_share,
                 "page_policy": page_policy,
