@@ -542,7 +542,7 @@ def free_blocks(here: Environment) -> list[int]:
         return []
     bytes_of = [count * (PAGE << order) for order, count in enumerate(free)]
     largest = PAGE << (len(free) - 1)
-    small = sum(size for order, size in enumerate(bytes_of) if PAGE << order < HUGE)
+    small = sum(bytes_of[:-1])
     # A free block has a neighbour that is not, so that the smaller ones take twice their size.
     room = total(here) - sum(bytes_of) - small
     more = (here.available or 0) - sum(bytes_of)
