@@ -16,48 +16,50 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Reads the next batch of program number `core` of so many.
-    fn read<P: PageTable, T: Tlb>(
-        &mut self,
-        machine: &mut Machine<P, T>,
-        core: usize,
-        programs: usize,
-    ) -> Result<(), Stopped> {
-        self.place = Place::default();
-        let more = self.source.next_batch(&mut self.batch);
-        self.ended =
-            !more.map_err(|error| Stopped::from(RunError::from(error)).of_program(core))?;
-        renumber(&mut self.batch, core, programs);
-        machine.set_warm_up(self.source.warm_up());
-        machine.define_code(&self.batch);
-        Ok(())
-    }
-
-    /// Takes it to its first access. Returns whether that comes after others that were left out:
-    /// what has happened then is not measured.
+    /// Takes it to its first access, as far as it is read. Returns whether that comes after others
+    /// that were left out: what has happened then is not measured. `None` if it is to be read on.
     fn initialise<P: PageTable, T: Tlb>(
         &mut self,
         machine: &mut Machine<P, T>,
-        core: usize,
-        programs: usize,
-    ) -> Result<bool, Stopped> {
-        machine.pin(core);
-        while !self.ended {
-            while let Some((0, control)) = self.batch.controls.get(self.place.control) {
-                if matches!(control, Control::Skipped { .. }) {
-                    return Ok(true);
-                }
-                machine
-                    .control(self.batch.process, control)
-                    .map_err(|error| Stopped::from(error).of_program(core))?;
-                self.place.control += 1;
+    ) -> Result<Option<bool>, RunError> {
+        while let Some((0, control)) = self.batch.controls.get(self.place.control) {
+            if matches!(control, Control::Skipped { .. }) {
+                return Ok(Some(true));
             }
-            if !self.batch.addr.is_empty() {
-                break;
-            }
-            self.read(machine, core, programs)?;
+            machine.control(self.batch.process, control)?;
+            self.place.control += 1;
         }
-        Ok(false)
+        let begins = self.ended || !self.batch.addr.is_empty();
+        Ok(begins.then_some(false))
+    }
+}
+
+/// Reads the next batch of the program on a core, and says how far all are.
+fn read<P: PageTable, T: Tlb>(
+    machine: &mut Machine<P, T>,
+    programs: &mut [Program],
+    core: usize,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), Stopped> {
+    let count = programs.len();
+    let program = &mut programs[core];
+    program.place = Place::default();
+    let more = program.source.next_batch(&mut program.batch);
+    program.ended = !more.map_err(|error| Stopped::from(RunError::from(error)).of_program(core))?;
+    renumber(&mut program.batch, core, count);
+    machine.set_warm_up(program.source.warm_up());
+    machine.define_code(&program.batch);
+    if program.ended {
+        return Ok(());
+    }
+    let left = programs.iter().map(|program| program.source.remaining());
+    let progress_now = Progress {
+        accesses: machine.accesses(),
+        remaining: left.sum(),
+    };
+    match progress(progress_now) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Stopped::interrupted()),
     }
 }
 
@@ -67,12 +69,21 @@ impl Program<'_> {
 fn initialise<P: PageTable, T: Tlb>(
     machine: &mut Machine<P, T>,
     programs: &mut [Program],
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), Stopped> {
-    let count = programs.len();
     let mut waiting = Vec::new();
-    for (core, program) in programs.iter_mut().enumerate() {
-        if program.initialise(machine, core, count)? {
-            waiting.push(core);
+    for core in 0..programs.len() {
+        machine.pin(core);
+        loop {
+            let begins = programs[core].initialise(machine);
+            match begins.map_err(|error| Stopped::from(error).of_program(core))? {
+                None => read(machine, programs, core, progress)?,
+                Some(false) => break,
+                Some(true) => {
+                    waiting.push(core);
+                    break;
+                }
+            }
         }
     }
     let last = waiting.iter().map(|&core| machine.now(core)).max();
@@ -126,11 +137,10 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
             ended: false,
         })
         .collect();
-    let count = programs.len();
     if programs.iter().any(|program| program.source.has_code()) {
         machine.count_by_code();
     }
-    if let Err(stopped) = initialise(machine, &mut programs) {
+    if let Err(stopped) = initialise(machine, &mut programs, progress) {
         return Some(stopped);
     }
     loop {
@@ -145,19 +155,11 @@ pub(crate) fn run<P: PageTable, T: Tlb>(
                 Ok(false) => {}
                 Err(error) => return Some(Stopped::from(error).of_program(core)),
             }
-            if let Err(stopped) = program.read(machine, core, count) {
+            if let Err(stopped) = read(machine, &mut programs, core, progress) {
                 return Some(stopped);
             }
-            if program.ended {
+            if programs[core].ended {
                 break;
-            }
-            let left = programs.iter().map(|program| program.source.remaining());
-            let progress_now = Progress {
-                accesses: machine.accesses(),
-                remaining: left.sum(),
-            };
-            if progress(progress_now).is_break() {
-                return Some(Stopped::interrupted());
             }
         }
     }

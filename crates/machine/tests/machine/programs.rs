@@ -157,6 +157,36 @@ fn programs_begin_together_when_the_last_is_initialised() {
     }
 }
 
+/// A program that maps 100 pages, batch by batch, before its first access.
+#[test]
+fn initialisation_says_how_far_it_is_and_can_be_broken_off() {
+    struct Maps(u64);
+    impl Source for Maps {
+        fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, pagelab_events::SourceError> {
+            batch.clear();
+            if let Event::Control(control) = map(BASE + self.0 * 4096, 4096) {
+                batch.push_control(control);
+            }
+            self.0 += 1;
+            Ok(self.0 <= 100)
+        }
+    }
+    let mut calls = 0;
+    let mut third = |_| {
+        calls += 1;
+        if calls == 3 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let mut maps = Maps(0);
+    let result =
+        simulate_programs(&small_machine(), "radix", &mut [&mut maps], &mut third).unwrap();
+    assert_eq!(result.stopped.as_deref(), Some("interrupted"));
+    assert_eq!(maps.0, 3);
+}
+
 /// A program that cannot be read on ends the run, and the message says which it was.
 #[test]
 fn an_error_names_its_program() {
