@@ -10,12 +10,14 @@ use pagelab_events::{Batch, Control, Source, SourceError, WarmUp};
 pub(crate) struct Turns<'a> {
     source: &'a mut dyn Source,
     turn: usize,
+    /// Accesses that are looked ahead.
+    ahead: usize,
     /// The batch under way, and how far it was taken.
     batch: Batch,
     access: usize,
     control: usize,
     thread: u32,
-    /// What was taken of each thread since the last control event.
+    /// What was taken of each thread and not given out.
     queues: Vec<Queue>,
     queued: usize,
     /// Why the source ended, to be said after what came before.
@@ -36,6 +38,7 @@ impl<'a> Turns<'a> {
         Turns {
             source,
             turn: turn as usize,
+            ahead: AHEAD,
             batch: Batch::default(),
             access: 0,
             control: 0,
@@ -46,13 +49,17 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Takes accesses from the batch up to the next control event that is not a change of threads.
+    /// Takes accesses from the batch up to the next control event that is not a change of threads,
+    /// and not more than are looked ahead: where the source ends its batches is no matter.
     fn take(&mut self) {
         while self.access < self.batch.len() || self.control < self.batch.controls.len() {
             let next = self.batch.controls.get(self.control);
             let until = next.map_or(self.batch.len(), |next| next.0 as usize);
             if self.access < until {
-                self.queue(until);
+                self.queue(until.min(self.access + self.ahead - self.queued));
+                if self.queued == self.ahead {
+                    return;
+                }
                 continue;
             }
             match next {
@@ -126,14 +133,17 @@ impl Source for Turns<'_> {
         loop {
             batch.process = self.batch.process;
             self.take();
+            if self.queued == self.ahead {
+                self.give(batch);
+                return Ok(true);
+            }
             if let Some(&(_, control)) = self.batch.controls.get(self.control) {
                 self.give(batch);
                 batch.push_control(control);
                 self.control += 1;
                 continue;
             }
-            if self.queued + batch.len() >= AHEAD {
-                self.give(batch);
+            if batch.len() >= self.ahead {
                 return Ok(true);
             }
             let process = self.batch.process;
@@ -277,6 +287,7 @@ mod tests {
             runs in proptest::collection::vec((0u32..2, 0u32..3, 0usize..30, 0u32..8), 1..60),
             length in 1usize..100,
             turn in 1u32..12,
+            ahead in 1usize..60,
         ) {
             let mut given = Vec::new();
             for (process, thread, accesses, control) in runs {
@@ -288,8 +299,14 @@ mod tests {
                     given.push((process, 0, Event::Control(Control::Brk { end })));
                 }
             }
-            let mut source = Batches(batches(&given, length).into_iter());
-            let got = events(&mut Turns::new(&mut source, turn));
+            let turns = |length| {
+                let mut source = Batches(batches(&given, length).into_iter());
+                let mut turns = Turns::new(&mut source, turn);
+                turns.ahead = ahead;
+                events(&mut turns)
+            };
+            let got = turns(length);
+            prop_assert_eq!(&got, &turns(1));
             prop_assert_eq!(by_thread(&got), by_thread(&given));
             // The order of everything that is not an access of a thread beside others.
             let controls = |events: &[(u32, u32, Event)]| -> Vec<(u32, Event)> {
