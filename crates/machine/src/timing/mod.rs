@@ -346,7 +346,7 @@ impl<'a> Slow<'a> {
         if !straddles && !alone {
             // What starts when it is dispatched comes before everything that follows.
             let early = part.start == paths.core.dispatched();
-            let contends = walk.is_some() || served != Served::L1;
+            let contends = walk.is_some() || served != Served::L1 || bits & part::INVALIDATES != 0;
             if !early && (contends || !pending.is_empty()) {
                 pending.defer_with(paths, part, task, dep, walk, prefetches);
                 return;
