@@ -82,9 +82,7 @@ impl SharedCache {
             directory: (config.coherence.is_some() && cores > 1).then(Directory::default),
         })
     }
-}
 
-impl SharedCache {
     /// What keeping private caches coherent came to.
     pub(crate) fn coherence(&self) -> CoherenceCounts {
         (self.directory.as_ref()).map_or_else(CoherenceCounts::default, Directory::counts)

@@ -171,6 +171,7 @@ impl SplitMix64 {
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
+
     /// Every order as likely as any other (Fisher and Yates).
     pub(crate) fn shuffle(&mut self, numbers: &mut [u32]) {
         for last in (1..numbers.len()).rev() {

@@ -75,7 +75,7 @@ proptest! {
         config.caches.coherence = coherent.then_some(CoherenceConfig {
             transfer_cycles: 75,
             invalidate_cycles: 60,
- turn: 0,
+            turn: 0,
         });
         for design in Design::all() {
             let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
