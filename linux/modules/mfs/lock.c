@@ -13,6 +13,8 @@ static unsigned int lockable = 75;
 module_param(lockable, uint, 0644);
 MODULE_PARM_DESC(lockable, "percentage of a pool that may be locked");
 
+static DEFINE_MUTEX(mfs_counting);
+
 /* How many pages may be locked; ULONG_MAX where no pool is set aside. */
 static unsigned long mfs_lockable(struct mfs_super *super)
 {
@@ -61,6 +63,7 @@ int mfs_may_lock(struct mfs_super *super, unsigned long nr)
 {
 	const unsigned long limit = mfs_lockable(super);
 	unsigned long asked, locked;
+	bool fits;
 
 	if (limit == ULONG_MAX)
 		return 0;
@@ -69,12 +72,13 @@ int mfs_may_lock(struct mfs_super *super, unsigned long nr)
 	asked = atomic_long_add_return(nr, &super->locked);
 	if (asked <= limit)
 		return 0;
+	/* Two at once would both take off what is not locked any more. */
+	mutex_lock(&mfs_counting);
+	asked = atomic_long_read(&super->locked);
 	locked = mfs_count_locked(super->sb);
+	fits = locked + nr <= limit;
 	/* Others may have asked for more since. */
-	if (locked + nr <= limit) {
-		atomic_long_add(locked + nr - asked, &super->locked);
-		return 0;
-	}
-	atomic_long_add(locked - asked, &super->locked);
-	return -ENOSPC;
+	atomic_long_add(locked + (fits ? nr : 0) - asked, &super->locked);
+	mutex_unlock(&mfs_counting);
+	return fits ? 0 : -ENOSPC;
 }

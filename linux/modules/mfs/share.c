@@ -22,7 +22,10 @@ static void mfs_unlock_two(struct inode *a, struct inode *b)
 		filemap_invalidate_unlock(b->i_mapping);
 }
 
-/* Give @out copies, in base pages, of the part of a folio in [@first, @end). */
+/*
+ * Give @out copies, in base pages, of the part of a folio in [@first, @end); all, or none
+ * where that is tried again: only who swaps gets -EAGAIN, and has no large folios.
+ */
 static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 			 pgoff_t end, struct mfs_inode *out, long shift)
 {

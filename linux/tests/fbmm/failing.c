@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * mremap() of locked memory while one allocation of the kernel's fails, each in turn:
- * either all is as promised or nothing has changed. Needs a kernel with failslab.
+ * either all is as promised or nothing has changed. Only the old place may stay, empty,
+ * as it does in Linux, where unmapping it fails. Needs a kernel with failslab.
  */
 #include "lab.h"
 
@@ -14,10 +15,23 @@ static long locked_kb(void)
 	return proc_kb("/proc/self/status", NULL, "VmLck");
 }
 
-/* Whether the mapping at an address is locked. */
+/* Whether there is a locked mapping at an address; "Locked" has only mapped pages. */
 static bool is_locked(const void *addr)
 {
-	return proc_kb("/proc/self/smaps", addr, "Locked") > 0;
+	unsigned long start, end;
+	bool here = false, locked = false;
+	char line[512];
+	FILE *file = fopen("/proc/self/smaps", "r");
+
+	if (!file)
+		fail("/proc/self/smaps");
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, "VmFlags:", 8))
+			locked |= here && strstr(line, " lo ");
+		else if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = (uintptr_t)addr >= start && (uintptr_t)addr < end;
+	fclose(file);
+	return locked;
 }
 
 static void fail_nth(int fd, int nth)
@@ -46,8 +60,9 @@ static bool try_move(int fd, int nth, size_t from, size_t pages, int flags, bool
 	const size_t size = PAGES * page_size, part = pages * page_size;
 	char *room = map_private(ROOM * page_size, MAP_NORESERVE);
 	char *a = room + PAGES * page_size, *old = a + from * page_size, *b;
+	const bool stays = flags & MREMAP_DONTUNMAP;
 	const long before = locked_kb();
-	bool good;
+	bool good, left;
 
 	if (munmap(room, PAGES * page_size) ||
 	    munmap(a + size, (ROOM - 2 * PAGES) * page_size))
@@ -56,7 +71,9 @@ static bool try_move(int fd, int nth, size_t from, size_t pages, int flags, bool
 	if (mlock(a, size))
 		fail("mlock");
 	fail_nth(fd, nth);
-	b = mremap(old, part, part, MREMAP_MAYMOVE | flags, NULL);
+	/* Without an address, what does not grow would stay where it is. */
+	b = mremap(old, part, part, MREMAP_MAYMOVE | MREMAP_FIXED | flags,
+		   a + 3 * size / 2);
 	*reached = !unused(fd);
 	fail_nth(fd, 0);
 	*moved = b != MAP_FAILED;
@@ -66,10 +83,12 @@ static bool try_move(int fd, int nth, size_t from, size_t pages, int flags, bool
 		munmap(a, size);
 		return good;
 	}
-	good = locked_kb() - before == (long)(size >> 10) && is_locked(b) &&
-	       filled(b, part, 1 + from * page_size * 2654435761u);
-	if (flags & MREMAP_DONTUNMAP)
-		good &= !is_locked(old) && zero(old, part);
+	left = is_locked(old);
+	good = locked_kb() - before == (long)((size + (left ? part : 0)) >> 10) &&
+	       is_locked(b) && filled(b, part, 1 + from * page_size * 2654435761u) &&
+	       !(left && (stays || !*reached));
+	if (stays || left)
+		good &= zero(old, part);
 	if (from)
 		good &= filled(a, from * page_size, 1) && is_locked(a);
 	munmap(b, part);

@@ -88,6 +88,8 @@ int main(void)
 		fail("no large folio");
 	expect(memory, 1, 1 << order, 1 << order);
 	pid = fork();
+	if (pid < 0)
+		fail("fork");
 	if (!pid)
 		pause();
 	expect(memory, 2, 2 << order, 1 << order);

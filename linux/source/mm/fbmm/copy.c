@@ -172,6 +172,8 @@ static struct vm_area_struct *fbmm_isolate(struct mm_struct *mm, unsigned long s
 	struct vm_area_struct *vma = vma_lookup(mm, start);
 	int err = 0;
 
+	/* A page fault that has only the VMA's lock would yet go by the old flags. */
+	vma_start_write(vma);
 	if (vma->vm_start < start)
 		err = split_vma(&vmi, vma, start, 1);
 	if (!err && vma->vm_end > end)
