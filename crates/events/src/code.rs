@@ -66,7 +66,7 @@ impl Definition {
 }
 
 /// A part of a process's address space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Range {
     /// The process.
     pub process: u32,

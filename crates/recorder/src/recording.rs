@@ -71,13 +71,14 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         } else {
             Reporting::Verbatim
         };
+        let mapped = Mapped::new(output.with_code);
         Recording {
             shared,
             reporting,
             output,
             plans: Vec::new(),
             code: CodeBook::default(),
-            mapped: Mapped::default(),
+            mapped,
             began: SystemTime::now(),
             rings: Vec::new(),
             known: vec![false; RINGS],
