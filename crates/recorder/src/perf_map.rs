@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use pagelab_events::Definition;
@@ -45,11 +46,22 @@ impl Generated {
         self.parents.insert(child, parent);
     }
 
-    /// A process runs another program: what it has executed so far has no more to do with it.
+    /// A process runs another program: the code and the children that it had are now those of the
+    /// process that it was forked from, which may have made that code and execute it as well.
     pub(crate) fn replaced(&mut self, process: u32) {
-        self.parents
-            .retain(|&child, &mut up| child != process && up != process);
-        self.keep_unnamed(|owner, _| owner != process);
+        let Some(parent) = self.parents.remove(&process) else {
+            self.parents.retain(|_, up| *up != process);
+            self.unnamed.retain(|_, blocks| {
+                blocks.retain(|&(owner, _)| owner != process);
+                !blocks.is_empty()
+            });
+            return;
+        };
+        let forked = self.parents.values_mut();
+        let met = (self.unnamed.values_mut().flatten()).map(|(owner, _)| owner);
+        for owner in forked.chain(met).filter(|owner| **owner == process) {
+            *owner = parent;
+        }
     }
 
     /// A process has ended, or is about to run another program: reads what it has said of its code.
@@ -78,8 +90,7 @@ impl Generated {
 
     /// Names the blocks of a process and of those it has forked. Whether the file is too large.
     fn read(&mut self, process: u32, file: impl Read) -> io::Result<bool> {
-        let mut names = Vec::new();
-        let mut name_of = BTreeMap::new();
+        let mut name_of: BTreeMap<u32, Rc<str>> = BTreeMap::new();
         let mut lines = BufReader::new(file).take(MAX_BYTES);
         let mut line = Vec::new();
         loop {
@@ -98,31 +109,22 @@ impl Generated {
                 .unnamed
                 .range(start..end)
                 .flat_map(|(_, blocks)| blocks);
-            let mut any = false;
             for &(owner, block) in blocks {
                 if self.descends(owner, process) {
                     // Code that was moved, or made anew: the last to be there.
-                    name_of.insert(block, names.len());
-                    any = true;
+                    name_of.insert(block, Rc::clone(&name));
                 }
-            }
-            if any {
-                names.push(name);
             }
         }
         for (block, name) in &name_of {
-            let function = self.functions.entry(names[*name].clone()).or_default();
+            let function = self.functions.entry(name.to_string()).or_default();
             function.push(*block);
         }
-        self.keep_unnamed(|_, block| !name_of.contains_key(&block));
-        Ok(lines.limit() == 0)
-    }
-
-    fn keep_unnamed(&mut self, wanted: impl Fn(u32, u32) -> bool) {
         self.unnamed.retain(|_, blocks| {
-            blocks.retain(|&(owner, block)| wanted(owner, block));
+            blocks.retain(|(_, block)| !name_of.contains_key(block));
             !blocks.is_empty()
         });
+        Ok(lines.limit() == 0)
     }
 
     /// Whether `process` is `ancestor` or was forked from it.
@@ -197,7 +199,7 @@ fn skip_line(lines: &mut impl BufRead) -> io::Result<()> {
 }
 
 /// Start, end and name of a function; `None` for what says of none.
-fn parse(line: &[u8]) -> Option<(u64, u64, String)> {
+fn parse(line: &[u8]) -> Option<(u64, u64, Rc<str>)> {
     let line = String::from_utf8_lossy(line);
     let mut fields = line.trim().splitn(3, ' ');
     let mut number = || {
@@ -208,7 +210,7 @@ fn parse(line: &[u8]) -> Option<(u64, u64, String)> {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let name: String = fields.next()?.chars().take(MAX_NAME).map(plain).collect();
     let end = start.saturating_add(size);
-    (start < end && !name.trim().is_empty()).then_some((start, end, name))
+    (start < end && !name.trim().is_empty()).then(|| (start, end, name.into()))
 }
 
 #[cfg(test)]
@@ -315,12 +317,21 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_runs_another_program_takes_its_code_with_it() {
+    fn a_process_that_runs_another_program_leaves_its_code_to_its_parent() {
         let mut generated = two_processes();
+        generated.forked(1, 3);
+        generated.add(3, 0x1180, 7);
         // No file has this number: pids end at 2^22.
         assert_eq!(generated.name(1, u32::MAX, SystemTime::now()), None);
         generated.replaced(1);
+        generated.add(1, 0x1000, 8);
+        // That of one without a parent goes with it.
+        generated.replaced(2);
+        assert!(!generated.read(1, &b"1000 200 other\n"[..]).unwrap());
+        assert!(!generated.read(2, &b"1000 200 none\n"[..]).unwrap());
         assert!(!generated.read(0, &b"1000 200 a\n"[..]).unwrap());
-        assert_eq!(named(&generated), [("a".to_owned(), vec![3, 4])]);
+        let found = [("a", vec![3, 4, 5, 7]), ("other", vec![8])];
+        let found = found.map(|(name, blocks)| (name.to_owned(), blocks));
+        assert_eq!(named(&generated), found);
     }
 }
