@@ -387,6 +387,27 @@ fn names_come_first_also_where_only_the_beginning_is_read() {
     assert_eq!(batch.definitions, []);
 }
 
+#[test]
+fn what_is_after_the_last_chunk_of_a_file_that_was_cut_off_is_not_read() {
+    let mut batch = Batch::default();
+    batch.push_control(Control::Brk { end: 1 });
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
+    writer.write(&batch).unwrap();
+    batch.clear();
+    batch.definitions = names().into();
+    writer.write(&batch).unwrap();
+    let mut bytes = writer.finish().unwrap();
+    // The tail starts with where the index is.
+    let tail = bytes.len() - 16;
+    let index = u64::from_le_bytes(bytes[tail..tail + 8].try_into().unwrap());
+    bytes.truncate(index as usize);
+    *bytes.last_mut().unwrap() ^= 1;
+    let mut reader = TraceReader::new(Cursor::new(bytes), "test.trace").unwrap();
+    assert!(reader.has_code());
+    assert!(reader.next_batch(&mut batch).unwrap());
+    assert!(!reader.next_batch(&mut batch).unwrap());
+}
+
 /// Without threads that do nothing, or are named although they go on.
 fn essential<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut kept: Vec<&str> = Vec::new();

@@ -201,8 +201,9 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     /// Reads the names, which stand after the last chunk: whoever reads a part of a trace wants them too.
+    /// A file without its index was not finished: what is after its last chunk may be damaged.
     fn read_names(&mut self) -> Result<(), SourceError> {
-        if std::mem::replace(&mut self.names_read, true) {
+        if std::mem::replace(&mut self.names_read, true) || !self.complete {
             return Ok(());
         }
         let end = self.index.last().map_or(0, |chunk| chunk.offset);
