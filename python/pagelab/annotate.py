@@ -133,7 +133,7 @@ def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -
     _print(console, table, len(kinds) - top)
     console.print(_LEGEND, style="dim", highlight=False)
     if run.changed_files:
-        names = ", ".join(run.changed_files)
+        names = _plain(", ".join(run.changed_files))
         console.print(
             f"No functions and lines of {names}: gone, or other than when it was recorded.",
             highlight=False,
@@ -158,4 +158,11 @@ def _print(console: Console, table: Table, left: int) -> None:
 
 
 def _cut(text: str, width: int) -> Text:
-    return Text(text if len(text) <= width else text[: width - 1] + "\N{HORIZONTAL ELLIPSIS}")
+    shown = Text(_plain(text))
+    shown.truncate(width, overflow="ellipsis")
+    return shown
+
+
+def _plain(text: str) -> str:
+    """Without what steers a terminal: names are the program's and its files'."""
+    return "".join(char if char.isprintable() else " " for char in text)

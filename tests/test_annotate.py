@@ -1,0 +1,28 @@
+"""What `annotate` prints of names that are other people's."""
+
+import io
+
+from rich.console import Console
+
+import canned
+from pagelab import annotate
+from pagelab.results import Comparison, Line, MappingCosts
+
+COSTS = dict.fromkeys(("accesses", "walks", "fault_cycles", *annotate.COLUMNS), 1)
+
+
+def test_names_neither_steer_the_terminal_nor_push_the_figures_out() -> None:
+    name = "/\x1b]0;title\x07\u202e[bold]" + "\N{CJK UNIFIED IDEOGRAPH-6F22}" * 50
+    place = {"object": name, "function": name, "file": name, "line": 1, "text": f"\t{name}"}
+    line = Line.model_validate(COSTS | place | {"row": "line", "inlined_into": [], "program": 0})
+    memory = MappingCosts.model_validate(COSTS | {"kind": "file", "name": name, "program": 0})
+    comparison = Comparison.model_validate(canned.comparison())
+    update = {"lines": [line], "mappings": [memory], "changed_files": [name]}
+    run = comparison.baseline.model_copy(update=update)
+    output = io.StringIO()
+    annotate.show(comparison, run, Console(file=output, width=80), "walk_cycles", 10)
+    lines = output.getvalue().splitlines()
+    assert all(line.isprintable() for line in lines)
+    rows = [line.split() for line in lines if "100.0" in line]
+    # Functions, lines and memory.
+    assert [row[:4] for row in rows] == [["100.0"] * 4] * 3
