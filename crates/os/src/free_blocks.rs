@@ -2,7 +2,7 @@
 
 use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 use crate::frame_table::tag;
-use crate::preallocate::SplitMix64;
+use crate::preallocate::{Draw, SplitMix64};
 use crate::{OsConfig, OsConfigError};
 
 /// Frames of the 2 MiB blocks that hold the smaller free blocks, for each free one. On a guest of
@@ -92,7 +92,11 @@ fn count(blocks: &[u32], order: u32) -> u32 {
 /// would be one. So blocks that are not free are halved order by order, and of as many as wanted
 /// one half becomes free. Blocks below 2 MiB lie in few 2 MiB blocks, of the zone that
 /// memory is taken from first, as the kernel's grouping by mobility is meant to achieve.
-pub(crate) fn place(config: &OsConfig, mixed: u32, seed: u64) -> Vec<u8> {
+///
+/// # Errors
+/// As [`mixed_blocks`].
+pub(crate) fn place(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigError> {
+    let mixed = mixed_blocks(config)?;
     let mut random = SplitMix64(seed);
     let mut tags = used(config, &mut random);
     let step = 1 << config.max_order;
@@ -118,7 +122,7 @@ pub(crate) fn place(config: &OsConfig, mixed: u32, seed: u64) -> Vec<u8> {
             &mut random,
         );
     }
-    tags
+    Ok(tags)
 }
 
 /// Frees one half of the first `free` of these blocks of twice 2^`order` frames; returns all other
@@ -152,9 +156,11 @@ fn halve(
 /// and movable pages.
 fn used(config: &OsConfig, random: &mut SplitMix64) -> Vec<u8> {
     let mut tags = vec![tag::PREALLOCATED; config.frames() as usize];
-    let limit = (config.unmovable_share * f64::from(u32::MAX)) as u32;
-    for block in tags.chunks_mut(PAGEBLOCK_FRAMES as usize) {
-        if random.below(u32::MAX) < limit {
+    let blocks = config.frames() / PAGEBLOCK_FRAMES;
+    let unmovable = (f64::from(blocks) * config.unmovable_share).round() as u32;
+    let mut left = Draw::new(unmovable, blocks);
+    for block in tags.chunks_exact_mut(PAGEBLOCK_FRAMES as usize) {
+        if left.next(random) {
             block.fill(tag::UNMOVABLE);
         }
     }

@@ -8,11 +8,7 @@ use pagelab_translation::Iceberg;
 /// Tags for all frames: which are free and which in use, and how, before the programs start.
 pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigError> {
     if !config.free_blocks.is_empty() {
-        return Ok(free_blocks::place(
-            config,
-            free_blocks::mixed_blocks(config)?,
-            seed,
-        ));
+        return free_blocks::place(config, seed);
     }
     let mut tags = vec![0; config.frames() as usize];
     scatter(&mut tags, used_frames(config), config, seed);
@@ -134,18 +130,18 @@ fn scatter(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64) {
 
 /// Draws exactly `wanted` out of `left`, one by one, each subset as likely as any other (Knuth,
 /// The Art of Computer Programming 2, algorithm 3.4.2S).
-struct Draw {
+pub(crate) struct Draw {
     wanted: u32,
     left: u32,
 }
 
 impl Draw {
-    fn new(wanted: u32, left: u32) -> Self {
+    pub(crate) fn new(wanted: u32, left: u32) -> Self {
         Draw { wanted, left }
     }
 
     #[inline]
-    fn next(&mut self, random: &mut SplitMix64) -> bool {
+    pub(crate) fn next(&mut self, random: &mut SplitMix64) -> bool {
         let drawn = random.below(self.left) < self.wanted;
         self.left -= 1;
         self.wanted -= u32::from(drawn);

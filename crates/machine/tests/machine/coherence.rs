@@ -1,19 +1,14 @@
 //! Private caches that are kept coherent: runs of two threads whose time can be worked out by hand.
 
-use crate::common::{BASE, Cut, Event, load, map, run};
-use pagelab_events::{Access, Control, Op};
+use crate::common::{self, BASE, Cut, Event, close, load, map, run, store};
+use pagelab_events::Control;
 use pagelab_machine::{MachineConfig, RunResult};
 
 const TRANSFER: f64 = 75.0;
 const INVALIDATE: f64 = 60.0;
 
 fn machine(overrides: &[&str]) -> MachineConfig {
-    let mut all: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
-    all.push("cores=2".into());
-    for key in ["fault", "zero_4k", "table_page", "probe"] {
-        all.push(format!("cost.{key}_ns=0.0"));
-    }
-    MachineConfig::load("dpt-paper", &all).unwrap()
+    common::machine(&[&["cores=2"], overrides].concat())
 }
 
 fn coherent(overrides: &[&str]) -> MachineConfig {
@@ -26,15 +21,6 @@ fn coherent(overrides: &[&str]) -> MachineConfig {
 
 fn thread(thread: u32) -> Event {
     Event::Control(Control::Thread { thread })
-}
-
-fn store(addr: u64) -> Event {
-    Event::Access(Access {
-        addr,
-        op: Op::store(8),
-        gap: 0,
-        dep: 0,
-    })
 }
 
 fn simulate(config: &MachineConfig, design: &str, events: &[Event]) -> RunResult {
@@ -61,13 +47,6 @@ fn counting(config: &MachineConfig, words: [u64; 2]) -> f64 {
         simulate(config, "ideal", &events).cycles.elapsed
     };
     (cycles(2000) - cycles(1000)) as f64 / 1000.0
-}
-
-fn close(got: f64, expected: f64) {
-    assert!(
-        (got - expected).abs() < 0.01 * expected,
-        "{got} cycles, expected {expected}"
-    );
 }
 
 #[test]

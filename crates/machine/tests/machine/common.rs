@@ -67,6 +67,33 @@ pub fn map(addr: u64, len: u64) -> Event {
     })
 }
 
+/// The dpt-paper machine with faults that cost nothing, so that only what is accessed takes time.
+pub fn machine(overrides: &[&str]) -> MachineConfig {
+    let mut all: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
+    for key in ["fault", "zero_4k", "table_page", "probe"] {
+        all.push(format!("cost.{key}_ns=0.0"));
+    }
+    MachineConfig::load("dpt-paper", &all).unwrap()
+}
+
+/// A store of 8 bytes.
+pub fn store(addr: u64) -> Event {
+    Event::Access(Access {
+        addr,
+        op: Op::store(8),
+        gap: 0,
+        dep: 0,
+    })
+}
+
+/// Within 1 % of what was worked out by hand.
+pub fn close(got: f64, expected: f64) {
+    assert!(
+        (got - expected).abs() < 0.01 * expected,
+        "{got} cycles, expected {expected}"
+    );
+}
+
 pub fn load(addr: u64, gap: u32, dep: u32) -> Event {
     Event::Access(Access {
         addr,

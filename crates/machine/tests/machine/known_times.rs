@@ -1,17 +1,7 @@
 //! Runs whose time can be worked out by hand from the machine's latencies.
 
-use crate::common::{BASE, Cut, Event, load, map, run};
-use pagelab_events::{Access, Op};
+use crate::common::{BASE, Cut, Event, close, load, machine, map, run, store};
 use pagelab_machine::MachineConfig;
-
-/// The dpt-paper machine with faults that cost nothing, so that only the chain takes time.
-fn machine(overrides: &[&str]) -> MachineConfig {
-    let mut all: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
-    for key in ["fault", "zero_4k", "table_page", "probe"] {
-        all.push(format!("cost.{key}_ns=0.0"));
-    }
-    MachineConfig::load("dpt-paper", &all).unwrap()
-}
 
 /// A chain of dependent loads over `pages` pages, one line each, round and round; cycles per load
 /// over the last half, when everything that fits is in.
@@ -31,22 +21,6 @@ fn chain(config: &MachineConfig, design: &str, pages: u64) -> f64 {
             .elapsed
     };
     (cycles(2 * loads) - cycles(loads)) as f64 / loads as f64
-}
-
-fn store(addr: u64) -> Event {
-    Event::Access(Access {
-        addr,
-        op: Op::store(8),
-        gap: 0,
-        dep: 0,
-    })
-}
-
-fn close(got: f64, expected: f64) {
-    assert!(
-        (got - expected).abs() < 0.01 * expected,
-        "{got} cycles, expected {expected}"
-    );
 }
 
 #[test]
