@@ -52,6 +52,7 @@ class Machine(MachineBase):
         store_buffer: int | None = None,
         miss_buffers: int | None = None,
         walkers: int | None = None,
+        misprediction: int | None = None,
     ) -> "Machine":
         """Changes keys of `core`."""
         return self._with(
@@ -63,6 +64,7 @@ class Machine(MachineBase):
                 "store_buffer": store_buffer,
                 "miss_buffers": miss_buffers,
                 "walkers": walkers,
+                "misprediction": misprediction,
             },
         )
 

@@ -65,6 +65,8 @@ class Cycles(_Model):
     compute: Natural
     data: Natural
     translation: Natural
+    # Absent from results of before they were known.
+    mispredictions: Natural = 0
     faults: Natural
     # Part of `faults` in results of before it was counted by itself.
     zeroing: Natural = 0
@@ -78,7 +80,10 @@ class Cycles(_Model):
 # Why a run is not complete when the user ended it.
 INTERRUPTED = "interrupted"
 
-CYCLE_PARTS = ("compute", "data", "translation", "faults", "zeroing", "migrations")
+CYCLE_PARTS = (
+    *("compute", "data", "translation", "mispredictions", "faults", "zeroing"),
+    "migrations",
+)
 
 # What a machine's `memory.page_policy` is called as a page size.
 _PAGE_SIZES = {policy: size for size, policy in SIZES.items()}
@@ -303,6 +308,7 @@ class Run(Table):
     accesses: Natural
     loads: Natural
     stores: Natural
+    mispredicted_branches: Natural = 0
     skipped_instructions: Natural
     warm_up_accesses: Natural = 0
     initialisation_cycles: Natural = 0

@@ -31,7 +31,7 @@ _COLUMNS = {
     "pages": Column("pages", lambda _, run: run.pages),
     "speed": Column("speed", lambda comparison, run: speed(comparison, run)),
     "cycles": Column("cycles", lambda _, run: units.count(run.cycles.elapsed)),
-    "compute": Column("comp.", _share("compute")),
+    "compute": Column("comp.", _share("compute", "mispredictions")),
     "data": Column("data", _share("data")),
     "translation": Column("transl.", _share("translation")),
     "os": Column("OS", _share("faults", "zeroing", "migrations")),
@@ -117,8 +117,9 @@ def legend(comparison: Comparison) -> str:
     base = comparison.baseline
     if columns(comparison) == [_COLUMNS[name] for name in _OF_TABLES]:
         words = (
-            "comp., data, transl., OS: percent of cycles spent computing, waiting for data, "
-            "translating, in faults and migrations. walk: mean cycles of a page walk."
+            "comp., data, transl., OS: percent of cycles spent computing (with mispredicted "
+            "branches), waiting for data, translating, in faults and migrations. walk: mean "
+            "cycles of a page walk."
         )
     else:
         words = (

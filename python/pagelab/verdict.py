@@ -17,6 +17,7 @@ _PART_NAMES = {
     "compute": "Time computing",
     "data": "Time waiting for data",
     "translation": "Time in address translation",
+    "mispredictions": "Time lost to mispredicted branches",
     "faults": "Time in page faults",
     "zeroing": "Time zeroing pages",
     "migrations": "Time moving pages",

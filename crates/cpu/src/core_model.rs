@@ -2,6 +2,7 @@ use crate::Stalls;
 use crate::in_flight::InFlight;
 use crate::servers::{Grant, Idle, Servers};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// Parameters of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,10 @@ pub struct CoreConfig {
     pub miss_buffers: u32,
     /// Page walks under way at a time.
     pub walkers: u32,
+    /// Cycles from the end of a mispredicted branch to the dispatch of what follows it; 0 for
+    /// branches that cost nothing.
+    #[serde(default)]
+    pub misprediction: u32,
 }
 
 /// Why a core cannot be built.
@@ -34,6 +39,9 @@ pub enum CoreError {
         /// The largest value.
         limit: u32,
     },
+    /// A mispredicted branch takes too long.
+    #[error("core.misprediction = {0} is not between 0 and 4096")]
+    Misprediction(u32),
     /// The frequency is not a positive number.
     #[error("core.ghz = {0} is not a positive number")]
     Frequency(f64),
@@ -55,6 +63,9 @@ impl CoreConfig {
             if value == 0 || value > limit {
                 return Err(CoreError::Count { key, value, limit });
             }
+        }
+        if self.misprediction > 4096 {
+            return Err(CoreError::Misprediction(self.misprediction));
         }
         if !(self.ghz.is_finite() && self.ghz > 0.0) {
             return Err(CoreError::Frequency(self.ghz));
@@ -127,6 +138,12 @@ pub struct Core {
     pages: InFlight,
     /// When the last walk for a page larger than 4 KiB ends.
     larger_until: u64,
+    /// What a mispredicted branch costs, in slots.
+    misprediction: u64,
+    /// Accesses dispatched after a mispredicted branch that have not ended: which, and when the
+    /// first instruction after the branch could be dispatched. The first of them beside it.
+    redirected: VecDeque<(usize, u64)>,
+    next_redirected: usize,
     stalls: Stalls,
 }
 
@@ -204,6 +221,9 @@ impl Core {
             lines: InFlight::new(),
             pages: InFlight::new(),
             larger_until: 0,
+            misprediction: u64::from(config.misprediction) * u64::from(config.width),
+            redirected: VecDeque::new(),
+            next_redirected: usize::MAX,
             stalls: Stalls::default(),
         })
     }
@@ -254,6 +274,36 @@ impl Core {
             self.last_start = part.start;
         }
         part
+    }
+
+    /// A mispredicted branch before the access that is dispatched next, which waited for the load
+    /// `dep` before that: nothing more is dispatched until it has been decided and the right
+    /// instructions have come. Everything it waits for has ended.
+    pub fn mispredicted(&mut self, dep: u32) {
+        let decided = match self.producer(dep) {
+            None => self.dispatched,
+            Some(producer) => self.dispatched.max(self.completed[producer % WINDOW]),
+        };
+        self.dispatched = decided + self.misprediction;
+        match self.redirected.back_mut() {
+            Some(last) if last.0 == self.accesses => last.1 = self.dispatched,
+            _ => self.redirected.push_back((self.accesses, self.dispatched)),
+        }
+        self.next_redirected = self.redirected[0].0;
+    }
+
+    /// Whether it is known when a branch was decided that waited for the load `dep` before the
+    /// next access.
+    #[inline]
+    pub fn knows_branch(&self, dep: u32) -> bool {
+        self.producer(dep)
+            .is_none_or(|producer| self.completed[producer % WINDOW] != UNKNOWN)
+    }
+
+    /// Whether mispredicted branches cost anything.
+    #[inline]
+    pub fn mispredicts(&self) -> bool {
+        self.misprediction > 0
     }
 
     /// The access `dep` before the next one, if it may still be under way.
@@ -410,13 +460,12 @@ impl Core {
         if retired > unstalled {
             let Trapped { fault, migration } = trapped;
             let translation = translated - part.start - fault - migration;
-            self.stalls.charge(
-                retired - unstalled,
-                translation,
-                ready - translated,
-                fault,
-                migration,
-            );
+            let mut stall = retired - unstalled;
+            if self.ended >= self.next_redirected {
+                stall -= self.charge_misprediction(unstalled, stall);
+            }
+            self.stalls
+                .charge(stall, translation, ready - translated, fault, migration);
         }
         self.retired = retired;
         if store {
@@ -432,6 +481,22 @@ impl Core {
         };
         self.retirements[place] = (part.number, retired);
         self.ended += 1;
+    }
+
+    /// Charges what of a stall passed before the instructions came that follow a mispredicted
+    /// branch; returns it.
+    #[cold]
+    fn charge_misprediction(&mut self, unstalled: u64, stall: u64) -> u64 {
+        let mut share = 0;
+        while let Some(&(access, time)) = self.redirected.front()
+            && access <= self.ended
+        {
+            share = time.saturating_sub(unstalled).min(stall);
+            self.redirected.pop_front();
+        }
+        self.next_redirected = self.redirected.front().map_or(usize::MAX, |next| next.0);
+        self.stalls.mispredictions += share;
+        share
     }
 
     /// Spends time in the kernel between two accesses (a system call): nothing overlaps it.

@@ -7,6 +7,8 @@ pub struct Stalls {
     pub data: u64,
     /// Waiting for translations: second-level TLB, page walks, a free walker.
     pub translation: u64,
+    /// Waiting for the instructions after a mispredicted branch.
+    pub mispredictions: u64,
     /// In page faults, without migrations.
     pub faults: u64,
     /// Moving pages and invalidating their translations on other cores.
@@ -50,6 +52,6 @@ impl Stalls {
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.data + self.translation + self.faults + self.migrations
+        self.data + self.translation + self.mispredictions + self.faults + self.migrations
     }
 }

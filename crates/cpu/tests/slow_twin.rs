@@ -104,7 +104,7 @@ proptest! {
         store_buffer in 1u32..20,
     ) {
         let config = CoreConfig {
-            ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, walkers: 1,
+            ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, walkers: 1, misprediction: 0,
         };
         let mut core = Core::new(&config).unwrap();
         let mut twin = Twin {
@@ -142,6 +142,7 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         store_buffer: 56,
         miss_buffers: 10,
         walkers,
+        misprediction: 0,
     })
     .unwrap()
 }
@@ -235,6 +236,7 @@ fn a_value_out_of_range_is_named() {
         store_buffer: 56,
         miss_buffers: 10,
         walkers: 1,
+        misprediction: 0,
     };
     let error = Core::new(&CoreConfig { walkers: 0, ..good }).unwrap_err();
     assert!(error.to_string().contains("walkers"), "{error}");

@@ -91,6 +91,10 @@ pub struct Batch {
     pub gap: Vec<u32>,
     /// Distance back to the load that made each address, in accesses of the same thread.
     pub dep: Vec<u32>,
+    /// Branches that were mispredicted: entry `(at, dep)` is one between access number `at` and the
+    /// one before it of its thread, which waited for the load `dep` accesses before access `at` (0
+    /// for none). Ordered by `at`, which is below the number of accesses.
+    pub mispredicted: Vec<(u32, u32)>,
     /// Control events and the access before which each happens.
     pub controls: Vec<(u32, Control)>,
     /// The instruction that makes each access: a site of the [`CodeTable`](crate::CodeTable) of
@@ -123,6 +127,7 @@ impl Batch {
         self.op.clear();
         self.gap.clear();
         self.dep.clear();
+        self.mispredicted.clear();
         self.controls.clear();
         self.site.clear();
         self.flow.clear();
@@ -142,6 +147,20 @@ impl Batch {
     #[inline]
     pub fn push_control(&mut self, control: Control) {
         self.controls.push((self.addr.len() as u32, control));
+    }
+
+    /// Marks a mispredicted branch before the access that is pushed next.
+    #[inline]
+    pub fn push_mispredicted(&mut self, dep: u32) {
+        self.mispredicted.push((self.addr.len() as u32, dep));
+    }
+
+    /// The mispredicted branches before the accesses of a range.
+    #[inline]
+    pub fn mispredicted_in(&self, accesses: std::ops::Range<usize>) -> &[(u32, u32)] {
+        let from =
+            |access: usize| (self.mispredicted).partition_point(|&(at, _)| (at as usize) < access);
+        &self.mispredicted[from(accesses.start)..from(accesses.end)]
     }
 
     /// Access number `index`, as a row.

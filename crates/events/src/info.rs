@@ -74,6 +74,8 @@ pub struct Counts {
     pub kernel: u64,
     /// Those whose address a known load produced.
     pub dependent: u64,
+    /// Mispredicted branches, where the trace says.
+    pub mispredicted: u64,
     /// Instructions: the accesses and their gaps.
     pub instructions: u64,
 }
@@ -85,6 +87,7 @@ impl Counts {
         self.stores += other.stores;
         self.kernel += other.kernel;
         self.dependent += other.dependent;
+        self.mispredicted += other.mispredicted;
         self.instructions += other.instructions;
     }
 }
@@ -220,6 +223,7 @@ fn count(batch: &Batch, range: std::ops::Range<usize>) -> Counts {
         loads: accesses - stores,
         stores,
         kernel: number(|op| op.is_kernel()),
+        mispredicted: batch.mispredicted_in(range.clone()).len() as u64,
         dependent: batch.dep[range].iter().filter(|&&dep| dep != 0).count() as u64,
         instructions: accesses + gaps.map(|&gap| u64::from(gap)).sum::<u64>(),
     }

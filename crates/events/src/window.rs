@@ -137,6 +137,7 @@ impl<S: Source> Window<S> {
         batch.definitions.append(&mut input.definitions);
         let mut controls = input.controls.iter().peekable();
         let mut flow = input.flow.iter().peekable();
+        let mut mispredicted = input.mispredicted.iter().peekable();
         for index in 0..=input.len() {
             while let Some(&(_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
                 if let Control::Skipped {
@@ -174,6 +175,9 @@ impl<S: Source> Window<S> {
                 if access.dep > current.run {
                     access.dep = 0;
                 }
+                while let Some(&(_, dep)) = mispredicted.next_if(|(at, _)| *at as usize <= index) {
+                    batch.push_mispredicted(if dep > current.run { 0 } else { dep });
+                }
                 current.run = current.run.saturating_add(1);
                 current.say(batch);
                 current.announced = false;
@@ -182,6 +186,10 @@ impl<S: Source> Window<S> {
             } else {
                 let blocks = |entry: &mut (u32, Flow)| matches!(entry.1, Flow::Block(_));
                 batch.flow.extract_if(started.., blocks).for_each(drop);
+                while mispredicted
+                    .next_if(|(at, _)| *at as usize <= index)
+                    .is_some()
+                {}
                 current.leave_out(instructions, 1);
             }
         }

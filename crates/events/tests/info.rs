@@ -17,6 +17,8 @@ S,8004,4,0,1
 KS,8ff8,16,10
 thread-start,1
 thread,1
+mispredicted
+mispredicted,1
 L,7018,8,1,0
 thread,0
 skipped,1000,100
@@ -31,14 +33,23 @@ skipped,5,2
 exit,0
 ";
 
-fn counts(figures: [u64; 6]) -> Counts {
-    let [accesses, loads, stores, kernel, dependent, instructions] = figures;
+fn counts(figures: [u64; 7]) -> Counts {
+    let [
+        accesses,
+        loads,
+        stores,
+        kernel,
+        dependent,
+        mispredicted,
+        instructions,
+    ] = figures;
     Counts {
         accesses,
         loads,
         stores,
         kernel,
         dependent,
+        mispredicted,
         instructions,
     }
 }
@@ -52,7 +63,7 @@ fn everything_is_counted() {
     assert_eq!(info.error, None);
     assert_eq!(info.file_bytes, TEXT.len() as u64);
     assert_eq!(info.bytes_per_access, TEXT.len() as f64 / 6.0);
-    assert_eq!(info.total, counts([6, 4, 2, 1, 1, 19]));
+    assert_eq!(info.total, counts([6, 4, 2, 1, 1, 2, 19]));
     assert_eq!(
         info.sizes,
         BTreeMap::from([(1, 1), (4, 1), (8, 3), (16, 1)])
@@ -81,11 +92,11 @@ fn everything_is_counted() {
         .map(|t| (t.thread, t.counts))
         .collect();
     let expected = [
-        (0, counts([4, 2, 2, 1, 1, 16])),
-        (1, counts([1, 1, 0, 0, 0, 2])),
+        (0, counts([4, 2, 2, 1, 1, 0, 16])),
+        (1, counts([1, 1, 0, 0, 0, 2, 2])),
     ];
     assert_eq!(threads, expected);
-    assert_eq!(child.threads[0].counts, counts([1, 1, 0, 0, 0, 1]));
+    assert_eq!(child.threads[0].counts, counts([1, 1, 0, 0, 0, 0, 1]));
 }
 
 #[test]

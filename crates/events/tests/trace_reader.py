@@ -31,8 +31,10 @@ KINDS = {
     11: "thread-end",
     12: "exit",
     13: "skipped",
+    14: "mispredicted",
 }
-NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1, 13: 2}
+NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1}
+NUMBERS |= {13: 2, 14: 1}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
 ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
 
@@ -65,8 +67,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (2,):
-        raise DamagedError("not a trace of version 2")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (4,):
+        raise DamagedError("not a trace of version 4")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]

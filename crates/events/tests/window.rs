@@ -64,17 +64,17 @@ fn kept(events: &[Event], selection: Selection) -> Vec<usize> {
     places
 }
 
-/// The dependence of a kept access: gone when an access between it and its producer is.
-fn dependence(events: &[Event], places: &[usize], place: usize) -> u32 {
-    let Event::Access(process, thread, access) = events[place] else {
+/// A dependence of a kept access, or of a branch before it: gone when an access between it and its
+/// producer is.
+fn dependence(events: &[Event], places: &[usize], place: usize, dep: u32) -> u32 {
+    let Event::Access(process, thread, _) = events[place] else {
         panic!("not an access");
     };
     let mine = |&place: &usize| matches!(events[place], Event::Access(p, t, _) if (p, t) == (process, thread));
     let before: Vec<_> = (0..place).filter(mine).collect();
-    let dep = access.dep as usize;
-    let between = &before[before.len().saturating_sub(dep)..];
+    let between = &before[before.len().saturating_sub(dep as usize)..];
     if between.iter().all(|place| places.contains(place)) {
-        access.dep
+        dep
     } else {
         0
     }
@@ -86,7 +86,9 @@ fn any_stream() -> impl Strategy<Value = Vec<Batch>> {
         dep: access.dep % 10,
         ..access
     });
-    let batch = (0u32..2, 0u32..2, proptest::collection::vec(access, 0..30));
+    let mispredicted = proptest::option::weighted(0.2, 0u32..10);
+    let made = (access, mispredicted);
+    let batch = (0u32..2, 0u32..2, proptest::collection::vec(made, 0..30));
     proptest::collection::vec(batch, 0..8).prop_map(|batches| {
         let batches = batches.into_iter().map(|(process, thread, accesses)| {
             let mut batch = Batch {
@@ -95,7 +97,12 @@ fn any_stream() -> impl Strategy<Value = Vec<Batch>> {
             };
             batch.push_control(Control::Thread { thread });
             batch.push_control(Control::Brk { end: 1 });
-            accesses.into_iter().for_each(|access| batch.push(access));
+            for (access, mispredicted) in accesses {
+                mispredicted
+                    .into_iter()
+                    .for_each(|dep| batch.push_mispredicted(dep));
+                batch.push(access);
+            }
             batch.push_control(Control::Brk { end: 2 });
             batch
         });
@@ -125,18 +132,23 @@ proptest! {
     ) {
         let all = flatten(&batches);
         let places = kept(&all, selection);
-        let expected: Vec<_> = places.iter().map(|&place| match all[place] {
-            Event::Access(process, thread, access) => {
-                let dep = dependence(&all, &places, place);
-                Event::Access(process, thread, Access { dep, ..access })
+        let known = |place, dep| dependence(&all, &places, place, dep);
+        let mut expected = Vec::new();
+        for &place in &places {
+            if let Some(Event::Mispredicted(process, thread, dep)) = all[..place].last() {
+                expected.push(Event::Mispredicted(*process, *thread, known(place, *dep)));
             }
-            Event::Control(..) => panic!("not an access"),
-        }).collect();
+            let Event::Access(process, thread, access) = all[place] else {
+                panic!("not an access");
+            };
+            let dep = known(place, access.dep);
+            expected.push(Event::Access(process, thread, Access { dep, ..access }));
+        }
         let mut window = Window::new(Batches(batches.into_iter()), selection);
         let (events, error) = drain(&mut window);
         prop_assert!(error.is_none());
         let (accesses, controls): (Vec<_>, Vec<_>) =
-            events.iter().partition(|event| matches!(event, Event::Access(..)));
+            events.iter().partition(|event| !matches!(event, Event::Control(..)));
         prop_assert_eq!(&accesses, &expected);
 
         // What a thread has left out is accounted for up to each access that is kept of it, in
@@ -156,6 +168,7 @@ proptest! {
                     instructions_left_out += instructions;
                 }
                 Event::Control(..) => passed += 1,
+                Event::Mispredicted(..) => {}
                 Event::Access(process, thread, _) => {
                     let before = &all[..places[kept_so_far]];
                     kept_so_far += 1;
@@ -178,7 +191,7 @@ proptest! {
             );
             let total = |events: &[Event]| events.iter().map(|event| match event {
                 Event::Access(_, _, access) => u64::from(access.gap) + 1,
-                Event::Control(..) => 0,
+                Event::Control(..) | Event::Mispredicted(..) => 0,
             }).sum::<u64>();
             prop_assert_eq!(total(&all), total(&events) + instructions_left_out);
         }

@@ -7,7 +7,7 @@ use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::timeline::Timeline;
-use crate::timing::{self, Counts, FreeClocks, Latencies, Paths, Pending};
+use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
 use crate::translate::StretchCache;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
@@ -46,6 +46,8 @@ pub struct Machine<P, T> {
     pub(crate) directory: PageDirectory,
     pub(crate) stretches: StretchCache,
     pub(crate) chunk: Chunk,
+    /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
+    mispredicted: Vec<(u32, u32)>,
     pub(crate) walk: Walk,
     effects: Effects,
     latencies: Latencies,
@@ -76,6 +78,7 @@ pub struct Machine<P, T> {
 pub(crate) struct Place {
     pub(crate) control: usize,
     access: usize,
+    mispredicted: usize,
 }
 
 /// What the front of the machine counts.
@@ -83,6 +86,7 @@ pub(crate) struct Place {
 pub(crate) struct MachineCounts {
     pub(crate) accesses: u64,
     pub(crate) stores: u64,
+    pub(crate) mispredicted: u64,
     pub(crate) skipped_instructions: u64,
     pub(crate) walk_cache_lookups: u64,
     pub(crate) walk_cache_hits: u64,
@@ -199,6 +203,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             directory: PageDirectory::new(),
             stretches: StretchCache::new(),
             chunk,
+            mispredicted: Vec::new(),
             walk: Walk::new(),
             effects: Effects::default(),
             latencies,
@@ -259,6 +264,13 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         let sample = self.timeline.next() - self.counts.accesses;
         let most = sample.min(self.left_to_warm_up(&batch.gap[at..until]));
         let end = until.min(at + most.min(self.left_of_turn()) as usize);
+        let branches = &batch.mispredicted[place.mispredicted..];
+        let count = branches.partition_point(|branch| (branch.0 as usize) < end);
+        place.mispredicted += count;
+        self.mispredicted.clear();
+        let within = |&(access, dep): &(u32, u32)| (access - at as u32, dep);
+        self.mispredicted
+            .extend(branches[..count].iter().map(within));
         self.chunk(
             batch.process,
             &batch.addr[at..end],
@@ -329,11 +341,17 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             latencies: &self.latencies,
             counts: &mut self.timing,
         };
-        timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, gap, dep);
+        let accesses = Accesses {
+            gap,
+            dep,
+            mispredicted: &self.mispredicted,
+        };
+        timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
         if let Some(free) = &mut self.free {
-            free.time(core, &self.chunk, gap, dep);
+            free.time(core, &self.chunk, accesses);
         }
         state.accesses += addr.len() as u64;
+        self.counts.mispredicted += self.mispredicted.len() as u64;
         self.counts.accesses += addr.len() as u64;
         if self.cores[core].clock.now() >= self.next_tick && self.begins_turn() {
             self.tick(core);

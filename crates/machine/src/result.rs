@@ -32,6 +32,8 @@ pub struct RunResult {
     pub loads: u64,
     /// Of those, stores.
     pub stores: u64,
+    /// Mispredicted branches, where the source says.
+    pub mispredicted_branches: u64,
     /// Instructions of windows that were skipped: they took no simulated time.
     pub skipped_instructions: u64,
     /// Accesses simulated to warm the machine up: nothing else here but the operating system's
@@ -91,6 +93,8 @@ pub struct CoreResult {
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
+    /// Waiting for the instructions after mispredicted branches.
+    pub mispredictions: u64,
     /// In page faults and other work of the kernel, without zeroing.
     pub faults: u64,
     /// Filling new pages with zeros.
@@ -119,6 +123,8 @@ pub struct Cycles {
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
+    /// Waiting for the instructions after mispredicted branches.
+    pub mispredictions: u64,
     /// In page faults and other page-table work of the kernel, without zeroing.
     pub faults: u64,
     /// Filling new pages with zeros.
@@ -306,6 +312,8 @@ pub struct WindowResult {
     pub data: u64,
     /// Waiting for translations.
     pub translation: u64,
+    /// Waiting for the instructions after mispredicted branches.
+    pub mispredictions: u64,
     /// In the kernel, without zeroing.
     pub faults: u64,
     /// Filling new pages with zeros.

@@ -12,6 +12,7 @@ pub(crate) struct Totals {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
     pub(crate) stores: u64,
+    pub(crate) mispredicted: u64,
     /// Time of the core that is furthest.
     pub(crate) elapsed: u64,
     /// Time of all cores.
@@ -55,6 +56,7 @@ impl Totals {
             instructions: f(self.instructions, other.instructions),
             accesses: f(self.accesses, other.accesses),
             stores: f(self.stores, other.stores),
+            mispredicted: f(self.mispredicted, other.mispredicted),
             elapsed: f(self.elapsed, other.elapsed),
             time: f(self.time, other.time),
             free_time: f(self.free_time, other.free_time),
@@ -89,6 +91,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         let mut totals = Totals {
             accesses: self.counts.accesses,
             stores: self.counts.stores,
+            mispredicted: self.counts.mispredicted,
             data_served: self.timing.data_served,
             prefetch_served: self.timing.prefetch_served,
             walk_served: self.timing.walk_served,
@@ -112,6 +115,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             totals.time += core.clock.now();
             totals.stalls.data += stalls.data;
             totals.stalls.translation += stalls.translation;
+            totals.stalls.mispredictions += stalls.mispredictions;
             totals.stalls.faults += stalls.faults;
             totals.stalls.migrations += stalls.migrations;
             totals.zeroing += core.zeroing;
@@ -170,6 +174,7 @@ fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
     Stalls {
         data: f(a.data, b.data),
         translation: f(a.translation, b.translation),
+        mispredictions: f(a.mispredictions, b.mispredictions),
         faults: f(a.faults, b.faults),
         migrations: f(a.migrations, b.migrations),
     }

@@ -3,6 +3,7 @@
 //! A plugin in QEMU reports into shared memory; [`record`] reads there, brings the events into
 //! one order and writes them as a trace. docs/record.md describes what is recorded and how exact it is.
 
+mod branches;
 mod code;
 mod controls;
 mod files;
@@ -13,6 +14,7 @@ mod maps;
 mod output;
 mod perf_map;
 mod plan;
+mod predictor;
 mod process;
 mod program;
 mod programs;

@@ -43,6 +43,7 @@ pub(crate) struct Mark {
     pub(crate) access: usize,
     /// Entries of the flow before it.
     pub(crate) flow: usize,
+    pub(crate) mispredicted: usize,
 }
 
 /// Collects events into batches and hands them to the sink, on a thread of its own.
@@ -115,6 +116,7 @@ impl<S: Sink + 'static> Output<S> {
         Mark {
             access: self.batch.len(),
             flow: self.batch.flow.len(),
+            mispredicted: self.batch.mispredicted.len(),
         }
     }
 

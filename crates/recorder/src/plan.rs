@@ -147,7 +147,9 @@ impl Plan {
             };
             room.put(index, address, step.op, step.gap.into(), step.dep.into());
         }
+        position.branches.enter(self.block.pc);
         if !self.steps.is_empty() {
+            position.say_mispredicted(batch);
             let first = position.instructions + u64::from(self.first);
             room.set_gap(0, first.saturating_sub(position.next) as u32);
             position.next = position.instructions + u64::from(self.next);
@@ -157,6 +159,15 @@ impl Plan {
             let number = position.accesses + u64::from(index) + 1;
             let dep = distance(number, producer, position.forgotten);
             room.set_dep(index.into(), dep);
+        }
+        if let Some(branch) = &self.block.branch {
+            let producer = match branch.decided_by {
+                Source::Entry(step) => position.accesses + u64::from(step) + 1,
+                Source::Registers(mask) => youngest(mask, &position.registers),
+            };
+            position
+                .branches
+                .leave(self.block.last_pc, branch, producer);
         }
         self.update(position);
         if let Some(code) = self.code {

@@ -4,6 +4,7 @@ use pagelab_events::{Batch, Flow, NO_SITE, Op};
 use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
+use crate::branches::Branches;
 use crate::plan::{Plan, distance, youngest};
 use crate::shared::Reader;
 use crate::window::LeftOut;
@@ -26,6 +27,7 @@ pub(crate) struct Position {
     pub(crate) last_pc: u64,
     /// The site of that instruction, where the recording has the code.
     pub(crate) last_site: u32,
+    pub(crate) branches: Branches,
     /// Accesses up to this one count as never made: something was left out after it.
     pub(crate) forgotten: u64,
 }
@@ -62,6 +64,17 @@ pub(crate) enum Stop {
     Unnumbered(usize),
 }
 
+impl Position {
+    /// Says before the next access which branches were mispredicted since the last.
+    #[inline(always)]
+    pub(crate) fn say_mispredicted(&mut self, batch: &mut Batch) {
+        for producer in self.branches.mispredicted.drain(..) {
+            let dep = distance(self.accesses + 1, producer, self.forgotten);
+            batch.push_mispredicted(dep);
+        }
+    }
+}
+
 impl Thread {
     pub(crate) fn new() -> Thread {
         Thread {
@@ -72,6 +85,7 @@ impl Thread {
                 registers: [0; REGISTERS],
                 last_pc: 0,
                 last_site: NO_SITE,
+                branches: Branches::new(),
                 forgotten: 0,
             },
             made: vec![Made::default(); MAX_ENTRIES],
@@ -158,6 +172,7 @@ impl Thread {
             return;
         };
         let block = &plan.block;
+        self.at.branches.enter(block.pc);
         // Each further repetition of a string instruction executes its block anew.
         if block.repeats && block.pc == self.at.last_pc {
             self.at.instructions = self.at.instructions.saturating_sub(1);
@@ -250,6 +265,10 @@ impl Thread {
         self.at.instructions += u64::from(executed);
         self.at.last_pc = block.last_pc;
         self.at.last_site = plan.code.map_or(NO_SITE, |code| code.last_site);
+        if let (Some(branch), None) = (&block.branch, missing) {
+            let producer = self.producer(branch.decided_by, &self.at.registers);
+            self.at.branches.leave(block.last_pc, branch, producer);
+        }
         self.update_registers(block);
     }
 
@@ -282,6 +301,7 @@ impl Thread {
             batch.site.push(site);
         }
         let producer = self.producer(entry.producer, &self.at.registers);
+        self.at.say_mispredicted(batch);
         self.at.accesses += 1;
         let instruction = self.at.instructions + u64::from(entry.instruction);
         let gap = instruction.saturating_sub(self.at.next) as u32;
@@ -303,6 +323,7 @@ impl Thread {
 
     /// Accesses and instructions have been left out.
     pub(crate) fn leave_out(&mut self, left_out: LeftOut) {
+        self.at.branches.forget();
         self.at.instructions += left_out.instructions;
         self.at.next = self.at.instructions;
         self.forget_all_but(0);
@@ -319,6 +340,7 @@ impl Thread {
         if with_code {
             batch.site.push(self.at.last_site);
         }
+        self.at.say_mispredicted(batch);
         self.at.accesses += 1;
         let gap = self.at.instructions.saturating_sub(self.at.next + 1) as u32;
         self.at.next = self.at.next.max(self.at.instructions);

@@ -160,6 +160,7 @@ impl Windows {
                     .flow
                     .extend(entries.filter(threads).map(|(_, entry)| (at, entry)));
                 truncate(batch, start.access);
+                batch.mispredicted.truncate(start.mispredicted);
                 return Some(0);
             }
         }
@@ -167,6 +168,8 @@ impl Windows {
         let mut since = None;
         let entries = batch.flow.split_off(start.flow);
         let mut entries = entries.into_iter().peekable();
+        let branches = batch.mispredicted.split_off(start.mispredicted);
+        let mut branches = branches.into_iter().peekable();
         for index in start.access..batch.len() {
             let instructions = u64::from(batch.gap[index]) + 1;
             while let Some((_, entry)) = entries.next_if(|&(at, _)| at as usize <= index) {
@@ -180,6 +183,11 @@ impl Windows {
                     cut_dependences(batch, index);
                     since = Some(kept);
                 }
+                while let Some((_, dep)) = branches.next_if(|&(at, _)| at as usize <= index) {
+                    let known = since.is_none_or(|since| dep as usize <= kept - since);
+                    let dep = if known { dep } else { 0 };
+                    batch.mispredicted.push((kept as u32, dep));
+                }
                 batch.addr[kept] = batch.addr[index];
                 batch.op[kept] = batch.op[index];
                 batch.gap[kept] = batch.gap[index];
@@ -189,6 +197,7 @@ impl Windows {
                 }
                 kept += 1;
             } else {
+                while branches.next_if(|&(at, _)| at as usize <= index).is_some() {}
                 left_out.instructions += instructions;
                 left_out.accesses += 1;
                 since = Some(kept);

@@ -126,6 +126,7 @@ fn every_access_of_a_program_with_a_library_lies_in_a_mapping() {
                 event.process,
                 access.addr
             ),
+            What::Mispredicted(_) => {}
             What::Control(Control::Fork { child }) => {
                 let copy = mappings.clone();
                 memory.insert(child, copy);
@@ -216,6 +217,7 @@ fn threads_are_told_apart_and_use_memory_only_while_it_is_mapped() {
         match event.what {
             What::Control(Control::ThreadStart { thread }) => assert!(started.insert(thread)),
             What::Control(Control::ThreadEnd { thread }) => assert!(started.remove(&thread)),
+            What::Mispredicted(_) => {}
             What::Control(control) => mappings.apply(control),
             What::Access(access) => {
                 assert!(
@@ -274,7 +276,7 @@ fn forked_children_are_processes_of_their_own() {
             .iter()
             .filter(|event| match event.what {
                 What::Access(access) => access.op.is_store() && access.addr == mark + at,
-                What::Control(_) => false,
+                What::Control(_) | What::Mispredicted(_) => false,
             })
             .map(|event| event.process)
             .collect();

@@ -53,6 +53,7 @@ def _print(facts: dict[str, Any]) -> None:
         ("loads, stores", f"{total['loads']:,}, {total['stores']:,}"),
         ("by the kernel", f"{total['kernel']:,}"),
         ("dependent on a load", units.percent(total["dependent"] / accesses)),
+        ("mispredicted branches", f"{total['mispredicted']:,}"),
         ("touched", f"{units.size(facts['pages'] * 4096)} in 4 KiB pages"),
     ]
     if facts["skipped_accesses"]:

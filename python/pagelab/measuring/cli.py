@@ -15,6 +15,7 @@ from pagelab.measuring.result import Measurement
 PARTS = (
     "all",
     "caches",
+    "branches",
     "tlb",
     "chain",
     "memory",

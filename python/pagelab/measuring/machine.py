@@ -186,6 +186,7 @@ def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
             yield Entry(key, value, "published", f"of {published.name}")
         else:
             yield Entry(key, None, "open", f"this core is not known; {BASE}'s")
+    yield _misprediction(measurement.parts.get("branches", {}), ghz)
     raw = measurement.parts.get("memory", {})
     of_levels = (raw.get("misses") or {}).values()
     misses = [level["under_way"] for level in of_levels if level["under_way"]]
@@ -199,6 +200,18 @@ def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
         # What is lost to others makes one chain slower than it is, and seems to overlap with more.
         noisy = measurement.noise.verdict == "very noisy"
         yield _under_way(key, under_way, known, published.name if published else "", noisy)
+
+
+def _misprediction(raw: dict[str, Any], ghz: float) -> Entry:
+    """Cycles from a mispredicted branch to what follows it."""
+    key, cost = "misprediction", raw.get("misprediction_ns")
+    if cost is None:
+        return Entry(key, None, "open", f"not measured; {BASE}'s")
+    found = Estimate.model_validate(cost)
+    what = f"branches on random bits ({found.low * ghz:.1f} to {found.high * ghz:.1f} cycles)"
+    if found.relative_error() < 0.2 and 1 <= found.median * ghz < 100:
+        return Entry(key, str(_cycles(found.median, ghz)), "measured", what)
+    return Entry(key, None, "open", f"not concluded from {what}; {BASE}'s")
 
 
 def _under_way(key: str, raw: Any, published: int | None, core: str, noisy: bool) -> Entry:

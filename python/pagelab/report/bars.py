@@ -10,6 +10,7 @@ PART_LABELS = {
     "compute": "computing",
     "data": "waiting for data",
     "translation": "translation",
+    "mispredictions": "mispredicted branches",
     "faults": "page faults",
     "zeroing": "zeroing pages",
     "migrations": "moving pages",

@@ -11,12 +11,15 @@ pub struct CsvReader<R> {
     process: u32,
     /// The thread that each process has named last.
     threads: HashMap<u32, u32>,
+    /// Mispredicted branches before the next access.
+    mispredicted: Vec<u32>,
 }
 
 /// What a line says.
 enum Line {
     Nothing,
     Access(Access),
+    Mispredicted(u32),
     Control(Control),
     Process(u32),
 }
@@ -28,6 +31,7 @@ impl<R: BufRead> CsvReader<R> {
             lines: Lines::new(input, name),
             process: 0,
             threads: HashMap::new(),
+            mispredicted: Vec::new(),
         }
     }
 }
@@ -45,7 +49,13 @@ impl<R: BufRead> Records for CsvReader<R> {
         };
         match parse(line) {
             Ok(Line::Nothing) => {}
-            Ok(Line::Access(access)) => batch.push(access),
+            Ok(Line::Access(access)) => {
+                for dep in self.mispredicted.drain(..) {
+                    batch.push_mispredicted(dep);
+                }
+                batch.push(access);
+            }
+            Ok(Line::Mispredicted(dep)) => self.mispredicted.push(dep),
             Ok(Line::Control(control)) => {
                 if let Control::Thread { thread } = control {
                     self.threads.insert(self.process, thread);
@@ -122,7 +132,7 @@ fn without_0x(digits: &str) -> Option<&str> {
 }
 
 const KINDS: &str = "a line that starts with L, S, KL, KS, map, unmap, protect, remap, advise, \
-    brk, fork, exec, exit, thread, thread-start, thread-end, skipped or process";
+    brk, fork, exec, exit, thread, thread-start, thread-end, skipped, mispredicted or process";
 
 /// Reads a line, or says what was expected.
 fn parse(line: &[u8]) -> Result<Line, &'static str> {
@@ -139,6 +149,10 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
             "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address and a size up to 16383",
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
+        "mispredicted" => (
+            columns.number_or(0).map(Line::Mispredicted),
+            "mispredicted[,DEP]",
+        ),
         _ => {
             let (parsed, expected) = control(kind, &mut columns).ok_or(KINDS)?;
             (parsed.map(Line::Control), expected)

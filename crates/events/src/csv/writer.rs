@@ -48,7 +48,11 @@ impl<W: Write> CsvWriter<W> {
     }
 
     fn write_accesses(&mut self, batch: &Batch, from: usize, to: usize) -> io::Result<()> {
+        let mut mispredicted = batch.mispredicted_in(from..to).iter().peekable();
         for index in from..to {
+            while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
+                writeln!(self.output, "mispredicted,{dep}")?;
+            }
             let Access { addr, op, gap, dep } = batch.access(index);
             let kind = match (op.is_kernel(), op.is_store()) {
                 (false, false) => "L",

@@ -10,6 +10,9 @@ pub enum Entry {
     Process(u32),
     /// An event.
     Event(Control),
+    /// A mispredicted branch before the next access, and how far back the load is that it waited
+    /// for.
+    Mispredicted(u32),
 }
 
 const PROCESS: u64 = 0;
@@ -26,6 +29,7 @@ const THREAD_START: u64 = 10;
 const THREAD_END: u64 = 11;
 const EXIT: u64 = 12;
 const SKIPPED: u64 = 13;
+const MISPREDICTED: u64 = 14;
 
 /// Appends an entry that stands `distance` accesses after the one before it.
 pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
@@ -37,6 +41,7 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
     };
     match entry {
         Entry::Process(process) => numbers(&[PROCESS, u64::from(process)]),
+        Entry::Mispredicted(dep) => numbers(&[MISPREDICTED, u64::from(dep)]),
         Entry::Event(control) => match control {
             Control::Thread { thread } => numbers(&[THREAD, u64::from(thread)]),
             Control::Map {
@@ -87,6 +92,7 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
     let mut long = || varint::take(input);
     let control = match kind {
         PROCESS => return Some((distance, Entry::Process(long()?.try_into().ok()?))),
+        MISPREDICTED => return Some((distance, Entry::Mispredicted(long()?.try_into().ok()?))),
         THREAD => Control::Thread {
             thread: long()?.try_into().ok()?,
         },

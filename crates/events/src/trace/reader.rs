@@ -4,7 +4,7 @@ use super::code::Symbol;
 use super::controls::Entry;
 use super::{
     INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, NO_DEFINITION, TAIL, TAIL_BYTES,
-    VERSION, definitions,
+    VERSION, VERSIONS, definitions,
 };
 use crate::{Batch, CodeTable, Control, Definition, Flow, Source, SourceError};
 use std::fs::File;
@@ -381,6 +381,12 @@ impl<R: Read + Seek> TraceReader<R> {
                     batch.push_control(Control::Thread { thread });
                 }
                 Entry::Event(control) => batch.push_control(control),
+                // It belongs to the access that follows, in the same batch.
+                Entry::Mispredicted(_) if batch.len() == BATCH => return Ok(()),
+                Entry::Mispredicted(_) if self.at == self.accesses || self.thread.is_none() => {
+                    return Err("a mispredicted branch comes before no access");
+                }
+                Entry::Mispredicted(dep) => batch.push_mispredicted(dep),
             }
             self.control_at += 1;
         }
@@ -449,9 +455,9 @@ fn read_metadata(
         return Ok(Err("not a pagelab trace".to_owned()));
     }
     let version = le_u32(&buffer[MAGIC.len()..]);
-    if !(1..=VERSION).contains(&version) {
+    if !VERSIONS.contains(&version) {
         return Ok(Err(format!(
-            "a pagelab trace of version {version}; this program reads versions 1 to {VERSION}"
+            "a pagelab trace of version {version}; this program reads versions 1, 2 and 4"
         )));
     }
     let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));

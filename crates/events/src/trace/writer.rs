@@ -10,6 +10,7 @@ use crate::{Batch, CodeTable, Control, Definition, Flow, NO_SITE};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
 /// Writes a trace.
@@ -114,11 +115,11 @@ impl<W: Write> TraceWriter<W> {
         let mut flow = batch.flow.as_slice();
         let mut done = 0;
         for &(at, control) in &batch.controls {
-            self.write_accesses(batch, done, at as usize, &mut flow)?;
+            self.write_thread(batch, done..at as usize, &mut flow)?;
             done = at as usize;
             self.write_control(batch.process, control)?;
         }
-        self.write_accesses(batch, done, batch.len(), &mut flow)?;
+        self.write_thread(batch, done..batch.len(), &mut flow)?;
         for &(_, entry) in flow {
             self.write_flow(batch.process, entry)?;
         }
@@ -223,6 +224,30 @@ impl<W: Write> TraceWriter<W> {
         self.output.write_all(payload)?;
         self.written += (header.len() + payload.len()) as u64;
         Ok(())
+    }
+
+    /// Writes accesses between two control events, with the mispredicted branches among them.
+    fn write_thread(
+        &mut self,
+        batch: &Batch,
+        accesses: Range<usize>,
+        flow: &mut &[(u32, Flow)],
+    ) -> io::Result<()> {
+        let mut done = accesses.start;
+        for &(at, dep) in batch.mispredicted_in(accesses.clone()) {
+            self.write_accesses(batch, done, at as usize, flow)?;
+            done = at as usize;
+            // Room for its access as well, which has to follow in the same chunk.
+            if self.chunk.room() == 0 || self.chunk.control_room() < 5 || self.chunk.flow_room() < 2
+            {
+                self.flush_chunk()?;
+            }
+            self.name_process(batch.process);
+            let thread = self.threads.get(&batch.process).copied().unwrap_or(0);
+            self.name_thread(thread);
+            self.chunk.push_control(Entry::Mispredicted(dep));
+        }
+        self.write_accesses(batch, done, accesses.end, flow)
     }
 
     /// Writes accesses, and what of the flow comes before the last of them.
@@ -370,6 +395,12 @@ fn check(batch: &Batch) -> io::Result<()> {
     fn in_order<T>(entries: &[(u32, T)], len: usize) -> bool {
         entries.is_sorted_by_key(|&(at, _)| at)
             && entries.last().is_none_or(|&(at, _)| at as usize <= len)
+    }
+    let before_accesses = |&(at, _): &(u32, u32)| (at as usize) < len;
+    if !in_order(&batch.mispredicted, len) || !batch.mispredicted.iter().all(before_accesses) {
+        return Err(invalid(
+            "the mispredicted branches of the batch are out of order",
+        ));
     }
     if !in_order(&batch.controls, len) {
         return Err(invalid("the control events of the batch are out of order"));

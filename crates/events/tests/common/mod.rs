@@ -41,6 +41,7 @@ impl Drop for Scratch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Access(u32, u32, Access),
+    Mispredicted(u32, u32, u32),
     Control(u32, u32, Control),
 }
 
@@ -55,6 +56,7 @@ pub struct Flat {
 impl Flat {
     pub fn add(&mut self, batch: &Batch) {
         let mut controls = batch.controls.iter().peekable();
+        let mut mispredicted = batch.mispredicted.iter().peekable();
         for index in 0..=batch.len() {
             while let Some((_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
                 let thread = self.threads.entry(batch.process).or_default();
@@ -67,11 +69,19 @@ impl Flat {
             }
             if index < batch.len() {
                 let thread = *self.threads.entry(batch.process).or_default();
+                while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
+                    let event = Event::Mispredicted(batch.process, thread, *dep);
+                    self.events.push(event);
+                }
                 self.events
                     .push(Event::Access(batch.process, thread, batch.access(index)));
             }
         }
         assert!(controls.next().is_none(), "a control event is out of order");
+        assert!(
+            mispredicted.next().is_none(),
+            "a misprediction is out of order"
+        );
     }
 }
 
@@ -188,13 +198,15 @@ pub fn any_access() -> impl Strategy<Value = Access> {
 /// A batch that names its thread first.
 pub fn any_batch(most: usize) -> impl Strategy<Value = Batch> {
     let controls = proptest::collection::vec((any::<prop::sample::Index>(), any_control()), 0..8);
+    let mispredicted = proptest::collection::vec((any::<prop::sample::Index>(), 0u32..1100), 0..8);
     (
         0u32..3,
         0u32..3,
         proptest::collection::vec(any_access(), 0..most),
         controls,
+        mispredicted,
     )
-        .prop_map(|(process, thread, accesses, controls)| {
+        .prop_map(|(process, thread, accesses, controls, mispredicted)| {
             let mut batch = Batch {
                 process,
                 ..Batch::default()
@@ -206,6 +218,12 @@ pub fn any_batch(most: usize) -> impl Strategy<Value = Batch> {
             placed.sort_by_key(|&(at, _)| at);
             batch.controls.push((0, Control::Thread { thread }));
             batch.controls.extend(placed);
+            if !accesses.is_empty() {
+                let place =
+                    |(at, dep): (prop::sample::Index, u32)| (at.index(accesses.len()) as u32, dep);
+                batch.mispredicted = mispredicted.into_iter().map(place).collect();
+                batch.mispredicted.sort_by_key(|&(at, _)| at);
+            }
             accesses.into_iter().for_each(|access| batch.push(access));
             batch
         })

@@ -1,4 +1,4 @@
-use super::{Counts, Latencies, Paths, Pending, time};
+use super::{Accesses, Counts, Latencies, Paths, Pending, time};
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
@@ -36,7 +36,7 @@ impl FreeClocks {
     }
 
     /// Takes a chunk through a core's clock.
-    pub(crate) fn time(&mut self, core: usize, chunk: &Chunk, gap: &[u32], dep: &[u32]) {
+    pub(crate) fn time(&mut self, core: usize, chunk: &Chunk, accesses: Accesses) {
         let (clock, pending) = &mut self.cores[core];
         let mut paths = Paths {
             core: clock,
@@ -44,7 +44,7 @@ impl FreeClocks {
             latencies: &self.latencies,
             counts: &mut self.counts,
         };
-        time::<true>(&mut paths, pending, chunk, gap, dep);
+        time::<true>(&mut paths, pending, chunk, accesses);
     }
 
     /// Times the accesses of a core that were put aside.

@@ -67,6 +67,16 @@ impl References<'_> {
     }
 }
 
+/// What a core does between the accesses of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accesses<'a> {
+    /// Instructions before each access, and how far back the load is that made its address.
+    pub(crate) gap: &'a [u32],
+    pub(crate) dep: &'a [u32],
+    /// Mispredicted branches: before which access, and how far before it the load is that decided.
+    pub(crate) mispredicted: &'a [(u32, u32)],
+}
+
 /// What the timing counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
@@ -132,9 +142,21 @@ pub(crate) fn time<const FREE: bool>(
     paths: &mut Paths,
     pending: &mut Pending,
     chunk: &Chunk,
-    gap: &[u32],
-    dep: &[u32],
+    accesses: Accesses,
 ) {
+    let Accesses {
+        gap,
+        dep,
+        mut mispredicted,
+    } = accesses;
+    // A branch is due when so many accesses are left.
+    let left_at = |branch: Option<&(u32, u32)>| {
+        branch.map_or(usize::MAX, |&(at, _)| gap.len().wrapping_sub(at as usize))
+    };
+    if !paths.core.mispredicts() {
+        mispredicted = &[];
+    }
+    let mut branch_due = left_at(mispredicted.first());
     let mut references = References {
         served: chunk.served.as_slice(),
         lines: chunk.references.as_slice(),
@@ -156,6 +178,10 @@ pub(crate) fn time<const FREE: bool>(
         let straddles = (bits | next) & part::REST != 0;
         if bits & (part::SLOW | part::INVALIDATES) != 0 || straddles || references.taken >= due {
             let first = bits & part::REST == 0;
+            if first && accesses.len() == branch_due {
+                pending.mispredicted(paths, &mut mispredicted);
+                branch_due = left_at(mispredicted.first());
+            }
             let (gap, dep) = if first {
                 accesses.next().unwrap_or((&0, &0))
             } else {
@@ -180,6 +206,10 @@ pub(crate) fn time<const FREE: bool>(
         // account.
         let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
         let store = bits & part::STORE != 0;
+        if accesses.len() == branch_due {
+            pending.mispredicted(paths, &mut mispredicted);
+            branch_due = left_at(mispredicted.first());
+        }
         let (Some((&gap, &dep)), Some((served, line))) = (accesses.next(), references.next())
         else {
             debug_assert!(false, "a part has an access and a data reference");

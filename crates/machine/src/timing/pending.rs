@@ -134,6 +134,22 @@ impl Pending {
         (paths.core.started(part, dep), self.is_empty())
     }
 
+    /// Takes the first of the mispredicted branches, and those before the same access. Nothing
+    /// after it is dispatched before it is decided, so what it waits for may run first.
+    #[cold]
+    pub(super) fn mispredicted(&mut self, paths: &mut Paths, branches: &mut &[(u32, u32)]) {
+        let at = branches.first().map(|branch| branch.0);
+        while let Some((&(place, dep), later)) = branches.split_first()
+            && Some(place) == at
+        {
+            while !paths.core.knows_branch(dep) && !self.is_empty() {
+                self.run_next(paths);
+            }
+            paths.core.mispredicted(dep);
+            *branches = later;
+        }
+    }
+
     /// Runs everything.
     pub(crate) fn run_all(&mut self, paths: &mut Paths) {
         while !self.is_empty() {

@@ -15,6 +15,8 @@ pub(crate) struct Kind {
     /// Accesses that wait for one of the last few.
     pub(crate) dependent: u64,
     pub(crate) stores: u64,
+    /// Accesses after a mispredicted branch.
+    pub(crate) mispredicted: u64,
     /// Accesses of two lines, and a tenth of that of system calls.
     pub(crate) odd: u64,
 }
@@ -54,6 +56,9 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
                 } else {
                     0
                 },
+                mispredicted: random
+                    .percent(kind.mispredicted)
+                    .then(|| random.below(6) as u32),
                 store: random.percent(kind.stores),
                 page: random.below(pages) as u32,
                 line,
@@ -94,19 +99,22 @@ fn machines() -> impl Strategy<Value = Parameters> {
     (
         (1u64..7, 32usize..400, 8usize..64),
         (1usize..20, 1usize..5),
-        (0u64..50, 1u64..30),
+        (0u64..50, 1u64..30, 1u64..100),
     )
-        .prop_map(|(core, limits, (second_tlb, transfer))| Parameters {
-            width: core.0,
-            reorder_buffer: core.1,
-            store_buffer: core.2,
-            miss_buffers: limits.0,
-            walkers: limits.1,
-            second_tlb,
-            latency: [16, 60, 160, 640],
-            transfer,
-            walks_enter: 0,
-        })
+        .prop_map(
+            |(core, limits, (second_tlb, transfer, misprediction))| Parameters {
+                width: core.0,
+                reorder_buffer: core.1,
+                store_buffer: core.2,
+                miss_buffers: limits.0,
+                walkers: limits.1,
+                second_tlb,
+                latency: [16, 60, 160, 640],
+                transfer,
+                misprediction: misprediction.next_multiple_of(core.0),
+                walks_enter: 0,
+            },
+        )
 }
 
 /// Cycles by the twin, and by the clock.
@@ -138,7 +146,7 @@ proptest! {
     /// each of 1,024 hashes: a latency here and there. With 65,536 places there are none.
     #[test]
     fn exact_where_nothing_contends(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2 };
+        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0 };
         let free = Parameters {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
@@ -152,7 +160,7 @@ proptest! {
 
     #[test]
     fn independent_accesses(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2 };
+        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0 };
         within(0.06, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -162,13 +170,19 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 3000, dependent: 40, stores: 30, odd: 2 };
+        let kind = Kind { pages: 3000, dependent: 40, stores: 30, odd: 2, mispredicted: 0 };
+        within(0.06, both(machine, &stream(seed, kind), sizes))?;
+    }
+
+    #[test]
+    fn mispredicted_branches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
+        let kind = Kind { pages: 300, dependent: 40, stores: 30, odd: 2, mispredicted: 5 };
         within(0.06, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn a_small_program(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 40, stores: 30, odd: 2 };
+        let kind = Kind { pages: 60, dependent: 40, stores: 30, odd: 2, mispredicted: 0 };
         within(0.06, both(machine, &stream(seed, kind), sizes))?;
     }
 }

@@ -1,6 +1,7 @@
 //! Runs whose time can be worked out by hand from the machine's latencies.
 
 use crate::common::{BASE, Cut, Event, close, load, machine, map, run, store};
+use pagelab_events::{Access, Batch, Control, Op, Source, SourceError};
 use pagelab_machine::MachineConfig;
 
 /// A chain of dependent loads over `pages` pages, one line each, round and round; cycles per load
@@ -113,6 +114,55 @@ fn a_walk_under_way_serves_whoever_waits_for_it() {
         (cycles(2 * loads) - cycles(loads)) as f64 / loads as f64,
         walk + 36.0,
     );
+}
+
+/// A batch that comes once.
+struct Once(Option<Batch>);
+
+impl Source for Once {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let next = self.0.take();
+        let more = next.is_some();
+        *batch = next.unwrap_or_default();
+        Ok(more)
+    }
+}
+
+/// Two loads a round that hit, and a branch after the first of them that nobody foresees.
+#[test]
+fn what_follows_a_mispredicted_branch_waits_until_it_is_decided() {
+    let cycles = |rounds: u64, waits: u32, misprediction: &str| {
+        let mut batch = Batch::default();
+        batch.push_control(Control::Thread { thread: 0 });
+        for round in 0..rounds {
+            for half in [0, 1] {
+                if half == 1 && round > 0 {
+                    batch.push_mispredicted(waits);
+                }
+                batch.push(Access {
+                    addr: BASE + 64 * half,
+                    op: Op::load(8),
+                    ..Access::default()
+                });
+            }
+        }
+        let config = machine(&[misprediction, "caches.l1.cycles=4"]);
+        run(&config, "radix", &mut Once(Some(batch))).cycles
+    };
+    let a_round = |waits, misprediction: &str| {
+        let [long, short] = [2000, 1000].map(|rounds| cycles(rounds, waits, misprediction));
+        let mispredictions = long.mispredictions - short.mispredictions;
+        let elapsed = long.elapsed - short.elapsed;
+        (elapsed as f64 / 1000.0, mispredictions as f64 / 1000.0)
+    };
+    // Four instructions a cycle; 4 cycles for the load, then 20 until the second load and the next
+    // round's first are dispatched, a slot each. The second load's own slot of the 20 is no wait.
+    let (elapsed, mispredictions) = a_round(1, "core.misprediction=20");
+    close(elapsed, 4.0 + 20.0 + 0.5);
+    close(mispredictions, 20.0 - 0.25);
+    // The load is not waited for.
+    close(a_round(0, "core.misprediction=20").0, 20.0 + 0.5);
+    close(a_round(1, "core.misprediction=0").0, 0.5);
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn counted(run: &RunResult) -> WindowResult {
         cycles: run.cycles.elapsed,
         data: run.cycles.data,
         translation: run.cycles.translation,
+        mispredictions: run.cycles.mispredictions,
         faults: run.cycles.faults,
         zeroing: run.cycles.zeroing,
         migrations: run.cycles.migrations,

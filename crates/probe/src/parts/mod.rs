@@ -1,5 +1,6 @@
 //! The parts of the measurement: one file each, one line here.
 
+mod branches;
 mod caches;
 mod calls;
 mod chain;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 /// Every part, in the order in which a whole run takes them.
 pub const PARTS: &[Part] = &[
     caches::PART,
+    branches::PART,
     tlb::PART,
     chain::PART,
     memory::PART,

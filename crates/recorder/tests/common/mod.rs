@@ -99,6 +99,9 @@ pub struct Event {
 pub enum What {
     Access(Access),
     Control(Control),
+    /// A mispredicted branch before the next access, and how far before that the load is that it waited
+    /// for.
+    Mispredicted(u32),
 }
 
 /// The QEMU that the environment variable PAGELAB_TEST_QEMU names, if it is set: there need not be
@@ -127,6 +130,7 @@ fn flatten(batch: &Batch, events: &mut Vec<Event>) {
     let process = batch.process;
     let mut thread = None;
     let mut controls = batch.controls.iter().peekable();
+    let mut mispredicted = batch.mispredicted.iter().peekable();
     for index in 0..=batch.len() {
         while let Some((_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
             if let Control::Thread { thread: number } = control {
@@ -138,6 +142,13 @@ fn flatten(batch: &Batch, events: &mut Vec<Event>) {
                     what: What::Control(*control),
                 });
             }
+        }
+        while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
+            events.push(Event {
+                process,
+                thread: thread.expect("a batch starts with its thread"),
+                what: What::Mispredicted(*dep),
+            });
         }
         if index < batch.len() {
             events.push(Event {
@@ -154,7 +165,7 @@ impl Recorded {
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         self.events.iter().filter_map(|event| match event.what {
             What::Access(access) => Some(access),
-            What::Control(_) => None,
+            What::Control(_) | What::Mispredicted(_) => None,
         })
     }
 
@@ -172,7 +183,7 @@ impl Recorded {
             .filter(|event| event.process == process)
             .filter_map(|event| match event.what {
                 What::Control(control) => Some(control),
-                What::Access(_) => None,
+                What::Access(_) | What::Mispredicted(_) => None,
             })
             .collect()
     }

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Made {
     pub(crate) gap: u32,
     pub(crate) dep: u32,
+    /// Whether a mispredicted branch comes before it, and which load that waits for.
+    pub(crate) mispredicted: Option<u32>,
     pub(crate) store: bool,
     pub(crate) page: u32,
     /// Its line in the page.
@@ -100,6 +102,7 @@ impl Decider {
             kernel: made.kernel,
             gap: made.gap,
             dep: made.dep,
+            mispredicted: made.mispredicted,
             store: made.store,
             parts: lines.map(|line| self.part(line)).collect(),
         }

@@ -56,6 +56,8 @@ pub(crate) struct Access {
     pub(crate) kernel: u64,
     pub(crate) gap: u32,
     pub(crate) dep: u32,
+    /// A mispredicted branch before its gap: which load before the access that waits for.
+    pub(crate) mispredicted: Option<u32>,
     pub(crate) store: bool,
     pub(crate) parts: Vec<Part>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Parameters {
     pub(crate) miss_buffers: usize,
     pub(crate) walkers: usize,
     pub(crate) second_tlb: u64,
+    /// From the end of a mispredicted branch to the instructions after it.
+    pub(crate) misprediction: u64,
     /// Of the four levels; memory's without the transfer of the lines before.
     pub(crate) latency: [u64; 4],
     /// How long memory is busy with a line.
@@ -155,6 +159,8 @@ pub(crate) struct Twin<'a> {
     trapped: BTreeMap<usize, u64>,
     /// Nothing is dispatched before.
     dispatch_from: u64,
+    /// Accesses up to this one are past their mispredicted branches.
+    redirected: usize,
     // Translation.
     walkers: Resource,
     progress: Vec<Progress>,
@@ -222,6 +228,7 @@ impl<'a> Twin<'a> {
             commits: Vec::new(),
             trapped: BTreeMap::new(),
             dispatch_from: 0,
+            redirected: 0,
             walkers: Resource {
                 free: parameters.walkers,
                 queue: BTreeSet::new(),

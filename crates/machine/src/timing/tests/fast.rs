@@ -4,7 +4,7 @@ use super::event_driven::{Access, Parameters, Reference, Translation, Walk};
 use crate::chunk::{CHUNK, Chunk, Episode, part};
 use crate::hierarchy::Served;
 use crate::main_memory::MainMemory;
-use crate::timing::{Counts, Latencies, Paths, Pending, time};
+use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
 use pagelab_cpu::{Core, CoreConfig};
 
 fn served(level: usize) -> Served {
@@ -71,6 +71,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         store_buffer: parameters.store_buffer as u32,
         miss_buffers: parameters.miss_buffers as u32,
         walkers: parameters.walkers as u32,
+        misprediction: (parameters.misprediction / parameters.width) as u32,
     })
     .unwrap();
     let mut memory = MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64);
@@ -105,7 +106,16 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         }
         let gap: Vec<u32> = taken.iter().map(|access| access.gap).collect();
         let dep: Vec<u32> = taken.iter().map(|access| access.dep).collect();
-        time::<false>(&mut paths, &mut pending, &chunk, &gap, &dep);
+        let mispredicted: Vec<_> = (0u32..)
+            .zip(taken)
+            .filter_map(|(at, access)| Some((at, access.mispredicted?)))
+            .collect();
+        let accesses = Accesses {
+            gap: &gap,
+            dep: &dep,
+            mispredicted: &mispredicted,
+        };
+        time::<false>(&mut paths, &mut pending, &chunk, accesses);
         at += taken.len();
     }
     let mut paths = Paths {

@@ -65,13 +65,14 @@ impl Producers {
         number(register).map_or(Source::NONE, |number| self.registers[number])
     }
 
-    /// Follows an instruction; `load` is the access by which it loads, if it does.
+    /// Follows an instruction; `load` is the access by which it loads, if it does. Returns the source
+    /// of what it computes.
     pub(super) fn step(
         &mut self,
         instruction: &Instruction,
         info: &InstructionInfo,
         load: Option<u16>,
-    ) {
+    ) -> Source {
         let result = match load {
             Some(entry) => Source::Entry(entry),
             None if forgets(instruction) => Source::NONE,
@@ -107,6 +108,7 @@ impl Producers {
             all if all & ARITHMETIC == ARITHMETIC => result,
             _ => result.or(self.flags),
         };
+        result
     }
 
     /// The source of the flags, if the instruction makes something of them.

@@ -7,6 +7,7 @@
 //! compute the same script from the same bytes.
 
 mod address;
+mod branch;
 mod dependence;
 mod trusted;
 
@@ -16,6 +17,7 @@ use iced_x86::{
 
 use crate::word::MAX_ENTRIES;
 use address::Addresses;
+pub use branch::Branch;
 use dependence::Producers;
 pub use dependence::{REGISTERS, Source};
 
@@ -37,6 +39,8 @@ pub struct Block {
     pub reported: usize,
     /// Which registers hold loaded values at the end that they did not hold at the beginning.
     pub updates: Vec<(u8, Source)>,
+    /// The branch at its end, if it has one that may be mispredicted.
+    pub branch: Option<Branch>,
     /// The script entry whose report announces the block as well, if there is one.
     pub opening: Option<u16>,
 }
@@ -163,7 +167,8 @@ impl Analysis {
         if !trusted::restarts(instruction) {
             self.note_alone(load, store);
         }
-        self.producers.step(instruction, &info, load);
+        let made_by = self.producers.step(instruction, &info, load);
+        self.block.branch = Branch::of(instruction, made_by);
         self.addresses.step(instruction, &info);
     }
 
@@ -181,6 +186,7 @@ impl Analysis {
         }
         self.addresses.forget();
         self.producers.forget();
+        self.block.branch = None;
     }
 
     /// Adds the load or the store of an instruction, with these memory operands.

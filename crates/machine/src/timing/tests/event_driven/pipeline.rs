@@ -19,6 +19,22 @@ impl Twin<'_> {
                 self.dispatch_from = self.dispatch_from.max(self.last_retired + 1);
                 self.kernel_until = Some((self.next_access, self.last_retired));
             }
+            if let Some(dep) = access.mispredicted
+                && self.redirected <= self.next_access
+            {
+                let producer = (self.next_access).checked_sub(dep as usize);
+                let decided = match producer.filter(|_| dep > 0) {
+                    None => 0,
+                    Some(load) => match self.completed[load] {
+                        Some(completed) => completed,
+                        None => return,
+                    },
+                };
+                let branch = self.dispatched.last().copied().unwrap_or(0);
+                let branch = branch.max(self.dispatch_from.saturating_sub(1));
+                self.dispatch_from = branch.max(decided) + self.parameters.misprediction + 1;
+                self.redirected = self.next_access + 1;
+            }
             let target = self.instruction[self.next_access];
             while self.dispatched.len() < target {
                 let Some(time) = self.dispatches_next() else {

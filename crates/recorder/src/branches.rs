@@ -1,0 +1,74 @@
+//! A thread's branches: which of them a processor would have mispredicted.
+
+use pagelab_recorder_wire::block::Branch;
+
+use crate::predictor::Predictor;
+
+/// Follows a thread's branches from block to block.
+pub(crate) struct Branches {
+    predictor: Box<Predictor>,
+    /// The branch that ended the last block.
+    open: Option<Open>,
+    /// The loads that decided the branches mispredicted since the last access, by their numbers; 0
+    /// for one that waited for none.
+    pub(crate) mispredicted: Vec<u64>,
+}
+
+/// A branch of which it is not known yet where it goes.
+#[derive(Clone, Copy)]
+struct Open {
+    pc: u64,
+    next: u64,
+    target: Option<u64>,
+    /// The load that decides it.
+    producer: u64,
+}
+
+/// So many are kept: a program that computes for long without an access may mispredict any number.
+const MOST: usize = 4096;
+
+impl Branches {
+    pub(crate) fn new() -> Branches {
+        Branches {
+            predictor: Predictor::new(),
+            open: None,
+            mispredicted: Vec::new(),
+        }
+    }
+
+    /// A block ends with a branch.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, pc: u64, branch: &Branch, producer: u64) {
+        self.open = Some(Open {
+            pc,
+            next: branch.next,
+            target: branch.target,
+            producer,
+        });
+    }
+
+    /// A block is entered: the branch before it went there. What goes elsewhere was taken away by a
+    /// signal.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, pc: u64) {
+        let Some(branch) = self.open.take() else {
+            return;
+        };
+        let foreseen = match branch.target {
+            None => self.predictor.indirect(branch.pc, pc),
+            Some(target) if target == branch.next => true,
+            Some(target) if target == pc => self.predictor.conditional(branch.pc, true),
+            Some(_) if branch.next == pc => self.predictor.conditional(branch.pc, false),
+            Some(_) => true,
+        };
+        if !foreseen && self.mispredicted.len() < MOST {
+            self.mispredicted.push(branch.producer);
+        }
+    }
+
+    /// Something was left out.
+    pub(crate) fn forget(&mut self) {
+        self.open = None;
+        self.mispredicted.clear();
+    }
+}
