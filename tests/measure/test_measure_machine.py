@@ -84,7 +84,7 @@ def test_free_memory_is_no_more_than_there_is(
 @pytest.mark.parametrize(
     ("in_order", "model", "expected"),
     [
-        (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20}),  # Sapphire Rapids
+        (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20, "busy": 0.5}),  # Sapphire Rapids
         (6.9, 9999, {"adjacent": False, "streams": 0, "ahead": 0}),  # not known
         (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0}),  # switched off
     ],

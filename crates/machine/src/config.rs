@@ -70,7 +70,7 @@ pub struct MachineConfig {
 
 /// Three levels of cache; the first two are each core's own. The `cycles` of a level are the
 /// load-to-use latency of what it serves; memory adds its own to the last level's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CachesConfig {
     /// First level, data.

@@ -57,6 +57,10 @@ pub(crate) struct Scratch {
     /// `to_l2` with prefetches, and which references are of data.
     with_prefetches: Vec<Descent>,
     data: Vec<bool>,
+    /// Prefetches into the last level only, each with the place of the reference that had it made;
+    /// and what goes on to that level with them.
+    held: Vec<(u32, Descent)>,
+    with_held: Vec<Descent>,
     /// The places of stores that other cores have to drop a line for.
     invalidating: Vec<u32>,
 }
@@ -111,6 +115,8 @@ pub(crate) fn reference<S: Simd>(
                 to_llc,
                 with_prefetches,
                 data,
+                held,
+                with_held,
                 invalidating,
             },
         prefetches,
@@ -166,6 +172,7 @@ pub(crate) fn reference<S: Simd>(
             data,
             outgoing,
             with_prefetches,
+            held,
             prefetches,
         );
         down = with_prefetches;
@@ -190,6 +197,9 @@ pub(crate) fn reference<S: Simd>(
         answers,
         ..
     } = from_l2;
+    if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
+        answer(prefetcher, down, &descents[..len], data, outgoing);
+    }
     if let Some(directory) = directory {
         len = directory.take(Taken {
             caches,
@@ -201,7 +211,11 @@ pub(crate) fn reference<S: Simd>(
             invalidating,
         });
     }
-    let down = &descents[..len];
+    let mut down = &descents[..len];
+    if !held.is_empty() {
+        merge(down, held, outgoing, with_held);
+        down = with_held;
+    }
     let mut from_llc = FromLlc {
         down,
         answers,
@@ -310,6 +324,7 @@ fn prefetch(
     data: &[bool],
     outgoing: u32,
     with_prefetches: &mut Vec<Descent>,
+    held: &mut Vec<(u32, Descent)>,
     prefetches: &mut Vec<Prefetch>,
 ) {
     with_prefetches.clear();
@@ -318,7 +333,8 @@ fn prefetch(
         if place == outgoing || !data[place as usize] {
             continue;
         }
-        prefetcher.asked(line, |line| {
+        let first = with_prefetches.len();
+        let into_last_level_only = prefetcher.asked(line, |line| {
             with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
             prefetches.push(Prefetch {
                 place,
@@ -326,7 +342,53 @@ fn prefetch(
                 served: Served::L1,
             });
         });
+        if into_last_level_only {
+            held.extend(
+                with_prefetches
+                    .drain(first..)
+                    .map(|descent| (place, descent)),
+            );
+        }
     }
+}
+
+/// Tells the prefetchers which of the data asked for the second level has passed on.
+#[inline(never)]
+fn answer(
+    prefetcher: &mut Prefetcher,
+    asked: &[Descent],
+    passed_on: &[Descent],
+    data: &[bool],
+    outgoing: u32,
+) {
+    let mut missed = passed_on.iter().filter(|d| d.1 < outgoing).peekable();
+    for &(_, place) in asked.iter().filter(|d| d.1 < outgoing) {
+        let missed = missed.next_if(|d| d.1 == place).is_some();
+        if data[place as usize] {
+            prefetcher.answer(missed);
+        }
+    }
+}
+
+/// Adds to what goes on to the last level what the prefetchers fetch into it alone, each line after
+/// the reference that had it fetched.
+#[inline(never)]
+fn merge(
+    down: &[Descent],
+    held: &mut Vec<(u32, Descent)>,
+    outgoing: u32,
+    with_held: &mut Vec<Descent>,
+) {
+    with_held.clear();
+    let mut held = held.drain(..).peekable();
+    for &descent in down {
+        if descent.1 < outgoing {
+            let before = std::iter::from_fn(|| held.next_if(|&(place, _)| place < descent.1));
+            with_held.extend(before.map(|(_, descent)| descent));
+        }
+        with_held.push(descent);
+    }
+    with_held.extend(held.map(|(_, descent)| descent));
 }
 
 /// What goes on to the second level.

@@ -38,6 +38,7 @@ pub use error::{BuildError, RunError};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
+pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,

@@ -33,6 +33,9 @@ pub enum GeometryError {
     /// More than prefetchers can have.
     #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
     Prefetch,
+    /// What makes a second level busy is no share.
+    #[error("caches.prefetch.busy is not between 0 and 1")]
+    Busy,
 }
 
 /// One level of cache over physical lines: set-associative, exact LRU, write-back,

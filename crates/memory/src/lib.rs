@@ -2,6 +2,7 @@
 
 mod banks;
 mod cache;
+mod demand;
 mod dram;
 mod lanes;
 mod lru_keys;

@@ -1,11 +1,12 @@
 use crate::GeometryError;
+use crate::demand::Demand;
 use serde::{Deserialize, Serialize};
 
 /// What a core's second-level cache fetches before it is asked for.
 ///
 /// Both prefetchers look at lines that the first level asks for and at no instruction; neither
 /// leaves the 4 KiB page of the line, since they see physical addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
     /// The other line of the aligned two that a line is one of.
@@ -14,6 +15,10 @@ pub struct PrefetchConfig {
     pub streams: u32,
     /// How many lines a stream is ahead at the most, two more at each access.
     pub ahead: u32,
+    /// The share of the second level's requests for data that miss from which on it is busy: what
+    /// is fetched then goes into the last level only. `None` where it always goes into both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
 }
 
 /// Lines of a 4 KiB page.
@@ -32,6 +37,7 @@ pub struct Prefetcher {
     config: PrefetchConfig,
     /// The most recently used first.
     streams: Vec<Stream>,
+    demand: Option<Demand>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +59,38 @@ impl Prefetcher {
         if config.streams > 1024 || config.ahead >= LINES {
             return Err(GeometryError::Prefetch);
         }
+        if config
+            .busy
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return Err(GeometryError::Busy);
+        }
         Ok(Prefetcher {
             config: *config,
             streams: Vec::with_capacity(config.streams as usize),
+            demand: config.busy.map(Demand::new),
         })
     }
 
-    /// A line is asked for; says which others are to be fetched.
-    pub fn asked(&mut self, line: u32, mut fetch: impl FnMut(u32)) {
+    /// A line is asked for; says which others are to be fetched. Whether into the last level only.
+    pub fn asked(&mut self, line: u32, fetch: impl FnMut(u32)) -> bool {
+        self.look_ahead(line, fetch);
+        self.demand.as_mut().is_some_and(Demand::ask)
+    }
+
+    /// Whether it wants to know what was missed.
+    pub fn wants_answers(&self) -> bool {
+        self.demand.is_some()
+    }
+
+    /// Whether the second level missed the first of the lines asked for that has no answer yet.
+    pub fn answer(&mut self, missed: bool) {
+        if let Some(demand) = &mut self.demand {
+            demand.answer(missed);
+        }
+    }
+
+    fn look_ahead(&mut self, line: u32, mut fetch: impl FnMut(u32)) {
         if self.config.adjacent {
             fetch(line ^ 1);
         }
@@ -136,6 +166,7 @@ mod tests {
         adjacent: false,
         streams: 2,
         ahead: 4,
+        busy: None,
     };
 
     #[test]
@@ -144,6 +175,7 @@ mod tests {
             adjacent: true,
             streams: 0,
             ahead: 0,
+            busy: None,
         };
         assert_eq!(fetched(config, &[6, 7]), [[7], [6]]);
     }

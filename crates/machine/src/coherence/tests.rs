@@ -26,6 +26,7 @@ fn config(adjacent: bool) -> CachesConfig {
             adjacent: true,
             streams: 0,
             ahead: 0,
+            busy: None,
         }),
         coherence: Some(CoherenceConfig {
             transfer_cycles: 2,

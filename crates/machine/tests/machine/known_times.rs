@@ -352,3 +352,25 @@ fn memory_that_runs_out_ends_the_run_and_names_footprint_and_limit() {
         assert!(result.os.resident_bytes <= 32 << 20);
     }
 }
+
+/// Lines are asked for whose neighbours are not, and then the neighbours of the last of them: they
+/// are in the second level, unless that was busy with misses when they were fetched.
+#[test]
+fn what_a_busy_second_level_has_fetched_ahead_stays_in_the_last() {
+    let served = |prefetch: &str| {
+        let config = machine(&[prefetch]);
+        let pair = |i: u64| BASE + i * 11 * 128;
+        let first = (0..3000).map(|i| load(pair(i), 0, 0));
+        let neighbours = (2000..3000).map(|i| load(pair(i) + 64, 0, 0));
+        let mut events = vec![map(BASE, 64 << 20)];
+        events.extend(first.chain(neighbours));
+        let data = run(&config, "ideal", &mut Cut::new(&events, 700))
+            .caches
+            .data;
+        (data.l2, data.llc, data.dram)
+    };
+    let adjacent = "adjacent = true, streams = 0, ahead = 0";
+    let ahead = |busy: &str| format!("caches.prefetch={{ {adjacent}{busy} }}");
+    assert_eq!(served(&ahead("")), (1000, 0, 3000));
+    assert_eq!(served(&ahead(", busy = 0.5")), (0, 1000, 3000));
+}

@@ -5,7 +5,7 @@
 
 use crate::common::{BASE, Cut, Event, map, run, small_machine};
 use pagelab_events::{Access, Advice, Control, Op};
-use pagelab_machine::{CoherenceConfig, Design, WalksEnter};
+use pagelab_machine::{CoherenceConfig, Design, PrefetchConfig, WalksEnter};
 use proptest::prelude::*;
 
 /// A mapping of 40 MiB, accesses all over it (some straddling lines and pages), and calls that
@@ -67,6 +67,7 @@ proptest! {
         ],
         walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
         coherent in any::<bool>(),
+        busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
     ) {
         let mut config = small_machine();
         config.cores = cores;
@@ -76,6 +77,12 @@ proptest! {
             transfer_cycles: 75,
             invalidate_cycles: 60,
             turn: 0,
+        });
+        config.caches.prefetch = busy.map(|busy| PrefetchConfig {
+            adjacent: true,
+            streams: 8,
+            ahead: 10,
+            busy,
         });
         for design in Design::all() {
             let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
