@@ -85,8 +85,8 @@ def test_free_memory_is_no_more_than_there_is(
     ("in_order", "model", "expected"),
     [
         (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20, "busy": 0.5}),  # Sapphire Rapids
-        (6.9, 9999, {"adjacent": False, "streams": 0, "ahead": 0}),  # not known
-        (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0}),  # switched off
+        (6.9, 9999, {"adjacent": False, "streams": 0, "ahead": 0, "busy": 0.5}),  # not known
+        (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0, "busy": 0.5}),  # switched off
     ],
 )
 def test_what_is_fetched_ahead_is_the_manufacturers_if_it_is_seen(
