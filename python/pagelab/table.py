@@ -117,9 +117,9 @@ def legend(comparison: Comparison) -> str:
     base = comparison.baseline
     if columns(comparison) == [_COLUMNS[name] for name in _OF_TABLES]:
         words = (
-            "comp., data, transl., OS: percent of cycles spent computing (with mispredicted "
-            "branches), waiting for data, translating, in faults and migrations. walk: mean "
-            "cycles of a page walk."
+            f"comp., data, transl., OS: percent of cycles spent computing{_branches(base)}, "
+            "waiting for data, translating, in faults and migrations. walk: mean cycles of a "
+            "page walk."
         )
     else:
         words = (
@@ -164,3 +164,11 @@ def _sampling(run: Run) -> list[str]:
         f"{run.design}:",
         ", ".join(figures) + ".",
     ]
+
+
+def _branches(base: Run) -> str:
+    """What of the column comp. are mispredicted branches."""
+    lost = base.share("mispredictions")
+    if lost == 0:
+        return ""
+    return f" (of {base.design}'s, {units.percent(lost)} in mispredicted branches)"
