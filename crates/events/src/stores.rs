@@ -90,11 +90,9 @@ impl Stores {
                 .unwrap_or(0);
         }
         let slot = &self.slots[place(granule)];
-        if slot.granule != granule {
-            return 0;
-        }
         let [first, last] = [addr, last].map(|byte| (byte >> UNIT) as usize & 1);
-        slot.producers[first].max(slot.producers[last])
+        let producer = slot.producers[first].max(slot.producers[last]);
+        if slot.granule == granule { producer } else { 0 }
     }
 
     fn producer(&self, unit: u64) -> u64 {
