@@ -27,7 +27,7 @@ parent:
     xor     %eax, %eax
     mov     $7, %ebx
     lock cmpxchgq %rbx, 32(%rdi)    #= L 8 data+32 gap=2 dep=0; S 8 data+32 gap=0 dep=0
-    lock cmpxchgq %rbx, 32(%rdi)    #= L 8 data+32 gap=0 dep=0; S 8 data+32 gap=0 dep=0
+    lock cmpxchgq %rbx, 32(%rdi)    #= L 8 data+32 gap=0 dep=2; S 8 data+32 gap=0 dep=0
     cmpxchgl %ebx, 40(%rdi)         #= L 4 data+40 gap=0 dep=0; S 4 data+40 gap=0 dep=0
     xaddq   %rbx, 48(%rdi)          #= L 8 data+48 gap=0 dep=0; S 8 data+48 gap=0 dep=0
     xor     %eax, %eax
@@ -35,10 +35,10 @@ parent:
     lock cmpxchg16b 64(%rdi)        #= L 16 data+64 gap=2 dep=0; S 16 data+64 gap=0 dep=0
     lock btsl $2, 80(%rdi)          #= L 4 data+80 gap=0 dep=0; S 4 data+80 gap=0 dep=0
     lock decq 90(%rdi)              #= L 8 data+90 gap=0 dep=0; S 8 data+90 gap=0 dep=0
-    movq    90(%rdi), %rax          #= L 8 data+90 gap=0 dep=0
+    movq    90(%rdi), %rax          #= L 8 data+90 gap=0 dep=2
     lock addl $1, 101(%rdi)         #= L 4 data+101 gap=0 dep=0; S 4 data+101 gap=0 dep=0
     mfence
-    movl    101(%rdi), %eax         #= L 4 data+101 gap=1 dep=0
+    movl    101(%rdi), %eax         #= L 4 data+101 gap=1 dep=2
     mov     $60, %eax
     xor     %edi, %edi
     syscall

@@ -20,7 +20,7 @@ next:
     mov     first(%rip), %rax       #= L 8 first gap=0 dep=0
     push    %rax                    #= S 8 top-8 gap=0 dep=0
     nop
-    pop     %rbx                    #= L 8 top-8 gap=1 dep=0
+    pop     %rbx                    #= L 8 top-8 gap=1 dep=2
     movb    (%rbx), %al             #= L 1 second gap=0 dep=1
     movb    $0, (%rbx)              #= S 1 second gap=0 dep=2
     movq    first(%rip), %xmm0      #= L 8 first gap=0 dep=0

@@ -20,17 +20,17 @@ _start:
     movq    data(,%rcx,8), %rdx     #= L 8 data+24 gap=3 dep=0
     movq    (%rdi,%rcx,2), %rdx     #= L 8 data+6 gap=0 dep=0
     addq    $1, 32(%rdi)            #= L 8 data+32 gap=0 dep=0; S 8 data+32 gap=0 dep=0
-    addq    32(%rdi), %rdx          #= L 8 data+32 gap=0 dep=0
+    addq    32(%rdi), %rdx          #= L 8 data+32 gap=0 dep=2
     incb    40(%rdi)                #= L 1 data+40 gap=0 dep=0; S 1 data+40 gap=0 dep=0
     negl    44(%rdi)                #= L 4 data+44 gap=0 dep=0; S 4 data+44 gap=0 dep=0
     cmpq    $0, 48(%rdi)            #= L 8 data+48 gap=0 dep=0
     sete    56(%rdi)                #= S 1 data+56 gap=0 dep=0
-    movzbl  57(%rdi), %esi          #= L 1 data+57 gap=0 dep=0
+    movzbl  57(%rdi), %esi          #= L 1 data+57 gap=0 dep=2
     movslq  60(%rdi), %rsi          #= L 4 data+60 gap=0 dep=0
     push    %rax                    #= S 8 top-8 gap=0 dep=0
     push    $5                      #= S 8 top-16 gap=0 dep=0
     pushq   (%rdi)                  #= L 8 data gap=0 dep=0; S 8 top-24 gap=0 dep=0
-    popq    8(%rdi)                 #= L 8 top-24 gap=0 dep=0; S 8 data+8 gap=0 dep=0
+    popq    8(%rdi)                 #= L 8 top-24 gap=0 dep=2; S 8 data+8 gap=0 dep=0
     pop     %rbx                    #= L 8 top-16 gap=0 dep=0
     add     $8, %rsp
     call    callee                  #= S 8 top-8 gap=1 dep=0

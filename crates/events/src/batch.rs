@@ -69,7 +69,8 @@ pub struct Access {
     /// makes this access. The second access of an instruction has a gap of 0 and counts as
     /// an instruction of its own: see docs/trace-format.md.
     pub gap: u32,
-    /// How many accesses of this thread back the load is that produced this address; 0 for none.
+    /// How many accesses of this thread back the load is that this one waits for: that produced its
+    /// address, or what it finds stored; 0 for none.
     pub dep: u32,
 }
 

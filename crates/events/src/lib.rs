@@ -11,6 +11,7 @@ mod csv;
 mod foreign;
 mod info;
 mod source;
+mod stores;
 mod trace;
 mod window;
 
@@ -22,5 +23,6 @@ pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
 pub use source::{Source, SourceError, WarmUp, WarmedUp};
+pub use stores::Stores;
 pub use trace::{Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Unit, Window};

@@ -166,7 +166,8 @@ fn champsim_events() -> Vec<common::Event> {
         (0x7fff_1000, Op::store(8), 0, 2),
         // The pushed register depends on access 1; which register makes the address is unknown.
         (0x7ffe_0000, Op::store(8), 0, 3),
-        (0x7ffe_0000, Op::load(8), 0, 0),
+        // What is popped is what access 1 has loaded.
+        (0x7ffe_0000, Op::load(8), 0, 4),
         // The pop before also wrote the stack pointer, but not with what it loaded.
         (0x7ffe_0000, Op::store(8), 0, 0),
     ])

@@ -1,6 +1,6 @@
 //! A block's accesses, prepared for being recorded as fast as possible.
 
-use pagelab_events::{Batch, Flow, Op};
+use pagelab_events::{Batch, Flow, Op, Stores};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, SIZE_SHIFT};
 
@@ -40,6 +40,18 @@ struct Step {
     op: Op,
     gap: u16,
     dep: u16,
+    value: Value,
+}
+
+/// Where the value of an access comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    /// It loads: from memory, where a store may have put it just before.
+    Memory,
+    /// It stores what this step has loaded, of the same block.
+    Step(u16),
+    /// It stores what depends on these registers.
+    Registers(u32),
 }
 
 /// What an address is relative to: an earlier step, or one of the constants.
@@ -169,6 +181,7 @@ impl Plan {
                 .branches
                 .leave(self.block.last_pc, branch, producer);
         }
+        self.follow_values(room, position);
         self.update(position);
         if let Some(code) = self.code {
             batch
@@ -179,6 +192,30 @@ impl Plan {
         }
         room.commit(batch);
         Some(used)
+    }
+
+    /// Follows values into memory and out of it. Addresses and dependences on what made them are there.
+    #[inline(always)]
+    fn follow_values(&self, room: Room, position: &mut Position) {
+        let forgotten = position.forgotten;
+        let mut number = position.accesses;
+        for (index, step) in self.steps.iter().enumerate() {
+            number += 1;
+            let (address, size) = (room.address(index), step.op.size());
+            let stored = match step.value {
+                Value::Memory => {
+                    let producer = position.stores.find(address, size);
+                    room.set_dep(
+                        index,
+                        through_memory(room.dep(index), number, producer, forgotten),
+                    );
+                    continue;
+                }
+                Value::Step(load) => position.accesses + u64::from(load) + 1,
+                Value::Registers(mask) => youngest(mask, &position.registers),
+            };
+            position.stores.put(address, size, stored);
+        }
     }
 
     #[inline(always)]
@@ -199,6 +236,19 @@ impl Plan {
         position.instructions += u64::from(self.block.instructions);
         position.last_pc = self.block.last_pc;
     }
+}
+
+/// The dependence of access `number`, which depends on `dep` by its address and finds in memory what
+/// `producer` has loaded. Without branches: none of this can be foretold.
+#[inline(always)]
+fn through_memory(dep: u32, number: u64, producer: u64, forgotten: u64) -> u32 {
+    let distance = number - producer;
+    let follows = (distance <= Stores::REACH) & (producer > forgotten);
+    let found = if follows { distance as u32 } else { 0 };
+    // The nearer one, where 0 is the farthest.
+    dep.wrapping_sub(1)
+        .min(found.wrapping_sub(1))
+        .wrapping_add(1)
 }
 
 /// How many words report an access of this size that starts with `word`, and that it is the one
@@ -245,6 +295,11 @@ fn step(script: &[Entry], index: usize) -> Step {
         },
         gap,
         dep,
+        value: match entry.stored {
+            _ if !entry.store => Value::Memory,
+            Source::Entry(load) => Value::Step(load),
+            Source::Registers(mask) => Value::Registers(mask),
+        },
     }
 }
 
@@ -337,9 +392,16 @@ impl Room {
     }
 
     #[inline(always)]
+    fn dep(self, index: usize) -> u32 {
+        debug_assert!(index < self.len);
+        // SAFETY: every step has been put.
+        unsafe { self.dep.add(index).read() }
+    }
+
+    #[inline(always)]
     fn set_dep(self, index: usize, dep: u32) {
         debug_assert!(index < self.len);
-        // SAFETY: `late` holds numbers of steps.
+        // SAFETY: it is the number of a step.
         unsafe { self.dep.add(index).write(dep) }
     }
 }

@@ -370,6 +370,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             fact,
         };
         let path = active.path.take();
+        active.thread.forget_stores();
         let start = self.output.mark();
         let with_code = self.output.with_code;
         kernel::accesses(

@@ -1,6 +1,6 @@
 //! One recorded thread: from words to accesses.
 
-use pagelab_events::{Batch, Flow, NO_SITE, Op};
+use pagelab_events::{Batch, Flow, NO_SITE, Op, Stores};
 use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
@@ -23,6 +23,8 @@ pub(crate) struct Position {
     pub(crate) next: u64,
     /// For each register the load that produced its value: its number, from 1; 0 for none.
     pub(crate) registers: [u64; REGISTERS],
+    /// And of what it has stored last.
+    pub(crate) stores: Stores,
     /// Address of the last instruction of the block before.
     pub(crate) last_pc: u64,
     /// The site of that instruction, where the recording has the code.
@@ -83,6 +85,7 @@ impl Thread {
                 instructions: 0,
                 next: 0,
                 registers: [0; REGISTERS],
+                stores: Stores::default(),
                 last_pc: 0,
                 last_site: NO_SITE,
                 branches: Branches::new(),
@@ -300,8 +303,17 @@ impl Thread {
             let site = code.first_site + u32::from(entry.instruction);
             batch.site.push(site);
         }
-        let producer = self.producer(entry.producer, &self.at.registers);
         self.at.say_mispredicted(batch);
+        let mut producer = self.producer(entry.producer, &self.at.registers);
+        if entry.store {
+            let stored = self.producer(entry.stored, &self.at.registers);
+            self.at.stores.put(address, size, stored);
+        } else {
+            let found = self.at.stores.find(address, size);
+            if self.at.accesses + 1 - found <= Stores::REACH {
+                producer = producer.max(found);
+            }
+        }
         self.at.accesses += 1;
         let instruction = self.at.instructions + u64::from(entry.instruction);
         let gap = instruction.saturating_sub(self.at.next) as u32;
@@ -332,6 +344,12 @@ impl Thread {
     /// Only the last few accesses are recorded: nothing depends on earlier ones.
     pub(crate) fn forget_all_but(&mut self, accesses: usize) {
         self.at.forgotten = self.at.accesses - accesses as u64;
+    }
+
+    /// A system call has changed memory, or the program's view of it; and by the time it returns,
+    /// what was stored before is in the cache.
+    pub(crate) fn forget_stores(&mut self) {
+        self.at.stores.clear();
     }
 
     /// Adds an access that the kernel makes for this thread, in a system call: the last

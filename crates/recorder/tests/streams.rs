@@ -121,5 +121,6 @@ stream! {
     string: "string.s";
     vector: "vector.s";
     dependence: "dependence.s";
+    memory: "memory.s";
     extended: "extended.s";
 }

@@ -1,5 +1,5 @@
 use super::records::{Progress, Records};
-use crate::{Access, Batch, Op, SourceError};
+use crate::{Access, Batch, Op, SourceError, Stores};
 use std::io::{BufRead, Read};
 
 /// Which of ChampSim's two records a trace is made of.
@@ -60,11 +60,15 @@ const NO_CARRIERS: [u8; 3] = [6, 25, 26];
 /// A ChampSim trace says nothing of sizes: every access is given that of a register.
 const SIZE: u16 = 8;
 
+/// A load finds a store to the same address, as in ChampSim: to the same unit of so many bytes.
+const UNIT: u16 = 4;
+
 /// Reads a ChampSim trace.
 ///
 /// Loads of an instruction come before its stores. The dependence is that of the instruction's
 /// source registers on the youngest load, also through arithmetic: an upper bound, since a
-/// trace does not say which registers make the address.
+/// trace does not say which registers make the address. A load also depends on the youngest load that
+/// what it finds stored was made of.
 pub struct ChampSim<R> {
     input: R,
     name: String,
@@ -77,6 +81,7 @@ pub struct ChampSim<R> {
     accesses: u64,
     /// By register: one more than the number of the access that its value depends on; 0 for none.
     producers: [u64; 256],
+    stores: Stores,
 }
 
 impl<R: BufRead> ChampSim<R> {
@@ -91,6 +96,7 @@ impl<R: BufRead> ChampSim<R> {
             gap: 0,
             accesses: 0,
             producers: [0; 256],
+            stores: Stores::default(),
         }
     }
 
@@ -152,11 +158,19 @@ impl<R: BufRead> Records for ChampSim<R> {
         let before = self.accesses;
         let mut carried = producer;
         for addr in addresses(&record[self.fields.source_memory.clone()]) {
+            let stored = self.stores.find(unit(addr), UNIT);
+            let recent = self.accesses + 1 - stored <= Stores::REACH;
+            let producer = if recent {
+                producer.max(stored)
+            } else {
+                producer
+            };
             self.push(batch, addr, Op::load(SIZE), producer);
             carried = self.accesses;
         }
         for addr in addresses(&record[self.fields.destination_memory.clone()]) {
             self.push(batch, addr, Op::store(SIZE), producer);
+            self.stores.put(unit(addr), UNIT, carried);
         }
         for &register in &record[self.fields.destination_registers.clone()] {
             if register != 0 && !NO_CARRIERS.contains(&register) {
@@ -174,6 +188,10 @@ impl<R: BufRead> Records for ChampSim<R> {
 /// The memory operands that are there.
 fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(word).filter(|&addr| addr != 0)
+}
+
+fn unit(addr: u64) -> u64 {
+    addr & !(u64::from(UNIT) - 1)
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -49,6 +49,25 @@ pub fn assemble(name: &str) -> Program {
     build(name, &["-nostdlib", "-static"])
 }
 
+/// Builds an assembly program from its text.
+pub fn assemble_text(name: &str, source: &str) -> Program {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let file = path.with_extension("s");
+    std::fs::write(&file, source).expect("the source can be written");
+    let status = Command::new("gcc")
+        .args(["-nostdlib", "-static", "-o"])
+        .args([&path, &file])
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "gcc cannot build {name}"
+    );
+    Program {
+        path,
+        source: source.to_owned(),
+    }
+}
+
 impl Program {
     /// Addresses of its symbols, by nm.
     pub fn symbols(&self) -> HashMap<String, u64> {

@@ -1,4 +1,4 @@
-//! Which load made the value in each register.
+//! Which load made the value in each register, and what is stored.
 
 use iced_x86::{
     Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
@@ -59,6 +59,29 @@ impl Producers {
     /// The load that produced the address of an operand.
     pub(super) fn address(&self, operand: &UsedMemory) -> Source {
         self.of(operand.base()).or(self.of(operand.index()))
+    }
+
+    /// The load that produced what the instruction stores; `load` is the access by which it loads.
+    pub(super) fn stored(
+        &self,
+        instruction: &Instruction,
+        info: &InstructionInfo,
+        load: Option<u16>,
+    ) -> Source {
+        use Mnemonic::{Call, Enter, Xchg};
+        match (instruction.mnemonic(), load) {
+            // The return address.
+            (Call, _) => Source::NONE,
+            (Enter, _) => self.registers[RBP],
+            (Xchg, _) | (_, None) => (0..instruction.op_count())
+                .filter(|&operand| {
+                    instruction.op_kind(operand) == OpKind::Register
+                        && reads(info.op_access(operand))
+                })
+                .map(|operand| self.of(instruction.op_register(operand)))
+                .fold(self.flags_for(instruction), Source::or),
+            (_, Some(entry)) => Source::Entry(entry),
+        }
     }
 
     fn of(&self, register: Register) -> Source {

@@ -58,6 +58,8 @@ pub struct Entry {
     pub place: Place,
     /// The load that produced the address.
     pub producer: Source,
+    /// Of a store, the load that produced what is stored.
+    pub stored: Source,
     /// The instruction makes no other access, or only a store to the place that it has loaded from;
     /// and it is not atomic.
     pub alone: bool,
@@ -164,6 +166,10 @@ impl Analysis {
         let trusted = trusted::once(instruction) && loads.len() <= 1 && stores.len() <= 1;
         let load = self.access(index, instruction, &loads, false, trusted);
         let store = self.access(index, instruction, &stores, true, trusted);
+        if let Some(store) = store {
+            let stored = self.producers.stored(instruction, &info, load);
+            self.block.script[usize::from(store)].stored = stored;
+        }
         if !trusted::restarts(instruction) {
             self.note_alone(load, store);
         }
@@ -181,6 +187,7 @@ impl Analysis {
                 size: 0,
                 place: Place::Reported,
                 producer: Source::NONE,
+                stored: Source::NONE,
                 alone: false,
             });
         }
@@ -208,6 +215,7 @@ impl Analysis {
             size: size(instruction, first),
             place: Place::Reported,
             producer,
+            stored: Source::NONE,
             alone: false,
         };
         let next = self.block.script.len() as u16;
