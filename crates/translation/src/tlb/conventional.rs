@@ -32,7 +32,7 @@ pub struct TlbConfig {
     pub l2_cycles: u32,
 }
 
-/// A two-level TLB as processors have it: an array per page size (or shared), exact LRU; a
+/// A two-level TLB as processors have it: an array per page size (or shared), exact LRU by default; a
 /// second-level hit enters the first level, a walk enters both.
 ///
 /// An entry for 4 KiB pages may cover several, as a level's `coalesce` says: what is contiguous in
@@ -68,6 +68,14 @@ impl ConventionalTlb {
 }
 
 impl ConventionalTlb {
+    /// Has policies that leave something to chance start from a seed.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.l1.seed(seed);
+        self.l2.seed(seed.wrapping_add(1 << 32));
+        self
+    }
+
     /// Enters a page into the first level, as one that the second has.
     #[inline(always)]
     pub(super) fn fill_first<S: Simd>(&mut self, page: PageId, translation: Translation) {

@@ -4,7 +4,7 @@ use super::groups::{Groups, KEY_GROUP, Run, is_group};
 use crate::Translation;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{LruSets, Modulo};
+use pagelab_memory::{GeometryError, LruSets, Modulo, Replacement};
 use serde::{Deserialize, Serialize};
 
 /// Geometry of one TLB array.
@@ -15,6 +15,9 @@ pub struct TlbArrayConfig {
     pub entries: u32,
     /// Associativity.
     pub ways: u32,
+    /// Which entry of a set leaves for a new one.
+    #[serde(default, skip_serializing_if = "Replacement::is_lru")]
+    pub replacement: Replacement,
     /// Of 4 KiB pages: how many of them, contiguous and aligned, an entry can cover where their
     /// frames are contiguous, too, and all may be written or none. 1, 4, 8 or 16.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -39,6 +42,7 @@ impl TlbArrayConfig {
         TlbArrayConfig {
             entries,
             ways,
+            replacement: Replacement::Lru,
             coalesce: 1,
             partial: false,
         }
@@ -56,6 +60,9 @@ pub enum TlbError {
         /// As configured.
         ways: u32,
     },
+    /// A policy that sets of so many ways cannot have.
+    #[error(transparent)]
+    Replacement(#[from] GeometryError),
     /// The pages of an entry.
     #[error("`coalesce` is {coalesce}: it is 1, 4, 8 or 16, with `partial` 4 or 8")]
     Coalesce {
@@ -121,13 +128,19 @@ pub(super) fn frame(value: u32, page: PageId, size: PageSize) -> Pfn {
 
 impl Array {
     fn new(config: TlbArrayConfig) -> Result<Self, TlbError> {
-        let TlbArrayConfig { entries, ways, .. } = config;
+        let TlbArrayConfig {
+            entries,
+            ways,
+            replacement,
+            ..
+        } = config;
         if ways == 0 || entries == 0 || !entries.is_multiple_of(ways) {
             return Err(TlbError::Sets { entries, ways });
         }
+        replacement.check(ways)?;
         let sets = entries / ways;
         Ok(Array {
-            entries: LruSets::new(sets as usize, ways as usize),
+            entries: LruSets::replaced_by(sets as usize, ways as usize, replacement),
             index: Modulo::new(sets),
         })
     }
@@ -161,6 +174,13 @@ impl Level {
             level.larger_of[size] = level.larger.len().checked_sub(1);
         }
         Ok(level)
+    }
+
+    /// Where policies that leave something to chance start from.
+    pub(super) fn seed(&mut self, seed: u64) {
+        for (array, seed) in self.larger.iter_mut().chain([&mut self.base]).zip(seed..) {
+            array.entries.seed(seed);
+        }
     }
 
     #[inline(always)]
