@@ -26,3 +26,15 @@ def test_names_neither_steer_the_terminal_nor_push_the_figures_out() -> None:
     rows = [line.split() for line in lines if "100.0" in line]
     # Functions, lines and memory.
     assert [row[:4] for row in rows] == [["100.0"] * 4] * 3
+
+
+def test_what_is_in_no_file_is_a_jits_unless_an_address_names_it() -> None:
+    place = dict.fromkeys(("object", "file", "line", "text")) | {"inlined_into": []}
+
+    def module(function: str | None, row: str) -> str:
+        of = COSTS | place | {"function": function, "row": row, "program": 0}
+        return Line.model_validate(of).module
+
+    assert module("LazyCompile:~add", "line") == "[JIT]"
+    assert module("0x401000", "line") == ""
+    assert module(None, "unknown") == ""

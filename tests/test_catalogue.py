@@ -10,12 +10,16 @@ import pytest
 from pagelab import _core, designs, machines, workloads
 from processes import PATIENCE
 
-GENERATOR = Path(__file__).parents[1] / "scripts" / "generate-api.py"
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
-def test_the_files_are_up_to_date() -> None:
+@pytest.mark.parametrize("script", ["generate-api.py", "machines-table.py"])
+def test_the_files_are_up_to_date(script: str) -> None:
     done = subprocess.run(
-        [sys.executable, GENERATOR, "--check"], capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, SCRIPTS / script, "--check"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
 

@@ -388,11 +388,47 @@ dpt_paper = Machine("dpt-paper")
 skylake_sp = Machine("skylake-sp")
 """An Intel Skylake-SP server core at 2.4 GHz, 1 MiB second level, 64 GiB."""
 
+zen2 = Machine("zen2")
+"""An AMD Zen 2 desktop core at 4.7 GHz, 16 MiB last level, DDR4-3333, 64 GiB."""
+
+zen3 = Machine("zen3")
+"""An AMD Zen 3 server core at 3.5 GHz, 32 MiB last level, DDR4-3200, 64 GiB."""
+
+zen4 = Machine("zen4")
+"""An AMD Zen 4 desktop core at 5.7 GHz, 32 MiB last level, DDR5-6000, 64 GiB."""
+
+zen5 = Machine("zen5")
+"""An AMD Zen 5 desktop core at 5.7 GHz, 32 MiB last level, DDR5-6000, 64 GiB."""
+
+ice_lake_sp = Machine("ice-lake-sp")
+"""An Intel Ice Lake-SP server core at 3.4 GHz, 1.25 MiB second level, 64 GiB."""
+
+sapphire_rapids = Machine("sapphire-rapids")
+"""An Intel Sapphire Rapids server core at 3.8 GHz, 2 MiB second level, 64 GiB."""
+
+golden_cove = Machine("golden-cove")
+"""An Intel Golden Cove desktop core at 4.9 GHz, 1.25 MiB second level, DDR5-4800, 64 GiB."""
+
+neoverse_v1 = Machine("neoverse-v1")
+"""An Arm Neoverse V1 server core at 2.6 GHz, 1 MiB second level, DDR5, 64 GiB."""
+
+neoverse_v2 = Machine("neoverse-v2")
+"""An Arm Neoverse V2 server core at 2.8 GHz, 2 MiB second level, DDR5, 64 GiB."""
+
 here = Machine("here")
 """The machine in front of you, measured on first use."""
 
 ALL = (
     dpt_paper,
     skylake_sp,
+    zen2,
+    zen3,
+    zen4,
+    zen5,
+    ice_lake_sp,
+    sapphire_rapids,
+    golden_cove,
+    neoverse_v1,
+    neoverse_v2,
 )
 """Every preset."""

@@ -235,7 +235,8 @@ class Line(CodeCosts):
 
     `row` is "unknown" for code that is in no file and accesses whose instruction is not known, and
     "others" for the sum of all lines that have no row of their own. A line without an object is of
-    code that the program has made itself (a JIT).
+    code that the program has made itself (a JIT), or an instruction of another tool's trace, whose
+    address is its function.
     """
 
     row: Literal["line", "unknown", "others"]
@@ -251,7 +252,8 @@ class Line(CodeCosts):
         """The name of the file that its code is in, or what stands for it."""
         if self.object:
             return Path(self.object).name
-        return "[JIT]" if self.row == "line" else ""
+        by_address = (self.function or "").startswith("0x")
+        return "[JIT]" if self.row == "line" and not by_address else ""
 
     @property
     def place(self) -> str:

@@ -136,7 +136,7 @@ pub struct Core {
     walkers: Servers,
     lines: InFlight,
     pages: InFlight,
-    /// When the last walk for a page larger than 4 KiB ends.
+    /// When the last walk for more than a page of 4 KiB ends.
     larger_until: u64,
     /// What a mispredicted branch costs, in slots.
     misprediction: u64,
@@ -144,6 +144,9 @@ pub struct Core {
     /// first instruction after the branch could be dispatched. The first of them beside it.
     redirected: VecDeque<(usize, u64)>,
     next_redirected: usize,
+    /// log2 of the pages of 4 KiB that walks bring together; 0 while none did. A core's TLB has one
+    /// such size.
+    group_shift: u8,
     stalls: Stalls,
 }
 
@@ -193,6 +196,12 @@ fn larger(page: u32, shift: u8) -> u32 {
     page >> shift | u32::from(shift) << 27
 }
 
+/// The key of the translation of a few pages of 4 KiB that one TLB entry covers.
+#[inline(always)]
+fn group(page: u32, shift: u8) -> u32 {
+    page >> shift << shift | 3 << 30
+}
+
 impl Core {
     /// A core at time 0.
     ///
@@ -224,6 +233,7 @@ impl Core {
             misprediction: u64::from(config.misprediction) * u64::from(config.width),
             redirected: VecDeque::new(),
             next_redirected: usize::MAX,
+            group_shift: 0,
             stalls: Stalls::default(),
         })
     }
@@ -425,6 +435,10 @@ impl Core {
                 let of_larger = self.pages.joined_or_first(larger(page, shift), time);
                 there = there.max(of_larger);
             }
+            if self.group_shift != 0 {
+                let of_group = group(page, self.group_shift);
+                there = there.max(self.pages.joined_or_first(of_group, time));
+            }
         }
         there.map_or(usual, |arrives| arrives.max(usual))
     }
@@ -435,6 +449,10 @@ impl Core {
     pub fn ask_page(&mut self, page: u32, shift: u8, asked: u64, arrives: u64) {
         if shift == 0 {
             self.pages.ask(page, asked, arrives);
+        } else if shift < LARGER[0] {
+            self.group_shift = shift;
+            self.pages.ask(group(page, shift), asked, arrives);
+            self.larger_until = self.larger_until.max(arrives);
         } else {
             self.pages.ask(larger(page, shift), asked, arrives);
             self.larger_until = self.larger_until.max(arrives);

@@ -9,7 +9,7 @@ pub const NO_SITE: u32 = u32::MAX;
 const MAX_INSTRUCTIONS: usize = 1 << 16;
 /// The most instructions of all blocks, and the most definitions: readers keep something for each, and
 /// compressed definitions take next to nothing in a file.
-const MAX_SITES: u32 = 1 << 26;
+pub(crate) const MAX_SITES: u32 = 1 << 26;
 
 /// A straight run of instructions that is entered at its first one: a basic block as the emulator
 /// that recorded it translated it.

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{drain, flatten};
-use pagelab_events::{Access, Batch, Op, SourceError, open_any, open_foreign};
+use pagelab_events::{
+    Access, Batch, CodeTable, Flow, Format, Op, Source, SourceError, convert, open_any,
+    open_foreign,
+};
 use std::io::{Cursor, Write};
 
 fn read(name: &str, contents: &[u8]) -> (Vec<common::Event>, Option<SourceError>) {
@@ -196,6 +199,54 @@ fn champsim_instructions_become_accesses() {
         let (events, error) = read(name, &bytes);
         assert!(error.is_none(), "{name}");
         assert_eq!(events, champsim_events(), "{name}");
+    }
+}
+
+/// The instruction pointer of each access, and of each block that is executed, in order.
+fn pointers(source: &mut dyn Source) -> (Vec<u64>, Vec<u64>) {
+    assert!(source.has_code());
+    let (mut table, mut batch) = (CodeTable::default(), Batch::default());
+    let (mut of_accesses, mut executed) = (Vec::new(), Vec::new());
+    while source.next_batch(&mut batch).unwrap() {
+        for definition in batch.definitions.drain(..) {
+            assert!(table.define(definition));
+        }
+        assert_eq!(batch.site.len(), batch.len());
+        let known = |&site| table.instruction(site).unwrap().pc;
+        of_accesses.extend(batch.site.iter().map(known));
+        executed.extend(batch.flow.iter().filter_map(|(_, flow)| match flow {
+            Flow::Block(block) => Some(table.blocks()[*block as usize].pc),
+            Flow::Thread(_) => None,
+        }));
+    }
+    (of_accesses, executed)
+}
+
+/// Of the instructions above, twice: four bytes each, from 0x400004 on.
+#[test]
+fn champsims_instruction_pointers_stay() {
+    let once = [0x04, 0x14, 0x18, 0x18, 0x1c, 0x20, 0x24].map(|low| 0x40_0000 + low);
+    let of_accesses = [once, once].concat();
+    let mut executed = of_accesses.clone();
+    // One instruction loads and stores.
+    executed.dedup();
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for bytes in [input_trace().repeat(2), cloudsuite_trace().repeat(2)] {
+        let contents = Cursor::new(bytes.clone());
+        let (_, mut source) = open_foreign(contents, "some.trace").unwrap();
+        assert_eq!(
+            pointers(&mut source),
+            (of_accesses.clone(), executed.clone())
+        );
+        // And in a trace of our own that is made of it.
+        let (theirs, ours) = (folder.join("champsim-theirs"), folder.join("champsim-ours"));
+        std::fs::write(&theirs, bytes).unwrap();
+        convert(&theirs, &ours, Format::Pagelab).unwrap();
+        let mut source = open_any(&ours).unwrap();
+        assert_eq!(
+            pointers(&mut source),
+            (of_accesses.clone(), executed.clone())
+        );
     }
 }
 

@@ -166,6 +166,18 @@ fn one_seed() -> u64 {
 pub const PRESETS: &[(&str, &str)] = &[
     ("dpt-paper", include_str!("../presets/dpt-paper.toml")),
     ("skylake-sp", include_str!("../presets/skylake-sp.toml")),
+    ("zen2", include_str!("../presets/zen2.toml")),
+    ("zen3", include_str!("../presets/zen3.toml")),
+    ("zen4", include_str!("../presets/zen4.toml")),
+    ("zen5", include_str!("../presets/zen5.toml")),
+    ("ice-lake-sp", include_str!("../presets/ice-lake-sp.toml")),
+    (
+        "sapphire-rapids",
+        include_str!("../presets/sapphire-rapids.toml"),
+    ),
+    ("golden-cove", include_str!("../presets/golden-cove.toml")),
+    ("neoverse-v1", include_str!("../presets/neoverse-v1.toml")),
+    ("neoverse-v2", include_str!("../presets/neoverse-v2.toml")),
 ];
 
 /// Why a machine's description cannot be used.

@@ -105,7 +105,7 @@ impl ConfiguredTlb for ConventionalTlb {
     type Table<P: ConfiguredTable> = P;
 
     fn build(config: &MachineConfig, _: &Os) -> Result<Self, BuildError> {
-        Ok(ConventionalTlb::new(&config.tlb)?)
+        Ok(ConventionalTlb::new(&config.tlb)?.seeded(config.seed))
     }
 }
 

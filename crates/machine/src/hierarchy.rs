@@ -66,10 +66,10 @@ pub(crate) struct Scratch {
 }
 
 impl PrivateCaches {
-    pub(crate) fn new(config: &CachesConfig) -> Result<Self, GeometryError> {
+    pub(crate) fn new(config: &CachesConfig, seed: u64) -> Result<Self, GeometryError> {
         Ok(PrivateCaches {
-            l1: Cache::new(&config.l1)?,
-            l2: Cache::new(&config.l2)?,
+            l1: Cache::new(&config.l1)?.seeded(seed),
+            l2: Cache::new(&config.l2)?.seeded(seed.wrapping_add(1)),
             walks_enter: config.walks_enter,
             prefetcher: (config.prefetch.as_ref())
                 .map(Prefetcher::new)
@@ -79,9 +79,9 @@ impl PrivateCaches {
 }
 
 impl SharedCache {
-    pub(crate) fn new(config: &CachesConfig, cores: u32) -> Result<Self, GeometryError> {
+    pub(crate) fn new(config: &CachesConfig, cores: u32, seed: u64) -> Result<Self, GeometryError> {
         Ok(SharedCache {
-            llc: Cache::new(&config.llc)?,
+            llc: Cache::new(&config.llc)?.seeded(seed.wrapping_add(2)),
             writebacks: 0,
             directory: (config.coherence.is_some() && cores > 1).then(Directory::default),
         })

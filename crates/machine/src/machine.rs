@@ -182,7 +182,10 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 })
             })
             .collect::<Result<_, BuildError>>()?;
-        let caches = PrivateCaches::new(&config.caches)?;
+        // Policies that leave something to chance draw for each core and level by themselves.
+        let caches = (1..=u64::from(config.cores))
+            .map(|core| PrivateCaches::new(&config.caches, config.seed.wrapping_add(core << 8)))
+            .collect::<Result<_, _>>()?;
         let latencies = Latencies::new(config);
         // Where translation is free, the clock is that clock.
         let free = (config.free_clock && !T::FREE)
@@ -195,8 +198,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         };
         Ok(Machine {
             cores,
-            caches: vec![caches; config.cores as usize],
-            shared: SharedCache::new(&config.caches, config.cores)?,
+            caches,
+            shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
             memory,
             table,
             os,

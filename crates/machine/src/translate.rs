@@ -268,12 +268,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             if let Some(found) = found
                 && (found.writable || !store)
             {
-                episode.shift = found.size.base_pages().ilog2() as u8;
-                self.chunk.episodes.push(episode);
                 if self.tells_accesses() {
                     self.os.access(found.pfn);
                 }
-                self.cores[core].tlb.fill::<S>(page, found, &self.table);
+                let tlb = &mut self.cores[core].tlb;
+                episode.shift = tlb.fill::<S>(page, found, &self.table) as u8;
+                self.chunk.episodes.push(episode);
                 return Ok(found.pfn);
             }
             let (fault, migration) = self.fault(core, page, store)?;

@@ -1,5 +1,6 @@
 use crate::lanes::Lanes;
 use crate::modulo::Modulo;
+use crate::replacement::{Replacement, Victims};
 use crate::simd::{EMPTY, FLAG, Simd};
 use pagelab_addr::LINE_BYTES;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,21 @@ pub struct CacheConfig {
     pub ways: u32,
     /// Load-to-use latency in cycles when this level serves a reference.
     pub cycles: u32,
+    /// Which line of a set leaves for a new one.
+    #[serde(default, skip_serializing_if = "Replacement::is_lru")]
+    pub replacement: Replacement,
+}
+
+impl CacheConfig {
+    /// A level with exact LRU.
+    pub const fn new(kib: u32, ways: u32, cycles: u32) -> Self {
+        CacheConfig {
+            kib,
+            ways,
+            cycles,
+            replacement: Replacement::Lru,
+        }
+    }
 }
 
 /// Why a geometry cannot be built.
@@ -30,6 +46,14 @@ pub enum GeometryError {
         /// As configured.
         ways: u32,
     },
+    /// A policy that sets of so many ways cannot have.
+    #[error(
+        "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128"
+    )]
+    Replacement {
+        /// As configured.
+        ways: u32,
+    },
     /// More than prefetchers can have.
     #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
     Prefetch,
@@ -38,8 +62,8 @@ pub enum GeometryError {
     Busy,
 }
 
-/// One level of cache over physical lines: set-associative, exact LRU, write-back,
-/// write-allocate. Keeps tags only; lines of page-table entries and of data share it.
+/// One level of cache over physical lines: set-associative, exact LRU unless its configuration
+/// has another policy, write-back, write-allocate. Keeps tags only; lines of page-table entries and of data share it.
 ///
 /// A line number is a physical address divided by 64 and must be below `0x7fff_ffff`, which
 /// reaches 128 GiB.
@@ -47,7 +71,10 @@ pub enum GeometryError {
 pub struct Cache {
     lines: Lanes,
     ways: usize,
+    /// Lanes of a set, for the fast ways; 0 for another policy than LRU.
+    shape: usize,
     index: Modulo,
+    victims: Option<Victims>,
 }
 
 /// What a reference found in one level.
@@ -82,12 +109,30 @@ impl Cache {
                 ways: config.ways,
             });
         }
+        config.replacement.check(config.ways)?;
         let sets = (lines / ways) as usize;
+        let lines = Lanes::new(sets, ways as usize, EMPTY);
+        let victims = Victims::new(config.replacement, sets, ways as usize);
         Ok(Cache {
-            lines: Lanes::new(sets, ways as usize, EMPTY),
+            shape: if victims.is_none() {
+                lines.per_set()
+            } else {
+                0
+            },
+            lines,
             ways: ways as usize,
             index: Modulo::new(sets as u32),
+            victims,
         })
+    }
+
+    /// Where a policy that leaves something to chance starts from.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        if let Some(victims) = &mut self.victims {
+            victims.seed(seed);
+        }
+        self
     }
 
     /// References lines in order, each with [`MODIFY`] for a store or a write-back; a miss enters
@@ -100,7 +145,7 @@ impl Cache {
         references: impl Iterator<Item = u32>,
         outcome: &mut impl Outcome,
     ) {
-        match self.lines.per_set() {
+        match self.shape {
             4 => self.access_all_in::<S, 4>(references, outcome),
             8 => self.access_all_in::<S, 8>(references, outcome),
             16 => self.access_all_in::<S, 16>(references, outcome),
@@ -137,13 +182,23 @@ impl Cache {
     #[inline(never)]
     fn access_wide(&mut self, reference: u32) -> CacheAccess {
         let line = reference & !MODIFY;
-        let lines = self.lines.ways_mut(self.index.of(line), self.ways);
+        let set = self.index.of(line);
+        let lines = self.lines.ways_mut(set, self.ways);
         let found = lines.iter().position(|&l| l & !FLAG == line);
-        let way = found.unwrap_or(self.ways - 1);
-        lines[..=way].rotate_right(1);
-        let old = lines[0];
+        let mut way = found.unwrap_or(self.ways - 1);
+        if let Some(victims) = &mut self.victims {
+            if found.is_none() {
+                let free = lines.iter().position(|&l| l == EMPTY);
+                way = free.unwrap_or_else(|| victims.victim(set));
+            }
+            victims.touch(set, way);
+        } else {
+            lines[..=way].rotate_right(1);
+            way = 0;
+        }
+        let old = lines[way];
         let kept = if found.is_some() { old & FLAG } else { 0 };
-        lines[0] = reference | kept;
+        lines[way] = reference | kept;
         CacheAccess {
             hit: found.is_some(),
             evicts_modified: old & FLAG != kept,
@@ -170,6 +225,10 @@ impl Cache {
     pub fn remove(&mut self, line: u32) {
         let lines = self.lines.ways_mut(self.index.of(line), self.ways);
         if let Some(way) = lines.iter().position(|l| l & !FLAG == line) {
+            if self.victims.is_some() {
+                lines[way] = EMPTY;
+                return;
+            }
             lines[way..].rotate_left(1);
             lines[lines.len() - 1] = EMPTY;
         }

@@ -9,6 +9,7 @@ mod lru_keys;
 mod lru_sets;
 mod modulo;
 mod prefetcher;
+mod replacement;
 pub mod simd;
 
 pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
@@ -19,3 +20,4 @@ pub use lru_keys::LruKeys;
 pub use lru_sets::LruSets;
 pub use modulo::Modulo;
 pub use prefetcher::{MAX_PREFETCHES, PrefetchConfig, Prefetcher};
+pub use replacement::Replacement;

@@ -1,7 +1,9 @@
 use crate::lanes::Lanes;
+use crate::replacement::{Replacement, Victims};
 use crate::simd::{Baseline, EMPTY, Simd};
 
-/// A set-associative store of 31-bit keys with a 32-bit value each, exact least-recently-used.
+/// A set-associative store of 31-bit keys with a 32-bit value each, exact least-recently-used
+/// unless another policy is asked for.
 ///
 /// Serves TLBs, walk caches and anything else that is small and looked up by a key. The caller
 /// chooses the set, so that non-power-of-two and hashed indexing are possible. Keys must be
@@ -9,8 +11,11 @@ use crate::simd::{Baseline, EMPTY, Simd};
 #[derive(Clone, Debug)]
 pub struct LruSets {
     ways: usize,
+    /// Lanes of a set, for the fast ways; 0 for another policy than LRU.
+    shape: usize,
     keys: Lanes,
     values: Lanes,
+    victims: Option<Victims>,
 }
 
 impl LruSets {
@@ -19,11 +24,30 @@ impl LruSets {
     /// # Panics
     /// When either is 0.
     pub fn new(sets: usize, ways: usize) -> Self {
+        Self::replaced_by(sets, ways, Replacement::Lru)
+    }
+
+    /// The same under a policy that can be had with so many ways ([`Replacement::check`]).
+    ///
+    /// # Panics
+    /// When it cannot, or there are no sets or ways.
+    pub fn replaced_by(sets: usize, ways: usize, policy: Replacement) -> Self {
         assert!(sets > 0 && ways > 0, "a store needs sets and ways");
+        let keys = Lanes::new(sets, ways, EMPTY);
+        let victims = Victims::new(policy, sets, ways);
         LruSets {
             ways,
-            keys: Lanes::new(sets, ways, EMPTY),
+            shape: if victims.is_none() { keys.per_set() } else { 0 },
+            keys,
             values: Lanes::new(sets, ways, 0),
+            victims,
+        }
+    }
+
+    /// Where a policy that leaves something to chance starts from.
+    pub fn seed(&mut self, seed: u64) {
+        if let Some(victims) = &mut self.victims {
+            victims.seed(seed);
         }
     }
 
@@ -53,7 +77,7 @@ impl LruSets {
     /// [`LruSets::get`] at a SIMD level that the processor has.
     #[inline(always)]
     pub fn get_at<S: Simd>(&mut self, set: usize, key: u32) -> Option<u32> {
-        match self.keys.per_set() {
+        match self.shape {
             4 => self.get_in::<S, 4>(set, key),
             8 => self.get_in::<S, 8>(set, key),
             16 => self.get_in::<S, 16>(set, key),
@@ -87,6 +111,10 @@ impl LruSets {
     fn get_wide(&mut self, set: usize, key: u32) -> Option<u32> {
         let keys = self.keys.ways_mut(set, self.ways);
         let way = keys.iter().position(|&k| k == key)?;
+        if let Some(victims) = &mut self.victims {
+            victims.touch(set, way);
+            return Some(self.values.ways(set, self.ways)[way]);
+        }
         keys[..=way].rotate_right(1);
         let values = self.values.ways_mut(set, self.ways);
         values[..=way].rotate_right(1);
@@ -97,7 +125,7 @@ impl LruSets {
     #[inline(always)]
     pub fn insert_at<S: Simd>(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
         debug_assert!(key < EMPTY);
-        match self.keys.per_set() {
+        match self.shape {
             4 => self.insert_in::<S, 4>(set, key, value),
             8 => self.insert_in::<S, 8>(set, key, value),
             16 => self.insert_in::<S, 16>(set, key, value),
@@ -127,11 +155,18 @@ impl LruSets {
     #[inline(never)]
     fn insert_wide(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
         let keys = self.keys.ways_mut(set, self.ways);
-        keys.rotate_right(1);
-        let evicted_key = std::mem::replace(&mut keys[0], key);
         let values = self.values.ways_mut(set, self.ways);
-        values.rotate_right(1);
-        let evicted_value = std::mem::replace(&mut values[0], value);
+        let mut way = 0;
+        if let Some(victims) = &mut self.victims {
+            let free = keys.iter().position(|&k| k == EMPTY);
+            way = free.unwrap_or_else(|| victims.victim(set));
+            victims.touch(set, way);
+        } else {
+            keys.rotate_right(1);
+            values.rotate_right(1);
+        }
+        let evicted_key = std::mem::replace(&mut keys[way], key);
+        let evicted_value = std::mem::replace(&mut values[way], value);
         (evicted_key != EMPTY).then_some((evicted_key, evicted_value))
     }
 
@@ -147,6 +182,14 @@ impl LruSets {
         for set in 0..self.sets() {
             let keys = self.keys.ways_mut(set, self.ways);
             let values = self.values.ways_mut(set, self.ways);
+            if self.victims.is_some() {
+                for (key, &value) in keys.iter_mut().zip(&*values) {
+                    if *key != EMPTY && stale(*key, value) {
+                        *key = EMPTY;
+                    }
+                }
+                continue;
+            }
             let mut kept = 0;
             for way in 0..keys.len() {
                 if keys[way] != EMPTY && !stale(keys[way], values[way]) {
@@ -173,6 +216,10 @@ impl LruSets {
     pub fn remove(&mut self, set: usize, key: u32) {
         let keys = self.keys.ways_mut(set, self.ways);
         if let Some(way) = keys.iter().position(|&k| k == key) {
+            if self.victims.is_some() {
+                keys[way] = EMPTY;
+                return;
+            }
             keys[way..].rotate_left(1);
             keys[self.ways - 1] = EMPTY;
             self.values.ways_mut(set, self.ways)[way..].rotate_left(1);

@@ -126,7 +126,7 @@ proptest! {
         accesses in proptest::collection::vec((0u32..150, any::<bool>()), 1..600),
     ) {
         // A line is 64 bytes: `sets * ways` lines are a whole number of KiB times 16.
-        let config = CacheConfig { kib: sets * ways, ways, cycles: 1 };
+        let config = CacheConfig::new(sets * ways, ways, 1);
         for level in SimdLevel::available() {
             let accesses: &[(u32, bool)] = &accesses;
             let config = &config;
@@ -184,11 +184,7 @@ fn drive_cache<S: Simd>(config: &CacheConfig, accesses: &[(u32, bool)]) {
 #[test]
 fn a_geometry_without_whole_sets_is_refused() {
     for (kib, ways) in [(0, 1), (32, 0), (1, 3), (33, 7)] {
-        let config = CacheConfig {
-            kib,
-            ways,
-            cycles: 4,
-        };
+        let config = CacheConfig::new(kib, ways, 4);
         assert!(Cache::new(&config).is_err(), "{kib} KiB, {ways} ways");
     }
 }

@@ -41,10 +41,7 @@ fn simulated(levels: &[Level], order: &[u32]) -> f64 {
 
 /// The same for a TLB of the simulator.
 fn simulated_tlb(levels: &[Level; 2], order: &[u32]) -> f64 {
-    let array = |(sets, ways): Level| TlbArrayConfig {
-        entries: (sets * ways) as u32,
-        ways: ways as u32,
-    };
+    let array = |(sets, ways): Level| TlbArrayConfig::new((sets * ways) as u32, ways as u32);
     let config = TlbConfig {
         l1_4k: array(levels[0]),
         l1_2m: None,

@@ -63,7 +63,10 @@ impl<'a> Symbols<'a> {
         };
         let block = &self.code.blocks()[instruction.block as usize];
         let Some(number) = block.file.checked_sub(1) else {
-            let function = self.code.function(instruction.block).map(str::to_owned);
+            let named = self.code.function(instruction.block).map(str::to_owned);
+            // Where nothing but its address was ever known (ChampSim's traces), that is its name.
+            let address = || (block.lengths[..] == [0]).then(|| format!("{:#x}", block.pc));
+            let function = named.or_else(address);
             return Origin {
                 function,
                 ..Origin::default()

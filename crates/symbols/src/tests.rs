@@ -139,3 +139,25 @@ fn what_a_trace_claims_is_not_believed() {
     let mut symbols = Symbols::new(&table);
     assert_eq!(symbols.origin(2).function, None);
 }
+
+/// An instruction of which another tool's trace has the address and no more is named by it; code that
+/// is in no file, whose bytes were recorded, is not.
+#[test]
+fn an_instruction_of_which_only_the_address_is_known_is_named_by_it() {
+    let mut table = CodeTable::default();
+    for length in [0, 3] {
+        assert!(table.define(Definition::Block(CodeBlock {
+            pc: 0x40_1a2c,
+            lengths: [length].into(),
+            bytes: vec![0x90; usize::from(length)].into(),
+            ..CodeBlock::default()
+        })));
+    }
+    let mut symbols = Symbols::new(&table);
+    let named = Origin {
+        function: Some("0x401a2c".to_owned()),
+        ..Origin::default()
+    };
+    assert_eq!(symbols.origin(0), named);
+    assert_eq!(symbols.origin(1), Origin::default());
+}

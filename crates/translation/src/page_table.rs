@@ -110,6 +110,12 @@ pub trait PageTable {
     /// Where a page is, with no effect on walk caches and no cost.
     fn lookup(&self, page: Page) -> Option<Translation>;
 
+    /// What a walk would find, with no effect and no cost.
+    #[inline(always)]
+    fn found(&self, page: Page) -> Option<Translation> {
+        self.lookup(page)
+    }
+
     /// Walks as core `core`'s hardware does, and says in `walk` what it read and waited for.
     /// Returns what [`PageTable::lookup`] returns, but for a guest's page table ([`crate::Nested`]):
     /// there it is where the host has that.

@@ -105,7 +105,7 @@ mod tests {
     use crate::TlbArrayConfig;
 
     fn config() -> TlbConfig {
-        let array = |entries, ways| TlbArrayConfig { entries, ways };
+        let array = |entries, ways| TlbArrayConfig::new(entries, ways);
         TlbConfig {
             l1_4k: array(4, 4),
             l1_2m: None,

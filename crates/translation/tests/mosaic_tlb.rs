@@ -142,12 +142,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn geometry() -> impl Strategy<Value = TlbConfig> {
-    let array = || {
-        (1u32..4, 1u32..20).prop_map(|(sets, ways)| TlbArrayConfig {
-            entries: sets * ways,
-            ways,
-        })
-    };
+    let array =
+        || (1u32..4, 1u32..20).prop_map(|(sets, ways)| TlbArrayConfig::new(sets * ways, ways));
     (array(), array()).prop_map(|(l1_4k, l2_4k)| TlbConfig {
         l1_4k,
         l1_2m: None,

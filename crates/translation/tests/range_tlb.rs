@@ -66,7 +66,7 @@ proptest! {
         run in 2u64..40,
         steps in proptest::collection::vec((0u16..2, 0u64..300, 0u64..60), 1..300),
     ) {
-        let one = TlbArrayConfig { entries: 1, ways: 1 };
+        let one = TlbArrayConfig::new(1, 1);
         let config = TlbConfig {
             l1_4k: one, l1_2m: None, l1_1g: None, l2_4k: one, l2_2m: None, l2_1g: None, l2_cycles: 8,
         };
@@ -113,10 +113,7 @@ proptest! {
 
 #[test]
 fn a_read_only_range_refuses_stores() {
-    let one = TlbArrayConfig {
-        entries: 1,
-        ways: 1,
-    };
+    let one = TlbArrayConfig::new(1, 1);
     let config = TlbConfig {
         l1_4k: one,
         l1_2m: None,

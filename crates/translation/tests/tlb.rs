@@ -133,12 +133,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn geometry() -> impl Strategy<Value = TlbConfig> {
-    let array = || {
-        (1u32..5, 1u32..20).prop_map(|(sets, ways)| TlbArrayConfig {
-            entries: sets * ways,
-            ways,
-        })
-    };
+    let array =
+        || (1u32..5, 1u32..20).prop_map(|(sets, ways)| TlbArrayConfig::new(sets * ways, ways));
     let optional = move || proptest::option::of(array());
     (
         array(),
@@ -235,15 +231,9 @@ proptest! {
 
 #[test]
 fn an_array_without_whole_sets_is_refused() {
-    let good = TlbArrayConfig {
-        entries: 64,
-        ways: 4,
-    };
+    let good = TlbArrayConfig::new(64, 4);
     let config = TlbConfig {
-        l1_4k: TlbArrayConfig {
-            entries: 64,
-            ways: 5,
-        },
+        l1_4k: TlbArrayConfig::new(64, 5),
         l1_2m: None,
         l1_1g: None,
         l2_4k: good,

@@ -1,5 +1,7 @@
 use super::records::{Progress, Records};
-use crate::{Access, Batch, Op, SourceError, Stores};
+use crate::code::{CodeBlock, Definition, Flow, MAX_SITES, NO_SITE};
+use crate::{Access, Batch, Control, Op, SourceError, Stores};
+use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
 /// Which of ChampSim's two records a trace is made of.
@@ -69,6 +71,9 @@ const UNIT: u16 = 4;
 /// source registers on the youngest load, also through arithmetic: an upper bound, since a
 /// trace does not say which registers make the address. A load also depends on the youngest load that
 /// what it finds stored was made of.
+///
+/// Of code, an instruction that makes accesses is a block of its own, of which only the address is
+/// known; the others are the gaps between them.
 pub struct ChampSim<R> {
     input: R,
     name: String,
@@ -79,6 +84,9 @@ pub struct ChampSim<R> {
     gap: u32,
     /// Accesses so far.
     accesses: u64,
+    /// By instruction pointer, its block. Blocks have one instruction, so that the number of a block is
+    /// the site of that.
+    blocks: HashMap<u64, u32>,
     /// By register: one more than the number of the access that its value depends on; 0 for none.
     producers: [u64; 256],
     stores: Stores,
@@ -95,6 +103,7 @@ impl<R: BufRead> ChampSim<R> {
             records: 0,
             gap: 0,
             accesses: 0,
+            blocks: HashMap::new(),
             producers: [0; 256],
             stores: Stores::default(),
         }
@@ -126,6 +135,27 @@ impl<R: BufRead> ChampSim<R> {
         }
     }
 
+    /// The site of an instruction that makes so many accesses, which is defined when it comes for
+    /// the first time, and is executed now.
+    fn enter(&mut self, batch: &mut Batch, ip: u64, accesses: usize) -> u32 {
+        let next = self.blocks.len() as u32;
+        let site = *self.blocks.entry(ip).or_insert(next);
+        if site == next {
+            if next == MAX_SITES {
+                self.blocks.remove(&ip);
+                return NO_SITE;
+            }
+            batch.definitions.push(Definition::Block(CodeBlock {
+                pc: ip,
+                lengths: [0].into(),
+                accesses: vec![0; accesses].into(),
+                ..CodeBlock::default()
+            }));
+        }
+        batch.flow.push((batch.len() as u32, Flow::Block(site)));
+        site
+    }
+
     fn push(&mut self, batch: &mut Batch, addr: u64, op: Op, producer: u64) {
         let dep = match producer {
             0 => 0,
@@ -144,6 +174,15 @@ impl<R: BufRead> ChampSim<R> {
 }
 
 impl<R: BufRead> Records for ChampSim<R> {
+    fn begin(&mut self, batch: &mut Batch) {
+        batch.push_control(Control::Thread { thread: 0 });
+        batch.flow.push((0, Flow::Thread(0)));
+    }
+
+    fn has_code(&self) -> bool {
+        true
+    }
+
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if !self.read()? {
             return Ok(Progress::End);
@@ -157,6 +196,12 @@ impl<R: BufRead> Records for ChampSim<R> {
             .unwrap_or(0);
         let before = self.accesses;
         let mut carried = producer;
+        let loads = addresses(&record[self.fields.source_memory.clone()]).count();
+        let stores = addresses(&record[self.fields.destination_memory.clone()]).count();
+        if loads + stores > 0 {
+            let site = self.enter(batch, word(&record), loads + stores);
+            batch.site.resize(batch.len() + loads + stores, site);
+        }
         for addr in addresses(&record[self.fields.source_memory.clone()]) {
             let stored = self.stores.find(unit(addr), UNIT);
             let recent = self.accesses + 1 - stored <= Stores::REACH;

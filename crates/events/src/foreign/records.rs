@@ -22,6 +22,11 @@ pub trait Records {
         batch.push_control(Control::Thread { thread: 0 });
     }
 
+    /// Whether it says which instructions make the accesses.
+    fn has_code(&self) -> bool {
+        false
+    }
+
     /// Reads the next record and appends its events.
     ///
     /// # Errors
@@ -47,6 +52,10 @@ impl<R: Records> Batched<R> {
 }
 
 impl<R: Records> Source for Batched<R> {
+    fn has_code(&self) -> bool {
+        self.records.has_code()
+    }
+
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         loop {
             batch.clear();

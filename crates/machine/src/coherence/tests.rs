@@ -12,11 +12,7 @@ use std::collections::HashMap;
 const CORES: usize = 3;
 
 fn config(adjacent: bool) -> CachesConfig {
-    let level = |kib, ways| CacheConfig {
-        kib,
-        ways,
-        cycles: 1,
-    };
+    let level = |kib, ways| CacheConfig::new(kib, ways, 1);
     CachesConfig {
         l1: level(1, 4),
         l2: level(2, 8),
@@ -259,8 +255,8 @@ struct Fast {
 impl Fast {
     fn new(config: &CachesConfig) -> Self {
         Fast {
-            caches: vec![PrivateCaches::new(config).unwrap(); CORES],
-            shared: SharedCache::new(config, CORES as u32).unwrap(),
+            caches: vec![PrivateCaches::new(config, 1).unwrap(); CORES],
+            shared: SharedCache::new(config, CORES as u32, 1).unwrap(),
             chunk: Chunk::default(),
         }
     }

@@ -262,6 +262,16 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
         self.guest.lookup(page)
     }
 
+    fn found(&self, page: Page) -> Option<Translation> {
+        let guest = self.guest.lookup(page)?;
+        let host = self.host.lookup(host_page(guest.pfn))?;
+        Some(Translation {
+            pfn: host.pfn,
+            size: guest.size.min(host.size),
+            writable: guest.writable,
+        })
+    }
+
     /// Where a page is in host-physical memory. A TLB entry reaches as far as the smaller of the
     /// guest's and the host's page.
     #[inline]

@@ -1,3 +1,4 @@
+use super::groups::Run;
 use super::level::{LARGER, Level, READ_ONLY, TlbArrayConfig, TlbError, frame, value};
 use super::{Mapped, Tlb, TlbCounters};
 use crate::{Page, Translation};
@@ -31,14 +32,20 @@ pub struct TlbConfig {
     pub l2_cycles: u32,
 }
 
-/// A two-level TLB as processors have it: an array per page size (or shared), exact LRU; a
+/// A two-level TLB as processors have it: an array per page size (or shared), exact LRU by default; a
 /// second-level hit enters the first level, a walk enters both.
+///
+/// An entry for 4 KiB pages may cover several, as a level's `coalesce` says: what is contiguous in
+/// both memories is found when a walk ends, among the entries beside the one that it read.
 #[derive(Clone, Debug)]
 pub struct ConventionalTlb {
     l1: Level,
     l2: Level,
-    /// Whether a page larger than 4 KiB was ever entered: until then none need be looked for.
-    larger_seen: bool,
+    /// Whether anything but entries of one 4 KiB page was ever entered: until then nothing else
+    /// need be looked for.
+    others_seen: bool,
+    /// log2 of the pages that an entry of either level may cover.
+    coalesce: u32,
     counters: TlbCounters,
 }
 
@@ -48,22 +55,52 @@ impl ConventionalTlb {
     /// # Errors
     /// [`TlbError`] when an array is not a whole number of sets.
     pub fn new(config: &TlbConfig) -> Result<Self, TlbError> {
+        let l1 = Level::new(config.l1_4k, config.l1_2m, config.l1_1g)?;
+        let l2 = Level::new(config.l2_4k, config.l2_2m, config.l2_1g)?;
         Ok(ConventionalTlb {
-            l1: Level::new(config.l1_4k, config.l1_2m, config.l1_1g)?,
-            l2: Level::new(config.l2_4k, config.l2_2m, config.l2_1g)?,
-            larger_seen: false,
+            coalesce: l1.groups.shift().max(l2.groups.shift()),
+            l1,
+            l2,
+            others_seen: false,
             counters: TlbCounters::default(),
         })
     }
 }
 
 impl ConventionalTlb {
+    /// Has policies that leave something to chance start from a seed.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.l1.seed(seed);
+        self.l2.seed(seed.wrapping_add(1 << 32));
+        self
+    }
+
     /// Enters a page into the first level, as one that the second has.
     #[inline(always)]
     pub(super) fn fill_first<S: Simd>(&mut self, page: PageId, translation: Translation) {
-        self.larger_seen |= translation.size != PageSize::Base4K;
+        self.others_seen |= translation.size != PageSize::Base4K;
         self.l1
             .insert::<S>(page, translation.size, value(translation));
+    }
+
+    /// Enters a 4 KiB page and those around it that an entry can cover; returns log2 of how many
+    /// pages that may be.
+    #[inline(never)]
+    fn fill_run<S: Simd>(
+        &mut self,
+        page: Page,
+        translation: Translation,
+        mapped: &impl Mapped,
+    ) -> u32 {
+        let run = Run::around(page, translation, self.coalesce, mapped);
+        self.l1.insert_run::<S>(page.id, run);
+        self.l2.insert_run::<S>(page.id, run);
+        if run.pages() == 1 {
+            return 0;
+        }
+        self.others_seen = true;
+        self.coalesce
     }
 }
 
@@ -75,7 +112,12 @@ impl Tlb for ConventionalTlb {
         if let Some(value) = self.l1.get::<S>(page, PageSize::Base4K, refused) {
             return Some(frame(value, page, PageSize::Base4K));
         }
-        if self.larger_seen {
+        if self.others_seen {
+            if self.l1.groups.any()
+                && let Some(run) = self.l1.get_run::<S>(page, refused)
+            {
+                return Some(frame(run.of(page), page, PageSize::Base4K));
+            }
             for size in LARGER {
                 if let Some(value) = self.l1.get::<S>(page, size, refused) {
                     return Some(frame(value, page, size));
@@ -94,7 +136,13 @@ impl Tlb for ConventionalTlb {
             self.l1.insert::<S>(page, PageSize::Base4K, value);
             return Some(frame(value, page, PageSize::Base4K));
         }
-        if self.larger_seen {
+        if self.others_seen {
+            if self.l2.groups.any()
+                && let Some(run) = self.l2.get_run::<S>(page, refused)
+            {
+                self.l1.insert_run::<S>(page, run);
+                return Some(frame(run.of(page), page, PageSize::Base4K));
+            }
             for size in LARGER {
                 if let Some(value) = self.l2.get::<S>(page, size, refused) {
                     self.l1.insert::<S>(page, size, value);
@@ -107,12 +155,16 @@ impl Tlb for ConventionalTlb {
     }
 
     #[inline(always)]
-    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, _: &impl Mapped) {
+    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32 {
         let size = translation.size;
-        self.larger_seen |= size != PageSize::Base4K;
+        if self.coalesce != 0 && size == PageSize::Base4K {
+            return self.fill_run::<S>(page, translation, mapped);
+        }
+        self.others_seen |= size != PageSize::Base4K;
         let value = value(translation);
         self.l1.insert::<S>(page.id, size, value);
         self.l2.insert::<S>(page.id, size, value);
+        size.order()
     }
 
     fn invalidate(&mut self, first: Page, pages: u32) {

@@ -1,9 +1,10 @@
 //! One level of a TLB: an array of entries per page size, or shared between sizes.
 
+use super::groups::{Groups, KEY_GROUP, Run, is_group};
 use crate::Translation;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{LruSets, Modulo};
+use pagelab_memory::{GeometryError, LruSets, Modulo, Replacement};
 use serde::{Deserialize, Serialize};
 
 /// Geometry of one TLB array.
@@ -14,14 +15,63 @@ pub struct TlbArrayConfig {
     pub entries: u32,
     /// Associativity.
     pub ways: u32,
+    /// Which entry of a set leaves for a new one.
+    #[serde(default, skip_serializing_if = "Replacement::is_lru")]
+    pub replacement: Replacement,
+    /// Of 4 KiB pages: how many of them, contiguous and aligned, an entry can cover where their
+    /// frames are contiguous, too, and all may be written or none. 1, 4, 8 or 16.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub coalesce: u32,
+    /// Whether such an entry may cover a part of its pages, of any alignment in memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_one(pages: &u32) -> bool {
+    *pages == 1
+}
+
+impl TlbArrayConfig {
+    /// An array of entries for a page each.
+    pub const fn new(entries: u32, ways: u32) -> Self {
+        TlbArrayConfig {
+            entries,
+            ways,
+            replacement: Replacement::Lru,
+            coalesce: 1,
+            partial: false,
+        }
+    }
 }
 
 /// Why a TLB cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a TLB array of {entries} entries in {ways} ways is not a whole number of sets")]
-pub struct TlbError {
-    entries: u32,
-    ways: u32,
+pub enum TlbError {
+    /// The geometry of an array.
+    #[error("a TLB array of {entries} entries in {ways} ways is not a whole number of sets")]
+    Sets {
+        /// As configured.
+        entries: u32,
+        /// As configured.
+        ways: u32,
+    },
+    /// A policy that sets of so many ways cannot have.
+    #[error(transparent)]
+    Replacement(#[from] GeometryError),
+    /// The pages of an entry.
+    #[error("`coalesce` is {coalesce}: it is 1, 4, 8 or 16, with `partial` 4 or 8")]
+    Coalesce {
+        /// As configured.
+        coalesce: u32,
+    },
+    /// Entries for several pages where there are none.
+    #[error("`coalesce` and `partial` belong to `l1_4k` and `l2_4k`, and `partial` to `coalesce`")]
+    NotCoalescing,
 }
 
 /// One level: an array for 4 KiB pages, and for the larger ones where they have their own.
@@ -29,6 +79,8 @@ pub struct TlbError {
 pub(super) struct Level {
     /// Of 4 KiB pages.
     pub(super) base: Array,
+    /// Which of them an entry may cover.
+    pub(super) groups: Groups,
     larger: Vec<Array>,
     /// For 2 MiB and 1 GiB pages, the array in `larger`; `None` for `base`.
     larger_of: [Option<usize>; 2],
@@ -76,13 +128,19 @@ pub(super) fn frame(value: u32, page: PageId, size: PageSize) -> Pfn {
 
 impl Array {
     fn new(config: TlbArrayConfig) -> Result<Self, TlbError> {
-        let TlbArrayConfig { entries, ways } = config;
+        let TlbArrayConfig {
+            entries,
+            ways,
+            replacement,
+            ..
+        } = config;
         if ways == 0 || entries == 0 || !entries.is_multiple_of(ways) {
-            return Err(TlbError { entries, ways });
+            return Err(TlbError::Sets { entries, ways });
         }
+        replacement.check(ways)?;
         let sets = entries / ways;
         Ok(Array {
-            entries: LruSets::new(sets as usize, ways as usize),
+            entries: LruSets::replaced_by(sets as usize, ways as usize, replacement),
             index: Modulo::new(sets),
         })
     }
@@ -102,16 +160,27 @@ impl Level {
     ) -> Result<Self, TlbError> {
         let mut level = Level {
             base: Array::new(base)?,
+            groups: Groups::new(base)?,
             larger: Vec::new(),
             larger_of: [None; 2],
         };
         for (size, config) in [large, huge].into_iter().enumerate() {
             if let Some(config) = config {
+                if config.coalesce != 1 || config.partial {
+                    return Err(TlbError::NotCoalescing);
+                }
                 level.larger.push(Array::new(config)?);
             }
             level.larger_of[size] = level.larger.len().checked_sub(1);
         }
         Ok(level)
+    }
+
+    /// Where policies that leave something to chance start from.
+    pub(super) fn seed(&mut self, seed: u64) {
+        for (array, seed) in self.larger.iter_mut().chain([&mut self.base]).zip(seed..) {
+            array.entries.seed(seed);
+        }
     }
 
     #[inline(always)]
@@ -161,8 +230,49 @@ impl Level {
         array.entries.insert_at::<S>(set, key, value)
     }
 
+    /// Looks up the entry that covers a page among others.
+    #[inline(always)]
+    pub(super) fn get_run<S: Simd>(&mut self, page: PageId, refused: u32) -> Option<Run> {
+        let group = self.groups.of(page);
+        let Array { entries, index } = &mut self.base;
+        let set = index.of(group);
+        // What does not cover the page is not used by being looked at.
+        let run = self
+            .groups
+            .run(group, entries.peek(set, KEY_GROUP | group)?);
+        if !run.has(page) {
+            return None;
+        }
+        if run.read_only & refused != 0 {
+            entries.remove(set, KEY_GROUP | group);
+            return None;
+        }
+        entries.get_at::<S>(set, KEY_GROUP | group);
+        Some(run)
+    }
+
+    /// Enters a page that is not there with those of its run that an entry can cover.
+    #[inline(always)]
+    pub(super) fn insert_run<S: Simd>(&mut self, page: PageId, run: Run) {
+        let (group, value) = match self.groups.value(page, run) {
+            Some(value) => (self.groups.of(page), value),
+            None => {
+                self.insert::<S>(page, PageSize::Base4K, run.of(page));
+                return;
+            }
+        };
+        let Array { entries, index } = &mut self.base;
+        let set = index.of(group);
+        // An entry of other pages of the group: the set has one of a group.
+        entries.remove(set, KEY_GROUP | group);
+        entries.insert_at::<S>(set, KEY_GROUP | group, value);
+    }
+
     /// Forgets the pages of all sizes in a range.
     pub(super) fn invalidate(&mut self, first: PageId, pages: u32) {
+        if self.groups.any() {
+            self.invalidate_runs(first, pages);
+        }
         for size in PageSize::ALL {
             let (first_key, _) = key(first, size);
             let (last_key, _) = key(PageId(first.0 + pages - 1), size);
@@ -176,5 +286,28 @@ impl Level {
                     .forget(|key, _| (first_key..=last_key).contains(&key));
             }
         }
+    }
+
+    /// Forgets the entries of several pages that cover one of a range: they leave as a whole.
+    fn invalidate_runs(&mut self, first: PageId, pages: u32) {
+        let groups = self.groups;
+        let last = PageId(first.0 + pages - 1);
+        let (first_group, last_group) = (groups.of(first), groups.of(last));
+        let Array { entries, index } = &mut self.base;
+        if first_group == last_group {
+            let set = index.of(first_group);
+            if let Some(value) = entries.peek(set, KEY_GROUP | first_group)
+                && groups.run(first_group, value).meets(first.0, last.0)
+            {
+                entries.remove(set, KEY_GROUP | first_group);
+            }
+            return;
+        }
+        entries.forget(|key, value| {
+            let group = key & !KEY_GROUP;
+            is_group(key)
+                && (first_group..=last_group).contains(&group)
+                && groups.run(group, value).meets(first.0, last.0)
+        });
     }
 }

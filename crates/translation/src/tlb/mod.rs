@@ -1,6 +1,7 @@
 //! TLB designs. Each is one file that implements [`Tlb`].
 
 mod conventional;
+mod groups;
 mod level;
 mod mosaic;
 mod perfect;
@@ -30,7 +31,7 @@ pub struct TlbCounters {
 
 /// What is mapped: a page table, as a TLB sees it after a walk.
 pub trait Mapped {
-    /// Where a page is.
+    /// Where a page is, as a walk finds it.
     fn lookup(&self, page: Page) -> Option<Translation>;
 
     /// The range of contiguous pages around a page, where there is a table of them.
@@ -43,7 +44,7 @@ pub trait Mapped {
 impl<P: PageTable> Mapped for P {
     #[inline(always)]
     fn lookup(&self, page: Page) -> Option<Translation> {
-        PageTable::lookup(self, page)
+        PageTable::found(self, page)
     }
 
     #[inline(always)]
@@ -67,8 +68,8 @@ pub trait Tlb {
     fn lookup_second<S: Simd>(&mut self, page: Page, store: bool) -> Option<Pfn>;
 
     /// Enters what a walk found. A design may enter more of what the walk has read than the page
-    /// that it was for.
-    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped);
+    /// that it was for. Returns log2 of the aligned base pages that may have come with the page.
+    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32;
 
     /// Forgets all translations of `pages` base pages from `first` on, whatever their size. The
     /// range lies within one aligned 1 GiB of virtual memory.

@@ -84,6 +84,12 @@ impl MosaicLevel {
         shift: u32,
     ) -> Result<Self, TlbError> {
         let numbers = base.entries + 1;
+        // Its entries for one page are the exception, and stay so.
+        let base = TlbArrayConfig {
+            coalesce: 1,
+            partial: false,
+            ..base
+        };
         Ok(MosaicLevel {
             level: Level::new(base, large, huge)?,
             parts: vec![INVALID; (numbers as usize) << shift],
@@ -319,7 +325,7 @@ impl Tlb for MosaicTlb {
     }
 
     #[inline(always)]
-    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) {
+    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32 {
         let Translation { size, pfn, .. } = translation;
         if size == PageSize::Base4K && self.iceberg.compress(page.id, pfn).is_some() {
             let parts = self.parts(page, mapped);
@@ -327,7 +333,8 @@ impl Tlb for MosaicTlb {
             self.l1.fill::<S>(page.id.0 >> self.shift, parts);
             self.l2.fill::<S>(page.id.0 >> self.shift, parts);
             self.own.fills += 1;
-            return;
+            // One name has all of them: `entry`.
+            return 0;
         }
         self.single_seen |= size == PageSize::Base4K;
         self.larger_seen |= size != PageSize::Base4K;
@@ -335,6 +342,7 @@ impl Tlb for MosaicTlb {
         let value = value(translation);
         self.l1.insert::<S>(page.id, size, value);
         self.l2.insert::<S>(page.id, size, value);
+        size.order()
     }
 
     fn invalidate(&mut self, first: Page, pages: u32) {

@@ -19,7 +19,14 @@ impl Tlb for PerfectTlb {
         None
     }
 
-    fn fill<S: Simd>(&mut self, _page: Page, _translation: Translation, _mapped: &impl Mapped) {}
+    fn fill<S: Simd>(
+        &mut self,
+        _page: Page,
+        translation: Translation,
+        _mapped: &impl Mapped,
+    ) -> u32 {
+        translation.size.order()
+    }
 
     fn invalidate(&mut self, _first: Page, _pages: u32) {}
 

@@ -159,12 +159,13 @@ impl Tlb for RangeTlb {
     }
 
     #[inline(always)]
-    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) {
-        self.pages.fill::<S>(page, translation, mapped);
+    fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32 {
+        let order = self.pages.fill::<S>(page, translation, mapped);
         if let Some(range) = mapped.range(page) {
             self.ranges.insert(range);
             self.fills += 1;
         }
+        order
     }
 
     fn invalidate(&mut self, first: Page, pages: u32) {

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Writes the table of docs/machines.md from the presets themselves.
+
+`--check` writes nothing and exits with 1 when it is out of date; tests/test_catalogue.py runs it.
+"""
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PRESETS = ROOT / "crates/machine/presets"
+PAGE = ROOT / "docs/machines.md"
+HEAD = [
+    ("machine", "---"),
+    ("GHz", "---:"),
+    ("wide", "---:"),
+    ("reorder, store, miss buffers", "---"),
+    ("walkers", "---:"),
+    ("misprediction", "---:"),
+    ("first TLB 4K, 2M, 1G", "---"),
+    ("pages an entry", "---:"),
+    ("second TLB", "---"),
+    ("cycles", "---:"),
+    ("walk caches", "---"),
+    ("L1", "---"),
+    ("L2", "---"),
+    ("last level", "---"),
+    ("memory, ns in all", "---:"),
+    ("GB/s", "---:"),
+    ("prefetch", "---"),
+]
+
+
+def array(of: dict[str, Any] | None) -> str:
+    """Entries and ways."""
+    return f"{of['entries']}/{of['ways']}" if of else "shared"
+
+
+def cache(of: dict[str, Any]) -> str:
+    """Size, ways and cycles."""
+    kib = of["kib"]
+    size = f"{kib} K" if kib < 1024 else f"{kib / 1024:g} M"
+    return f"{size}/{of['ways']}, {of['cycles']}"
+
+
+def row(machine: dict[str, Any]) -> list[str]:
+    """One machine's figures."""
+    core, tlb, caches, dram = (machine[key] for key in ("core", "tlb", "caches", "dram"))
+    in_all = caches["llc"]["cycles"] / core["ghz"] + dram["latency_ns"]
+    walk_caches = machine["radix"]["pwc"]
+    return [
+        f"`{machine['name']}`",
+        f"{core['ghz']:g}",
+        str(core["width"]),
+        f"{core['reorder_buffer']}, {core['store_buffer']}, {core['miss_buffers']}",
+        str(core["walkers"]),
+        str(core.get("misprediction", "–")),
+        ", ".join(array(tlb.get(key)) for key in ("l1_4k", "l1_2m", "l1_1g")),
+        str(tlb["l2_4k"].get("coalesce", 1)),
+        array(tlb["l2_4k"]),
+        str(tlb["l2_cycles"]),
+        ", ".join(str(walk_caches[key]["entries"]) for key in ("pgd", "pud", "pmd")),
+        *(cache(caches[key]) for key in ("l1", "l2", "llc")),
+        f"{in_all:.0f}",
+        f"{dram['gigabytes_per_second']:g}",
+        "yes" if "prefetch" in caches else "–",
+    ]
+
+
+def table() -> list[str]:
+    """The lines of the table."""
+    machines = [tomllib.loads(path.read_text()) for path in sorted(PRESETS.glob("*.toml"))]
+    rows = [[name for name, _ in HEAD], [align for _, align in HEAD], *map(row, machines)]
+    return ["| " + " | ".join(cells) + " |" for cells in rows]
+
+
+def main() -> int:
+    """Replaces the lines from the table's head to its last row."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("| machine "))
+    end = next(at for at in range(first, len(lines)) if not lines[at].startswith("|"))
+    if "--check" in sys.argv:
+        return int(lines[first:end] != table())
+    lines[first:end] = table()
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
