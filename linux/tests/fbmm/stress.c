@@ -2,25 +2,45 @@
 /*
  * Threads and forked children map, write, unmap, move, protect, lock, discard and
  * share memory at random; each compares what it reads with a plain copy that it
- * keeps in shared memory, which no memory file system touches.
+ * keeps in shared memory, which no memory file system touches. They put pages into
+ * pipes, too, also for who is left when they end: nobody may find there what
+ * another process wrote.
  *
  * Usage: stress SECONDS [SEED]
  */
 #include "lab.h"
 
 #include <pthread.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #define SLOTS	24
 #define PAGES	96	/* a mapping's size at most */
 #define THREADS	3
+#define HOLDS	4
 
 /* A mapping and what each of its pages holds: a value in all its words. */
 struct slot {
 	char *memory;
 	size_t pages;
 	bool locked, readonly;
+	bool pieces;		/* of several mappings: mremap() takes one */
 	uint32_t value[PAGES];
+};
+
+/* A page in a pipe, and what its process wrote to it: all that may be read there. */
+struct hold {
+	int pipe[2];
+	int slot;		/* -1 once the process has the page no more */
+	size_t page;
+	unsigned int nr;	/* of values; 0 if the pipe is not open, or empty */
+	uint32_t value[16];
+};
+
+/* The first hold's pipe is read by the parent, when the process has ended. */
+struct state {
+	struct slot slots[SLOTS];
+	struct hold holds[HOLDS];
 };
 
 struct worker {
@@ -28,6 +48,7 @@ struct worker {
 	int depth;
 	time_t until;
 	struct slot *slots;
+	struct hold *holds;
 	unsigned long steps;
 };
 
@@ -60,12 +81,90 @@ static void check_slot(struct worker *w, const struct slot *slot, const char *af
 		check(w, slot, page, after);
 }
 
+static void close_pipe(const struct hold *hold)
+{
+	close(hold->pipe[0]);
+	close(hold->pipe[1]);
+}
+
+/* Read a page from its pipe. */
+static void release(struct worker *w, struct hold *hold)
+{
+	uint32_t words[page_size / 4];
+	unsigned int known;
+	size_t i;
+
+	if (read(hold->pipe[0], words, page_size) != (ssize_t)page_size)
+		fail("a pipe");
+	for (known = 0; known < hold->nr && hold->value[known] != words[0]; known++)
+		;
+	for (i = 0; i < page_size / 4; i += 64) {
+		if (known < hold->nr && words[i] == words[0])
+			continue;
+		fprintf(stderr, "pid %d depth %d: a pipe has %#x and %#x, of %u values from %#x\n",
+			getpid(), w->depth, words[0], words[i], hold->nr,
+			hold->value[0]);
+		_exit(1);
+	}
+	hold->nr = 0;
+	close_pipe(hold);
+}
+
+static void keep(struct worker *w, struct hold *hold, int slot, size_t page)
+{
+	struct iovec part = {
+		.iov_base = w->slots[slot].memory + page * page_size,
+		.iov_len = page_size,
+	};
+
+	if (vmsplice(hold->pipe[1], &part, 1, 0) != (ssize_t)page_size)
+		fail("vmsplice");
+	hold->slot = slot;
+	hold->page = page;
+	hold->value[0] = w->slots[slot].value[page];
+	hold->nr = 1;
+}
+
+static void hold_page(struct worker *w, int slot)
+{
+	struct hold *hold = &w->holds[1 + pick(w, HOLDS - 1)];
+
+	if (hold->nr) {
+		release(w, hold);
+		return;
+	}
+	if (pipe(hold->pipe))
+		fail("pipe");
+	keep(w, hold, slot, pick(w, w->slots[slot].pages));
+}
+
+/* Pages that a process gives back stay in the pipes as they are. */
+static void detach(struct worker *w, const struct slot *slot, size_t from, size_t nr)
+{
+	struct hold *hold;
+
+	for (hold = w->holds; hold < w->holds + HOLDS; hold++)
+		if (hold->slot == slot - w->slots && hold->page - from < nr)
+			hold->slot = -1;
+}
+
 static void put(struct worker *w, struct slot *slot, size_t page)
 {
 	uint32_t *words = (uint32_t *)(slot->memory + page * page_size);
 	const uint32_t value = pick(w, 1u << 30) + 1;
+	struct hold *hold;
 	size_t i;
 
+	for (hold = w->holds; hold < w->holds + HOLDS; hold++) {
+		if (!hold->nr || hold->slot != slot - w->slots || hold->page != page)
+			continue;
+		if (hold->nr < sizeof(hold->value) / sizeof(*hold->value))
+			hold->value[hold->nr++] = value;
+		else if (hold > w->holds)
+			release(w, hold);
+		else
+			return;
+	}
 	slot->value[page] = value;
 	for (i = 0; i < page_size / 4; i++)
 		words[i] = value;
@@ -75,7 +174,7 @@ static void make(struct worker *w, struct slot *slot)
 {
 	slot->pages = 1 + pick(w, PAGES);
 	slot->memory = map_private(slot->pages * page_size, pick(w, 4) ? 0 : MAP_POPULATE);
-	slot->locked = slot->readonly = false;
+	slot->locked = slot->readonly = slot->pieces = false;
 	memset(slot->value, 0, sizeof(slot->value));
 }
 
@@ -84,6 +183,7 @@ static void drop(struct worker *w, struct slot *slot)
 	const size_t from = pick(w, slot->pages);
 
 	check_slot(w, slot, "all");
+	detach(w, slot, 0, slot->pages);
 	/* In two parts, the upper first or all at once */
 	if (from)
 		munmap(slot->memory + from * page_size, (slot->pages - from) * page_size);
@@ -101,15 +201,37 @@ static void discard(struct worker *w, struct slot *slot)
 			fail("MADV_DONTNEED");
 		return;
 	}
+	detach(w, slot, from, nr);
 	memset(slot->value + from, 0, nr * sizeof(*slot->value));
 	check_slot(w, slot, "MADV_DONTNEED");
+}
+
+/* Another mapping in place of a part. */
+static void replace(struct worker *w, struct slot *slot)
+{
+	const size_t from = pick(w, slot->pages);
+	const size_t nr = 1 + pick(w, slot->pages - from);
+	char *place = slot->memory + from * page_size;
+
+	if (slot->locked || slot->readonly)
+		return;
+	if (mmap(place, nr * page_size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != place)
+		fail("MAP_FIXED");
+	slot->pieces = true;
+	detach(w, slot, from, nr);
+	memset(slot->value + from, 0, nr * sizeof(*slot->value));
+	check_slot(w, slot, "MAP_FIXED");
 }
 
 static void resize(struct worker *w, struct slot *slot)
 {
 	const size_t pages = 1 + pick(w, PAGES);
-	char *place = map_private(PAGES * page_size, 0), *memory;
+	char *place, *memory;
 
+	if (slot->pieces)
+		return;
+	place = map_private(PAGES * page_size, 0);
 	if (pick(w, 2))
 		memory = mremap(slot->memory, slot->pages * page_size, pages * page_size,
 				MREMAP_MAYMOVE | MREMAP_FIXED, place);
@@ -122,7 +244,9 @@ static void resize(struct worker *w, struct slot *slot)
 		munmap(place + pages * page_size, (PAGES - pages) * page_size);
 	else
 		munmap(place, PAGES * page_size);
-	if (pages > slot->pages)
+	if (pages < slot->pages)
+		detach(w, slot, pages, slot->pages - pages);
+	else
 		memset(slot->value + slot->pages, 0,
 		       (pages - slot->pages) * sizeof(*slot->value));
 	slot->memory = memory;
@@ -153,39 +277,73 @@ static void lock(struct slot *slot)
 	slot->locked = !slot->locked;
 }
 
+static struct state *new_state(void)
+{
+	struct state *state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (state == MAP_FAILED)
+		fail("mmap");
+	return state;
+}
+
 static void run(struct worker *w);
+
+/* What a child begins with: the memory is the parent's, the pipes are not. */
+static void inherit(struct worker *w, struct state *state)
+{
+	int i;
+
+	if (w->depth)
+		close_pipe(&w->holds[0]);
+	for (i = 1; i < HOLDS; i++) {
+		if (state->holds[i].nr)
+			close_pipe(&state->holds[i]);
+		state->holds[i].nr = 0;
+	}
+	for (i = 0; i < SLOTS; i++)
+		state->slots[i].locked = false;
+	w->slots = state->slots;
+	w->holds = state->holds;
+	w->depth++;
+	w->seed = w->seed * 31 + getpid();
+	w->until = time(NULL) + 1;
+}
 
 /* A child has all of its parent's memory and goes on with it. */
 static void spawn(struct worker *w)
 {
+	struct state *state;
 	struct slot *copy;
+	struct hold *left;
 	pid_t pid;
 	int status, i;
 
 	if (w->depth > 2)
 		return;
 	/* Before fork(): the parent goes on writing. */
-	copy = mmap(NULL, SLOTS * sizeof(*copy), PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (copy == MAP_FAILED)
-		fail("mmap");
-	memcpy(copy, w->slots, SLOTS * sizeof(*copy));
+	state = new_state();
+	copy = state->slots;
+	left = state->holds;
+	memcpy(copy, w->slots, sizeof(state->slots));
+	memcpy(left, w->holds, sizeof(state->holds));
+	left->nr = 0;
+	if (pipe(left->pipe))
+		fail("pipe");
 	pid = fork();
 	if (pid < 0)
 		fail("fork");
 	if (!pid) {
-		w->slots = copy;
-		for (i = 0; i < SLOTS; i++)
-			copy[i].locked = false;
-		w->depth++;
-		w->seed = w->seed * 31 + getpid();
-		w->until = time(NULL) + 1;
+		inherit(w, state);
 		/* What the parent writes meanwhile must not be seen. */
 		if (pick(w, 2))
 			usleep(pick(w, 20000));
 		for (i = 0; i < SLOTS; i++)
 			if (copy[i].memory)
 				check_slot(w, &copy[i], "fork");
+		i = pick(w, SLOTS);
+		if (copy[i].memory)
+			keep(w, left, i, pick(w, copy[i].pages));
 		run(w);
 		_exit(0);
 	}
@@ -201,12 +359,24 @@ static void spawn(struct worker *w)
 		fprintf(stderr, "a child ended with status %#x\n", status);
 		_exit(1);
 	}
-	munmap(copy, SLOTS * sizeof(*copy));
+	/* Where the child had the page for itself: this is not to be seen in its pipe. */
+	for (i = 0; i < 50; i++) {
+		struct slot *slot = &w->slots[pick(w, SLOTS)];
+
+		if (slot->memory && !slot->readonly)
+			put(w, slot, pick(w, slot->pages));
+	}
+	if (left->nr)
+		release(w, left);
+	else
+		close_pipe(left);
+	munmap(state, sizeof(*state));
 }
 
 static void step(struct worker *w)
 {
-	struct slot *slot = &w->slots[pick(w, SLOTS)];
+	const int at = pick(w, SLOTS);
+	struct slot *slot = &w->slots[at];
 	const uint32_t what = pick(w, 100);
 	int i;
 
@@ -214,17 +384,21 @@ static void step(struct worker *w)
 		make(w, slot);
 		return;
 	}
-	if (what < 50) {
+	if (what < 44) {
 		for (i = 0; i < 8 && !slot->readonly; i++)
 			put(w, slot, pick(w, slot->pages));
 		check(w, slot, pick(w, slot->pages), "a write");
+	} else if (what < 52) {
+		hold_page(w, at);
 	} else if (what < 60) {
 		check_slot(w, slot, "reading");
 	} else if (what < 70) {
 		drop(w, slot);
-	} else if (what < 80) {
+	} else if (what < 76) {
+		replace(w, slot);
+	} else if (what < 82) {
 		discard(w, slot);
-	} else if (what < 87) {
+	} else if (what < 88) {
 		resize(w, slot);
 	} else if (what < 93) {
 		protect(w, slot);
@@ -256,6 +430,7 @@ int main(int argc, char **argv)
 	struct worker workers[THREADS] = {};
 	pthread_t threads[THREADS];
 	unsigned long steps = 0;
+	struct state *state;
 	int i;
 
 	lab_init();
@@ -263,11 +438,9 @@ int main(int argc, char **argv)
 	for (i = 0; i < THREADS; i++) {
 		workers[i].seed = seed + i;
 		workers[i].until = time(NULL) + seconds;
-		workers[i].slots = mmap(NULL, SLOTS * sizeof(struct slot),
-					PROT_READ | PROT_WRITE,
-					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		if (workers[i].slots == MAP_FAILED)
-			fail("mmap");
+		state = new_state();
+		workers[i].slots = state->slots;
+		workers[i].holds = state->holds;
 		if (pthread_create(&threads[i], NULL, thread, &workers[i]))
 			fail("pthread_create");
 	}
