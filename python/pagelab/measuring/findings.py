@@ -26,7 +26,8 @@ class Finding:
 def findings(measurement: Measurement) -> list[Finding]:
     """Everything worth a row, in the order of the parts."""
     rows: list[Finding] = []
-    for read in (_caches, _tlbs, _faults, _folios, _huge, _syscalls, _shared, _calls):
+    readers = (_caches, _branches, _tlbs, _faults, _folios, _huge, _syscalls, _shared, _calls)
+    for read in readers:
         rows += read(measurement)
     return rows
 
@@ -95,6 +96,12 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
     if line and line["line"]:
         claimed = f"{claims[0]['line']} B" if claims else ""
         yield Finding("caches", "line", f"{line['line']} B", float(line["line"]), "", claimed)
+
+
+def _branches(measurement: Measurement) -> Iterator[Finding]:
+    cost = measurement.parts.get("branches", {}).get("misprediction_ns")
+    if cost is not None:
+        yield _time("branches", "mispredicted branch", cost)
 
 
 _PAGES = {
