@@ -227,6 +227,21 @@ def test_a_guest_that_shares_two_cores_with_twenty_programs_gets_what_is_left_to
     assert any(note.startswith("caches.llc") for note in made.notes)
 
 
+def test_a_guest_of_480_mib_of_last_level_that_others_use_has_what_the_curve_shows() -> None:
+    """Plateaus of 1.39, 4.46, 36.6 and 143 ns, the last of which rises to 159 at 1 GiB."""
+    shared = result.load(RECORDED.parent / "golden-cove-guest.json")
+    table = tomllib.loads(machine.preset(shared, "here").toml())
+    l1, l2, llc = (table["caches"][key] for key in ("l1", "l2", "llc"))
+    assert (l1["kib"], l2["kib"]) == (48, 2048)
+    assert 16 << 10 <= llc["kib"] <= 32 << 10
+    ghz = table["core"]["ghz"]
+    for cache, ns in ((l1, 1.39), (l2, 4.46), (llc, 36.6)):
+        assert abs(cache["cycles"] - ns * ghz) <= 1
+    assert 130 < llc["cycles"] / ghz + table["dram"]["latency_ns"] < 144
+    # 5.61 ns a mispredicted branch, at the clock of the multiplications.
+    assert table["core"]["misprediction"] == round(5.61 * ghz)
+
+
 def test_a_claim_outside_of_the_step_is_not_taken(zen4_guest: Measurement) -> None:
     zen4_guest.parts["tlb"]["claimed"][1]["entries"] = 128
     made = machine.preset(zen4_guest, "here")

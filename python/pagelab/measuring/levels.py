@@ -56,7 +56,10 @@ def hierarchy(found: Stepped, claims: list[dict[str, Any]], count: int = 3) -> H
     plateaus = list(found.plateaus)
     memory = None
     reaches = bool(plateaus) and plateaus[-1].last >= found.curve.x[-1] * 0.9
-    if reaches and swept >= _BEYOND * largest and len(plateaus) > 1:
+    # One more plateau than there are levels is memory's, even where its end rises (walks of ever more
+    # pages); of a last level that others use the claim may be more than was swept.
+    beyond = reaches and swept >= _BEYOND * largest and len(plateaus) > 1
+    if beyond or (len(plateaus) > count and swept > largest):
         memory = plateaus.pop()
     assigned = _assign(plateaus, sizes)
     result = Hierarchy(memory=memory.level if memory else None)
