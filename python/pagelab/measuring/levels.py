@@ -56,8 +56,8 @@ def hierarchy(found: Stepped, claims: list[dict[str, Any]], count: int = 3) -> H
     plateaus = list(found.plateaus)
     memory = None
     reaches = bool(plateaus) and plateaus[-1].last >= found.curve.x[-1] * 0.9
-    # One more plateau than there are levels is memory's, even where its end rises (walks of ever more
-    # pages); of a last level that others use the claim may be more than was swept.
+    # One more plateau than there are levels is memory's, also where its end rises (walks of ever
+    # more pages), and where a last level that others use claims most of what was swept.
     beyond = reaches and swept >= _BEYOND * largest and len(plateaus) > 1
     if beyond or (len(plateaus) > count and swept > largest):
         memory = plateaus.pop()
