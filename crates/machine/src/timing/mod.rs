@@ -1,7 +1,9 @@
 mod free;
+mod latencies;
 mod pending;
 
 pub(crate) use free::FreeClocks;
+pub(crate) use latencies::Latencies;
 pub(crate) use pending::Pending;
 
 use crate::by_code::{Payer, Tallies};
@@ -14,42 +16,6 @@ use pagelab_memory::MODIFY;
 
 #[cfg(test)]
 mod tests;
-
-/// Latencies of a machine, in slots.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Latencies {
-    /// From where a reference is served. Memory's nodes have their own.
-    pub(crate) served: [u64; PLACES],
-    /// Until other cores have dropped a line.
-    pub(crate) invalidate: u64,
-    /// Second-level TLB.
-    pub(crate) second_tlb: u64,
-    /// The first level in which walks look.
-    pub(crate) walks_enter: Served,
-}
-
-impl Latencies {
-    /// How long a reference takes that goes out at `now`.
-    #[inline(always)]
-    fn of(&self, served: Served, line: u32, memory: &mut MainMemory, now: u64) -> u64 {
-        match served {
-            Served::Dram => memory.read(line & !MODIFY, now),
-            Served::Llc => {
-                memory.of_last_level(line & !MODIFY, now, self.served[Served::Llc as usize])
-            }
-            cache => self.served[cache as usize],
-        }
-    }
-
-    /// How long a reference takes when memory is idle.
-    #[inline(always)]
-    fn idle(&self, served: Served, line: u32, memory: &MainMemory) -> u64 {
-        match served {
-            Served::Dram => memory.latency(line & !MODIFY),
-            cache => self.served[cache as usize],
-        }
-    }
-}
 
 /// The references of a chunk that have not been timed yet.
 struct References<'a> {
