@@ -78,6 +78,7 @@ def run(
             "compute": compute,
             "data": data,
             "translation": translation,
+            "mispredictions": 0,
             "faults": faults,
             "zeroing": zeroing,
             "migrations": migrations,
