@@ -110,6 +110,9 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The most mispredicted branches before one access that a trace can hold.
+    pub const MAX_MISPREDICTED: usize = 4096;
+
     /// Number of accesses.
     #[inline]
     pub fn len(&self) -> usize {

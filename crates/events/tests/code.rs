@@ -271,6 +271,37 @@ fn more_than_chunks_hold() {
     assert_eq!(read(bytes), spell([&batch]));
 }
 
+/// As many blocks without an access as fill chunks, and then a mispredicted branch.
+#[test]
+fn a_mispredicted_branch_stays_with_its_access() {
+    let mut batch = Batch::default();
+    batch.push_control(Control::Thread { thread: 0 });
+    batch.flow.push((0, Flow::Thread(0)));
+    batch.definitions = vec![Definition::Block(CodeBlock {
+        pc: 0x1000,
+        lengths: [3].into(),
+        bytes: [0x90; 3].into(),
+        accesses: [0].into(),
+        ..CodeBlock::default()
+    })];
+    // 262,144 entries fill a chunk: one less, as many, and more than two.
+    for blocks in [262_143, 262_144, 600_000] {
+        let executed = (batch.len() as u32, Flow::Block(0));
+        batch.flow.extend(std::iter::repeat_n(executed, blocks));
+        // Seventeen times as many as there may be before an access fill the control stream.
+        for _ in 0..17 {
+            (0..Batch::MAX_MISPREDICTED).for_each(|_| batch.push_mispredicted(1));
+            batch.push(pagelab_events::Access::default());
+            batch.site.push(0);
+        }
+    }
+    let bytes = written(std::slice::from_ref(&batch));
+    assert_eq!(read(bytes), spell([&batch]));
+    batch.mispredicted.insert(0, (0, 1));
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
+    assert!(writer.write(&batch).is_err());
+}
+
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let mut batch = Batch::default();

@@ -1,5 +1,6 @@
 //! A thread's branches: which of them a processor would have mispredicted.
 
+use pagelab_events::Batch;
 use pagelab_recorder_wire::block::Branch;
 
 use crate::predictor::Predictor;
@@ -23,9 +24,6 @@ struct Open {
     /// The load that decides it.
     producer: u64,
 }
-
-/// So many are kept: a program that computes for long without an access may mispredict any number.
-const MOST: usize = 4096;
 
 impl Branches {
     pub(crate) fn new() -> Branches {
@@ -61,7 +59,8 @@ impl Branches {
             Some(_) if branch.next == pc => self.predictor.conditional(branch.pc, false),
             Some(_) => true,
         };
-        if !foreseen && self.mispredicted.len() < MOST {
+        // A program that computes for long without an access may mispredict any number.
+        if !foreseen && self.mispredicted.len() < Batch::MAX_MISPREDICTED {
             self.mispredicted.push(branch.producer);
         }
     }

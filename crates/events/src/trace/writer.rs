@@ -234,18 +234,28 @@ impl<W: Write> TraceWriter<W> {
         flow: &mut &[(u32, Flow)],
     ) -> io::Result<()> {
         let mut done = accesses.start;
-        for &(at, dep) in batch.mispredicted_in(accesses.clone()) {
+        let branches = batch.mispredicted_in(accesses.clone());
+        for branches in branches.chunk_by(|one, next| one.0 == next.0) {
+            let at = branches[0].0;
             self.write_accesses(batch, done, at as usize, flow)?;
             done = at as usize;
-            // Room for its access as well, which has to follow in the same chunk.
-            if self.chunk.room() == 0 || self.chunk.control_room() < 5 || self.chunk.flow_room() < 2
-            {
+            // Their access has to follow in the same chunk: what is executed before it may fill one.
+            while let Some((&(_, entry), later)) = flow.split_first().filter(|f| f.0.0 <= at) {
+                self.write_flow(batch.process, entry)?;
+                *flow = later;
+            }
+            // Names of a process and a thread may come before them and before the access.
+            let controls = branches.len() + 4;
+            let full = self.chunk.room() == 0 || self.chunk.flow_room() < 2;
+            if full || self.chunk.control_room() < controls {
                 self.flush_chunk()?;
             }
             self.name_process(batch.process);
             let thread = self.threads.get(&batch.process).copied().unwrap_or(0);
             self.name_thread(thread);
-            self.chunk.push_control(Entry::Mispredicted(dep));
+            for &(_, dep) in branches {
+                self.chunk.push_control(Entry::Mispredicted(dep));
+            }
         }
         self.write_accesses(batch, done, accesses.end, flow)
     }
@@ -398,9 +408,12 @@ fn check(batch: &Batch) -> io::Result<()> {
     }
     let before_accesses = |&(at, _): &(u32, u32)| (at as usize) < len;
     if !in_order(&batch.mispredicted, len) || !batch.mispredicted.iter().all(before_accesses) {
-        return Err(invalid(
-            "the mispredicted branches of the batch are out of order",
-        ));
+        let what = "the mispredicted branches of the batch are out of order";
+        return Err(invalid(what));
+    }
+    let mut before_one = batch.mispredicted.chunk_by(|one, next| one.0 == next.0);
+    if before_one.any(|branches| branches.len() > Batch::MAX_MISPREDICTED) {
+        return Err(invalid("too many mispredicted branches before one access"));
     }
     if !in_order(&batch.controls, len) {
         return Err(invalid("the control events of the batch are out of order"));
