@@ -509,7 +509,7 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         walk = walk_of(small)
         page = effective_page(measurement)
         if page is not None and page < HUGE and walk is not None:
-            # Eight loads of that chain share a walk (crates/probe/src/parts/caches.rs).
+            # Eight loads of that chain share a walk (crates/probe/src/places.rs).
             beyond -= walk.ns / 8
             what += ", less an eighth of a walk"
         latency = max(1.0, beyond - last)

@@ -4,14 +4,14 @@
 //! part and the physical address is known up to bit 20. Where a hypervisor has broken the huge
 //! pages up neither holds; therefore eight lines of a base page are visited together, so that a
 //! walk is shared by eight loads. They come in random order, and few of the 64 lines of the page,
-//! so that prefetchers find no pattern. The latency steps where a level overflows. For the associativity, a chain visits lines that all fall into one set of every
+//! no two of a pair, so that prefetchers find no pattern. The latency steps where a level overflows. For the associativity, a chain visits lines that all fall into one set of every
 //! level: it overflows a level when there are more of them than the level has ways.
 
 use super::{Context, Failure, Part, curve_with_steps, no_options};
-use crate::chain::{Chain, LINE, sweep};
+use crate::chain::{Chain, sweep};
 use crate::detect::{Options, Steps, crossing, find_steps};
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
-use crate::system::mapping::{HUGE, Mapping, PAGE};
+use crate::system::mapping::{HUGE, Mapping};
 use crate::system::{budget, claims};
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -23,9 +23,6 @@ pub const PART: Part = Part {
     options: no_options,
     run,
 };
-
-/// Lines of a page visited together.
-const GROUP: usize = 8;
 
 /// Places of the conflict curve. More ways than any set has.
 const MOST_WAYS: u64 = 64;
@@ -58,11 +55,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let mut rng = context.rng.fork();
     let found = find_steps(&options, &mut rng.fork(), |x, rounds| {
         sweep(x, rounds, &mut rng, |x, rng| {
-            let mut grouped = Grouped {
-                places: &mut region,
-                block: PAGE / LINE,
-                group: GROUP,
-            };
+            let mut grouped = Grouped::lines_of_a_page(&mut region);
             Ok::<f64, Failure>(latency(&mut grouped, x, rng))
         })
     })?;

@@ -7,7 +7,7 @@
 use super::{Context, Failure, Part, no_options};
 use crate::chain::{Chain, LINE, WALKERS, sweep};
 use crate::detect::Curve;
-use crate::places::{Aliases, Grouped, Pages, Places, Region, Spread};
+use crate::places::{Aliases, Grouped, LINES_TOGETHER, Pages, Places, Region, Spread};
 use crate::rounds::{Clock, timed_by};
 use crate::stats::{Estimate, median, quantile, resample};
 use crate::system::mapping::{HUGE, Mapping, PAGE};
@@ -24,10 +24,6 @@ pub const PART: Part = Part {
     options: no_options,
     run,
 };
-
-/// Lines of a page visited together, as in the part caches: where a hypervisor breaks huge pages
-/// up, eight loads share a walk.
-const GROUP: usize = 8;
 
 fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let claims = claims::caches();
@@ -70,11 +66,7 @@ fn side_by_side(
     region: &mut Region,
     lines: usize,
 ) -> Result<Value, Failure> {
-    let mut grouped = Grouped {
-        places: &mut *region,
-        block: PAGE / LINE,
-        group: GROUP,
-    };
+    let mut grouped = Grouped::lines_of_a_page(&mut *region);
     let order = grouped.first(lines as u64, &mut context.rng);
     let chain = grouped.chain(&order);
     let curve = parallel_curve(context, &chain)?;
@@ -212,12 +204,11 @@ fn prefetching(context: &mut Context, region: &mut Region) -> Result<Value, Fail
             let order = if in_order {
                 (0..count).collect()
             } else {
-                let group = GROUP.min(block);
-                let places = &mut *region;
                 Grouped {
-                    places,
+                    places: &mut *region,
                     block,
-                    group,
+                    group: LINES_TOGETHER.min(block),
+                    apart: 1,
                 }
                 .first(count as u64, rng)
             };

@@ -182,6 +182,7 @@ fn contiguous(
         places: Region::new(len, pages, Spread::LineInEachPage)?,
         block: NEIGHBOURS,
         group: NEIGHBOURS,
+        apart: 1,
     };
     let found = corrected_steps(context, &mut groups, twin, Links::Lines)?;
     Ok(curve_with_steps(&found))

@@ -4,7 +4,6 @@ use super::super::{Context, Failure};
 use crate::chain::LINE;
 use crate::places::{Aliases, Grouped, Pages, Places, Region, Spread, latency};
 use crate::stats::median;
-use crate::system::mapping::PAGE;
 use fastrand::Rng;
 
 /// How a chain lies in the caches.
@@ -89,13 +88,8 @@ impl Twin {
     /// Eight lines of a page are visited together: a hypervisor may have broken the huge pages
     /// up, and then this chain has TLB misses as well, but an eighth of them.
     fn without(&mut self, spread: Spread, count: u64, rng: &mut Rng) -> f64 {
-        const GROUP: usize = 8;
         self.region.respread(spread);
-        let mut grouped = Grouped {
-            places: &mut self.region,
-            block: PAGE / LINE,
-            group: GROUP,
-        };
+        let mut grouped = Grouped::lines_of_a_page(&mut self.region);
         latency(&mut grouped, count, rng)
     }
 }
