@@ -81,17 +81,26 @@ impl ChunkEncoder {
         self.code.len() > 0
     }
 
-    /// Appends accesses, no more than there is room for.
+    /// Appends accesses, no more than there is room for; where there is code, those whose sites were
+    /// appended last.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
-        self.accesses.push(batch, range);
+        let known = self.code.known(self.accesses.len());
+        self.accesses.push(batch, range, known);
     }
 
     /// Appends an entry of the flow.
-    pub fn push_flow(&mut self, symbol: Symbol, table: &CodeTable) {
-        self.code.push(symbol, table);
+    #[inline]
+    pub fn push_flow(&mut self, symbol: Symbol) {
+        self.code.push(symbol);
     }
 
-    /// Appends the sites of the accesses appended last, all after the same entry of the flow.
+    /// Blocks may have been defined.
+    pub fn define(&mut self, table: &CodeTable) {
+        self.code.define(table);
+    }
+
+    /// Appends the sites of the accesses that are appended next, all after the same entry of the flow.
+    #[inline]
     pub fn push_sites(&mut self, sites: &[u32]) {
         self.code.push_sites(sites);
     }
@@ -105,10 +114,10 @@ impl ChunkEncoder {
     }
 
     /// Ends the chunk: its header, and the block as it goes into the file. The next one starts.
-    pub fn finish(&mut self, table: &CodeTable) -> io::Result<(BlockHeader, &[u8])> {
-        let (code, sites) = self.code.finish(table);
+    pub fn finish(&mut self) -> io::Result<(BlockHeader, &[u8])> {
+        let code = self.code.finish();
         let accesses = self.accesses.len() as u32;
-        self.accesses.finish(&mut self.streams, sites);
+        self.accesses.finish(&mut self.streams);
         self.block.clear();
         self.block.resize(BlockHeader::BYTES, 0);
         for stream in [
@@ -118,9 +127,8 @@ impl ChunkEncoder {
             &self.streams.codes_high,
             &self.streams.classes,
             &self.streams.residuals,
-            &code.symbols,
-            &code.flow_low,
-            &code.flow_high,
+            &code.runs,
+            &code.turns,
             &code.exceptions,
         ] {
             put_stream(&mut self.compressor, stream, &mut self.block)?;
@@ -161,6 +169,7 @@ pub struct ChunkDecoder {
     accesses: accesses::Decoder,
     streams: Streams,
     code_streams: code::Streams,
+    old_code_streams: code::Version4Streams,
     /// The chunk's code.
     pub code: code::Decoder,
     control_stream: Vec<u8>,
@@ -175,15 +184,15 @@ impl ChunkDecoder {
             accesses: accesses::Decoder::new(),
             streams: Streams::default(),
             code_streams: code::Streams::default(),
-            code: code::Decoder::default(),
+            old_code_streams: code::Version4Streams::default(),
+            code: code::Decoder::new(),
             control_stream: Vec::new(),
             controls: Vec::new(),
             decompressor: zstd::bulk::Decompressor::new()?,
         })
     }
 
-    /// Starts a chunk, of which `header` says how much it holds. `table` is `None` for a file of
-    /// version 1, whose chunks have no code.
+    /// Starts a chunk of a file of this version, of which `header` says how much it holds.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -191,7 +200,8 @@ impl ChunkDecoder {
         &mut self,
         header: &BlockHeader,
         payload: &[u8],
-        table: Option<&CodeTable>,
+        version: u32,
+        table: &CodeTable,
     ) -> Result<(), &'static str> {
         if header.accesses as usize > MAX_ACCESSES || header.controls as usize > MAX_CONTROLS {
             return Err("it claims more events than a chunk can hold");
@@ -208,31 +218,39 @@ impl ChunkDecoder {
         for (stream, max) in streams.into_iter().zip(MAX_STREAM) {
             take_stream(&mut self.decompressor, &mut input, stream, max)?;
         }
-        if table.is_some() {
-            let streams = [
-                &mut self.code_streams.symbols,
-                &mut self.code_streams.flow_low,
-                &mut self.code_streams.flow_high,
-                &mut self.code_streams.exceptions,
-            ];
-            for (stream, max) in streams.into_iter().zip(code::MAX_STREAM) {
-                take_stream(&mut self.decompressor, &mut input, stream, max)?;
+        let accesses = header.accesses as usize;
+        match version {
+            1 => {}
+            2..=4 => {
+                let old = &mut self.old_code_streams;
+                let streams = [
+                    &mut old.symbols,
+                    &mut old.flow_low,
+                    &mut old.flow_high,
+                    &mut old.exceptions,
+                ];
+                for (stream, max) in streams.into_iter().zip(code::Version4Streams::MAX) {
+                    take_stream(&mut self.decompressor, &mut input, stream, max)?;
+                }
+            }
+            _ => {
+                let new = &mut self.code_streams;
+                let streams = [&mut new.runs, &mut new.turns, &mut new.exceptions];
+                for (stream, max) in streams.into_iter().zip(code::MAX_STREAM) {
+                    take_stream(&mut self.decompressor, &mut input, stream, max)?;
+                }
             }
         }
         if !input.is_empty() {
             return Err("there are bytes after the last stream");
         }
-        match table {
-            Some(table) => {
-                (self.code).start(&self.code_streams, header.accesses as usize, table)?
-            }
-            None => self.code.start_without(),
+        match version {
+            1 => self.code.start_without(),
+            2..=4 => (self.code).start_old(&self.old_code_streams, accesses, table)?,
+            _ => self.code.start(&self.code_streams, accesses, table)?,
         }
-        self.accesses.start(
-            &mut self.streams,
-            header.accesses as usize,
-            &self.code.sites,
-        )?;
+        let last_codes_at = self.code.last_codes_at();
+        (self.accesses).start(&mut self.streams, accesses, last_codes_at)?;
         self.start_controls(header)
     }
 
@@ -257,7 +275,8 @@ impl ChunkDecoder {
 
     /// Appends the next `count` accesses, from number `from` on, to the batch.
     pub fn decode(&mut self, from: usize, count: usize, batch: &mut Batch) {
-        self.accesses.decode(&self.streams, count, batch);
+        let known = self.code.known(from);
+        self.accesses.decode(&self.streams, count, batch, known);
         self.code.sites(from, count, batch);
     }
 }

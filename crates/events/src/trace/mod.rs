@@ -18,9 +18,9 @@ pub use writer::TraceWriter;
 /// How a trace file starts, before the version of the format, a 32-bit number.
 const MAGIC: [u8; 8] = *b"pagelab\n";
 /// The version that is written. Version 1 had no code.
-const VERSION: u32 = 4;
-/// Versions that are read. No flipped bit makes one of another.
-const VERSIONS: [u32; 3] = [1, 2, VERSION];
+const VERSION: u32 = 8;
+/// Versions that are read. No flipped bit makes the one that is written of an older one.
+const VERSIONS: [u32; 4] = [1, 2, 4, VERSION];
 /// How a complete trace file ends, after the offset of the index and a checksum.
 const TAIL: [u8; 4] = *b"TAIL";
 /// Bytes of the end of a complete trace file.

@@ -260,8 +260,7 @@ impl<R: Read + Seek> TraceReader<R> {
             Ok(header) => header,
             Err(what) => return Ok(Err(what)),
         };
-        let table = (self.version > 1).then_some(&self.table);
-        Ok(self.chunk.start(&header, &self.payload, table))
+        Ok((self.chunk).start(&header, &self.payload, self.version, &self.table))
     }
 
     /// Reads the payload of the block that the index speaks of.
@@ -457,7 +456,7 @@ fn read_metadata(
     let version = le_u32(&buffer[MAGIC.len()..]);
     if !VERSIONS.contains(&version) {
         return Ok(Err(format!(
-            "a pagelab trace of version {version}; this program reads versions 1, 2 and 4"
+            "a pagelab trace of version {version}; this program reads versions 1, 2, 4 and 8"
         )));
     }
     let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));

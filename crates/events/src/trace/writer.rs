@@ -102,6 +102,9 @@ impl<W: Write> TraceWriter<W> {
         for definition in &batch.definitions {
             self.define(definition)?;
         }
+        if !batch.definitions.is_empty() {
+            self.chunk.define(&self.table);
+        }
         if let Some(block) = undefined(batch, &self.table) {
             return Err(invalid(&format!(
                 "block {block} of the batch was not defined"
@@ -147,7 +150,7 @@ impl<W: Write> TraceWriter<W> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let (header, block) = self.chunk.finish(&self.table)?;
+        let (header, block) = self.chunk.finish()?;
         self.process = None;
         self.thread = None;
         self.output.write_all(block)?;
@@ -339,26 +342,27 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
+    #[inline]
     fn push_flow(&mut self, process: u32, entry: Flow) {
         match entry {
             Flow::Thread(thread) => self.name_flow(process, thread),
             Flow::Block(_) => {
                 let (process, thread) = self.flow_of.unwrap_or((process, 0));
                 self.name_flow(process, thread);
-                self.chunk
-                    .push_flow(Symbol::of(entry, process), &self.table);
+                self.chunk.push_flow(Symbol::of(entry, process));
             }
         }
     }
 
     /// Says whose flow follows, unless the chunk has just said so.
+    #[inline]
     fn name_flow(&mut self, process: u32, thread: u32) {
         if self.flow_of != Some((process, thread)) || !self.chunk.has_code() {
             self.flow_of = Some((process, thread));
             // A reader splits its batches there.
             self.name_process(process);
             let symbol = Symbol::Thread { process, thread };
-            self.chunk.push_flow(symbol, &self.table);
+            self.chunk.push_flow(symbol);
         }
     }
 

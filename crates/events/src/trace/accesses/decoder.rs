@@ -1,7 +1,7 @@
 use super::shapes::Shape;
 use super::{
-    CLASSES, FROM_BASE, History, LastCodes, MAX_ACCESSES, SITES, STEP_FROM_PREVIOUS, Streams,
-    WINDOW, boxed, residual_bytes,
+    CLASSES, CODE_SITES, FROM_BASE, FromCode, History, LastCodes, MAX_ACCESSES, SITES,
+    STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
 use crate::trace::varint::unzigzag;
 use crate::{Batch, Op};
@@ -33,9 +33,11 @@ pub struct Decoder {
     history: History,
     /// The last address of each site, then the last addresses by place in the chunk: whichever
     /// of them is an access's base is found by one index.
-    bases: Box<[u64; SITES + WINDOW]>,
+    bases: Box<[u64; CODE_SITES + WINDOW]>,
     /// By site: the last move from its base, and from the access before.
-    moves: Box<[[i32; 2]; SITES]>,
+    moves: Box<[[i32; 2]; CODE_SITES]>,
+    /// One more than the highest site that the chunk may have used.
+    highest_site: usize,
     /// The last dependences, by place in the chunk.
     recent_dep: [u32; WINDOW],
     /// The last address.
@@ -64,6 +66,7 @@ impl Decoder {
             history: History::default(),
             bases: boxed(),
             moves: boxed(),
+            highest_site: CODE_SITES,
             recent_dep: [0; WINDOW],
             previous: 0,
             places: Vec::new(),
@@ -72,7 +75,8 @@ impl Decoder {
         }
     }
 
-    /// Starts a chunk of `accesses`, which are made at these sites, if those are known.
+    /// Starts a chunk of `accesses`. In one with code of a file up to version 4, `last_codes_at` has
+    /// the site of each; else nothing.
     ///
     /// # Errors
     /// What is wrong with the streams. When nothing is, [`Decoder::decode`] cannot fail.
@@ -80,7 +84,7 @@ impl Decoder {
         &mut self,
         streams: &mut Streams,
         accesses: usize,
-        sites: &[u32],
+        last_codes_at: &[u32],
     ) -> Result<(), &'static str> {
         if streams.codes_low.len() != accesses
             || streams.codes_high.len() != accesses
@@ -96,7 +100,7 @@ impl Decoder {
             known += 1;
         }
         let (low, high) = (&mut streams.codes_low, &mut streams.codes_high);
-        self.last_codes.decode(sites, low, high);
+        self.last_codes.decode(last_codes_at, low, high);
         let codes = streams.codes_low.iter().zip(&streams.codes_high);
         let codes = codes.map(|(&low, &high)| u16::from_le_bytes([low, high]));
         if accesses > 0 && usize::from(codes.fold(0, u16::max)) >= known {
@@ -110,8 +114,10 @@ impl Decoder {
         }
         streams.residuals.extend([0; PADDING]);
         self.history = History::default();
-        self.bases.fill(0);
-        self.moves.fill([0; 2]);
+        self.bases[..self.highest_site].fill(0);
+        self.bases[CODE_SITES..].fill(0);
+        self.moves[..self.highest_site].fill([0; 2]);
+        self.highest_site = SITES;
         self.recent_dep.fill(0);
         self.previous = 0;
         self.index = 0;
@@ -119,21 +125,48 @@ impl Decoder {
         Ok(())
     }
 
-    /// Appends the next `count` accesses of the chunk, which has as many left, to the batch.
-    pub fn decode(&mut self, streams: &Streams, count: usize, batch: &mut Batch) {
+    /// Appends the next `count` accesses of the chunk, which has as many left, to the batch, with
+    /// what is known of them from their code since version 5.
+    pub fn decode(
+        &mut self,
+        streams: &Streams,
+        count: usize,
+        batch: &mut Batch,
+        code: Option<FromCode>,
+    ) {
         let from = batch.len();
         batch.addr.resize(from + count, 0);
         batch.op.resize(from + count, Op::default());
         batch.gap.resize(from + count, 0);
         batch.dep.resize(from + count, 0);
+        let first = self.index;
         // In two passes, each with few enough variables for the registers.
-        self.decode_shapes(streams, batch, from);
+        match code {
+            Some(code) => {
+                self.highest_site = CODE_SITES;
+                self.decode_shapes(streams, batch, from, |_, index, _| {
+                    (code.site(index - first), code.gaps[index - first])
+                });
+            }
+            None => self.decode_shapes(streams, batch, from, |history, _, code| {
+                history.push(code);
+                (history.site(), 0)
+            }),
+        }
         self.decode_addresses(streams, &mut batch.addr[from..]);
         self.index += count;
     }
 
-    /// All but the addresses.
-    fn decode_shapes(&mut self, streams: &Streams, batch: &mut Batch, from: usize) {
+    /// All but the addresses; `site` tells the site and what the flow says of the gap from the
+    /// access's number and code.
+    #[inline(always)]
+    fn decode_shapes(
+        &mut self,
+        streams: &Streams,
+        batch: &mut Batch,
+        from: usize,
+        site: impl Fn(&mut History, usize, u16) -> (u16, u32),
+    ) {
         let range = self.index..self.index + batch.len() - from;
         self.places.resize(range.len(), Place::default());
         let streams = streams.codes_low[range.clone()]
@@ -150,16 +183,15 @@ impl Decoder {
         {
             let code = u16::from_le_bytes([low, high]);
             let shape = self.shapes[usize::from(code)];
-            self.history.push(code);
-            let site = self.history.site();
+            let (site, known) = site(&mut self.history, index, code);
             let sibling = index.wrapping_sub(usize::from(shape.sibling)) % WINDOW;
             *op = Op(shape.op);
-            *gap = shape.gap;
+            *gap = shape.gap.wrapping_add(known);
             let base;
             (base, *dep) = match shape.sibling {
                 0 => (site, shape.dep),
                 distance => (
-                    (SITES + sibling) as u16,
+                    (CODE_SITES + sibling) as u16,
                     self.recent_dep[sibling].wrapping_add(u32::from(distance)),
                 ),
             };
@@ -179,7 +211,7 @@ impl Decoder {
             let residual = u64::from_le_bytes(*bytes) & MASKS[length];
             residuals = &residuals[usize::from(LENGTHS[length])..];
 
-            let site = usize::from(place.site) % SITES;
+            let site = usize::from(place.site) % CODE_SITES;
             let base = self.bases[usize::from(place.base)];
             let predictor = place.class / 8;
             let moves = &mut self.moves[site];
@@ -191,7 +223,7 @@ impl Decoder {
             let found = origin.wrapping_add(moved);
             *moves = [base, previous].map(|from| found.wrapping_sub(from) as i32);
             self.bases[site] = found;
-            self.bases[SITES + index % WINDOW] = found;
+            self.bases[CODE_SITES + index % WINDOW] = found;
             previous = found;
             *addr = found;
         }

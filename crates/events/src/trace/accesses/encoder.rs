@@ -1,7 +1,7 @@
 use super::shapes::{Numbering, Shape};
 use super::{
-    FROM_BASE, History, LastCodes, MAX_ACCESSES, SITES, STEP_FROM_BASE, STEP_FROM_PREVIOUS,
-    Streams, WINDOW, boxed, residual_bytes,
+    CODE_SITES, FROM_BASE, FromCode, History, MAX_ACCESSES, SITES, STEP_FROM_BASE,
+    STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
 use crate::trace::varint::zigzag;
 use crate::{Batch, Op};
@@ -12,17 +12,18 @@ use std::ops::Range;
 pub struct Encoder {
     numbering: Numbering,
     codes: Vec<u16>,
-    last_codes: LastCodes,
     classes: Vec<u8>,
     residuals: Box<[u8; MAX_ACCESSES * 8 + 8]>,
     residual_bytes: usize,
     history: History,
     /// The last address of each site, then the last addresses by place in the chunk: whichever
     /// of them is an access's base is found by one index.
-    bases: Box<[u64; SITES + WINDOW]>,
+    bases: Box<[u64; CODE_SITES + WINDOW]>,
     /// By site: the last move from its base, and from the access before. Low 32 bits.
-    moves: Box<[[i32; 2]; SITES]>,
+    moves: Box<[[i32; 2]; CODE_SITES]>,
     previous: u64,
+    /// One more than the highest site that the chunk may have used.
+    highest_site: usize,
     /// By the producing load's place in the chunk: that place, and the last access that depends
     /// on it.
     dependants: [(u32, u32); WINDOW],
@@ -35,7 +36,6 @@ impl Encoder {
         Encoder {
             numbering: Numbering::new(),
             codes: Vec::with_capacity(MAX_ACCESSES),
-            last_codes: LastCodes::new(),
             classes: Vec::with_capacity(MAX_ACCESSES),
             residuals: boxed(),
             residual_bytes: 0,
@@ -43,6 +43,7 @@ impl Encoder {
             bases: boxed(),
             moves: boxed(),
             previous: 0,
+            highest_site: SITES,
             dependants: [(0, 0); WINDOW],
             places: Vec::new(),
         }
@@ -53,22 +54,40 @@ impl Encoder {
         self.codes.len()
     }
 
-    /// Appends some accesses of the batch; no more than [`MAX_ACCESSES`] in all.
-    pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
+    /// Appends some accesses of the batch, no more than [`MAX_ACCESSES`] in all, with what their
+    /// code says of them: of all accesses of a chunk or of none.
+    pub fn push(&mut self, batch: &Batch, range: Range<usize>, code: Option<FromCode>) {
         let first = self.codes.len();
-        self.encode_shapes(
-            &batch.op[range.clone()],
-            &batch.gap[range.clone()],
-            &batch.dep[range.clone()],
-        );
+        let shapes = (batch.op[range.clone()].iter())
+            .zip(&batch.gap[range.clone()])
+            .zip(&batch.dep[range.clone()]);
+        let shapes = shapes.map(|((&op, &gap), &dep)| (op, gap, dep));
+        match code {
+            Some(code) => {
+                self.highest_site = CODE_SITES;
+                let gaps = code.gaps[..range.len()].iter();
+                let shapes = (shapes.zip(gaps))
+                    .map(|((op, gap, dep), &known)| (op, gap.wrapping_sub(known), dep));
+                self.encode_shapes(shapes, |_, index, _| code.site(index - first));
+            }
+            None => self.encode_shapes(shapes, |history, _, code| {
+                history.push(code);
+                history.site()
+            }),
+        }
         self.encode_addresses(&batch.addr[range], first);
     }
 
-    /// All but the addresses.
-    fn encode_shapes(&mut self, ops: &[Op], gaps: &[u32], deps: &[u32]) {
+    /// All but the addresses; `site` tells the site from the access's number and code.
+    #[inline(always)]
+    fn encode_shapes(
+        &mut self,
+        shapes: impl Iterator<Item = (Op, u32, u32)>,
+        site: impl Fn(&mut History, usize, u16) -> u16,
+    ) {
         self.places.clear();
         let first = self.codes.len();
-        for (((&op, &gap), &dep), index) in ops.iter().zip(gaps).zip(deps).zip(first..) {
+        for ((op, gap, dep), index) in shapes.zip(first..) {
             let sibling = self.sibling(index as u32, dep);
             let code = self.numbering.code(Shape {
                 op: op.0,
@@ -76,11 +95,10 @@ impl Encoder {
                 gap,
                 dep: if sibling == 0 { dep } else { 0 },
             });
-            self.history.push(code);
-            let site = self.history.site();
+            let site = site(&mut self.history, index, code);
             let base = match sibling {
                 0 => site,
-                _ => (SITES + index.wrapping_sub(usize::from(sibling)) % WINDOW) as u16,
+                _ => (CODE_SITES + index.wrapping_sub(usize::from(sibling)) % WINDOW) as u16,
             };
             self.codes.push(code);
             self.places.push((site, base));
@@ -91,13 +109,13 @@ impl Encoder {
         let mut at = self.residual_bytes;
         let mut previous = self.previous;
         for ((&addr, &(site, base)), index) in addrs.iter().zip(&self.places).zip(first..) {
-            let site = usize::from(site) % SITES;
+            let site = usize::from(site) % CODE_SITES;
             let from_base = addr.wrapping_sub(self.bases[usize::from(base)]);
             let from_previous = addr.wrapping_sub(previous);
             let [step, offset] = self.moves[site].map(|moved| moved as u64);
             self.moves[site] = [from_base as i32, from_previous as i32];
             self.bases[site] = addr;
-            self.bases[SITES + index % WINDOW] = addr;
+            self.bases[CODE_SITES + index % WINDOW] = addr;
             previous = addr;
 
             let mut residual = zigzag(from_base as i64);
@@ -140,12 +158,8 @@ impl Encoder {
         }
     }
 
-    /// Ends the chunk: moves its streams to `streams` and starts the next. `sites` has the site
-    /// of each access, or none.
-    pub fn finish(&mut self, streams: &mut Streams, sites: &[u32]) {
-        if !sites.is_empty() {
-            self.last_codes.encode(sites, &mut self.codes);
-        }
+    /// Ends the chunk: moves its streams to `streams` and starts the next.
+    pub fn finish(&mut self, streams: &mut Streams) {
         streams.shapes.clear();
         for shape in self.numbering.shapes() {
             shape.put(&mut streams.shapes);
@@ -166,8 +180,10 @@ impl Encoder {
         self.classes.clear();
         self.residual_bytes = 0;
         self.history = History::default();
-        self.bases.fill(0);
-        self.moves.fill([0; 2]);
+        self.bases[..self.highest_site].fill(0);
+        self.bases[CODE_SITES..].fill(0);
+        self.moves[..self.highest_site].fill([0; 2]);
+        self.highest_site = SITES;
         self.previous = 0;
         self.dependants.fill((0, 0));
     }

@@ -1,0 +1,113 @@
+//! What executing each block means for its accesses.
+
+use crate::CodeTable;
+
+/// A block.
+#[derive(Clone, Copy)]
+struct Block {
+    first_site: u32,
+    instructions: u32,
+    /// Where what its accesses usually are begins, and how many they are.
+    from: u32,
+    accesses: u32,
+    /// Instructions after the last access.
+    rest: u32,
+}
+
+/// All blocks defined so far.
+#[derive(Default)]
+pub struct Executions {
+    blocks: Vec<Block>,
+    /// Of the usual accesses of all blocks: the site, and the instructions of the block since the
+    /// access before.
+    sites: Vec<u32>,
+    gaps: Vec<u32>,
+}
+
+/// A block of which the usual accesses are known.
+#[derive(Clone, Copy)]
+pub struct Usual<'a> {
+    pub sites: &'a [u32],
+    pub gaps: &'a [u32],
+    pub rest: u32,
+}
+
+impl Executions {
+    /// Takes in what the table has had defined since.
+    pub fn follow(&mut self, table: &CodeTable) {
+        for (number, block) in (0..).zip(table.blocks()).skip(self.blocks.len()) {
+            let first_site = table.first_site(number);
+            let instructions = block.lengths.len() as u32;
+            let mut walk = Walk::into(first_site, instructions, 0);
+            let from = self.sites.len() as u32;
+            for &index in &block.accesses {
+                let site = first_site + u32::from(index);
+                self.sites.push(site);
+                self.gaps.push(walk.gap(site));
+            }
+            self.blocks.push(Block {
+                first_site,
+                instructions,
+                from,
+                accesses: block.accesses.len() as u32,
+                rest: walk.leave(),
+            });
+        }
+    }
+
+    /// What an execution of a block usually does.
+    #[inline]
+    pub fn usual(&self, block: u32) -> Usual<'_> {
+        let block = self.blocks[block as usize];
+        let range = block.from as usize..(block.from + block.accesses) as usize;
+        Usual {
+            sites: &self.sites[range.clone()],
+            gaps: &self.gaps[range],
+            rest: block.rest,
+        }
+    }
+
+    /// Enters a block, `pending` instructions after the last access.
+    pub fn enter(&self, block: u32, pending: u32) -> Walk {
+        let block = self.blocks[block as usize];
+        Walk::into(block.first_site, block.instructions, pending)
+    }
+}
+
+/// Counts the instructions between accesses. All sums are modulo 2^32.
+#[derive(Clone, Copy, Default)]
+pub struct Walk {
+    pub first_site: u32,
+    instructions: u32,
+    /// Instructions of the block that are counted, and those of all blocks since the last access.
+    done: u32,
+    pending: u32,
+}
+
+impl Walk {
+    fn into(first_site: u32, instructions: u32, pending: u32) -> Walk {
+        Walk {
+            first_site,
+            instructions,
+            done: 0,
+            pending,
+        }
+    }
+
+    /// The gap before an access of this site; 0 for those that are not further on in the block.
+    pub fn gap(&mut self, site: u32) -> u32 {
+        let index = site.wrapping_sub(self.first_site);
+        if index < self.done || index >= self.instructions {
+            return 0;
+        }
+        let gap = self.pending.wrapping_add(index - self.done);
+        self.done = index + 1;
+        self.pending = 0;
+        gap
+    }
+
+    /// The end of the block: the instructions since the last access.
+    pub fn leave(self) -> u32 {
+        self.pending.wrapping_add(self.instructions - self.done)
+    }
+}
