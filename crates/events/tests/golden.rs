@@ -1,4 +1,4 @@
-//! The worked example of docs/trace-format.md, byte for byte, and a file of version 1.
+//! The worked example of docs/trace-format.md, byte for byte, and files of older versions.
 
 mod common;
 
@@ -109,16 +109,35 @@ fn the_documented_bytes_are_read_as_documented() {
     assert_eq!(batch.flow, example().flow);
 }
 
+fn older(text: &str) -> TraceReader<Cursor<Vec<u8>>> {
+    let bytes = text.split_whitespace();
+    let bytes = bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    let reader = TraceReader::new(Cursor::new(bytes.collect()), "old").unwrap();
+    assert!(reader.is_complete());
+    reader
+}
+
 /// A file of version 1, as written before there was code.
 #[test]
 fn version_1_is_read() {
-    let bytes = include_str!("data/version1.hex").split_whitespace();
-    let bytes = bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap());
-    let mut reader = TraceReader::new(Cursor::new(bytes.collect::<Vec<u8>>()), "old").unwrap();
-    assert!(reader.is_complete());
+    let mut reader = older(include_str!("data/version1.hex"));
     let (events, error) = drain(&mut reader);
     assert!(error.is_none());
     assert_eq!(events, flatten([&without_code()]));
+}
+
+/// The example as version 4 said it: with the blocks as symbols, and codes as differences.
+#[test]
+fn version_4_is_read() {
+    let mut reader = older(include_str!("data/version4.hex"));
+    let (events, error) = drain(&mut reader);
+    assert!(error.is_none());
+    assert_eq!(events, flatten([&example()]));
+    reader.seek_chunk(0);
+    let mut batch = Batch::default();
+    assert!(reader.next_batch(&mut batch).unwrap());
+    assert_eq!(batch.site, example().site);
+    assert_eq!(batch.flow, example().flow);
 }
 
 fn hex(bytes: &[u8]) -> String {

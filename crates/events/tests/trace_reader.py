@@ -67,8 +67,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (4,):
-        raise DamagedError("not a trace of version 4")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (8,):
+        raise DamagedError("not a trace of version 8")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -149,25 +149,25 @@ def sign_extend(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
 
 
-def accesses(found: list[bytes], count: int, made_at: list[int]) -> Iterator[str]:
-    """The accesses of a chunk, as text; `made_at` has their sites, if it has code."""
+def accesses(found: list[bytes], count: int, made_at: list[tuple[int, int]]) -> Iterator[str]:
+    """The accesses of a chunk, as text; `made_at` has their sites and gaps, if it has code."""
     shape_stream, low, high, classes, residuals = found[1:6]
     numbers = list(varints(shape_stream))
     shapes = list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
-    sites = [(0, 0, 0)] * 4096
+    sites = [(0, 0, 0)] * (1 << 14)
     addrs: list[int] = []
     deps: list[int] = []
     history = 0
     used = 0
-    last_codes: dict[int, int] = {}
     for i in range(count):
         code = low[i] | high[i] << 8
-        if made_at:
-            code = code + last_codes.get(made_at[i] % 65536, 0) & 0xFFFF
-            last_codes[made_at[i] % 65536] = code
         op, gap, d = shapes[code]
-        history = (history << 16 | code) & ((1 << 48) - 1)
-        site = (history * 0x9E3779B97F4A7C15 & MASK64) >> 52
+        if made_at:
+            site = made_at[i][0] % (1 << 14)
+            gap = gap + made_at[i][1] & MASK32
+        else:
+            history = (history << 16 | code) & ((1 << 48) - 1)
+            site = (history * 0x9E3779B97F4A7C15 & MASK64) >> 52
         last, move1, move2 = sites[site]
         if d % 2 == 0:
             dep = d // 2
@@ -197,6 +197,7 @@ class Code:
 
     first_sites: list[int]
     accesses: list[list[int]]
+    instructions: list[int]
     next_site: int = 0
 
 
@@ -257,52 +258,89 @@ def definitions(block: Block, code: Code) -> Iterator[str]:
         offset += sum(lengths)
         code.first_sites.append(code.next_site)
         code.accesses.append(makers)
+        code.instructions.append(len(lengths))
         code.next_site += len(lengths)
 
 
-def flow(found: list[bytes], code: Code) -> Iterator[str]:
-    """The executions and the sites of a chunk, as text."""
-    symbol_stream, low, high, exception_stream = found[6:]
-    numbers = varints(symbol_stream)
-    symbols = [(n // 2, None if n % 2 == 0 else next(numbers)) for n in numbers]
-    exceptions = varints(exception_stream)
+def entries(found: list[bytes]) -> Iterator[tuple[int, int | None]]:
+    """The entries of a chunk's flow: blocks, or threads with their processes."""
+    run_stream, turn_stream, _ = found[6:]
+    turns = varints(turn_stream)
+    contexts: dict[int, list[int]] = {}
+    history = following = 0
+    for run in varints(run_stream):
+        # After the run a turn, but for the last run.
+        for left in range(run, -1, -1):
+            seen = contexts.setdefault((history * 0x9E3779B97F4A7C15 & MASK64) >> 49, [])
+            block = seen[0] if seen else following
+            if left == 0:
+                turn = next(turns, -1)
+                if turn == -1:
+                    break
+                if turn == 1:
+                    yield next(turns), next(turns)
+                    break
+                block = seen[1] if turn == 0 else following + unzigzag(turn - 2)
+            yield block, None
+            if seen[:1] != [block]:
+                seen[:] = [block, *seen[:1]]
+            following = block + 1
+            history = (history << 11 ^ following) & MASK64
+
+
+def flow(found: list[bytes], code: Code) -> Iterator[tuple[str, int]]:
+    """The executions and the sites of a chunk, as text; with a site its gap."""
+    exceptions = varints(found[8])
     regular = next(exceptions, -1)
-    for low_byte, high_byte in zip(low, high, strict=True):
-        number, process = symbols[low_byte | high_byte << 8]
+    pending = 0
+    for number, process in entries(found):
         if process is None:
-            yield f"execute {number}"
-            first, usual = code.first_sites[number], code.accesses[number]
+            yield f"execute {number}", 0
+            first, usual, length = (
+                code.first_sites[number],
+                code.accesses[number],
+                code.instructions[number],
+            )
         else:
-            yield f"thread {process} {number}"
-            first, usual = 0, []
+            yield f"thread {process} {number}", 0
+            first, usual, length, pending = 0, [], 0, 0
         if regular != 0:
             sites = [first + instruction for instruction in usual]
             regular -= 1
         else:
             sites = []
+            site = first
             for _ in range(next(exceptions)):
-                first += unzigzag(next(exceptions))
-                sites.append(first)
+                site += unzigzag(next(exceptions))
+                sites.append(site)
             regular = next(exceptions, -1)
+        done = 0
         for site in sites:
-            yield f"site {site}"
+            gap = 0
+            if done <= site - first < length:
+                gap = pending + site - first - done
+                done = site - first + 1
+                pending = 0
+            yield f"site {site}", gap
+        pending += length - done
 
 
 def code_text(data: bytes) -> Iterator[str]:
     """The code of a trace as lines of text."""
-    code = Code([], [])
+    code = Code([], [], [])
     for block in blocks(data):
         if block.tag == b"CODE":
             yield from definitions(block, code)
         elif block.tag == b"CHNK":
-            yield from flow(streams(block.payload), code)
+            for line, _ in flow(streams(block.payload), code):
+                yield line
 
 
 def events(block: Block, code: Code) -> Iterator[tuple[str, int]]:
     """The events of a chunk: a line each, or the name of a process or thread with its number."""
     found = streams(block.payload)
     numbers = varints(found[0])
-    made_at = [int(line[5:]) for line in flow(found, code) if line.startswith("site ")]
+    made_at = [(int(line[5:]), gap) for line, gap in flow(found, code) if line.startswith("site ")]
     lines = accesses(found, block.accesses, made_at)
     done = at = 0
     for _ in range(block.controls):
@@ -325,7 +363,7 @@ def text(data: bytes) -> Iterator[str]:
     yield "kind,addr,size,gap,dep"
     process = 0
     threads: dict[int, int] = {}
-    code = Code([], [])
+    code = Code([], [], [])
     for block in blocks(data):
         if block.tag == b"CODE":
             list(definitions(block, code))

@@ -23,9 +23,8 @@ pub(crate) struct Plan {
     /// The instruction of the first step, and the one after that of the last.
     first: u32,
     next: u32,
-    /// Its place in the recording, once it has one, and the site of each step.
+    /// Its place in the recording, once it has one.
     pub(crate) code: Option<Code>,
-    sites: Box<[u32]>,
     /// Its instructions, until then: the length of each, and their bytes.
     lengths: Box<[u8]>,
     bytes: Box<[u8]>,
@@ -40,6 +39,8 @@ struct Step {
     op: Op,
     gap: u16,
     dep: u16,
+    /// Its instruction, once the block has its place in the recording.
+    site: u32,
     value: Value,
 }
 
@@ -97,10 +98,9 @@ impl Plan {
 
     /// Gives it its place in the recording.
     pub(crate) fn number(&mut self, code: Code) {
-        let script = self.block.script.iter();
-        self.sites = script
-            .map(|entry| code.first_site + u32::from(entry.instruction))
-            .collect();
+        for (step, entry) in self.steps.iter_mut().zip(&self.block.script) {
+            step.site = code.first_site + u32::from(entry.instruction);
+        }
         self.code = Some(code);
     }
 
@@ -157,7 +157,7 @@ impl Plan {
                 Base::NOTHING => step.offset,
                 Base(base) => room.address(base.into()).wrapping_add(step.offset),
             };
-            room.put(index, address, step.op, step.gap.into(), step.dep.into());
+            room.put(index, address, step);
         }
         position.branches.enter(self.block.pc);
         if !self.steps.is_empty() {
@@ -187,10 +187,9 @@ impl Plan {
             batch
                 .flow
                 .push((batch.len() as u32, Flow::Block(code.block)));
-            batch.site.extend_from_slice(&self.sites);
             position.last_site = code.last_site;
         }
-        room.commit(batch);
+        room.commit(batch, self.code.is_some());
         Some(used)
     }
 
@@ -295,6 +294,7 @@ fn step(script: &[Entry], index: usize) -> Step {
         },
         gap,
         dep,
+        site: 0,
         value: match entry.stored {
             _ if !entry.store => Value::Memory,
             Source::Entry(load) => Value::Step(load),
@@ -333,6 +333,8 @@ struct Room {
     op: *mut Op,
     gap: *mut u32,
     dep: *mut u32,
+    /// Of recordings without code, too: to write what nobody reads is faster than to ask.
+    site: *mut u32,
     len: usize,
 }
 
@@ -344,36 +346,42 @@ impl Room {
         batch.op.reserve(len);
         batch.gap.reserve(len);
         batch.dep.reserve(len);
+        batch.site.reserve(len);
         Room {
             addr: batch.addr.spare_capacity_mut().as_mut_ptr().cast(),
             op: batch.op.spare_capacity_mut().as_mut_ptr().cast(),
             gap: batch.gap.spare_capacity_mut().as_mut_ptr().cast(),
             dep: batch.dep.spare_capacity_mut().as_mut_ptr().cast(),
+            site: batch.site.spare_capacity_mut().as_mut_ptr().cast(),
             len,
         }
     }
 
-    /// Makes the accesses that have been put part of the batch: all of them.
+    /// Makes the accesses that have been put part of the batch: all of them, perhaps with their sites.
     #[inline(always)]
-    fn commit(self, batch: &mut Batch) {
+    fn commit(self, batch: &mut Batch, with_sites: bool) {
         // SAFETY: `after` has reserved as much in each column, and `run` has put every access.
         unsafe {
             batch.addr.set_len(batch.addr.len() + self.len);
             batch.op.set_len(batch.op.len() + self.len);
             batch.gap.set_len(batch.gap.len() + self.len);
             batch.dep.set_len(batch.dep.len() + self.len);
+            if with_sites {
+                batch.site.set_len(batch.site.len() + self.len);
+            }
         }
     }
 
     #[inline(always)]
-    fn put(self, index: usize, addr: u64, op: Op, gap: u32, dep: u32) {
+    fn put(self, index: usize, addr: u64, step: &Step) {
         debug_assert!(index < self.len);
         // SAFETY: `run` puts the steps in order, and there is room for all of them.
         unsafe {
             self.addr.add(index).write(addr);
-            self.op.add(index).write(op);
-            self.gap.add(index).write(gap);
-            self.dep.add(index).write(dep);
+            self.op.add(index).write(step.op);
+            self.gap.add(index).write(step.gap.into());
+            self.dep.add(index).write(step.dep.into());
+            self.site.add(index).write(step.site);
         }
     }
 

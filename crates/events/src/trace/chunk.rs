@@ -1,10 +1,10 @@
 //! A chunk's payload: its streams, each compressed on its own.
 
-use super::accesses::{self, MAX_ACCESSES, Streams};
+use super::accesses::{self, FromCode, MAX_ACCESSES, Streams};
 use super::block::{BlockHeader, Tag, le_u32};
 use super::code::{self, Symbol};
 use super::controls::{self, Entry};
-use crate::{Batch, CodeTable};
+use crate::{Batch, CodeTable, Flow, NO_SITE};
 use std::io;
 use std::ops::Range;
 
@@ -35,6 +35,8 @@ pub struct ChunkEncoder {
     accesses: accesses::Encoder,
     streams: Streams,
     code: code::Encoder,
+    /// The sites of accesses that have none.
+    unknown: Box<[u32]>,
     controls: Vec<u8>,
     control_count: usize,
     /// Where the last control entry stands.
@@ -49,6 +51,7 @@ impl ChunkEncoder {
             accesses: accesses::Encoder::new(),
             streams: Streams::default(),
             code: code::Encoder::new(),
+            unknown: vec![NO_SITE; MAX_ACCESSES].into(),
             controls: Vec::new(),
             control_count: 0,
             control_at: 0,
@@ -81,10 +84,16 @@ impl ChunkEncoder {
         self.code.len() > 0
     }
 
-    /// Appends accesses, no more than there is room for; where there is code, those whose sites were
-    /// appended last.
+    /// Appends accesses, no more than there is room for.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
-        let known = self.code.known(self.accesses.len());
+        let gaps = self.code.gaps(self.accesses.len());
+        let known = gaps.map(|gaps| FromCode {
+            sites: match batch.site.is_empty() {
+                true => &self.unknown[..range.len()],
+                false => &batch.site[range.clone()],
+            },
+            gaps,
+        });
         self.accesses.push(batch, range, known);
     }
 
@@ -92,6 +101,11 @@ impl ChunkEncoder {
     #[inline]
     pub fn push_flow(&mut self, symbol: Symbol) {
         self.code.push(symbol);
+    }
+
+    /// Appends what of the flow is as usual: see [`code::Encoder::push_usual`].
+    pub fn push_usual(&mut self, flow: &[(u32, Flow)], sites: &[u32], until: usize) -> usize {
+        self.code.push_usual(flow, sites, until)
     }
 
     /// Blocks may have been defined.

@@ -317,6 +317,15 @@ impl<W: Write> TraceWriter<W> {
         let mut done = from;
         while let Some((&(at, entry), later)) = flow.split_first() {
             let at = at as usize;
+            // A block ends what was before, the name of a thread that goes on anyway does not.
+            if at == done && matches!(entry, Flow::Block(_)) && self.chunk.has_code() {
+                let usual = self.chunk.push_usual(flow, &batch.site, until);
+                if usual > 0 {
+                    *flow = &flow[usual..];
+                    done = flow[0].0 as usize;
+                    continue;
+                }
+            }
             // With no room for accesses, as much as there is room for.
             if at > until || at == until && (until > from || self.chunk.flow_room() < 2) {
                 break;

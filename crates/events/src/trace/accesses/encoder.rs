@@ -4,13 +4,15 @@ use super::{
     STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
 use crate::trace::varint::zigzag;
-use crate::{Batch, Op};
+use crate::Batch;
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
     numbering: Numbering,
+    /// Where a shape is looked for first: by site with code, else by the code before.
+    guesses: Box<[u16; CODE_SITES]>,
     codes: Vec<u16>,
     classes: Vec<u8>,
     residuals: Box<[u8; MAX_ACCESSES * 8 + 8]>,
@@ -35,6 +37,7 @@ impl Encoder {
     pub fn new() -> Encoder {
         Encoder {
             numbering: Numbering::new(),
+            guesses: boxed(),
             codes: Vec::with_capacity(MAX_ACCESSES),
             classes: Vec::with_capacity(MAX_ACCESSES),
             residuals: boxed(),
@@ -58,57 +61,66 @@ impl Encoder {
     /// code says of them: of all accesses of a chunk or of none.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>, code: Option<FromCode>) {
         let first = self.codes.len();
-        let shapes = (batch.op[range.clone()].iter())
-            .zip(&batch.gap[range.clone()])
-            .zip(&batch.dep[range.clone()]);
-        let shapes = shapes.map(|((&op, &gap), &dep)| (op, gap, dep));
         match code {
             Some(code) => {
                 self.highest_site = CODE_SITES;
-                let gaps = code.gaps[..range.len()].iter();
-                let shapes = (shapes.zip(gaps))
-                    .map(|((op, gap, dep), &known)| (op, gap.wrapping_sub(known), dep));
-                self.encode_shapes(shapes, |_, index, _| code.site(index - first));
+                self.encode_shapes::<true>(batch, range.clone(), code);
             }
-            None => self.encode_shapes(shapes, |history, _, code| {
-                history.push(code);
-                history.site()
-            }),
+            None => self.encode_shapes::<false>(batch, range.clone(), FromCode::default()),
         }
         self.encode_addresses(&batch.addr[range], first);
     }
 
-    /// All but the addresses; `site` tells the site from the access's number and code.
-    #[inline(always)]
-    fn encode_shapes(
+    /// All but the addresses.
+    fn encode_shapes<const CODE: bool>(
         &mut self,
-        shapes: impl Iterator<Item = (Op, u32, u32)>,
-        site: impl Fn(&mut History, usize, u16) -> u16,
+        batch: &Batch,
+        range: Range<usize>,
+        code: FromCode,
     ) {
-        self.places.clear();
         let first = self.codes.len();
-        for ((op, gap, dep), index) in shapes.zip(first..) {
+        self.codes.resize(first + range.len(), 0);
+        self.places.resize(range.len(), (0, 0));
+        let columns = (batch.op[range.clone()].iter())
+            .zip(&batch.gap[range.clone()])
+            .zip(&batch.dep[range]);
+        let mut guess = self.codes[..first].last().copied().unwrap_or(0);
+        for (at, ((op, &gap), &dep)) in columns.enumerate() {
+            let index = first + at;
             let sibling = self.sibling(index as u32, dep);
-            let code = self.numbering.code(Shape {
+            let shape = Shape {
                 op: op.0,
                 sibling,
-                gap,
+                gap: gap.wrapping_sub(if CODE { code.gaps[at] } else { 0 }),
                 dep: if sibling == 0 { dep } else { 0 },
-            });
-            let site = site(&mut self.history, index, code);
+            };
+            let site;
+            if CODE {
+                site = code.site(at);
+                let guess = &mut self.guesses[usize::from(site) % CODE_SITES];
+                self.codes[index] = self.numbering.code(shape, guess);
+            } else {
+                // What followed the shape before.
+                let slot = usize::from(guess) % CODE_SITES;
+                guess = self.numbering.code(shape, &mut self.guesses[slot]);
+                self.codes[index] = guess;
+                self.history.push(guess);
+                site = self.history.site();
+            }
             let base = match sibling {
                 0 => site,
                 _ => (CODE_SITES + index.wrapping_sub(usize::from(sibling)) % WINDOW) as u16,
             };
-            self.codes.push(code);
-            self.places.push((site, base));
+            self.places[at] = (site, base);
         }
     }
 
     fn encode_addresses(&mut self, addrs: &[u64], first: usize) {
         let mut at = self.residual_bytes;
         let mut previous = self.previous;
-        for ((&addr, &(site, base)), index) in addrs.iter().zip(&self.places).zip(first..) {
+        self.classes.resize(first + addrs.len(), 0);
+        let places = self.places.iter().zip(&mut self.classes[first..]);
+        for ((&addr, (&(site, base), class)), index) in addrs.iter().zip(places).zip(first..) {
             let site = usize::from(site) % CODE_SITES;
             let from_base = addr.wrapping_sub(self.bases[usize::from(base)]);
             let from_previous = addr.wrapping_sub(previous);
@@ -129,11 +141,10 @@ impl Encoder {
                 residual = other.min(residual);
             }
             let length = (64 - residual.leading_zeros()).div_ceil(8).min(7) as u8;
-            let class = predictor * 8 + length;
-            self.classes.push(class);
+            *class = predictor * 8 + length;
             // Eight bytes whatever the length: the next residual overwrites what is too much.
             self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
-            at += residual_bytes(class);
+            at += residual_bytes(*class);
         }
         self.residual_bytes = at;
         self.previous = previous;

@@ -27,7 +27,7 @@ const SITES: usize = 4096;
 const CODE_SITES: usize = 1 << 14;
 
 /// What is known of accesses from the code that makes them, one entry each.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct FromCode<'a> {
     /// Their instructions.
     pub sites: &'a [u32],

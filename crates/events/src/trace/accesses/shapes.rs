@@ -73,9 +73,17 @@ impl Numbering {
         }
     }
 
-    /// The code of a shape. At most [`MAX_ACCESSES`] shapes are numbered between two clearings.
-    #[inline]
-    pub fn code(&mut self, shape: Shape) -> u16 {
+    /// The code of a shape, found fast if it is the guess, which becomes it. At most [`MAX_ACCESSES`]
+    /// shapes are numbered between two clearings.
+    #[inline(always)]
+    pub fn code(&mut self, shape: Shape, guess: &mut u16) -> u16 {
+        if self.shapes.get(usize::from(*guess)) != Some(&shape) {
+            *guess = self.find(shape);
+        }
+        *guess
+    }
+
+    fn find(&mut self, shape: Shape) -> u16 {
         let mut slot = (shape.hash() >> (64 - SLOTS.ilog2())) as usize;
         loop {
             let found = self.slots[slot % SLOTS];

@@ -180,12 +180,14 @@ impl Decoder {
                 continue;
             };
             let usual = self.executions.usual(block);
-            if usual.sites.len() > accesses - self.sites.len() {
+            if usual.accesses.len() > accesses - self.sites.len() {
                 return None;
             }
             let first = self.gaps.len();
-            self.sites.extend_from_slice(usual.sites);
-            self.gaps.extend_from_slice(usual.gaps);
+            for access in usual.accesses {
+                self.sites.push(access.site);
+                self.gaps.push(access.gap);
+            }
             match self.gaps.get_mut(first) {
                 Some(gap) => {
                     *gap = gap.wrapping_add(pending);

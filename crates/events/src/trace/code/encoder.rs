@@ -1,7 +1,7 @@
 use super::executions::{Executions, Walk};
 use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD};
-use crate::CodeTable;
-use crate::trace::accesses::FromCode;
+use crate::{CodeTable, Flow};
+use crate::trace::accesses::MAX_ACCESSES;
 use crate::trace::varint::{put, zigzag};
 
 /// Encodes the code of one chunk after the other.
@@ -14,19 +14,16 @@ pub struct Encoder {
     run: u64,
     /// Entries since the last exception.
     regular: u64,
-    /// The last entry, and where its accesses start.
+    /// The last entry, unless it has ended, and the sites of its accesses.
     current: Option<Symbol>,
-    started: usize,
-    /// Whether these are its usual ones, all of them, after `pending` instructions.
-    usual: bool,
-    /// Instructions from the last access to the end of the last entry; from there to the start of the current one
-    /// until that has an access.
-    pending: u32,
-    /// Where in the current entry it is, unless its accesses are the usual ones.
-    walk: Walk,
-    /// Of the chunk's accesses.
     sites: Vec<u32>,
-    gaps: Vec<u32>,
+    /// Instructions between the last access and the current entry.
+    pending: u32,
+    /// Where in the current entry it is.
+    walk: Walk,
+    /// The chunk's accesses so far, and of each the instructions since the one before.
+    accesses: usize,
+    gaps: Box<[u32]>,
 }
 
 impl Encoder {
@@ -39,12 +36,11 @@ impl Encoder {
             run: 0,
             regular: 0,
             current: None,
-            started: 0,
-            usual: false,
+            sites: Vec::new(),
             pending: 0,
             walk: Walk::default(),
-            sites: Vec::new(),
-            gaps: Vec::new(),
+            accesses: 0,
+            gaps: vec![0; MAX_ACCESSES].into(),
         }
     }
 
@@ -64,29 +60,82 @@ impl Encoder {
     }
 
     /// Appends an entry. There is room.
-    #[inline]
     pub fn push(&mut self, symbol: Symbol) {
         self.end_entry();
-        self.current = Some(symbol);
         self.entries += 1;
+        self.current = Some(symbol);
         match symbol {
             Symbol::Block(block) => {
-                let context = self.followers.context();
-                if self.followers.predicted(context) == block {
-                    self.run += 1;
-                } else {
-                    self.turn(context, block);
-                }
-                self.followers.came(context, block);
+                self.execute(block);
+                self.walk = self.executions.enter(block, self.pending);
             }
             Symbol::Thread { process, thread } => {
                 self.end_run();
                 put(&mut self.streams.turns, THREAD);
                 put(&mut self.streams.turns, thread.into());
                 put(&mut self.streams.turns, process.into());
-                self.pending = 0;
+                self.walk = Walk::default();
             }
         }
+    }
+
+    /// Appends entries from the front of `flow`, of which the first is a block, and the sites of their accesses, as long as the entries start
+    /// before access `until`, are blocks before others, and make their usual accesses. Returns how many entries.
+    pub fn push_usual(&mut self, flow: &[(u32, Flow)], sites: &[u32], until: usize) -> usize {
+        self.end_entry();
+        let mut done = 0;
+        let mut pending = self.pending;
+        for pair in flow.windows(2) {
+            let (from, to) = (pair[0].0 as usize, pair[1].0 as usize);
+            // The name of a thread that goes on anyway ends no block.
+            let (Flow::Block(block), Flow::Block(_)) = (pair[0].1, pair[1].1) else {
+                break;
+            };
+            if from >= until || to > until {
+                break;
+            }
+            let usual = self.executions.usual(block);
+            let count = usual.accesses.len();
+            if to - from != count {
+                break;
+            }
+            // Its gaps are there whether they are wanted or not.
+            let gaps = &mut self.gaps[self.accesses..self.accesses + count];
+            let mut differs = 0;
+            for ((gap, &site), access) in gaps.iter_mut().zip(&sites[from..to]).zip(usual.accesses)
+            {
+                differs |= site ^ access.site;
+                *gap = access.gap;
+            }
+            if differs != 0 {
+                break;
+            }
+            match gaps.first_mut() {
+                Some(gap) => {
+                    *gap = gap.wrapping_add(pending);
+                    pending = usual.rest;
+                }
+                None => pending = pending.wrapping_add(usual.rest),
+            }
+            self.accesses += count;
+            self.execute(block);
+            done += 1;
+        }
+        self.pending = pending;
+        self.entries += done;
+        self.regular += done as u64;
+        done
+    }
+
+    #[inline]
+    fn execute(&mut self, block: u32) {
+        let context = self.followers.context();
+        if self.followers.predicted(context) == block {
+            self.run += 1;
+        } else {
+            self.turn(context, block);
+        }
+        self.followers.came(context, block);
     }
 
     fn turn(&mut self, context: usize, block: u32) {
@@ -105,98 +154,42 @@ impl Encoder {
     }
 
     /// Appends the sites of accesses that belong to the last entry.
-    #[inline]
     pub fn push_sites(&mut self, sites: &[u32]) {
-        if sites.is_empty() {
-            return;
-        }
-        let first = self.sites.len() == self.started;
-        if first && let Some(Symbol::Block(block)) = self.current {
-            let usual = self.executions.usual(block);
-            let same = sites.iter().zip(usual.sites).all(|(a, b)| a == b);
-            if same && sites.len() == usual.sites.len() {
-                let at = self.gaps.len();
-                self.sites.extend(sites);
-                self.gaps.extend(usual.gaps);
-                self.gaps[at] = self.gaps[at].wrapping_add(self.pending);
-                self.usual = true;
-                return;
-            }
-        }
-        self.push_unusual(sites);
-    }
-
-    fn push_unusual(&mut self, sites: &[u32]) {
-        if self.usual || self.sites.len() == self.started {
-            self.walk = match self.current {
-                Some(Symbol::Block(block)) => self.executions.enter(block, self.pending),
-                _ => Walk::default(),
-            };
-            // More than the usual ones have come.
-            for &site in &self.sites[self.started..] {
-                self.walk.gap(site);
-            }
-            self.usual = false;
-        }
         self.sites.extend_from_slice(sites);
-        self.gaps.extend(sites.iter().map(|&site| self.walk.gap(site)));
-    }
-
-    #[inline]
-    fn end_entry(&mut self) {
-        let none = self.sites.len() == self.started;
-        if let Some(Symbol::Block(block)) = self.current
-            && (self.usual || none)
-        {
-            let usual = self.executions.usual(block);
-            if self.usual {
-                self.pending = usual.rest;
-                self.regular += 1;
-                self.started = self.sites.len();
-                self.usual = false;
-                return;
-            }
-            if usual.sites.is_empty() {
-                self.pending = self.pending.wrapping_add(usual.rest);
-                self.regular += 1;
-                return;
-            }
+        for (gap, &site) in self.gaps[self.accesses..].iter_mut().zip(sites) {
+            *gap = self.walk.gap(site);
         }
-        self.end_unusual();
+        self.accesses += sites.len();
     }
 
-    fn end_unusual(&mut self) {
-        let Some(symbol) = self.current else {
+    fn end_entry(&mut self) {
+        let Some(symbol) = self.current.take() else {
             return;
         };
-        let sites = &self.sites[self.started..];
-        let walk = match symbol {
-            Symbol::Thread { .. } if sites.is_empty() => {
-                self.regular += 1;
-                return;
-            }
-            Symbol::Block(block) if sites.is_empty() => self.executions.enter(block, self.pending),
-            _ => self.walk,
+        self.pending = self.walk.leave();
+        let usual = match symbol {
+            Symbol::Block(block) => self.executions.usual(block).is(&self.sites),
+            Symbol::Thread { .. } => self.sites.is_empty(),
         };
-        self.pending = walk.leave();
-        let out = &mut self.streams.exceptions;
-        put(out, self.regular);
-        put(out, sites.len() as u64);
-        let mut previous = walk.first_site;
-        for &site in sites {
-            put(out, zigzag(i64::from(site) - i64::from(previous)));
-            previous = site;
+        if usual {
+            self.regular += 1;
+        } else {
+            let out = &mut self.streams.exceptions;
+            put(out, self.regular);
+            put(out, self.sites.len() as u64);
+            let mut previous = self.walk.first_site;
+            for &site in &self.sites {
+                put(out, zigzag(i64::from(site) - i64::from(previous)));
+                previous = site;
+            }
+            self.regular = 0;
         }
-        self.regular = 0;
-        self.started = self.sites.len();
+        self.sites.clear();
     }
 
-    /// What is known of the accesses from number `first` on.
-    pub fn known(&self, first: usize) -> Option<FromCode<'_>> {
-        (self.entries > 0).then(|| FromCode {
-            sites: &self.sites[first..],
-            gaps: &self.gaps[first..],
-        })
+    /// The gaps that the accesses from number `first` on have by the flow, if there is one.
+    pub fn gaps(&self, first: usize) -> Option<&[u32]> {
+        (self.entries > 0).then(|| &self.gaps[first..])
     }
 
     /// Ends the chunk. The next one starts after [`Encoder::clear`].
@@ -220,11 +213,9 @@ impl Encoder {
         self.run = 0;
         self.regular = 0;
         self.current = None;
-        self.started = 0;
-        self.usual = false;
         self.pending = 0;
         self.walk = Walk::default();
         self.sites.clear();
-        self.gaps.clear();
+        self.accesses = 0;
     }
 }

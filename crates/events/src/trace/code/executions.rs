@@ -18,18 +18,31 @@ struct Block {
 #[derive(Default)]
 pub struct Executions {
     blocks: Vec<Block>,
-    /// Of the usual accesses of all blocks: the site, and the instructions of the block since the
-    /// access before.
-    sites: Vec<u32>,
-    gaps: Vec<u32>,
+    /// The usual accesses of all blocks.
+    accesses: Vec<UsualAccess>,
+}
+
+/// An access that a block usually makes.
+#[derive(Clone, Copy)]
+pub struct UsualAccess {
+    pub site: u32,
+    /// Instructions of the block since the access before.
+    pub gap: u32,
 }
 
 /// A block of which the usual accesses are known.
 #[derive(Clone, Copy)]
 pub struct Usual<'a> {
-    pub sites: &'a [u32],
-    pub gaps: &'a [u32],
+    pub accesses: &'a [UsualAccess],
+    /// Instructions after the last of them.
     pub rest: u32,
+}
+
+impl Usual<'_> {
+    /// Whether these are its sites.
+    pub fn is(&self, sites: &[u32]) -> bool {
+        self.accesses.iter().map(|access| access.site).eq(sites.iter().copied())
+    }
 }
 
 impl Executions {
@@ -39,11 +52,11 @@ impl Executions {
             let first_site = table.first_site(number);
             let instructions = block.lengths.len() as u32;
             let mut walk = Walk::into(first_site, instructions, 0);
-            let from = self.sites.len() as u32;
+            let from = self.accesses.len() as u32;
             for &index in &block.accesses {
                 let site = first_site + u32::from(index);
-                self.sites.push(site);
-                self.gaps.push(walk.gap(site));
+                let gap = walk.gap(site);
+                self.accesses.push(UsualAccess { site, gap });
             }
             self.blocks.push(Block {
                 first_site,
@@ -61,8 +74,7 @@ impl Executions {
         let block = self.blocks[block as usize];
         let range = block.from as usize..(block.from + block.accesses) as usize;
         Usual {
-            sites: &self.sites[range.clone()],
-            gaps: &self.gaps[range],
+            accesses: &self.accesses[range],
             rest: block.rest,
         }
     }
