@@ -24,11 +24,11 @@ pytestmark = needs_recorder
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result of `compare --code`."""
+    """A result of `compare`."""
     folder = tmp_path_factory.mktemp("code")
     program = folder / "loops"
     subprocess.run(["gcc", "-g", "-O1", SOURCE, "-o", program], check=True)
-    command = [sys.executable, "-m", "pagelab", "compare", "--code", "--quiet"]
+    command = [sys.executable, "-m", "pagelab", "compare", "--quiet"]
     subprocess.run(
         [*command, "-d", "radix,dpt,ideal", "-o", folder / "result", "--", program], check=True
     )

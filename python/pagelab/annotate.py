@@ -40,8 +40,8 @@ def chosen(comparison: Comparison, design: str | None) -> Run:
     runs = [run for run in comparison.runs if run.lines]
     if not runs:
         raise PagelabError(
-            f"{comparison.name} says nothing of code: record it with --code "
-            "(pagelab compare --code -- PROGRAM)"
+            f"{comparison.name} says nothing of code: record it without --no-code "
+            "(pagelab compare -- PROGRAM)"
         )
     if design is None:
         return comparison.baseline if comparison.baseline.lines else runs[0]

@@ -42,7 +42,7 @@ def annotate(
 ) -> None:
     """Say which functions and lines of a program miss the TLB, walk and fault.
 
-    RESULT is of a program that was recorded with --code.
+    RESULT is of a program that was not recorded with --no-code.
     """
     if by not in _BY:
         raise unknown("order", by, list(_BY))

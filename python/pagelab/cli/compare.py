@@ -54,7 +54,7 @@ def compare(
             "--follow-exec/--no-follow-exec", help="Also record programs that PROGRAM executes."
         ),
     ] = True,
-    code: options.Code = False,
+    code: options.Code = True,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
     out: options.Out = None,

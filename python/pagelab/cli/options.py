@@ -93,7 +93,7 @@ Qemu = Annotated[
     ),
 ]
 Code = Annotated[
-    bool, typer.Option("--code", help="Keep the code, to say which lines of source miss.")
+    bool, typer.Option("--code/--no-code", help="Keep the code, to say which lines of source miss.")
 ]
 Cpu = Annotated[
     str | None,

@@ -20,7 +20,7 @@ def record(
     follow_exec: Annotated[
         bool, typer.Option("--follow-exec", help="Also record programs that it executes.")
     ] = False,
-    code: options.Code = False,
+    code: options.Code = True,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
     as_json: options.Json = False,

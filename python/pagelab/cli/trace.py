@@ -91,7 +91,7 @@ def convert(
     """Convert a trace: to CSV, Lackey or ChampSim when OUTPUT ends so, else to pagelab's format.
 
     For ChampSim's format (OUTPUT.champsim, .champsimtrace, with .xz or .gz behind it if it is to be
-    compressed) the program has to be recorded with --code; its first thread is written.
+    compressed) the program must not be recorded with --no-code; its first thread is written.
 
     Reads pagelab's own traces, ChampSim's two formats, Valgrind Lackey's text and CSV, told by
     their content; all but pagelab's own may be compressed (gz, xz, bz2, zst).

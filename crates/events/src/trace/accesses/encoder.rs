@@ -3,8 +3,8 @@ use super::{
     CODE_SITES, FROM_BASE, FromCode, History, MAX_ACCESSES, SITES, STEP_FROM_BASE,
     STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
-use crate::trace::varint::zigzag;
 use crate::Batch;
+use crate::trace::varint::zigzag;
 use std::hint::select_unpredictable;
 use std::ops::Range;
 

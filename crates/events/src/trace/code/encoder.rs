@@ -1,8 +1,8 @@
 use super::executions::{Executions, Walk};
 use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD};
-use crate::{CodeTable, Flow};
 use crate::trace::accesses::MAX_ACCESSES;
 use crate::trace::varint::{put, zigzag};
+use crate::{CodeTable, Flow};
 
 /// Encodes the code of one chunk after the other.
 pub struct Encoder {

@@ -41,7 +41,10 @@ pub struct Usual<'a> {
 impl Usual<'_> {
     /// Whether these are its sites.
     pub fn is(&self, sites: &[u32]) -> bool {
-        self.accesses.iter().map(|access| access.site).eq(sites.iter().copied())
+        self.accesses
+            .iter()
+            .map(|access| access.site)
+            .eq(sites.iter().copied())
     }
 }
 

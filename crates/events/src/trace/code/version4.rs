@@ -22,12 +22,7 @@ pub struct Streams {
 
 impl Streams {
     /// The most bytes of each, in this order. A symbol takes two varints of 32 bits.
-    pub const MAX: [usize; 4] = [
-        MAX_SYMBOLS * 10,
-        MAX_FLOW,
-        MAX_FLOW,
-        super::MAX_STREAM[2],
-    ];
+    pub const MAX: [usize; 4] = [MAX_SYMBOLS * 10, MAX_FLOW, MAX_FLOW, super::MAX_STREAM[2]];
 
     pub fn symbols(&self, table: &CodeTable) -> Option<Vec<Symbol>> {
         let mut input = self.symbols.as_slice();
