@@ -255,5 +255,5 @@ def test_without_code_it_says_how_to_get_it(tmp_path: Path) -> None:
     chase = pagelab.workloads.pointer_chase(pages=200, loads=2_000, windows=0)
     plain = pagelab.compare(chase, ["radix"])
     assert plain.runs[0].lines == []
-    with pytest.raises(PagelabError, match="--code"):
+    with pytest.raises(PagelabError, match="--no-code"):
         annotate.chosen(plain, None)

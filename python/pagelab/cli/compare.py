@@ -1,5 +1,6 @@
 """`pagelab compare`: the main job, from a program to a table and a report."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -159,6 +160,8 @@ def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> 
         return
     show(comparison, Console(), quiet=quiet)
     typer.echo(f"\nReport: {page}")
+    if any(run.lines for run in comparison.runs):
+        typer.echo(f"Lines that miss: pagelab annotate {shlex.quote(str(page.parent))}")
 
 
 def _leave(comparison: Comparison) -> None:
