@@ -1,7 +1,7 @@
 # Kernel targets, included by the Makefile at the top. `pagelab linux --help` has the details.
 
 .PHONY: linux linux-tree linux-refresh linux-bisect linux-deb linux-test linux-bench linux-unit \
-    linux-choices linux-qemu
+    linux-artefact linux-choices linux-qemu
 
 linux: $(STAMPS)/module $(STAMPS)/system-linux ## build the patched kernel
 	$(BIN)/pagelab linux build
@@ -17,6 +17,9 @@ linux-bisect: linux-tree ## build and boot the kernel after every single patch
 
 linux-deb: linux $(STAMPS)/system-linux-deb ## Debian packages of the patched kernel
 	$(BIN)/pagelab linux deb
+
+linux-artefact: linux ## an archive of the built kernel for `pagelab linux fetch`
+	$(BIN)/pagelab linux artefact build/linux/pagelab-linux.tar.xz
 
 linux-test: linux ## run the kernel tests in guests
 	$(BIN)/pagelab linux test

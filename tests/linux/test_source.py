@@ -216,3 +216,16 @@ def test_a_new_file_keeps_its_mode(layout: Layout) -> None:
     _refresh(layout)
     (tree / ".git" / "refs" / "tags" / "base").unlink()
     assert (_prepare(layout) / "tool.sh").stat().st_mode & 0o111
+
+
+def test_mails_go_to_a_folder_that_is_relative(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = _prepare(layout)
+    _commit_edit(tree, "line 3\n", "line three\n")
+    _refresh(layout)
+    _prepare(layout)
+    monkeypatch.chdir(tmp_path)
+    paths = source.mails(layout, Path("mails"))
+    assert [path.name for path in paths] == ["0001-Kbuild-say-line-three.patch"]
+    assert (tmp_path / "mails" / "series").read_text() == "0001-Kbuild-say-line-three.patch\n"

@@ -26,9 +26,14 @@ m.resize(128 << 20)
 assert all(m[at] == at >> 12 & 255 for at in range(0, 64 << 20, 4096))
 '
 seconds=${1:-5}
+# Older ones do not know all of these.
+known=$(stress-ng --help)
+size() { case $known in *"$1 "*) echo "$1 $2" ;; esac; }
+sizes="$(size --vm-bytes 64M) $(size --bigheap-bytes 96M) $(size --mmap-bytes 64M)"
+sizes="$sizes $(size --mremap-bytes 64M) $(size --pagemove-bytes 32M)"
 for stressor in mmap mremap fork vm bigheap stack pagemove munmap; do
-	stress-ng --$stressor 2 --timeout "$seconds" --vm-bytes 64M --bigheap-bytes 96M \
-		--mmap-bytes 64M --mremap-bytes 64M --pagemove-bytes 32M --quiet --temp-path /tmp \
+	case $known in *" --$stressor N"*) ;; *) echo "no $stressor"; continue ;; esac
+	stress-ng --$stressor 2 --timeout "$seconds" $sizes --quiet --temp-path /tmp \
 		--no-rand-seed || { echo "$stressor failed"; exit 1; }
 done
 cat $stats

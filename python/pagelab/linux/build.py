@@ -17,6 +17,8 @@ from pagelab.linux.process import capture
 _STEP = re.compile(r"^\s+(?:\[M\]\s+)?[A-Z]{2,8}\s+(?:\[M\]\s+)?(\S+)")
 _CFLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 LOG = "pagelab-build.log"
+# A build directory with this file was not built here: artefact.py.
+PREBUILT = ".pagelab-prebuilt"
 # Of the image and of the packages: equal, so that packaging does not link the kernel again.
 _BUILD = "1"
 # Told of the files built so far, the files the last full build took or 0, and the current one.
@@ -38,6 +40,8 @@ def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) 
 
     """
     out = layout.out(debug)
+    if (out / PREBUILT).exists():
+        shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
     fragments = [layout.linux / "config" / "base.config"]
     for name in debug:
@@ -143,6 +147,13 @@ def _build_module(layout: Layout, out: Path, source: Path) -> Path:
     return copy
 
 
+def install_for_modules(layout: Layout, folder: Path) -> None:
+    """Put into a folder what modules of the plain kernel are built against, source and built."""
+    script = "$(srctree)/scripts/package/install-extmod-build"
+    argv = ["make", "-C", str(layout.tree), f"O={layout.out()}", "run-command"]
+    capture([*argv, f"KBUILD_RUN_COMMAND={script} {folder}"], env=_environment(layout))
+
+
 def build_program(layout: Layout, source: Path, *flags: str) -> Path:
     """Build a program in C, or what `flags` make of it, when it is older than its source."""
     binary = layout.work / "programs" / source.parent.name / source.stem
@@ -163,6 +174,8 @@ def build_selftest(layout: Layout, name: str) -> Path:
 
 def _build_selftest(layout: Layout, name: str) -> Path:
     folder = layout.tree / "tools" / "testing" / Path(name).parent
+    if not folder.is_dir():
+        raise PagelabError(f"{name} needs the kernel's source: `pagelab linux tree`")
     output = layout.work / name
     headers = layout.work / "headers"
     if not (headers / "usr" / "include").is_dir():
@@ -211,6 +224,8 @@ def _make(layout: Layout, out: Path, targets: list[str]) -> None:
 
 def _make_argv(layout: Layout, out: Path, targets: list[str]) -> list[str]:
     argv = ["make", "-C", str(layout.tree), f"O={out}"]
+    if (out / PREBUILT).exists():  # has the source's part of it, too
+        argv = ["make", "-C", str(out)]
     if shutil.which("ccache"):
         argv.append("CC=ccache gcc")
     return [*argv, *targets]

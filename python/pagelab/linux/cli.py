@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pagelab import files
 from pagelab.errors import PagelabError, UsageError
+from pagelab.linux import artefact, guest, layout, manager, source, suite
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
-from pagelab.linux import guest, layout, manager, source, suite
 from pagelab.linux.lock import only_one
 
 app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
@@ -111,6 +112,27 @@ def deb(debug: Debug = None, jobs: Jobs = _CPUS) -> None:
         packages = kbuild.debian_packages(layout.find(), tuple(debug or ()), jobs, told)
     for package in packages:
         print(package)
+
+
+@app.command("artefact")
+def make_artefact(
+    target: Annotated[Path, typer.Argument(help="The archive to write, NAME.tar.xz.")],
+) -> None:
+    """Write the built kernel, and what modules need of it, to an archive for `fetch`."""
+    print(artefact.pack(layout.find(), target), target)
+
+
+@app.command()
+def fetch(
+    origin: Annotated[str, typer.Argument(help="The archive: a path, https://... or file://...")],
+    sha256: Annotated[
+        str | None,
+        typer.Option(help="Its SHA-256. [default: what the file beside it, ORIGIN.sha256, says]"),
+    ] = None,
+) -> None:
+    """Take a kernel that `artefact` has packed instead of building one."""
+    say = partial(_console.print, highlight=False, markup=False)
+    print(artefact.unpack(layout.find(), origin, sha256, say))
 
 
 @app.command()

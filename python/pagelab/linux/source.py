@@ -120,7 +120,8 @@ def fingerprint(patches: list[Patch]) -> str:
 def mails(layout: Layout, folder: Path) -> list[Path]:
     """Write the series as it can be sent, new files and all; quilt reads it, too."""
     options = ("--zero-commit", "--no-signature", "--no-numbered", "--quiet")
-    git(layout.tree, "format-patch", *options, "--output-directory", str(folder), "base..series")
+    where = str(folder.absolute())  # git has another current folder
+    git(layout.tree, "format-patch", *options, "--output-directory", where, "base..series")
     patches = sorted(folder.glob("[0-9]*.patch"))
     (folder / "series").write_text("".join(f"{patch.name}\n" for patch in patches))
     return patches

@@ -354,6 +354,18 @@ static int __init dpt_setup(char *str)
 }
 early_param("dpt", dpt_setup);
 
+/*
+ * Whether steps of 1 GB lead around memory to where those of 2 MB lead anyway:
+ * out of a long piece of the kernel's own memory, which is often at its end,
+ * nothing leads then.
+ */
+static bool __init largest_steps_lead_back(void)
+{
+	u64 step = (1ull << 18) % dpt_frames;
+
+	return min(step, dpt_frames - step) < (DPT_MAX_STEP + 1ull) << 9;
+}
+
 /* Before the first address space that is not the kernel's: start_kernel() */
 void __init dpt_init(void)
 {
@@ -366,4 +378,6 @@ void __init dpt_init(void)
 			layout == DPT_LAYOUT;
 	pr_info("dpt: %llu frames%s\n", dpt_frames,
 		has_registers ? ", and a processor that uses it" : "");
+	if (largest_steps_lead_back())
+		pr_warn("dpt: memory of this size leaves tables without a place\n");
 }

@@ -47,12 +47,14 @@ static int free_order(struct page *page)
 /*
  * What is in a frame, and of which size. @fragmented, of a free one, is whether
  * its 2 MB have other than free frames. @spare is as good as free.
+ *
+ * The frame may be freed, split or made part of a larger page meanwhile. So, as
+ * in compaction, flags are asked of the page: a folio's check that it is one.
  */
 enum dpt_use dpt_frame_use(u64 pfn, struct page *spare, enum dpt_level *size,
 		bool *fragmented)
 {
 	struct page *page = pfn_to_online_page(pfn);
-	struct folio *folio;
 	int order;
 
 	*size = DPT_4K;
@@ -73,9 +75,8 @@ enum dpt_use dpt_frame_use(u64 pfn, struct page *spare, enum dpt_level *size,
 	}
 	if (PageTable(page))
 		return DPT_TABLE;
-	folio = page_folio(page);
-	*size = size_of(folio_order(folio));
-	if (folio_test_lru(folio) && !folio_test_hugetlb(folio))
+	*size = size_of(compound_order(compound_head(page)));
+	if (PageLRU(page) && !PageHuge(page))
 		return DPT_MOVABLE;
 	return DPT_UNMOVABLE;
 }
