@@ -18,6 +18,8 @@ pub(crate) mod part {
     pub(crate) const SLOW: u8 = 8;
     /// A store that waits until other cores have dropped its line.
     pub(crate) const INVALIDATES: u8 = 16;
+    /// The second-level cache had the translation, and not the second-level TLB.
+    pub(crate) const CACHED: u8 = 32;
 }
 
 /// A page walk, or a free translation's absence, and the fault that it ended in.
@@ -29,6 +31,14 @@ pub(crate) struct Episode {
     pub(crate) reads: u16,
     /// Of those, the last ones, which nothing waits for.
     pub(crate) background: u16,
+    /// Reads after all those, of a second walk, which begins when the translation is there and
+    /// which nothing waits for; and its fixed time in slots. They are among `reads`.
+    pub(crate) behind: u16,
+    pub(crate) behind_walk: u32,
+    /// Whether a cache had the translation, so that the second walk is the only one.
+    pub(crate) cached: bool,
+    /// log2 of the base pages whose translations are in a cache now because of it, if any are.
+    pub(crate) cached_shift: u8,
     /// How many of them, from the first on, are of metadata.
     pub(crate) metadata: u16,
     /// Whether a walker worked (not when translation is free).
