@@ -30,7 +30,7 @@ pub(crate) const PLACES: usize = 5;
 pub(crate) struct PrivateCaches {
     pub(crate) l1: Cache,
     pub(crate) l2: Cache,
-    walks_enter: WalksEnter,
+    pub(crate) walks_enter: WalksEnter,
     prefetcher: Option<Prefetcher>,
 }
 

@@ -242,11 +242,11 @@ impl<M: Mmu> Machine<M> {
         }
         let mut episode = Episode {
             walked: true,
-            cached: true,
             ..Episode::default()
         };
+        episode.cached.found = true;
         self.walk_behind(&mut episode);
-        self.chunk.enter(bits | part::SLOW, name);
+        self.chunk.enter(bits | part::SLOW | part::LOOKED, name);
         self.chunk.episodes.push(episode);
     }
 
@@ -255,8 +255,8 @@ impl<M: Mmu> Machine<M> {
         let walk = &self.walks.behind;
         let reads = walk.reads().len() as u16;
         episode.reads += reads;
-        episode.behind = reads;
-        episode.behind_walk = walk.cycles() * self.slots_per_cycle as u32;
+        episode.cached.behind = reads;
+        episode.cached.behind_walk = walk.cycles() * self.slots_per_cycle as u32;
     }
 
     /// Has the data references go through the caches for a design that looks into them.
@@ -345,8 +345,11 @@ impl<M: Mmu> Machine<M> {
                 }
                 episode.shift = shift;
                 if M::LOOKS_INTO_CACHES {
-                    episode.cached_shift = cached_shift;
+                    episode.cached.shift = cached_shift;
                     self.walk_behind(&mut episode);
+                    if let Some(bits) = self.chunk.parts.as_mut_slice().last_mut() {
+                        *bits |= part::LOOKED;
+                    }
                 }
                 self.chunk.episodes.push(episode);
                 return Ok(pfn);

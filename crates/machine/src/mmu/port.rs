@@ -1,4 +1,5 @@
 use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::config::WalksEnter;
 use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
 use pagelab_memory::simd::Baseline;
@@ -81,6 +82,19 @@ impl Port<'_> {
     /// Whether the core's second-level cache has a line, which nothing notices.
     pub fn holds(&self, line: u32) -> bool {
         self.caches[self.core].l2.modified(line).is_some()
+    }
+
+    /// How many reads of the first-level cache a walk waits for, one after the other, if that has
+    /// them all.
+    pub fn first_level_reads(&self, walk: &Walk) -> Option<u32> {
+        let caches = &self.caches[self.core];
+        let waited = walk.reads().len() - usize::from(walk.background());
+        let reads = &walk.reads()[..waited];
+        let has = |line: u64| caches.l1.modified(line as u32).is_some();
+        let all = caches.walks_enter == WalksEnter::L1
+            && reads.iter().all(|read| has(read.addr.0 >> LINE_SHIFT));
+        let steps = reads.last().map_or(0, |read| u32::from(read.step) + 1);
+        all.then_some(steps)
     }
 
     /// Whether it has a line; if so, that was a hit.

@@ -7,7 +7,7 @@ pub(crate) use latencies::Latencies;
 pub(crate) use pending::Pending;
 
 use crate::by_code::{Payer, Tallies};
-use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::chunk::{Cached, Chunk, Episode, Prefetch, part};
 use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
@@ -88,20 +88,8 @@ pub(crate) struct Walk {
     background: u16,
     /// log2 of the base pages of what it finds.
     shift: u8,
-    /// What only designs have that look into caches, if there is any of it.
-    cached: Option<Cached>,
-}
-
-/// What a walk has to do with translations in caches.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cached {
-    /// Whether a cache had the translation, so that there is only the walk behind it.
-    found: bool,
-    /// log2 of the base pages whose translations a cache has when the walk has ended; 0 for none.
-    shift: u8,
-    /// Reads of the walk behind it, the last ones, and its fixed time.
-    behind: u16,
-    behind_walk: u32,
+    /// What only designs have that look into caches.
+    cached: Cached,
 }
 
 /// A line of an access that takes no more page faults.
@@ -412,7 +400,7 @@ impl<'a> Slow<'a> {
             reads: episode.reads,
             background: episode.background,
             shift: episode.shift,
-            cached: Cached::of(episode),
+            cached: episode.cached,
         }
     }
 
@@ -420,19 +408,6 @@ impl<'a> Slow<'a> {
     fn skip(&mut self, episode: &Episode, references: &mut References) {
         references.taken += usize::from(episode.reads);
         self.steps = &self.steps[usize::from(episode.reads)..];
-    }
-}
-
-impl Cached {
-    #[inline(always)]
-    fn of(episode: &Episode) -> Option<Self> {
-        let cached = Cached {
-            found: episode.cached,
-            shift: episode.cached_shift,
-            behind: episode.behind,
-            behind_walk: episode.behind_walk,
-        };
-        (cached.found | (cached.shift != 0) | (cached.behind != 0)).then_some(cached)
     }
 }
 
@@ -458,8 +433,8 @@ impl Paths<'_> {
         asked: u64,
     ) -> u64 {
         let (bits, page) = task;
-        if let Some(cached) = walk.cached {
-            return self.find_cached(walk, cached, reads, (bits, page), start, asked);
+        if bits & part::LOOKED != 0 {
+            return self.find_cached(walk, reads, (bits, page), start, asked);
         }
         let translated = self.walk(walk, reads, asked, start);
         self.core.ask_page(page, walk.shift, start, translated);
@@ -471,12 +446,12 @@ impl Paths<'_> {
     fn find_cached(
         &mut self,
         walk: &Walk,
-        cached: Cached,
         reads: &[Read],
         (bits, page): (u8, u32),
         start: u64,
         asked: u64,
     ) -> u64 {
+        let cached = walk.cached;
         let (reads, behind) = reads.split_at(reads.len() - usize::from(cached.behind));
         let translated = if cached.found {
             self.look_up(bits, page, start, asked)

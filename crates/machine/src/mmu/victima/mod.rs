@@ -5,6 +5,8 @@
 mod config;
 mod predictor;
 mod rate;
+#[cfg(test)]
+mod tests;
 
 pub use config::VictimaConfig;
 
@@ -16,7 +18,7 @@ use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{NO_LINE, Replacement};
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{ConventionalTlb, Page, PageTable, TlbCounters, Translation};
+use pagelab_translation::{ConventionalTlb, Page, PageTable, TlbCounters, Translation, Walk};
 use predictor::Predictor;
 use rate::Rate;
 use std::borrow::Cow;
@@ -57,7 +59,10 @@ pub struct Victima<P> {
     /// What page-table entries say of their walks.
     predictor: Predictor,
     cores: Vec<PerCore>,
+    l1_cycles: u32,
     l2_cycles: u32,
+    /// A walk that was begun while the cache was looked into and that ends sooner.
+    sooner: Option<Walk>,
     counts: Counts,
 }
 
@@ -73,6 +78,7 @@ struct PerCore {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     hits: u64,
+    walks_sooner: u64,
     inserted_on_misses: u64,
     inserted_on_evictions: u64,
     invalidated: u64,
@@ -97,6 +103,19 @@ impl<P: PageTable> Victima<P> {
             let favours = core.tlb_misses.high();
             port.favour(if favours { FIRST_BLOCK } else { NO_LINE });
         }
+    }
+
+    /// Begins a walk for a page whose block the cache has: whether it ends before the cache
+    /// answers, as one may whose entries are in the first level. If not, it is given up before any
+    /// of its reads has come back.
+    fn begin(&mut self, core: usize, page: Page, port: &Port) -> bool {
+        let mut walk = Walk::new();
+        self.walked.table.walk(core, page, &mut walk);
+        let cycles = (port.first_level_reads(&walk))
+            .map(|reads| walk.cycles() + reads * self.l1_cycles)
+            .filter(|&cycles| cycles < self.l2_cycles);
+        self.sooner = cycles.map(|_| walk);
+        self.sooner.is_some()
     }
 
     /// Whether translations of a page are worth a line of the cache.
@@ -198,9 +217,14 @@ impl<P: PageTable> Mmu for Victima<P> {
         for size in [PageSize::Base4K, PageSize::Large2M] {
             let block = block(page.id, size)?;
             let has = self.cores[request.core].blocks.get(&block);
-            if has.is_none_or(|has| has & place(page.id, size) == 0) || !port.look(block) {
+            if has.is_none_or(|has| has & place(page.id, size) == 0) || !port.holds(block) {
                 continue;
             }
+            if self.config.parallel && self.begin(request.core, page, port) {
+                self.counts.walks_sooner += 1;
+                return None;
+            }
+            port.look(block);
             let found = self.walked.table.found(page)?;
             if request.store && !found.writable {
                 return None;
@@ -222,7 +246,13 @@ impl<P: PageTable> Mmu for Victima<P> {
         walks: &mut Walks,
     ) -> Option<Found> {
         let Request { core, page, .. } = *request;
-        let found = self.walked.table.walk(core, page, &mut walks.asked);
+        let found = match self.sooner.take() {
+            Some(begun) => {
+                walks.asked = begun;
+                self.walked.table.found(page)
+            }
+            None => self.walked.table.walk(core, page, &mut walks.asked),
+        };
         if self.makes_blocks() && !self.config.parallel {
             // The walker waits until the cache has said no.
             walks.asked.spend(self.l2_cycles);
@@ -298,6 +328,7 @@ impl<P: PageTable> Mmu for Victima<P> {
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
         let Counts {
             hits,
+            walks_sooner,
             inserted_on_misses,
             inserted_on_evictions,
             invalidated,
@@ -307,6 +338,7 @@ impl<P: PageTable> Mmu for Victima<P> {
         } = self.counts;
         vec![
             ("block_hits", hits),
+            ("walks_sooner_than_blocks", walks_sooner),
             ("blocks_inserted_on_misses", inserted_on_misses),
             ("blocks_inserted_on_evictions", inserted_on_evictions),
             ("blocks_invalidated", invalidated),
@@ -363,7 +395,9 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
             walked,
             predictor: Predictor::new(victima),
             cores: (0..config.cores).map(|_| core()).collect(),
+            l1_cycles: config.caches.l1.cycles,
             l2_cycles: config.caches.l2.cycles,
+            sooner: None,
             counts: Counts::default(),
         })
     }
