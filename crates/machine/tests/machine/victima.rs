@@ -34,7 +34,6 @@ proptest! {
             ahead: 10,
             busy,
         });
-        config.dram.write_backs = true;
         config.victima.insert_on_miss = false;
         config.victima.insert_on_eviction = false;
         let result = |design: &str, cut: usize| {
