@@ -173,7 +173,7 @@ impl Twin {
         }
     }
 
-    fn to_llc(&mut self, line: u32, modifies: bool) -> bool {
+    fn enter_llc(&mut self, line: u32, modifies: bool) -> bool {
         let old = self.llc.take(line);
         self.llc.put(line, old.unwrap_or(false) | modifies);
         old.is_some()
@@ -190,15 +190,15 @@ impl Twin {
         let mut memory = false;
         if !hit {
             self.cache_misses.0 += 1;
-            memory = !self.to_llc(line, false);
+            memory = !self.enter_llc(line, false);
         }
         if let Some(gone) = gone {
-            self.to_llc(gone, true);
+            self.enter_llc(gone, true);
         }
         if let Some((line, true)) = evicted
             && let (_, Some(gone)) = self.l2.reference(line, true)
         {
-            self.to_llc(gone, true);
+            self.enter_llc(gone, true);
         }
         memory
     }
@@ -232,7 +232,7 @@ impl Twin {
                 *place = None;
             }
             if let (_, Some(gone)) = self.l2.reference(block, false) {
-                self.to_llc(gone, true);
+                self.enter_llc(gone, true);
             }
         }
     }
