@@ -26,6 +26,7 @@ TYPES = {
     "f64": "float",
     "a size in bytes": "int | str",
     "a sequence": "list[Any]",
+    "an array": "list[Any]",
     "a string": "str",
 }
 
@@ -96,9 +97,9 @@ def function(name: str, given: str, returns: str, doc: str, body: str, *, method
 
 
 def machine_config() -> dict[str, Any]:
-    """Every key of a preset."""
+    """Every key of a preset, and the tables that it leaves out."""
     config: dict[str, Any] = json.loads(_core.machine(PRESET, []))
-    return config
+    return config | {key: {} for key in keys_of("") if key not in config and keys_of(key)}
 
 
 def designs() -> str:

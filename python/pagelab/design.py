@@ -41,6 +41,8 @@ class Design:
 
         >>> Design.parse("dpt:cpd=false")
         Design('dpt:cpd=false')
+        >>> Design.parse("victima")
+        Design('radix+victima')
         >>> Design.parse("dtp")
         Traceback (most recent call last):
         ...
@@ -48,6 +50,8 @@ class Design:
         """
         name, *changes = text.split(":")
         valid = names()
+        if f"radix+{name}" in valid:
+            name = f"radix+{name}"
         if name not in valid:
             raise unknown("design", name, valid)
         size = None

@@ -53,6 +53,47 @@ def radix_range(
     )
 
 
+def radix_victima(
+    *,
+    levels: int | None = None,
+    pwc: Mapping[str, Any] | None = None,
+    victima_insert_on_miss: bool | None = None,
+    victima_insert_on_eviction: bool | None = None,
+    victima_predictor: bool | None = None,
+    victima_tlb_aware: bool | None = None,
+    victima_parallel: bool | None = None,
+    victima_frequency_bits: int | None = None,
+    victima_cost_bits: int | None = None,
+    victima_frequency: list[Any] | None = None,
+    victima_cost: list[Any] | None = None,
+    victima_tlb_mpki: float | None = None,
+    victima_cache_mpki: float | None = None,
+    victima_window: int | None = None,
+    pages: PageSize | None = None,
+) -> Design:
+    """Radix with TLB entries in the second-level cache."""
+    return changed(
+        "radix+victima",
+        pages,
+        {
+            "levels": levels,
+            "pwc": pwc,
+            "victima.insert_on_miss": victima_insert_on_miss,
+            "victima.insert_on_eviction": victima_insert_on_eviction,
+            "victima.predictor": victima_predictor,
+            "victima.tlb_aware": victima_tlb_aware,
+            "victima.parallel": victima_parallel,
+            "victima.frequency_bits": victima_frequency_bits,
+            "victima.cost_bits": victima_cost_bits,
+            "victima.frequency": victima_frequency,
+            "victima.cost": victima_cost,
+            "victima.tlb_mpki": victima_tlb_mpki,
+            "victima.cache_mpki": victima_cache_mpki,
+            "victima.window": victima_window,
+        },
+    )
+
+
 def flattened(
     *,
     upper: bool | None = None,
@@ -617,6 +658,7 @@ ALL = (
     radix(),
     radix_mosaic(),
     radix_range(),
+    radix_victima(),
     flattened(),
     flattened_mosaic(),
     flattened_range(),

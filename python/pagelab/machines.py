@@ -381,6 +381,41 @@ class Machine(MachineBase):
             "nested", {"tlb": tlb, "host_memory_bytes": host_memory_bytes, "host_thp": host_thp}
         )
 
+    def victima(
+        self,
+        *,
+        insert_on_miss: bool | None = None,
+        insert_on_eviction: bool | None = None,
+        predictor: bool | None = None,
+        tlb_aware: bool | None = None,
+        parallel: bool | None = None,
+        frequency_bits: int | None = None,
+        cost_bits: int | None = None,
+        frequency: list[Any] | None = None,
+        cost: list[Any] | None = None,
+        tlb_mpki: float | None = None,
+        cache_mpki: float | None = None,
+        window: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `victima`."""
+        return self._with(
+            "victima",
+            {
+                "insert_on_miss": insert_on_miss,
+                "insert_on_eviction": insert_on_eviction,
+                "predictor": predictor,
+                "tlb_aware": tlb_aware,
+                "parallel": parallel,
+                "frequency_bits": frequency_bits,
+                "cost_bits": cost_bits,
+                "frequency": frequency,
+                "cost": cost,
+                "tlb_mpki": tlb_mpki,
+                "cache_mpki": cache_mpki,
+                "window": window,
+            },
+        )
+
 
 dpt_paper = Machine("dpt-paper")
 """The DPT paper's simulated system: 4-wide out-of-order cores at 2.66 GHz, 16 GiB."""

@@ -147,6 +147,9 @@ pub struct Core {
     /// log2 of the pages of 4 KiB that walks bring together; 0 while none did. A core's TLB has one
     /// such size.
     group_shift: u8,
+    /// log2 of the base pages whose translations share a line of a cache, of 4 KiB pages and of
+    /// larger ones.
+    cached_shift: [u8; 2],
     stalls: Stalls,
 }
 
@@ -234,6 +237,7 @@ impl Core {
             redirected: VecDeque::new(),
             next_redirected: usize::MAX,
             group_shift: 0,
+            cached_shift: [0, 31],
             stalls: Stalls::default(),
         })
     }
@@ -457,6 +461,29 @@ impl Core {
             self.pages.ask(larger(page, shift), asked, arrives);
             self.larger_until = self.larger_until.max(arrives);
         }
+    }
+
+    /// The translations of the aligned `1 << shift` pages around a page are asked for, and in a
+    /// cache when they arrive.
+    pub fn ask_cached(&mut self, page: u32, shift: u8, asked: u64, arrives: u64) {
+        let key = match shift < LARGER[0] {
+            true => group(page, shift),
+            false => larger(page, shift),
+        };
+        self.cached_shift[usize::from(shift >= LARGER[0])] = shift;
+        self.pages.ask(key, asked, arrives);
+    }
+
+    /// When an access at `time` has a translation that a cache holds, in the order of the program:
+    /// at `usual`, or when the walk ends that brings it there.
+    pub fn cached_there(&mut self, page: u32, time: u64, usual: u64) -> u64 {
+        if self.pages.none_at(time) {
+            return usual;
+        }
+        let [of_base, of_larger] = self.cached_shift;
+        let base = self.pages.joined_or_first(group(page, of_base), time);
+        let there = base.max(self.pages.joined_or_first(larger(page, of_larger), time));
+        there.map_or(usual, |arrives| arrives.max(usual))
     }
 
     /// Ends an access whose translation was there at `translated` and whose data at `done`.

@@ -5,10 +5,10 @@
 
 use crate::chunk::{Episode, part};
 use crate::machine::Machine;
+use crate::mmu::Mmu;
 use pagelab_addr::{Asid, VirtAddr};
 use pagelab_events::{Batch, CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
-use pagelab_translation::{PageTable, Tlb};
 use std::collections::{BTreeMap, HashMap};
 
 /// What the accesses of an instruction, or to a kind of memory, came to.
@@ -213,7 +213,7 @@ impl Tallies {
     }
 }
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
+impl<M: Mmu> Machine<M> {
     /// From now on counts by instruction and kind of memory.
     pub fn count_by_code(&mut self) {
         self.timing.by_code = Some(Box::default());
@@ -271,7 +271,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 ..Tally::default()
             };
             if bits & part::SLOW != 0 {
-                tally.l2_tlb_misses = u64::from(!T::FREE);
+                tally.l2_tlb_misses = u64::from(!M::FREE);
                 for episode in &mut episodes {
                     episode.payer = Payer {
                         site,
@@ -291,6 +291,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                     tally.fault_slots += fault + migration;
                 }
             }
+            tally.l2_tlb_misses |= u64::from(bits & part::CACHED != 0);
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
         }

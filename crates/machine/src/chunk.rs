@@ -18,6 +18,10 @@ pub(crate) mod part {
     pub(crate) const SLOW: u8 = 8;
     /// A store that waits until other cores have dropped its line.
     pub(crate) const INVALIDATES: u8 = 16;
+    /// The second-level cache had the translation, and not the second-level TLB.
+    pub(crate) const CACHED: u8 = 32;
+    /// The last of the episodes says something in [`super::Episode::cached`].
+    pub(crate) const LOOKED: u8 = 64;
 }
 
 /// A page walk, or a free translation's absence, and the fault that it ended in.
@@ -29,6 +33,8 @@ pub(crate) struct Episode {
     pub(crate) reads: u16,
     /// Of those, the last ones, which nothing waits for.
     pub(crate) background: u16,
+    /// What only designs have that look into caches.
+    pub(crate) cached: Cached,
     /// How many of them, from the first on, are of metadata.
     pub(crate) metadata: u16,
     /// Whether a walker worked (not when translation is free).
@@ -43,6 +49,19 @@ pub(crate) struct Episode {
     pub(crate) migration: u64,
     /// Whom it is charged to, where that is counted.
     pub(crate) payer: Payer,
+}
+
+/// What a walk has to do with translations in caches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cached {
+    /// Whether a cache had the translation, so that there is only the walk behind it.
+    pub(crate) found: bool,
+    /// log2 of the base pages whose translations a cache has when the walk has ended; 0 for none.
+    pub(crate) shift: u8,
+    /// Of the episode's reads, the last ones: those of a second walk, which begins when the
+    /// translation is there and which nothing waits for; and its fixed time in slots.
+    pub(crate) behind: u16,
+    pub(crate) behind_walk: u32,
 }
 
 /// A line that a data reference had the prefetchers fetch.

@@ -1,3 +1,4 @@
+use crate::mmu::VictimaConfig;
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
 use pagelab_os::OsConfig;
@@ -63,6 +64,9 @@ pub struct MachineConfig {
     /// The `range` TLB, besides `tlb`.
     #[serde(default)]
     pub range: RangeConfig,
+    /// The `victima` TLB, besides `tlb`.
+    #[serde(default, skip_serializing_if = "VictimaConfig::is_default")]
+    pub victima: VictimaConfig,
     /// The `nested-*` designs.
     #[serde(default)]
     pub nested: NestedConfig,

@@ -3,6 +3,7 @@
 
 use crate::config::{MachineConfig, suggestion};
 use crate::error::BuildError;
+use crate::mmu::{Conventional, Victima};
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
 use pagelab_os::{Os, Placement};
@@ -81,7 +82,7 @@ macro_rules! tlbs {
         ];
 
         const fn with_each_tlb<P: ConfiguredTable>() -> [Run; TLBS.len()] {
-            [$(run::<P, $tlb>),*]
+            [$(run::<Conventional<<$tlb as ConfiguredTlb>::Table<P>, $tlb>>),*]
         }
     };
 }
@@ -155,7 +156,7 @@ macro_rules! nested {
         const NESTED: &[PageTableDesign] = &[
             $(PageTableDesign {
                 named: Named { name: $name, description: $description },
-                runs: &[run::<Nested<$table, $table>, ConventionalTlb>],
+                runs: &[run::<Conventional<Nested<$table, $table>, ConventionalTlb>>],
             },)*
         ];
     };
@@ -172,7 +173,7 @@ static IDEAL: PageTableDesign = PageTableDesign {
         name: "ideal",
         description: "every translation free: the bound that no design can pass",
     },
-    runs: &[run::<Ideal, PerfectTlb>],
+    runs: &[run::<Conventional<Ideal, PerfectTlb>>],
 };
 
 impl ConfiguredTable for Ideal {
@@ -191,6 +192,19 @@ impl ConfiguredTlb for PerfectTlb {
     fn build(_: &MachineConfig, _: &Os) -> Result<Self, BuildError> {
         Ok(PerfectTlb)
     }
+}
+
+/// `NAME: TYPE = DESCRIPTION`: what is built around the conventional TLB and one page table.
+macro_rules! with_radix {
+    ($($name:ident: $mmu:ty = $description:literal;)*) => {
+        const WITH_RADIX: &[(Named, Run)] = &[
+            $((Named { name: stringify!($name), description: $description }, run::<$mmu>)),*
+        ];
+    };
+}
+
+with_radix! {
+    victima: Victima<Radix> = "TLB entries in the second-level cache";
 }
 
 /// A design that can be simulated: a page table and a TLB.
@@ -212,16 +226,29 @@ impl Design {
                 run,
             })
         };
-        let tables = PAGE_TABLES.iter().chain(NESTED).chain([&IDEAL]);
-        tables.flat_map(of_table)
+        let (radix, others) = PAGE_TABLES.split_first().expect("there are page tables");
+        let with_radix = WITH_RADIX.iter().map(|(tlb, run)| Design {
+            page_table: radix,
+            tlb,
+            run: *run,
+        });
+        let others = others.iter().chain(NESTED).chain([&IDEAL]);
+        of_table(radix)
+            .chain(with_radix)
+            .chain(others.flat_map(of_table))
     }
 
-    /// The design of a name: `PAGETABLE`, which has the conventional TLB, or `PAGETABLE+TLB`.
+    /// The design of a name: `PAGETABLE`, which has the conventional TLB, `PAGETABLE+TLB`, or
+    /// `TLB`, which has `radix`.
     ///
     /// # Errors
     /// [`SimulateError::UnknownDesign`].
     pub fn find(name: &str) -> Result<Design, SimulateError> {
-        Design::all().find(|d| d.name() == name).ok_or_else(|| {
+        let named = |d: &Design| {
+            let own = d.name();
+            own == name || own.strip_prefix("radix+") == Some(name)
+        };
+        Design::all().find(named).ok_or_else(|| {
             let names: Vec<String> = Design::all().map(Design::name).collect();
             SimulateError::UnknownDesign {
                 name: name.to_owned(),

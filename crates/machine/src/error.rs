@@ -52,6 +52,9 @@ pub enum BuildError {
     /// A mosaic TLB.
     #[error(transparent)]
     Mosaic(#[from] pagelab_translation::MosaicError),
+    /// What a design does not go with.
+    #[error("victima: {0}")]
+    Victima(&'static str),
     /// A page-table design.
     #[error("{0}")]
     Design(#[from] pagelab_translation::ConfigError),

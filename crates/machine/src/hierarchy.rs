@@ -2,7 +2,7 @@ use crate::buffer::Buffer;
 use crate::chunk::{Chunk, Episode, Prefetch, part};
 use crate::coherence::{CoherenceCounts, Directory, Taken};
 use crate::config::{CachesConfig, WalksEnter};
-use pagelab_memory::simd::Simd;
+use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome, Prefetcher};
 
 /// Where a reference was served.
@@ -30,7 +30,7 @@ pub(crate) const PLACES: usize = 5;
 pub(crate) struct PrivateCaches {
     pub(crate) l1: Cache,
     pub(crate) l2: Cache,
-    walks_enter: WalksEnter,
+    pub(crate) walks_enter: WalksEnter,
     prefetcher: Option<Prefetcher>,
 }
 
@@ -85,6 +85,15 @@ impl SharedCache {
             writebacks: 0,
             directory: (config.coherence.is_some() && cores > 1).then(Directory::default),
         })
+    }
+
+    /// Enters a modified line that a second level has no room for; returns one that goes to memory
+    /// for it.
+    pub(crate) fn write_back(&mut self, reference: u32) -> Option<u32> {
+        let mut gone = Gone(None);
+        (self.llc).access_all::<Baseline>(std::iter::once(reference), &mut gone);
+        self.writebacks += u64::from(gone.0.is_some());
+        gone.0
     }
 
     /// What keeping private caches coherent came to.
@@ -391,6 +400,15 @@ fn merge(
     with_held.extend(held.map(|(_, descent)| descent));
 }
 
+/// The modified line that one reference made leave.
+struct Gone(Option<u32>);
+
+impl Outcome for Gone {
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.0 = access.evicts_modified.then_some(access.evicted & !MODIFY);
+    }
+}
+
 /// What goes on to the second level.
 struct FromL1<'a, 'below> {
     references: &'a [u32],
@@ -519,7 +537,10 @@ fn pass_walks_on<S: Simd>(
                 }
             }
         }
-        let reference = from_l1.references[place];
+        // A read of a walk may be alone.
+        let Some(&reference) = from_l1.references.get(place) else {
+            return;
+        };
         l1.access_all::<S>(std::iter::once(reference), &mut At { place, from_l1 });
         place += 1;
     }

@@ -16,6 +16,7 @@ mod histogram;
 mod machine;
 mod main_memory;
 mod memory;
+mod mmu;
 mod programs;
 mod result;
 mod rows;
@@ -38,6 +39,7 @@ pub use error::{BuildError, RunError};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
+pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, Victima, VictimaConfig, Walks};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{

@@ -6,6 +6,7 @@ use crate::error::{BuildError, RunError};
 use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
+use crate::mmu::{Looks, Mmu, Walks};
 use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
 use crate::translate::StretchCache;
@@ -16,15 +17,14 @@ use pagelab_events::{Batch, Control, Op};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_os::{Effects, Invalidation, Os};
-use pagelab_translation::{Page, PageTable, Tlb, Walk};
+use pagelab_translation::Page;
 use std::collections::HashMap;
 
 /// Everything that belongs to one core.
 #[derive(Debug)]
-pub(crate) struct CoreState<T> {
+pub(crate) struct CoreState {
     pub(crate) clock: Core,
     pending: Pending,
-    pub(crate) tlb: T,
     /// Whether its last chunk walked so often that prefetching for walks is worth it.
     pub(crate) prefetch_walks: bool,
     pub(crate) accesses: u64,
@@ -32,23 +32,23 @@ pub(crate) struct CoreState<T> {
     pub(crate) zeroing: u64,
 }
 
-/// A machine of one design: page table `P` and TLB `T`, fixed at compile time so that the hot
-/// path calls nothing indirectly.
+/// A machine of one design, fixed at compile time so that the hot path calls nothing indirectly.
 #[derive(Debug)]
-pub struct Machine<P, T> {
-    pub(crate) cores: Vec<CoreState<T>>,
+pub struct Machine<M> {
+    pub(crate) cores: Vec<CoreState>,
     /// Each core's own.
-    caches: Vec<PrivateCaches>,
+    pub(crate) caches: Vec<PrivateCaches>,
     pub(crate) shared: SharedCache,
     pub(crate) memory: MainMemory,
-    pub(crate) table: P,
+    pub(crate) mmu: M,
+    pub(crate) looks: Looks,
     pub(crate) os: Os,
     pub(crate) directory: PageDirectory,
     pub(crate) stretches: StretchCache,
     pub(crate) chunk: Chunk,
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, u32)>,
-    pub(crate) walk: Walk,
+    pub(crate) walks: Walks,
     effects: Effects,
     latencies: Latencies,
     /// The same machine's clocks if translation were free.
@@ -114,6 +114,7 @@ impl Latencies {
                 u64::from(coherence.invalidate_cycles) * width
             }),
             second_tlb: u64::from(config.tlb.l2_cycles) * width,
+            cached_translation: u64::from(l2.cycles) * width,
             walks_enter: match config.caches.walks_enter {
                 WalksEnter::L1 => Served::L1,
                 WalksEnter::L2 => Served::L2,
@@ -122,20 +123,30 @@ impl Latencies {
     }
 }
 
+/// A core's way to the caches, from fields of the machine that a design does not have.
+macro_rules! port {
+    ($machine:ident, $core:expr) => {
+        crate::mmu::Port {
+            core: $core,
+            caches: &mut $machine.caches,
+            shared: &mut $machine.shared,
+            directory: &$machine.directory,
+            chunk: &mut $machine.chunk,
+            looks: &mut $machine.looks,
+        }
+    };
+}
+pub(crate) use port;
+
 /// References carry line numbers of 31 bits.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
-    /// A machine around a page table and a TLB for each core.
+impl<M: Mmu> Machine<M> {
+    /// A machine around a design.
     ///
     /// # Errors
     /// [`BuildError`] names the first value that cannot be.
-    pub fn new(
-        config: &MachineConfig,
-        os: Os,
-        table: P,
-        tlb: impl Fn(&Os) -> Result<T, BuildError>,
-    ) -> Result<Self, BuildError> {
+    pub fn new(config: &MachineConfig, os: Os, mmu: M) -> Result<Self, BuildError> {
         let check = |key, value: String, good, expected| {
             if good {
                 Ok(())
@@ -175,7 +186,6 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 Ok(CoreState {
                     clock: Core::new(&config.core)?,
                     pending: Pending::new(config.core.reorder_buffer),
-                    tlb: tlb(&os)?,
                     prefetch_walks: false,
                     accesses: 0,
                     zeroing: 0,
@@ -188,10 +198,11 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             .collect::<Result<_, _>>()?;
         let latencies = Latencies::new(config);
         // Where translation is free, the clock is that clock.
-        let free = (config.free_clock && !T::FREE)
+        let free = (config.free_clock && !M::FREE)
             .then(|| FreeClocks::new(config, &latencies))
             .transpose()?;
         let memory = MainMemory::new(config)?;
+        let looks = Looks::new(config.cores, memory.takes_write_backs());
         let chunk = Chunk {
             write_backs: memory.takes_write_backs().then(Vec::new),
             ..Chunk::default()
@@ -201,13 +212,14 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
             memory,
-            table,
+            mmu,
+            looks,
             os,
             directory: PageDirectory::new(),
             stretches: StretchCache::new(),
             chunk,
             mispredicted: Vec::new(),
-            walk: Walk::new(),
+            walks: Walks::new(),
             effects: Effects::default(),
             latencies,
             free,
@@ -266,7 +278,13 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         }
         let sample = self.timeline.next() - self.counts.accesses;
         let most = sample.min(self.left_to_warm_up(&batch.gap[at..until]));
-        let end = until.min(at + most.min(self.left_of_turn()) as usize);
+        let most = most.min(self.left_of_turn()) as usize;
+        let most = if M::LOOKS_INTO_CACHES {
+            1.min(most)
+        } else {
+            most
+        };
+        let end = until.min(at + most);
         let branches = &batch.mispredicted[place.mispredicted..];
         let count = branches.partition_point(|branch| (branch.0 as usize) < end);
         place.mispredicted += count;
@@ -306,8 +324,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         let core = self.current_core();
         let asid = Asid(process as u16);
         let machine = self;
-        dispatch!(machine.level, <S>[P: PageTable, T: Tlb](
-            machine: &mut Machine<P, T>,
+        dispatch!(machine.level, <S>[M: Mmu](
+            machine: &mut Machine<M>,
             core: usize,
             asid: Asid,
             addr: &[u64],
@@ -337,7 +355,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             self.charge(asid, addr, site);
         }
         let state = &mut self.cores[core];
-        hierarchy::reference::<S>(&mut self.caches, core, &mut self.shared, &mut self.chunk);
+        if !M::LOOKS_INTO_CACHES {
+            hierarchy::reference::<S>(&mut self.caches, core, &mut self.shared, &mut self.chunk);
+        }
         let mut paths = Paths {
             core: &mut state.clock,
             memory: &mut self.memory,
@@ -372,7 +392,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     fn tick(&mut self, core: usize) {
         self.effects.clear();
         self.os
-            .tick(&mut self.table, &mut self.directory, &mut self.effects);
+            .tick(self.mmu.table_mut(), &mut self.directory, &mut self.effects);
         self.invalidate();
         let (kernel, migration) = self.costs.of(&self.effects);
         self.kernel(core, kernel, migration);
@@ -483,7 +503,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         }
         self.effects.clear();
         self.os.control(
-            &mut self.table,
+            self.mmu.table_mut(),
             &mut self.directory,
             process,
             control,
@@ -510,7 +530,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     ) -> Result<(u64, u64), RunError> {
         self.effects.clear();
         self.os.fault(
-            &mut self.table,
+            self.mmu.table_mut(),
             &mut self.directory,
             page,
             store,
@@ -547,14 +567,15 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             let (asid, vpn) = directory.resolve(id);
             Page { id, asid, vpn }
         };
-        for core in &mut self.cores {
+        for core in 0..self.cores.len() {
+            let port = &mut port!(self, core);
             for &Invalidation { first, pages } in &self.effects.invalidations {
-                core.tlb.invalidate(named(first), pages);
+                self.mmu.invalidate(core, named(first), pages, port);
             }
             for &asid in &self.effects.flushed {
                 for stretch in directory.stretches(asid) {
                     let pages = PageSize::Huge1G.base_pages();
-                    core.tlb.invalidate(named(stretch), pages);
+                    self.mmu.invalidate(core, named(stretch), pages, port);
                 }
             }
         }

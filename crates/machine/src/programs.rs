@@ -2,9 +2,9 @@
 
 use crate::error::RunError;
 use crate::machine::{Machine, Place};
+use crate::mmu::Mmu;
 use crate::simulate::{Progress, Stopped};
 use pagelab_events::{Batch, Control, Definition, Source};
-use pagelab_translation::{PageTable, Tlb};
 use std::ops::ControlFlow;
 
 /// A program, and how far it is.
@@ -18,10 +18,7 @@ struct Program<'a> {
 impl Program<'_> {
     /// Takes it to its first access, as far as it is read. Returns whether that comes after others
     /// that were left out: what has happened then is not measured. `None` if it is to be read on.
-    fn initialise<P: PageTable, T: Tlb>(
-        &mut self,
-        machine: &mut Machine<P, T>,
-    ) -> Result<Option<bool>, RunError> {
+    fn initialise<M: Mmu>(&mut self, machine: &mut Machine<M>) -> Result<Option<bool>, RunError> {
         while let Some((0, control)) = self.batch.controls.get(self.place.control) {
             if matches!(control, Control::Skipped { .. }) {
                 return Ok(Some(true));
@@ -35,8 +32,8 @@ impl Program<'_> {
 }
 
 /// Reads the next batch of the program on a core, and says how far all are.
-fn read<P: PageTable, T: Tlb>(
-    machine: &mut Machine<P, T>,
+fn read<M: Mmu>(
+    machine: &mut Machine<M>,
     programs: &mut [Program],
     core: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -66,8 +63,8 @@ fn read<P: PageTable, T: Tlb>(
 /// Takes all programs to their first accesses. Those whose initialisation is not measured begin
 /// together, when the last of them is through with it: else the one that was through first would
 /// be measured alone.
-fn initialise<P: PageTable, T: Tlb>(
-    machine: &mut Machine<P, T>,
+fn initialise<M: Mmu>(
+    machine: &mut Machine<M>,
     programs: &mut [Program],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), Stopped> {
@@ -123,8 +120,8 @@ fn renumber(batch: &mut Batch, program: usize, programs: usize) {
 /// a chunk of accesses, so that what cores share sees them nearly in the order of time.
 ///
 /// Returns why it ended early, if it did.
-pub(crate) fn run<P: PageTable, T: Tlb>(
-    machine: &mut Machine<P, T>,
+pub(crate) fn run<M: Mmu>(
+    machine: &mut Machine<M>,
     sources: &mut [&mut dyn Source],
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Option<Stopped> {

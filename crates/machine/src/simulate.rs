@@ -1,13 +1,13 @@
 use crate::config::MachineConfig;
-use crate::designs::{ConfiguredTable, ConfiguredTlb, Design};
+use crate::designs::Design;
 use crate::error::{BuildError, RunError};
 use crate::machine::Machine;
+use crate::mmu::{ConfiguredMmu, Mmu};
 use crate::programs;
 use crate::result::RunResult;
 use crate::turns::Turns;
 use pagelab_events::{Batch, Source};
 use pagelab_os::Os;
-use pagelab_translation::{PageTable, Tlb};
 use std::ops::ControlFlow;
 
 /// How far a run is.
@@ -129,13 +129,13 @@ pub(crate) struct Drive<'a, 'b> {
 }
 
 /// Builds the machine of a design and takes the sources through it.
-pub(crate) fn run<P: ConfiguredTable, T: ConfiguredTlb>(
+pub(crate) fn run<M: ConfiguredMmu>(
     config: &MachineConfig,
     drive: &mut Drive,
 ) -> Result<RunResult, BuildError> {
-    let os = Os::with_placement(config.memory.clone(), T::placement(config), config.seed)?;
-    let table = T::Table::<P>::build(config)?;
-    let mut machine = Machine::new(config, os, table, |os| T::build(config, os))?;
+    let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
+    let mmu = M::build(config, &os)?;
+    let mut machine = Machine::new(&*M::machine(config)?, os, mmu)?;
     let stopped = match &mut drive.sources {
         Sources::One(source) => match config.threads_turn() {
             0 => run_one(&mut machine, *source, drive.progress),
@@ -143,12 +143,12 @@ pub(crate) fn run<P: ConfiguredTable, T: ConfiguredTlb>(
         },
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
     };
-    Ok(machine.result(config, &drive.design, stopped, T::Table::<P>::statistics))
+    Ok(machine.result(config, &drive.design, stopped, M::statistics))
 }
 
 /// Takes a source through a machine; returns why it ended early, if it did.
-fn run_one<P: PageTable, T: Tlb>(
-    machine: &mut Machine<P, T>,
+fn run_one<M: Mmu>(
+    machine: &mut Machine<M>,
     source: &mut dyn Source,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Option<Stopped> {

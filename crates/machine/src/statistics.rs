@@ -3,6 +3,7 @@ use crate::hierarchy::Served;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
+use crate::mmu::Mmu;
 use crate::result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
     RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
@@ -12,10 +13,10 @@ use crate::totals::{CoreTotals, Totals};
 use crate::windows::Walks;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
-use pagelab_translation::{PageTable, Tlb};
+use pagelab_translation::PageTable;
 use std::collections::BTreeMap;
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
+impl<M: Mmu> Machine<M> {
     /// Accesses simulated so far.
     pub fn accesses(&self) -> u64 {
         self.counts.accesses
@@ -27,7 +28,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             instructions: measured.instructions,
             cycles: measured.elapsed / self.slots_per_cycle,
             resident_bytes: self.os.resident_bytes(),
-            table_bytes: self.table.table_bytes(),
+            table_bytes: self.mmu.table().table_bytes(),
         }
     }
 
@@ -37,7 +38,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         config: &MachineConfig,
         design: &str,
         stopped: Option<Stopped>,
-        counters: impl Fn(&P) -> serde_json::Result<serde_json::Value>,
+        counters: impl Fn(&M) -> serde_json::Result<serde_json::Value>,
     ) -> RunResult {
         self.finish_all();
         let last = self.sample();
@@ -78,9 +79,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             } else {
                 Vec::new()
             },
-            os: self.os.statistics(&self.table),
+            os: self.os.statistics(self.mmu.table()),
             // Counters are plain numbers, which always have a JSON form.
-            design_counters: counters(&self.table).unwrap_or_default(),
+            design_counters: counters(&self.mmu).unwrap_or_default(),
             windows: measured
                 .windows
                 .iter()
@@ -94,16 +95,10 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     }
 }
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
-    /// The TLB design's own counters, all cores together.
+impl<M: Mmu> Machine<M> {
+    /// The design's own counters but the page table's, all cores together.
     fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
-        let mut sums = BTreeMap::new();
-        for core in &self.cores {
-            for (name, count) in core.tlb.own_counters() {
-                *sums.entry(name).or_default() += count;
-            }
-        }
-        sums
+        self.mmu.own_counters().into_iter().collect()
     }
 }
 

@@ -2,9 +2,9 @@ use crate::coherence::CoherenceCounts;
 use crate::hierarchy::PLACES;
 use crate::machine::{CoreState, Machine};
 use crate::main_memory::MAX_NODES;
+use crate::mmu::Mmu;
 use pagelab_cpu::Stalls;
 use pagelab_memory::BankCounts;
-use pagelab_translation::{PageTable, Tlb};
 
 /// Everything that adds up over a run. Times are in slots.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,7 +85,7 @@ impl Totals {
     }
 }
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
+impl<M: Mmu> Machine<M> {
     /// Everything so far, measured or not.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals {
@@ -109,7 +109,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         for (number, core) in self.cores.iter().enumerate() {
             totals.free_time += self.free_now(number);
             let stalls = core.clock.stalls();
-            let tlb = core.tlb.counters();
+            let tlb = self.mmu.counters(number);
             totals.instructions += core.clock.instructions();
             totals.elapsed = totals.elapsed.max(core.clock.now());
             totals.time += core.clock.now();
@@ -180,11 +180,11 @@ fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
     }
 }
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
+impl<M: Mmu> Machine<M> {
     /// Everything so far on each core, measured or not.
     pub(crate) fn core_totals(&self) -> Vec<CoreTotals> {
-        let of_core = |(number, core): (usize, &CoreState<T>)| {
-            let tlb = core.tlb.counters();
+        let of_core = |(number, core): (usize, &CoreState)| {
+            let tlb = self.mmu.counters(number);
             CoreTotals {
                 instructions: core.clock.instructions(),
                 accesses: core.accesses,

@@ -1,12 +1,12 @@
-use crate::by_code::Payer;
 use crate::chunk::{CHUNK, Episode, part};
 use crate::error::RunError;
-use crate::machine::Machine;
+use crate::machine::{Machine, port};
+use crate::mmu::{Found, Hit, Mmu, Request};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::Op;
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
-use pagelab_translation::{Page, PageTable, Tlb};
+use pagelab_translation::{Page, PageTable};
 
 /// Recently used 1 GiB stretches of all address spaces, direct-mapped, so that naming a page asks
 /// no table. Stack, heap and libraries lie at round distances from each other, so the place is a
@@ -36,7 +36,7 @@ impl StretchCache {
 /// makes it writable, so a third one means that page table and operating system disagree.
 const MAX_FAULTS: u32 = 3;
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
+impl<M: Mmu> Machine<M> {
     /// Translates a chunk of accesses of one thread in program order: looks up the TLB, walks,
     /// takes faults, and lists what the caches and the clock will have to do.
     #[inline(always)]
@@ -48,28 +48,32 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         op: &[Op],
     ) -> Result<(), RunError> {
         self.chunk.clear();
+        if M::LOOKS_INTO_CACHES {
+            self.chunk.served.clear();
+        }
         let mut pages = [PageId::default(); CHUNK];
         for (page, &addr) in pages.iter_mut().zip(addr) {
             *page = self.page_id(asid, addr)?;
         }
-        let misses = self.cores[core].tlb.counters().l2_misses;
-        if T::FREE || self.cores[core].prefetch_walks {
+        let misses = self.mmu.counters(core).l2_misses;
+        if M::FREE || self.cores[core].prefetch_walks {
             let named = |(&id, &addr): (&PageId, &u64)| Page {
                 id,
                 asid,
                 vpn: VirtAddr(addr).vpn(),
             };
             for page in pages.iter().zip(addr).map(named) {
-                self.cores[core].tlb.prefetch(page.id);
-                self.table.prefetch(page);
+                self.mmu.prefetch(core, page.id);
+                self.mmu.table().prefetch(page);
             }
             for page in pages.iter().zip(addr).map(named) {
-                self.table.prefetch_behind(page);
+                self.mmu.table().prefetch_behind(page);
             }
         }
         let mut at = 0;
         while at < addr.len() {
             at += self.translate_hits::<S>(core, &addr[at..], &op[at..], &pages[at..]);
+            self.serve_data(core);
             if at == addr.len() {
                 break;
             }
@@ -86,11 +90,12 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             } else {
                 let pfn = self.locate_missed::<S>(core, page, store, bits)?;
                 self.chunk.references.push(reference(pfn, addr, op));
+                self.serve_data(core);
             }
             at += 1;
         }
         // Worth it only where the host's own cache misses are.
-        let missed = self.cores[core].tlb.counters().l2_misses - misses;
+        let missed = self.mmu.counters(core).l2_misses - misses;
         self.cores[core].prefetch_walks = missed as usize * 16 > addr.len();
         Ok(())
     }
@@ -105,10 +110,10 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         op: &[Op],
         pages: &[PageId],
     ) -> usize {
-        if T::FREE {
+        if M::FREE {
             return 0;
         }
-        let tlb = &mut self.cores[core].tlb;
+        let mmu = &mut self.mmu;
         let parts = self.chunk.parts.room(addr.len());
         let names = self.chunk.pages.room(addr.len());
         let references = self.chunk.references.room(addr.len());
@@ -120,11 +125,11 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             if straddles(addr, op) {
                 break;
             }
-            let Some(pfn) = tlb.lookup_first::<S>(page, store) else {
+            let Some(pfn) = mmu.lookup_first::<S>(core, page, store) else {
                 break;
             };
             *bits = if store { part::STORE } else { 0 };
-            *name = tlb.entry(page);
+            *name = mmu.entry(core, page);
             *entry = reference(pfn, addr, op);
             hits += 1;
         }
@@ -143,12 +148,13 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         let bits = if store { part::STORE } else { 0 };
         let mut pfn = self.locate(core, page, store, bits)?;
         self.chunk.references.push(reference(pfn, addr, op));
+        self.serve_data(core);
         let bits = bits | part::REST;
         let last = addr.saturating_add(u64::from(op.size()) - 1) >> LINE_SHIFT;
         for line in (addr >> LINE_SHIFT) + 1..=last {
             let vpn = Vpn(line >> (PAGE_SHIFT - LINE_SHIFT));
             if vpn == page.vpn {
-                let name = self.cores[core].tlb.entry(page.id);
+                let name = self.mmu.entry(core, page.id);
                 self.chunk.enter(bits, name);
             } else {
                 page = Page {
@@ -160,6 +166,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             }
             let reference = reference(pfn, line << LINE_SHIFT, op);
             self.chunk.references.push(reference);
+            self.serve_data(core);
         }
         Ok(())
     }
@@ -180,12 +187,9 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
     /// Finds the frame of a page, and enters the part that asked for it, with its walks and
     /// faults, into the chunk.
     fn locate(&mut self, core: usize, page: Page, store: bool, bits: u8) -> Result<Pfn, RunError> {
-        match self.cores[core]
-            .tlb
-            .lookup_first::<Baseline>(page.id, store)
-        {
+        match self.mmu.lookup_first::<Baseline>(core, page.id, store) {
             Some(pfn) => {
-                let name = self.cores[core].tlb.entry(page.id);
+                let name = self.mmu.entry(core, page.id);
                 self.chunk.enter(bits, name);
                 Ok(pfn)
             }
@@ -202,8 +206,8 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         store: bool,
         bits: u8,
     ) -> Result<Pfn, RunError> {
-        if T::FREE {
-            if let Some(found) = self.table.lookup(page)
+        if M::FREE {
+            if let Some(found) = self.mmu.table().lookup(page)
                 && (found.writable || !store)
             {
                 self.chunk.enter(bits, page.id.0);
@@ -212,12 +216,70 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
                 }
                 return Ok(found.pfn);
             }
-        } else if let Some(pfn) = self.cores[core].tlb.lookup_second::<S>(page, store) {
-            let name = self.cores[core].tlb.entry(page.id);
-            self.chunk.enter(bits | part::SECOND_TLB, name);
-            return Ok(pfn);
+        } else {
+            let request = self.request(core, page, store);
+            let port = &mut port!(self, core);
+            let found = (self.mmu).lookup_behind::<S>(&request, port, &mut self.walks);
+            if let Some(Hit { pfn, cached }) = found {
+                let name = self.mmu.entry(core, page.id);
+                let bits = bits | part::SECOND_TLB;
+                if M::LOOKS_INTO_CACHES && cached {
+                    self.enter_cached(bits | part::CACHED, name);
+                } else {
+                    self.chunk.enter(bits, name);
+                }
+                return Ok(pfn);
+            }
         }
         self.walk::<S>(core, page, store, bits)
+    }
+
+    /// Enters a part whose translation the second-level cache had.
+    fn enter_cached(&mut self, bits: u8, name: u32) {
+        if self.walks.behind.reads().is_empty() {
+            self.chunk.enter(bits, name);
+            return;
+        }
+        let mut episode = Episode {
+            walked: true,
+            ..Episode::default()
+        };
+        episode.cached.found = true;
+        self.walk_behind(&mut episode);
+        self.chunk.enter(bits | part::SLOW | part::LOOKED, name);
+        self.chunk.episodes.push(episode);
+    }
+
+    /// Adds the walk that nothing waits for to an episode.
+    fn walk_behind(&self, episode: &mut Episode) {
+        let walk = &self.walks.behind;
+        let reads = walk.reads().len() as u16;
+        episode.reads += reads;
+        episode.cached.behind = reads;
+        episode.cached.behind_walk = walk.cycles() * self.slots_per_cycle as u32;
+    }
+
+    /// Has the data references go through the caches for a design that looks into them.
+    #[inline(always)]
+    fn serve_data(&mut self, core: usize) {
+        if M::LOOKS_INTO_CACHES {
+            port!(self, core).serve_data();
+        }
+    }
+
+    #[inline(always)]
+    fn request(&self, core: usize, page: Page, store: bool) -> Request {
+        let instructions = if M::LOOKS_INTO_CACHES {
+            self.cores[core].clock.instructions()
+        } else {
+            0
+        };
+        Request {
+            core,
+            page,
+            store,
+            instructions,
+        }
     }
 
     /// Walks until the page is there, taking the faults on the way.
@@ -229,52 +291,68 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
         store: bool,
         bits: u8,
     ) -> Result<Pfn, RunError> {
-        let second = if T::FREE { 0 } else { part::SECOND_TLB };
-        let name = self.cores[core].tlb.entry(page.id);
+        let second = if M::FREE { 0 } else { part::SECOND_TLB };
+        let name = self.mmu.entry(core, page.id);
         self.chunk.enter(bits | second | part::SLOW, name);
         for _ in 0..=MAX_FAULTS {
-            let found = if T::FREE {
-                self.walk.clear();
-                self.table.lookup(page)
+            self.walks.asked.clear();
+            let found = if M::FREE {
+                let found = self.mmu.table().lookup(page);
+                let found = found.filter(|found| found.writable || !store);
+                found.map(|found| Found {
+                    pfn: found.pfn,
+                    shift: found.size.order() as u8,
+                    cached_shift: 0,
+                })
             } else {
-                self.walk.clear();
-                let found = self.table.walk(core, page, &mut self.walk);
-                let (lookups, hits) = self.walk.cache();
+                let request = self.request(core, page, store);
+                let port = &mut port!(self, core);
+                let found = self.mmu.walk::<S>(&request, port, &mut self.walks);
+                let (lookups, hits) = self.walks.asked.cache();
                 self.counts.walk_cache_lookups += u64::from(lookups);
                 self.counts.walk_cache_hits += u64::from(hits);
                 found
             };
-            let reads = self.walk.reads();
-            let references = self.chunk.references.room(reads.len());
-            let steps = self.chunk.steps.room(reads.len());
-            for (read, (reference, step)) in reads.iter().zip(references.iter_mut().zip(steps)) {
-                *reference = (read.addr.0 >> LINE_SHIFT) as u32;
-                *step = read.step;
+            let walk = &self.walks.asked;
+            let reads = walk.reads();
+            if !M::LOOKS_INTO_CACHES {
+                let references = self.chunk.references.room(reads.len());
+                let steps = self.chunk.steps.room(reads.len());
+                for (read, (reference, step)) in reads.iter().zip(references.iter_mut().zip(steps))
+                {
+                    *reference = (read.addr.0 >> LINE_SHIFT) as u32;
+                    *step = read.step;
+                }
+                self.chunk.references.added(reads.len());
+                self.chunk.steps.added(reads.len());
             }
-            self.chunk.references.added(reads.len());
-            self.chunk.steps.added(reads.len());
             let mut episode = Episode {
-                walk: u64::from(self.walk.cycles()) * self.slots_per_cycle,
+                walk: u64::from(walk.cycles()) * self.slots_per_cycle,
                 reads: reads.len() as u16,
-                background: self.walk.background(),
-                metadata: self.walk.metadata(),
-                walked: !T::FREE,
-                shift: 0,
-                faulted: false,
-                fault: 0,
-                migration: 0,
-                payer: Payer::default(),
+                background: walk.background(),
+                metadata: walk.metadata(),
+                walked: !M::FREE,
+                ..Episode::default()
             };
-            if let Some(found) = found
-                && (found.writable || !store)
+            if let Some(Found {
+                pfn,
+                shift,
+                cached_shift,
+            }) = found
             {
                 if self.tells_accesses() {
-                    self.os.access(found.pfn);
+                    self.os.access(pfn);
                 }
-                let tlb = &mut self.cores[core].tlb;
-                episode.shift = tlb.fill::<S>(page, found, &self.table) as u8;
+                episode.shift = shift;
+                if M::LOOKS_INTO_CACHES {
+                    episode.cached.shift = cached_shift;
+                    self.walk_behind(&mut episode);
+                    if let Some(bits) = self.chunk.parts.as_mut_slice().last_mut() {
+                        *bits |= part::LOOKED;
+                    }
+                }
                 self.chunk.episodes.push(episode);
-                return Ok(found.pfn);
+                return Ok(pfn);
             }
             let (fault, migration) = self.fault(core, page, store)?;
             episode.faulted = true;

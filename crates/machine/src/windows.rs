@@ -1,9 +1,9 @@
 use crate::chunk::CHUNK;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
+use crate::mmu::Mmu;
 use crate::totals::{CoreTotals, Totals};
 use pagelab_events::{Unit, WarmUp};
-use pagelab_translation::{PageTable, Tlb};
 
 /// Which parts of a stream are measured.
 ///
@@ -55,7 +55,7 @@ pub(crate) struct Measured {
     pub(crate) initialisation: Totals,
 }
 
-impl<P: PageTable, T: Tlb> Machine<P, T> {
+impl<M: Mmu> Machine<M> {
     /// From the next window on, so much of its beginning is not measured.
     pub fn set_warm_up(&mut self, warm_up: WarmUp) {
         self.windows.warm_up = warm_up;

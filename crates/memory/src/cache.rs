@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Bit 31 of a reference: it modifies the line. The lines of a set carry it in the same place.
 pub const MODIFY: u32 = FLAG;
 
+/// No line has this number, nor a larger one.
+pub const NO_LINE: u32 = EMPTY;
+
 /// Geometry and latency of one cache level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +51,8 @@ pub enum GeometryError {
     },
     /// A policy that sets of so many ways cannot have.
     #[error(
-        "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128"
+        "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128, \
+         srrip up to 64"
     )]
     Replacement {
         /// As configured.
@@ -75,6 +79,8 @@ pub struct Cache {
     shape: usize,
     index: Modulo,
     victims: Option<Victims>,
+    /// Lines from this number on are favoured.
+    favoured: u32,
 }
 
 /// What a reference found in one level.
@@ -123,6 +129,7 @@ impl Cache {
             ways: ways as usize,
             index: Modulo::new(sets as u32),
             victims,
+            favoured: EMPTY,
         })
     }
 
@@ -133,6 +140,13 @@ impl Cache {
             victims.seed(seed);
         }
         self
+    }
+
+    /// From now on favours lines from this number on, under SRRIP: they come in as what is needed
+    /// at once, a hit makes them that again, and another leaves in their place if it could leave
+    /// as well. None for [`NO_LINE`].
+    pub fn favour(&mut self, first: u32) {
+        self.favoured = first;
     }
 
     /// References lines in order, each with [`MODIFY`] for a store or a write-back; a miss enters
@@ -187,11 +201,25 @@ impl Cache {
         let found = lines.iter().position(|&l| l & !FLAG == line);
         let mut way = found.unwrap_or(self.ways - 1);
         if let Some(victims) = &mut self.victims {
+            let favoured = |line: u32| line & !FLAG >= self.favoured;
             if found.is_none() {
                 let free = lines.iter().position(|&l| l == EMPTY);
-                way = free.unwrap_or_else(|| victims.victim(set));
+                way = free.unwrap_or_else(|| {
+                    let victim = victims.victim(set);
+                    if !favoured(lines[victim]) {
+                        return victim;
+                    }
+                    let other = victims.other_victim(set, |way| !favoured(lines[way]));
+                    other.unwrap_or(victim)
+                });
             }
-            victims.touch(set, way);
+            if favoured(line) {
+                victims.keep(set, way);
+            } else if found.is_some() {
+                victims.touch(set, way);
+            } else {
+                victims.enter(set, way);
+            }
         } else {
             lines[..=way].rotate_right(1);
             way = 0;
@@ -237,6 +265,14 @@ impl Cache {
     /// How many lines there is room for.
     pub fn capacity(&self) -> usize {
         self.lines.sets() * self.ways
+    }
+
+    /// The lines that are here.
+    pub fn held(&self) -> impl Iterator<Item = u32> {
+        let sets = (0..self.lines.sets()).map(|set| self.lines.ways(set, self.ways));
+        sets.flatten()
+            .filter(|&&line| line != EMPTY)
+            .map(|line| line & !FLAG)
     }
 
     /// Hints to the host that a line will soon be referenced.

@@ -13,7 +13,7 @@ mod replacement;
 pub mod simd;
 
 pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
-pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, Outcome};
+pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, NO_LINE, Outcome};
 pub use dram::{Dram, DramConfig, RowsConfig};
 pub use lanes::prefetch;
 pub use lru_keys::LruKeys;

@@ -160,7 +160,7 @@ impl LruSets {
         if let Some(victims) = &mut self.victims {
             let free = keys.iter().position(|&k| k == EMPTY);
             way = free.unwrap_or_else(|| victims.victim(set));
-            victims.touch(set, way);
+            victims.enter(set, way);
         } else {
             keys.rotate_right(1);
             values.rotate_right(1);

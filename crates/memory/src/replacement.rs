@@ -16,7 +16,17 @@ pub enum Replacement {
     Nru,
     /// Any.
     Random,
+    /// Re-reference interval prediction with two bits an entry and frequency priority (Jaleel et
+    /// al., ISCA 2010, section 4): an entry comes in with 2, a hit takes one off, and the first
+    /// with 3 leaves; when none has, all have one more.
+    Srrip,
 }
+
+/// The most that SRRIP predicts, and what an entry comes in with.
+const DISTANT: u128 = 3;
+const LONG: u128 = 2;
+/// The lower bit of each entry's two.
+const EACH: u128 = u128::MAX / 3;
 
 /// The most ways that policies other than LRU have.
 const MAX_WAYS: usize = 128;
@@ -36,6 +46,7 @@ impl Replacement {
             Replacement::Lru => true,
             Replacement::TreePlru => ways.is_power_of_two() && ways as usize <= MAX_WAYS,
             Replacement::Nru | Replacement::Random => ways as usize <= MAX_WAYS,
+            Replacement::Srrip => ways as usize <= MAX_WAYS / 2,
         };
         good.then_some(())
             .ok_or(GeometryError::Replacement { ways })
@@ -47,7 +58,7 @@ impl Replacement {
 pub(crate) struct Victims {
     policy: Replacement,
     ways: usize,
-    /// A bit a node of the tree, from bit 1 on as in a heap; or a bit an entry.
+    /// A bit a node of the tree, from bit 1 on as in a heap; or a bit an entry, or two.
     state: Vec<u128>,
     random: u64,
 }
@@ -88,8 +99,44 @@ impl Victims {
                 }
             }
             Replacement::Nru => *state |= 1 << way,
+            Replacement::Srrip => {
+                if *state >> (2 * way) & DISTANT != 0 {
+                    *state -= 1 << (2 * way);
+                }
+            }
             Replacement::Lru | Replacement::Random => {}
         }
+    }
+
+    /// A place of a set has a new entry.
+    pub(crate) fn enter(&mut self, set: usize, way: usize) {
+        if self.policy == Replacement::Srrip {
+            self.predict(set, way, LONG);
+        } else {
+            self.touch(set, way);
+        }
+    }
+
+    /// The entry of a place is to stay as long as any: what SRRIP calls near-immediate.
+    pub(crate) fn keep(&mut self, set: usize, way: usize) {
+        if self.policy == Replacement::Srrip {
+            self.predict(set, way, 0);
+        } else {
+            self.touch(set, way);
+        }
+    }
+
+    fn predict(&mut self, set: usize, way: usize, interval: u128) {
+        let state = &mut self.state[set];
+        *state = *state & !(DISTANT << (2 * way)) | interval << (2 * way);
+    }
+
+    /// Under SRRIP, another place whose entry could have left as well as that of the victim, of
+    /// those that may.
+    pub(crate) fn other_victim(&self, set: usize, may: impl Fn(usize) -> bool) -> Option<usize> {
+        let state = self.state[set];
+        let srrip = self.policy == Replacement::Srrip;
+        (0..self.ways).find(|&way| srrip && state >> (2 * way) & DISTANT == DISTANT && may(way))
     }
 
     /// The place whose entry leaves a full set.
@@ -110,6 +157,16 @@ impl Victims {
                 }
                 *state = 0;
                 0
+            }
+            Replacement::Srrip => {
+                let all = EACH & (u128::MAX >> (128 - 2 * self.ways));
+                loop {
+                    let distant = *state & *state >> 1 & all;
+                    if distant != 0 {
+                        return distant.trailing_zeros() as usize / 2;
+                    }
+                    *state += all;
+                }
             }
             Replacement::Lru | Replacement::Random => {
                 // Xorshift (Marsaglia, Journal of Statistical Software 2003).

@@ -61,6 +61,8 @@ impl Tree {
 enum Memory {
     Tree(Tree),
     Marks(Vec<bool>),
+    /// How long each is predicted not to be used.
+    Ages(Vec<u32>),
 }
 
 struct SlowSet {
@@ -74,6 +76,7 @@ impl SlowSet {
             places: vec![None; ways],
             memory: match policy {
                 Replacement::TreePlru => Memory::Tree(Tree::over(0, ways)),
+                Replacement::Srrip => Memory::Ages(vec![0; ways]),
                 _ => Memory::Marks(vec![false; ways]),
             },
         }
@@ -83,6 +86,14 @@ impl SlowSet {
         match &mut self.memory {
             Memory::Tree(tree) => tree.used(place),
             Memory::Marks(marks) => marks[place] = true,
+            Memory::Ages(ages) => ages[place] = ages[place].saturating_sub(1),
+        }
+    }
+
+    fn new_at(&mut self, place: usize) {
+        match &mut self.memory {
+            Memory::Ages(ages) => ages[place] = 2,
+            _ => self.used(place),
         }
     }
 
@@ -108,8 +119,13 @@ impl SlowSet {
                 }
                 marks.iter().position(|&mark| !mark).unwrap()
             }
+            Memory::Ages(ages) => {
+                let more = 3 - *ages.iter().max().unwrap();
+                ages.iter_mut().for_each(|age| *age += more);
+                ages.iter().position(|&age| age == 3).unwrap()
+            }
         });
-        self.used(place);
+        self.new_at(place);
         self.places[place].replace((key, value))
     }
 }
@@ -134,6 +150,7 @@ fn policy() -> impl Strategy<Value = (Replacement, usize)> {
     prop_oneof![
         (0u32..6).prop_map(|log| (Replacement::TreePlru, 1 << log)),
         (1usize..40).prop_map(|ways| (Replacement::Nru, ways)),
+        (1usize..40).prop_map(|ways| (Replacement::Srrip, ways)),
     ]
 }
 

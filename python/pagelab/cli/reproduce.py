@@ -28,7 +28,8 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="PAPER[:FIGURE]...",
-            help="dpt, foliomap, fbmm, measuring, or all; a figure of it: dpt:fig13, or dpt fig13.",
+            help="dpt, foliomap, fbmm, measuring, victima, or all; "
+            "a figure of it: dpt:fig13, or dpt fig13.",
         ),
     ],
     again: Annotated[

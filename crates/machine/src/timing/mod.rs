@@ -7,7 +7,7 @@ pub(crate) use latencies::Latencies;
 pub(crate) use pending::Pending;
 
 use crate::by_code::{Payer, Tallies};
-use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::chunk::{Cached, Chunk, Episode, Prefetch, part};
 use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
@@ -88,6 +88,8 @@ pub(crate) struct Walk {
     background: u16,
     /// log2 of the base pages of what it finds.
     shift: u8,
+    /// What only designs have that look into caches.
+    cached: Cached,
 }
 
 /// A line of an access that takes no more page faults.
@@ -352,7 +354,7 @@ impl<'a> Slow<'a> {
             None => paths.look_up(bits, page, start, asked),
             Some(walk) => {
                 let reads = pending.reads(paths, walk);
-                paths.find(walk, reads, page, start, asked)
+                paths.find(walk, reads, (bits, page), start, asked)
             }
         };
         let done = paths.data_alone(&task, translated, start);
@@ -398,6 +400,7 @@ impl<'a> Slow<'a> {
             reads: episode.reads,
             background: episode.background,
             shift: episode.shift,
+            cached: episode.cached,
         }
     }
 
@@ -421,9 +424,52 @@ impl Paths<'_> {
     /// When the translation is there of an access that starts at `start` and whose walk is asked
     /// for at `asked`.
     #[inline(always)]
-    fn find(&mut self, walk: &Walk, reads: &[Read], page: u32, start: u64, asked: u64) -> u64 {
+    fn find(
+        &mut self,
+        walk: &Walk,
+        reads: &[Read],
+        task: (u8, u32),
+        start: u64,
+        asked: u64,
+    ) -> u64 {
+        let (bits, page) = task;
+        if bits & part::LOOKED != 0 {
+            return self.find_cached(walk, reads, (bits, page), start, asked);
+        }
         let translated = self.walk(walk, reads, asked, start);
         self.core.ask_page(page, walk.shift, start, translated);
+        translated
+    }
+
+    /// The same of a walk that has to do with translations in caches.
+    #[inline(never)]
+    fn find_cached(
+        &mut self,
+        walk: &Walk,
+        reads: &[Read],
+        (bits, page): (u8, u32),
+        start: u64,
+        asked: u64,
+    ) -> u64 {
+        let cached = walk.cached;
+        let (reads, behind) = reads.split_at(reads.len() - usize::from(cached.behind));
+        let translated = if cached.found {
+            self.look_up(bits, page, start, asked)
+        } else {
+            let translated = self.walk(walk, reads, asked, start);
+            self.core.ask_page(page, walk.shift, start, translated);
+            translated
+        };
+        if cached.shift != 0 {
+            (self.core).ask_cached(page, cached.shift, asked, translated);
+        }
+        if !behind.is_empty() {
+            let fixed = u64::from(cached.behind_walk);
+            let walker = (self.core).walker(translated, || fixed + self.idle(behind));
+            let ended = self.steps(behind, walker.begins + fixed);
+            let idle = self.idle_from(start, self.latencies.walks_enter);
+            self.core.walked(walker, ended, idle);
+        }
         translated
     }
 
@@ -432,8 +478,10 @@ impl Paths<'_> {
     fn asked(&self, bits: u8, start: u64) -> u64 {
         if bits & part::SECOND_TLB == 0 {
             start
-        } else {
+        } else if bits & part::CACHED == 0 {
             start + self.latencies.second_tlb
+        } else {
+            start + self.latencies.second_tlb + self.latencies.cached_translation
         }
     }
 
@@ -441,8 +489,11 @@ impl Paths<'_> {
     /// after `asked`: the TLB has the page, or the kernel is back from a fault.
     #[inline(always)]
     fn look_up(&mut self, bits: u8, page: u32, start: u64, asked: u64) -> u64 {
-        let translated = self.core.page_there(page, start, asked);
+        let mut translated = self.core.page_there(page, start, asked);
         if bits & part::SECOND_TLB != 0 {
+            if bits & part::CACHED != 0 {
+                translated = self.core.cached_there(page, start, translated);
+            }
             self.core.ask_page(page, 0, start, translated);
         }
         translated
@@ -517,16 +568,7 @@ impl Paths<'_> {
         for read in background {
             self.read(read, begun);
         }
-        let mut step_begun = begun + walk.fixed;
-        let mut step_ended = step_begun;
-        let mut step = 0;
-        for read in waited {
-            if read.step != step {
-                step = read.step;
-                step_begun = step_ended;
-            }
-            step_ended = step_ended.max(self.read(read, step_begun));
-        }
+        let step_ended = self.steps(waited, begun + walk.fixed);
         let idle = self.idle_from(start, self.latencies.walks_enter);
         self.core.walked(walker, step_ended, idle);
         self.counts.walker_wait += begun - asked;
@@ -534,6 +576,22 @@ impl Paths<'_> {
         self.counts.walk_latency.record(cycles);
         if let Some(by_code) = &mut self.counts.by_code {
             by_code.walked(walk.payer, cycles);
+        }
+        step_ended
+    }
+
+    /// When the reads of a walk have come that begins at `begun`.
+    #[inline(always)]
+    fn steps(&mut self, reads: &[Read], begun: u64) -> u64 {
+        let mut step_begun = begun;
+        let mut step_ended = begun;
+        let mut step = 0;
+        for read in reads {
+            if read.step != step {
+                step = read.step;
+                step_begun = step_ended;
+            }
+            step_ended = step_ended.max(self.read(read, step_begun));
         }
         step_ended
     }

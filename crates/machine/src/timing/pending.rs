@@ -287,7 +287,7 @@ impl Pending {
         let translated = if record.walks {
             let (walk, reads) = &self.walks[place];
             let reads = &reads[..usize::from(walk.reads)];
-            paths.find(walk, reads, task.page, start, asked)
+            paths.find(walk, reads, (task.bits, task.page), start, asked)
         } else {
             paths.look_up(task.bits, task.page, start, asked)
         };

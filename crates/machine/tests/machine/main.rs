@@ -13,5 +13,6 @@ mod programs;
 mod same_bits;
 mod shootdowns;
 mod tiers;
+mod victima;
 mod walks_enter;
 mod windows;

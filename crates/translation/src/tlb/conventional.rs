@@ -1,5 +1,5 @@
 use super::groups::Run;
-use super::level::{LARGER, Level, READ_ONLY, TlbArrayConfig, TlbError, frame, value};
+use super::level::{LARGER, Level, READ_ONLY, TlbArrayConfig, TlbError, frame, page_of, value};
 use super::{Mapped, Tlb, TlbCounters};
 use crate::{Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn};
@@ -82,6 +82,27 @@ impl ConventionalTlb {
         self.others_seen |= translation.size != PageSize::Base4K;
         self.l1
             .insert::<S>(page, translation.size, value(translation));
+    }
+
+    /// Enters what a walk or a cache has found; returns the page, one of its base pages, and the
+    /// size of the entry that left the second level for it.
+    ///
+    /// Only for TLBs whose entries cover a page each ([`ConventionalTlb::coalesces`]).
+    #[inline(always)]
+    pub fn fill_page<S: Simd>(
+        &mut self,
+        page: PageId,
+        translation: Translation,
+    ) -> Option<(PageId, PageSize)> {
+        self.fill_first::<S>(page, translation);
+        let Translation { size, .. } = translation;
+        let evicted = self.l2.insert::<S>(page, size, value(translation));
+        evicted.map(|(key, _)| page_of(key))
+    }
+
+    /// Whether an entry may cover several pages.
+    pub fn coalesces(&self) -> bool {
+        self.coalesce != 0
     }
 
     /// Enters a 4 KiB page and those around it that an entry can cover; returns log2 of how many

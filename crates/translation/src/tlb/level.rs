@@ -113,6 +113,16 @@ pub(super) fn key(page: PageId, size: PageSize) -> (u32, u32) {
     }
 }
 
+/// The first base page, and the size, of an entry for one page, from its key.
+pub(super) fn page_of(key: u32) -> (PageId, PageSize) {
+    let (size, number) = match key & KEY_1G {
+        KEY_1G => (PageSize::Huge1G, key & !KEY_1G),
+        KEY_2M => (PageSize::Large2M, key & !KEY_2M),
+        _ => (PageSize::Base4K, key),
+    };
+    (PageId(number << size.order()), size)
+}
+
 /// The value of an entry.
 #[inline(always)]
 pub(super) fn value(translation: Translation) -> u32 {

@@ -58,6 +58,7 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
         faulted: walk.fault.is_some(),
         fault: walk.fault.unwrap_or(0),
         migration: 0,
+        cached: crate::chunk::Cached::default(),
         payer: crate::by_code::Payer::default(),
     });
 }
@@ -78,6 +79,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     let latencies = Latencies {
         served: [0, 1, 2, 3, 3].map(|level| parameters.latency[level]),
         invalidate: 0,
+        cached_translation: 0,
         second_tlb: parameters.second_tlb,
         walks_enter: served(parameters.walks_enter),
     };

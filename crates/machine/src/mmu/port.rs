@@ -1,0 +1,194 @@
+use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::config::WalksEnter;
+use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
+use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
+use pagelab_memory::simd::Baseline;
+use pagelab_memory::{CacheAccess, MODIFY, Outcome};
+use pagelab_translation::{Page, Walk};
+use std::iter::once;
+
+/// What the machine keeps for a design that looks into caches.
+#[derive(Debug)]
+pub struct Looks {
+    /// A reference at a time on its way through the caches.
+    one: Chunk,
+    /// Of each core: references of data and walks that its second-level cache did not have.
+    l2_misses: Vec<u64>,
+}
+
+/// A core's way to its caches and the memory behind them, for a design that looks into caches.
+#[derive(Debug)]
+pub struct Port<'a> {
+    pub(crate) core: usize,
+    pub(crate) caches: &'a mut [PrivateCaches],
+    pub(crate) shared: &'a mut SharedCache,
+    pub(crate) directory: &'a PageDirectory,
+    pub(crate) chunk: &'a mut Chunk,
+    pub(crate) looks: &'a mut Looks,
+}
+
+/// What the reads of a walk came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Reads {
+    /// Whether memory served one that the walk waited for.
+    pub memory: bool,
+    /// The line of the last one that it waited for, if it read anything.
+    pub last: Option<u32>,
+}
+
+/// What became of one reference.
+struct Taken(Option<CacheAccess>);
+
+impl Outcome for Taken {
+    #[inline(always)]
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.0 = Some(access);
+    }
+}
+
+impl Looks {
+    pub(crate) fn new(cores: u32, write_backs: bool) -> Self {
+        Looks {
+            one: Chunk {
+                write_backs: write_backs.then(Vec::new),
+                ..Chunk::default()
+            },
+            l2_misses: vec![0; cores as usize],
+        }
+    }
+}
+
+impl Port<'_> {
+    /// Makes the reads of a walk, in order.
+    pub fn read_all(&mut self, walk: &Walk) -> Reads {
+        let waited = walk.reads().len() - usize::from(walk.background());
+        let mut done = Reads {
+            memory: false,
+            last: None,
+        };
+        for (number, read) in walk.reads().iter().enumerate() {
+            let line = (read.addr.0 >> LINE_SHIFT) as u32;
+            self.chunk.references.push(line);
+            self.chunk.steps.push(read.step);
+            let served = self.serve(line, part::SLOW);
+            if number < waited {
+                done.memory |= served == Served::Dram;
+                done.last = Some(line);
+            }
+        }
+        done
+    }
+
+    /// Whether the core's second-level cache has a line, which nothing notices.
+    pub fn holds(&self, line: u32) -> bool {
+        self.caches[self.core].l2.modified(line).is_some()
+    }
+
+    /// How many reads of the first-level cache a walk waits for, one after the other, if that has
+    /// them all.
+    pub fn first_level_reads(&self, walk: &Walk) -> Option<u32> {
+        let caches = &self.caches[self.core];
+        let waited = walk.reads().len() - usize::from(walk.background());
+        let reads = &walk.reads()[..waited];
+        let has = |line: u64| caches.l1.modified(line as u32).is_some();
+        let all = caches.walks_enter == WalksEnter::L1
+            && reads.iter().all(|read| has(read.addr.0 >> LINE_SHIFT));
+        let steps = reads.last().map_or(0, |read| u32::from(read.step) + 1);
+        all.then_some(steps)
+    }
+
+    /// Whether it has a line; if so, that was a hit.
+    pub fn look(&mut self, line: u32) -> bool {
+        let holds = self.holds(line);
+        if holds {
+            let l2 = &mut self.caches[self.core].l2;
+            l2.access_all::<Baseline>(once(line), &mut Taken(None));
+        }
+        holds
+    }
+
+    /// Enters a line that is not there, and that no memory is behind, into the second-level cache;
+    /// takes another one out that it is made of. What leaves for it goes its usual way.
+    pub fn transform(&mut self, from: Option<u32>, into: u32) {
+        let l2 = &mut self.caches[self.core].l2;
+        if let Some(from) = from {
+            l2.remove(from);
+        }
+        let mut taken = Taken(None);
+        l2.access_all::<Baseline>(once(into), &mut taken);
+        let Some(CacheAccess {
+            evicts_modified: true,
+            evicted,
+            ..
+        }) = taken.0
+        else {
+            return;
+        };
+        let gone = self.shared.write_back(evicted | MODIFY);
+        if let (Some(line), Some(list)) = (gone, &mut self.chunk.write_backs) {
+            let place = self.chunk.served.as_slice().len().saturating_sub(1);
+            list.push((place as u32, line));
+        }
+    }
+
+    /// Takes a line out of the second-level cache; whether it was there.
+    pub fn remove(&mut self, line: u32) -> bool {
+        let holds = self.holds(line);
+        self.caches[self.core].l2.remove(line);
+        holds
+    }
+
+    /// Has the second-level cache favour lines from a number on ([`pagelab_memory::Cache::favour`]).
+    pub fn favour(&mut self, first: u32) {
+        self.caches[self.core].l2.favour(first);
+    }
+
+    /// References of data and walks that the core's second-level cache has not had so far.
+    pub fn l2_misses(&self) -> u64 {
+        self.looks.l2_misses[self.core]
+    }
+
+    /// A page of which only the number is known.
+    pub fn page(&self, id: PageId) -> Page {
+        let (asid, vpn) = self.directory.resolve(id);
+        Page { id, asid, vpn }
+    }
+
+    /// Takes the data references through the caches that are not through yet.
+    pub(crate) fn serve_data(&mut self) {
+        while let Some(&reference) = {
+            let next = self.chunk.served.as_slice().len();
+            self.chunk.references.as_slice().get(next)
+        } {
+            self.serve(reference, 0);
+        }
+    }
+
+    /// Takes a reference through the caches: a walk's if `bits` are [`part::SLOW`], else data's.
+    #[inline(never)]
+    fn serve(&mut self, reference: u32, bits: u8) -> Served {
+        let one = &mut self.looks.one;
+        one.clear();
+        one.references.push(reference);
+        one.parts.push(bits);
+        if bits == part::SLOW {
+            one.episodes.push(Episode {
+                reads: 1,
+                ..Episode::default()
+            });
+        }
+        hierarchy::reference::<Baseline>(self.caches, self.core, self.shared, one);
+        let served = one.served.as_slice()[0];
+        let place = self.chunk.served.as_slice().len() as u32;
+        self.chunk.served.push(served);
+        let prefetches = one.prefetches.iter();
+        let at_place = |&prefetch: &Prefetch| Prefetch { place, ..prefetch };
+        self.chunk.prefetches.extend(prefetches.map(at_place));
+        if let (Some(into), Some(from)) = (&mut self.chunk.write_backs, &one.write_backs) {
+            into.extend(from.iter().map(|&(_, line)| (place, line)));
+        }
+        let missed = !matches!(served, Served::L1 | Served::L2);
+        self.looks.l2_misses[self.core] += u64::from(missed);
+        served
+    }
+}
