@@ -16,6 +16,7 @@ mod histogram;
 mod machine;
 mod main_memory;
 mod memory;
+mod pieces;
 mod programs;
 mod result;
 mod rows;
@@ -42,6 +43,7 @@ pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
-    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
+    WindowResult,
 };
-pub use simulate::{Progress, SimulateError, simulate, simulate_programs};
+pub use simulate::{Progress, SimulateError, simulate, simulate_in_pieces, simulate_programs};

@@ -38,7 +38,7 @@ pub(crate) struct CoreState<T> {
 pub struct Machine<P, T> {
     pub(crate) cores: Vec<CoreState<T>>,
     /// Each core's own.
-    caches: Vec<PrivateCaches>,
+    pub(crate) caches: Vec<PrivateCaches>,
     pub(crate) shared: SharedCache,
     pub(crate) memory: MainMemory,
     pub(crate) table: P,
@@ -60,6 +60,8 @@ pub struct Machine<P, T> {
     level: SimdLevel,
     pub(crate) timeline: Timeline,
     pub(crate) windows: Windows,
+    /// Up to so many accesses caches and TLB are simulated without a clock, to warm them.
+    pub(crate) untimed: u64,
     /// Physical memory just before the first process ended, which gives most of it back.
     pub(crate) at_exit: Option<Memory>,
     /// The core of each thread, in order of appearance.
@@ -218,6 +220,7 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
             windows: Windows::default(),
+            untimed: 0,
             at_exit: None,
             threads: HashMap::new(),
             current: None,
@@ -349,9 +352,11 @@ impl<P: PageTable, T: Tlb> Machine<P, T> {
             dep,
             mispredicted: &self.mispredicted,
         };
-        timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
-        if let Some(free) = &mut self.free {
-            free.time(core, &self.chunk, accesses);
+        if self.counts.accesses >= self.untimed {
+            timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
+            if let Some(free) = &mut self.free {
+                free.time(core, &self.chunk, accesses);
+            }
         }
         state.accesses += addr.len() as u64;
         self.counts.mispredicted += self.mispredicted.len() as u64;

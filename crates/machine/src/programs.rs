@@ -56,6 +56,7 @@ fn read<P: PageTable, T: Tlb>(
     let progress_now = Progress {
         accesses: machine.accesses(),
         remaining: left.sum(),
+        pieces: None,
     };
     match progress(progress_now) {
         ControlFlow::Continue(()) => Ok(()),

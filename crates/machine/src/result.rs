@@ -68,6 +68,9 @@ pub struct RunResult {
     /// The measured windows of a stream that leaves accesses out; empty for a stream that was
     /// measured whole.
     pub windows: Vec<WindowResult>,
+    /// How the stream was cut, where it was simulated in pieces, and what that may have changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<PiecesResult>,
     /// The run over time.
     pub timeline: Vec<Sample>,
     /// Free aligned 2 MiB blocks just before the first process ended, or at the end.
@@ -337,4 +340,40 @@ pub struct WindowResult {
     pub l2_misses: u64,
     /// Last-level cache misses.
     pub llc_misses: u64,
+}
+
+/// How a stream was cut into pieces, and what that may have changed.
+///
+/// A piece begins with what was referenced before it in its caches and TLB as far back as its
+/// warm-up goes. A line that is not there although a run in one piece would have it costs one miss
+/// too many, in a place that was still empty. So places that were filled while they were measured
+/// bound the misses that are too many.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PiecesResult {
+    /// How many.
+    pub count: u64,
+    /// Accesses of each but the last.
+    pub accesses: u64,
+    /// Accesses simulated besides, to warm caches and TLB: of each piece.
+    pub warm_up: Vec<u64>,
+    /// Of these, the last ones of each piece that took time.
+    pub timed: u64,
+    /// The most by which each count may be too high; `None` where a replacement policy is not
+    /// LRU, for which nothing bounds it.
+    pub bound: Option<PiecesBound>,
+}
+
+/// The most by which cutting may have made counts of a run too high.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PiecesBound {
+    /// Misses of the second-level TLB: walks.
+    pub l2_tlb_misses: u64,
+    /// Misses of the first-level cache.
+    pub l1_misses: u64,
+    /// Of the second level.
+    pub l2_misses: u64,
+    /// Of the last level.
+    pub llc_misses: u64,
+    /// Cycles: each of these misses at its full latency.
+    pub cycles: u64,
 }

@@ -209,11 +209,7 @@ mod tests {
             ),
             (
                 "bfs",
-                given(&[
-                    ("footprint", "1MiB"),
-                    ("windows", "0"),
-                    ("sparsity", "3"),
-                ]),
+                given(&[("footprint", "1MiB"), ("windows", "0"), ("sparsity", "3")]),
             ),
         ] {
             let workload = Workload::find(name).unwrap();
@@ -240,7 +236,9 @@ mod tests {
                 let count = together.0.len();
                 assert_eq!(count as u64, from, "{name}");
                 let controls = part.1.into_iter();
-                together.1.extend(controls.map(|(at, event)| (at + count, event)));
+                together
+                    .1
+                    .extend(controls.map(|(at, event)| (at + count, event)));
                 let reaches = |number: usize| number < 1 << 31;
                 for (number, mut access) in part.0.into_iter().enumerate() {
                     let of_whole = whole.0[count + number];
