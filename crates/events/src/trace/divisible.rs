@@ -1,6 +1,7 @@
-use super::TraceReader;
+use super::{MAGIC, TraceReader};
 use crate::{Divisible, Source, SourceError, Stretch};
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A trace that is read in several places at once, found by its index.
@@ -11,32 +12,35 @@ pub struct DivisibleTrace {
 }
 
 impl DivisibleTrace {
-    /// Opens a trace, which has to be a file of pagelab's own format.
+    /// Opens a trace; `None` for what is not a file of pagelab's own format, and can only be read
+    /// from its beginning to its end.
     ///
     /// # Errors
-    /// When it cannot be opened, or is not such a file.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
+    /// When it cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Option<Self>, SourceError> {
         let path = path.as_ref().to_owned();
-        let name = path.display().to_string();
-        let corrupt = |what: &str| SourceError::Corrupt {
-            name: name.clone(),
-            what: what.to_owned(),
-        };
-        let about = std::fs::metadata(&path).map_err(|error| SourceError::Io {
-            name: name.clone(),
+        let io = |error| SourceError::Io {
+            name: path.display().to_string(),
             error,
-        })?;
-        if !about.is_file() {
-            return Err(corrupt(
-                "not a file: what comes through a pipe is read once, from its beginning to its end",
-            ));
+        };
+        // Opening a pipe would take what another reads from it.
+        if !std::fs::metadata(&path).map_err(io)?.is_file() {
+            return Ok(None);
+        }
+        let mut head = Vec::new();
+        let file = File::open(&path).map_err(io)?;
+        file.take(MAGIC.len() as u64)
+            .read_to_end(&mut head)
+            .map_err(io)?;
+        if !TraceReader::recognises(&head) {
+            return Ok(None);
         }
         let reader = TraceReader::open(&path)?;
-        Ok(DivisibleTrace {
+        Ok(Some(DivisibleTrace {
             accesses: reader.accesses(),
             has_code: reader.has_code(),
             path,
-        })
+        }))
     }
 }
 

@@ -70,8 +70,9 @@ impl Bound {
             l1_misses,
             l2_misses,
             llc_misses,
-            // What is under way at a cut ends before what follows begins.
-            cycles: caches + tlb * walk + (pieces - 1) * self.memory,
+            // On either side of a cut, what is under way is as if nothing were on the other: an
+            // access with its walk.
+            cycles: caches + tlb * walk + (pieces - 1) * 2 * (self.memory + walk),
         })
     }
 }

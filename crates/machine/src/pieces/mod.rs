@@ -8,6 +8,9 @@ mod state;
 mod survey;
 mod touched;
 
+#[cfg(test)]
+mod tests;
+
 use crate::config::MachineConfig;
 use crate::designs::{ConfiguredTable, ConfiguredTlb};
 use crate::error::BuildError;
@@ -60,6 +63,7 @@ pub(crate) fn run<P: ConfiguredTable, T: ConfiguredTlb>(
         stop: AtomicBool::new(false),
         done: AtomicU64::new(0),
         ended: AtomicU64::new(0),
+        simulating: AtomicBool::new(false),
     };
     let plan = work.survey(progress);
     if plan.leaves_out {
@@ -108,6 +112,8 @@ struct Work<'a> {
     /// Accesses that are done with, and pieces that have ended.
     done: AtomicU64,
     ended: AtomicU64,
+    /// Whether pieces are simulated, and not looked at.
+    simulating: AtomicBool,
 }
 
 /// What has been seen of the pieces so far.
@@ -169,6 +175,7 @@ impl Work<'_> {
         let leader = Mutex::new(Leader::new(state));
         let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
         self.done.store(0, Ordering::Relaxed);
+        self.simulating.store(true, Ordering::Relaxed);
         let run = Run {
             config: self.config,
             stream: self.pieces.stream,
@@ -238,7 +245,8 @@ impl Work<'_> {
                 let now = Progress {
                     accesses: done,
                     remaining: Some(accesses.saturating_sub(done)),
-                    pieces: Some((self.ended.load(Ordering::Relaxed), self.cut.pieces)),
+                    pieces: (self.simulating.load(Ordering::Relaxed))
+                        .then(|| (self.ended.load(Ordering::Relaxed), self.cut.pieces)),
                 };
                 if progress(now).is_break() {
                     self.stop.store(true, Ordering::Relaxed);
