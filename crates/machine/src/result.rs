@@ -343,11 +343,6 @@ pub struct WindowResult {
 }
 
 /// How a stream was cut into pieces, and what that may have changed.
-///
-/// A piece begins with what was referenced before it in its caches and TLB as far back as its
-/// warm-up goes. A line that is not there although a run in one piece would have it costs one miss
-/// too many, in a place that was still empty. So places that were filled while they were measured
-/// bound the misses that are too many.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PiecesResult {
     /// How many.
@@ -358,12 +353,18 @@ pub struct PiecesResult {
     pub warm_up: Vec<u64>,
     /// Of these, the last ones of each piece that took time.
     pub timed: u64,
-    /// The most by which each count may be too high; `None` where a replacement policy is not
-    /// LRU, for which nothing bounds it.
+    /// By how much each count may be too high; `None` where a replacement policy is not LRU, or a
+    /// TLB does not tell.
     pub bound: Option<PiecesBound>,
 }
 
-/// The most by which cutting may have made counts of a run too high.
+/// What the past that a piece does not know of may have made of its counts.
+///
+/// A level with LRU replacement that has seen only the last part of its past holds what was used
+/// last, as it should, and nothing in the other places. So what it finds is there; of what it does
+/// not find only what comes into an empty place may have been there. How many places were filled
+/// while they were measured bounds the misses that are too many, as far as what reaches the level is
+/// right: a level whose upper ones were still wrong in the warm-up may differ in an order of use.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PiecesBound {
     /// Misses of the second-level TLB: walks.
