@@ -59,7 +59,7 @@ def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
     [
         (["-w", UPDATES, "--limit", "1000"], "without --skip, --limit"),
         (["-w", UPDATES, "--copies", "2"], "several programs at once"),
-        (["-w", UPDATES, "--sampled"], "give --full"),
+        (["-w", "random-updates:footprint=16MiB,updates=4G"], "give --full"),
         (["-w", UPDATES, "--set", "cores=2"], "several cores"),
         (["-t", "/dev/stdin"], "pagelab trace convert"),
         (["-t", __file__], "pagelab trace convert"),
