@@ -64,6 +64,7 @@ fn add(all: &mut Outcome, piece: Outcome, begun: &Begun, config: &MachineConfig)
     let measured = piece.measured;
     // What warmed the piece up is measured in others.
     all.simulated += measured.totals.accesses;
+    all.skipped_instructions += piece.skipped_instructions - begun.skipped_instructions;
     all.measured.totals = before.and(&measured.totals);
     for (core, more) in all.measured.cores.iter_mut().zip(&measured.cores) {
         *core = core.and(more);

@@ -145,7 +145,7 @@ impl Work<'_> {
         let stream = self.pieces.stream;
         let next = AtomicU64::new(0);
         let survey = Mutex::new(Survey {
-            planner: Planner::new(self.cut, self.config),
+            planner: Planner::new(self.cut, stream.accesses(), self.config),
             ahead: BTreeMap::new(),
             next: 0,
         });

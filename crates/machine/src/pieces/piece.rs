@@ -27,6 +27,7 @@ pub(super) struct Extent {
 
 /// How a machine stood where a piece began to be measured.
 pub(super) struct Begun {
+    pub(super) skipped_instructions: u64,
     pub(super) os: OsStatistics,
     pub(super) design_counters: Value,
     pub(super) tlb_counters: BTreeMap<&'static str, u64>,
@@ -144,6 +145,7 @@ fn take<P: ConfiguredTable, T: ConfiguredTlb>(
 
 fn begin<P: ConfiguredTable, T: ConfiguredTlb>(machine: &Machine<T::Table<P>, T>) -> Begun {
     Begun {
+        skipped_instructions: machine.counts.skipped_instructions,
         os: machine.os.statistics(&machine.table),
         design_counters: machine.table.statistics().unwrap_or_default(),
         tlb_counters: machine.tlb_counters(),

@@ -87,6 +87,7 @@ pub(super) struct Plan {
     pub(super) events: Vec<Event>,
     /// Of each piece, accesses before it that warm caches and TLB.
     pub(super) warm_up: Vec<u64>,
+    /// Whether accesses are missing between those that there are.
     pub(super) leaves_out: bool,
 }
 
@@ -103,6 +104,8 @@ impl Plan {
 /// Puts together what was seen of one piece after the other.
 pub(super) struct Planner {
     cut: Cut,
+    /// Of the stream.
+    accesses: u64,
     /// Units of the first two grains that fill what they are kept in.
     capacities: [u64; 2],
     touched: Touched,
@@ -114,9 +117,10 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    pub(super) fn new(cut: Cut, config: &MachineConfig) -> Self {
+    pub(super) fn new(cut: Cut, accesses: u64, config: &MachineConfig) -> Self {
         Planner {
             cut,
+            accesses,
             capacities: [lines(config), pages(config)].map(|units| MARGIN * units),
             touched: Touched::default(),
             uses: Default::default(),
@@ -133,7 +137,9 @@ impl Planner {
         let piece = self.plan.warm_up.len() as u64;
         let warm_up = self.warm_up(self.cut.start(piece), &seen);
         self.plan.warm_up.push(warm_up);
-        self.plan.leaves_out |= seen.leaves_out;
+        // What is missing before the first access or after the last is in nobody's way.
+        let within = |after: &u64| (1..self.accesses).contains(after);
+        self.plan.leaves_out |= seen.left_out.iter().any(within);
         self.broken = seen.broken;
         for event in &seen.events {
             let news = match event.what {

@@ -83,8 +83,8 @@ pub(super) struct Seen {
     pub(super) uses: [Uses; GRAINS.len()],
     /// Whether the stream cannot be read beyond.
     pub(super) broken: bool,
-    /// Whether the stream says that it leaves accesses out.
-    pub(super) leaves_out: bool,
+    /// After how many accesses the stream says that it leaves others out.
+    pub(super) left_out: Vec<u64>,
 }
 
 /// A unit's name, mixed so that any bits of it will do as a sample (Knuth, TAOCP volume 3,
@@ -180,7 +180,7 @@ impl Looking {
             Control::Thread { .. } | Control::ThreadStart { .. } | Control::ThreadEnd { .. } => {
                 return;
             }
-            Control::Skipped { accesses, .. } if *accesses > 0 => self.seen.leaves_out = true,
+            Control::Skipped { accesses, .. } if *accesses > 0 => self.seen.left_out.push(self.at),
             _ => {}
         }
         self.touched.control(process, control);

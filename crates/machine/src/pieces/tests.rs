@@ -124,7 +124,7 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         pieces: 4,
         length: accesses / 4,
     };
-    let mut planner = Planner::new(cut, config);
+    let mut planner = Planner::new(cut, accesses, config);
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     for piece in 0..cut.pieces {
         let (from, to) = (cut.start(piece), cut.end(piece));

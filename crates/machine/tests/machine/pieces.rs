@@ -105,6 +105,29 @@ fn any_number_of_workers_gives_the_same_bits() {
     }
 }
 
+/// A recording of the first so many accesses ends by saying that there were more.
+#[test]
+fn what_is_missing_at_either_end_is_in_nobodys_way() {
+    let config = small_machine();
+    let mut events = faults().0;
+    let skipped = |instructions| {
+        Event::Control(Control::Skipped {
+            instructions,
+            accesses: 5,
+        })
+    };
+    events.insert(1, skipped(10));
+    events.push(skipped(20));
+    let stream = Held(events);
+    let whole = run(&config, "radix", &mut *stream.stretch(0, None).unwrap());
+    let cut = pieces(&config, "radix", &stream, 2, 5);
+    assert_eq!(cut.skipped_instructions, 30);
+    assert_eq!(cut.skipped_instructions, whole.skipped_instructions);
+    assert_eq!(cut.accesses, whole.accesses);
+    assert_eq!(cut.warm_up_accesses, whole.warm_up_accesses);
+    assert_eq!(cut.stopped, None);
+}
+
 #[test]
 fn one_piece_is_the_run_itself() {
     let config = small_machine();
