@@ -153,8 +153,7 @@ impl Looking {
                     self.event(process, What::Touch { vpn, store });
                 }
             }
-            for number in 0..GRAINS.len() {
-                let Grain { shift, one_in } = GRAINS[number];
+            for (number, &Grain { shift, one_in }) in GRAINS.iter().enumerate() {
                 let unit = name(process, addr >> shift);
                 if unit >> (64 - one_in) == 0 {
                     self.used(number, unit);

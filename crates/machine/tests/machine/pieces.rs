@@ -255,7 +255,7 @@ fn recorded(stream: &Held) -> Vec<u8> {
 /// A long trace, as chunks are: no control event between the first and the last access.
 fn plain(accesses: u64) -> Held {
     let mut events = vec![map(BASE, 1 << 24)];
-    let at = |n: u64| BASE + (n.wrapping_mul(0x9e37_79b9) % (1 << 24) & !7);
+    let at = |n: u64| BASE + ((n.wrapping_mul(0x9e37_79b9) % (1 << 24)) & !7);
     events.extend((0..accesses).map(|n| load(at(n), 2, 0)));
     Held(events)
 }
