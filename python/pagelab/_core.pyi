@@ -50,11 +50,14 @@ def simulate(
     machine: str,
     overrides: list[str],
     source: str,
-    progress: Callable[[int, int | None], bool],
+    progress: Callable[..., bool],
+    workers: int | None = None,
 ) -> str:
     """Runs one design over one source and returns the JSON of the run.
 
-    `machine` is a preset or a TOML file, `overrides` are KEY.KEY=VALUE, `source` is JSON.
+    `machine` is a preset or a TOML file, `overrides` are KEY.KEY=VALUE, `source` is JSON. With
+    `workers` it is cut into pieces, so many of which run at once; `progress` then has a third
+    argument while they do, how many pieces have ended and how many there are.
     `progress` is called about ten times a
     second, from this thread, with the accesses done and the accesses in all (None while that is
     not known); the run ends early, marked incomplete, when it returns False. The interpreter

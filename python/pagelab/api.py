@@ -102,6 +102,7 @@ def simulate(
     copies: int = 1,
     seed: int | None = None,
     window: Window = EVERYTHING,
+    workers: int | None = None,
     progress: bool = False,
 ) -> Run:
     """Simulates one design over a trace, a recording, or built-in programs.
@@ -111,7 +112,8 @@ def simulate(
     take. `design` is one of `pagelab.designs`, or as the command line takes it
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
     "here". `pages` is the page size that memory is backed with where it can be ("4K", "64K",
-    "2M", "1G", "madvise"), `seed` that of everything random.
+    "2M", "1G", "madvise"), `seed` that of everything random. With `workers` the source is cut into
+    pieces, so many of which are simulated at once (docs/scale.md).
 
     Returns the run: cycles, misses, walks, faults, bytes. One that ended early, because memory ran
     out or the user stopped it, says so in `stopped`. Raises PagelabError when no access could be
@@ -131,6 +133,7 @@ def simulate(
         copies=copies,
         seed=seed,
         window=window,
+        workers=workers,
         progress=progress,
     )
     return comparison.runs[0]
@@ -148,6 +151,7 @@ def compare(
     follow_exec: bool = True,
     code: bool = True,
     parallel: int | None = None,
+    workers: int | None = None,
     out: Path_ | None = None,
     progress: bool = False,
 ) -> Comparison:
@@ -157,8 +161,9 @@ def compare(
     first 500 million accesses unless `window` has a limit, with `code` as for `record`. `designs`
     are those of `pagelab.designs.USUAL` unless given. With several page sizes in `pages`, or
     machines in `machine`, each design is there with each of them. `parallel` are simulated at once,
-    one a processor unless given. `out` is a directory to write result.json, result.parquet and
-    report.html into.
+    one a processor unless given; with `workers` the source is cut into pieces, so many of which are
+    simulated at once, one design after the other (docs/scale.md). `out` is a directory to write
+    result.json, result.parquet and report.html into.
 
     Returns the runs beside each other, and the designs that have none, with the reason. Raises
     PagelabError when there is no run at all, and `recording.RecordingError` when the program
@@ -191,12 +196,16 @@ def compare(
                 seed=seed,
                 window=window.of_what_was_recorded,
                 parallel=parallel,
+                workers=workers,
                 out=out,
                 progress=progress,
             )
     with _watched(progress) as (meters, stop, say):
         found = _source(source, copies)
         work = _simulations(found.describe(window), designs, machine, pages, seed, say)
+        if workers is not None:
+            work = [replace(job, workers=workers) for job in work]
+            parallel = parallel or 1
         ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
     recorded_ = source if isinstance(source, Recording) else None
     name = _name(found, recorded_)

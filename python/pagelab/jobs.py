@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
-from pagelab import _core
+from pagelab import _core, units
 from pagelab.progress import Display
 from pagelab.results import Failure, Run
 
@@ -29,7 +29,8 @@ class Simulation:
 
     `label` is what results call it: the design, or the design and what was changed of it. `title`
     is what progress and errors call it, with what else tells it apart; the label if empty. Whether
-    the machine `may_grow` is for `growth` to look at.
+    the machine `may_grow` is for `growth` to look at. With `workers` the source is cut into pieces,
+    so many of which are simulated at once.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Simulation:
     source: dict[str, Any]
     title: str = ""
     may_grow: bool = False
+    workers: int | None = None
 
 
 @dataclass
@@ -129,14 +131,17 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
         return Failure(design=title, error="stopped before it started")
     meter = display.meter(title, "simulating")
 
-    def progress(done: int, total: int | None) -> bool:
-        meter.update(done, total)
+    def progress(done: int, total: int | None, pieces: tuple[int, int] | None = None) -> bool:
+        so_far = ""
+        if pieces:
+            so_far = f"{pieces[0]} of {pieces[1]} pieces, {units.count(done)} accesses"
+        meter.update(done, total, so_far)
         return not stop.wanted
 
     started = time.monotonic()
     try:
         text = _core.simulate(
-            job.design, job.machine, job.overrides, json.dumps(job.source), progress
+            job.design, job.machine, job.overrides, json.dumps(job.source), progress, job.workers
         )
         run = json.loads(text)
         simulated = run["accesses"] + run["warm_up_accesses"]

@@ -112,7 +112,7 @@ class _BarMeter:
     task: TaskID
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
-        self.progress.update(self.task, completed=done, total=total)
+        self.progress.update(self.task, completed=done, total=total, instead=instead)
 
     def finish(self) -> None:
         done = self.progress.tasks[self.task].completed
@@ -128,6 +128,8 @@ class _Status(ProgressColumn):
         if task.finished or task.stop_time is not None:
             rate = task.completed / task.elapsed if task.elapsed else 0.0
             return Text(f"{units.count(task.completed)} at {units.count(rate)} acc/s", style="dim")
+        if instead := task.fields.get("instead"):
+            return Text(instead)
         total = None if task.total is None else int(task.total)
         return Text(status(int(task.completed), total, task.elapsed or 0.0))
 

@@ -287,6 +287,27 @@ class Node(_Model):
     queue_cycles: Natural
 
 
+class PiecesBound(_Model):
+    """By how much counts may be too high, since the program was cut into pieces."""
+
+    l2_tlb_misses: Natural
+    l1_misses: Natural
+    l2_misses: Natural
+    llc_misses: Natural
+    cycles: Natural
+
+
+class Pieces(_Model):
+    """How a program was cut into pieces: docs/scale.md."""
+
+    count: Natural
+    accesses: Natural
+    # Of each piece, what was simulated before it without a clock; and then with one.
+    warm_up: list[Natural]
+    timed: Natural
+    bound: PiecesBound | None
+
+
 class Run(Table):
     """One design on one machine over one stream of events.
 
@@ -322,6 +343,8 @@ class Run(Table):
     os: Os
     design_counters: dict[str, Any] | None
     windows: list[SampleWindow] = []
+    # Where it was simulated in pieces.
+    pieces: Pieces | None = None
     timeline: list[TimelinePoint]
     # Absent from results of before it was kept.
     free_2m_blocks: Natural | None = None

@@ -134,6 +134,8 @@ def legend(comparison: Comparison) -> str:
     lines = textwrap.wrap(text, 80)
     if len(base.windows) > 1:
         lines += _sampling(base)
+    if base.pieces and base.pieces.count > 1:
+        lines += _pieces(base)
     if base.nodes:
         lines += _nodes(comparison)
     if not comparison.complete:
@@ -164,6 +166,17 @@ def _sampling(run: Run) -> list[str]:
         f"{run.design}:",
         ", ".join(figures) + ".",
     ]
+
+
+def _pieces(run: Run) -> list[str]:
+    """How many pieces there were, and what that may have made of the cycles of one design."""
+    assert run.pieces is not None
+    bound = run.pieces.bound
+    text = f"Simulated in {run.pieces.count} pieces"
+    if bound and run.cycles.total:
+        share = units.percent(bound.cycles / run.cycles.total, 2)
+        text += f"; {run.design}'s cycles are within {share} of those in one piece"
+    return textwrap.wrap(f"{text} (docs/scale.md).", 80)
 
 
 def _branches(base: Run) -> str:

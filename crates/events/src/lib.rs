@@ -12,6 +12,7 @@ mod foreign;
 mod info;
 mod source;
 mod stores;
+mod stretch;
 mod trace;
 mod window;
 
@@ -24,5 +25,6 @@ pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
 pub use source::{Source, SourceError, WarmUp, WarmedUp};
 pub use stores::Stores;
-pub use trace::{Metadata, TraceReader, TraceWriter};
+pub use stretch::{Divisible, Stretch};
+pub use trace::{DivisibleTrace, Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Unit, Window};

@@ -117,6 +117,38 @@ impl MappedFiles {
 }
 
 impl ByCode {
+    /// Adds what a later piece of the same program came to, whose code includes this one's.
+    pub(crate) fn add(&mut self, later: ByCode) {
+        let ByCode {
+            code,
+            sites,
+            unknown,
+            mappings,
+            files,
+        } = later;
+        let add = |mine: &mut Vec<Tally>, theirs: Vec<Tally>| {
+            if mine.len() < theirs.len() {
+                mine.resize(theirs.len(), Tally::default());
+            }
+            mine.iter_mut()
+                .zip(&theirs)
+                .for_each(|(mine, more)| mine.add(more));
+        };
+        add(&mut self.sites, sites);
+        add(&mut self.mappings, mappings);
+        self.unknown.add(&unknown);
+        self.code = code;
+        self.files = files;
+    }
+
+    /// Says times in cycles.
+    pub(crate) fn in_cycles(&mut self, slots_per_cycle: u64) {
+        let all = self.sites.iter_mut().chain(&mut self.mappings);
+        for tally in all.chain([&mut self.unknown]) {
+            tally.fault_cycles = tally.fault_slots / slots_per_cycle;
+        }
+    }
+
     /// What a tally of [`ByCode::mappings`] is of: a kind of memory, and the file that it is, if it has a
     /// name. The kinds without a name come first, in the order of [`Mapping::ALL`].
     pub fn memory(&self, number: usize) -> (Mapping, Option<&str>) {
@@ -204,10 +236,7 @@ impl Tallies {
     pub(crate) fn finish(self, slots_per_cycle: u64) -> Vec<ByCode> {
         let mut programs = self.programs;
         for program in &mut programs {
-            let all = program.sites.iter_mut().chain(&mut program.mappings);
-            for tally in all.chain([&mut program.unknown]) {
-                tally.fault_cycles = tally.fault_slots / slots_per_cycle;
-            }
+            program.in_cycles(slots_per_cycle);
         }
         programs
     }

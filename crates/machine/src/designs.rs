@@ -14,7 +14,7 @@ use pagelab_translation::{
 use serde_json::{Value, json};
 
 /// A page table that a configuration describes.
-pub(crate) trait ConfiguredTable: PageTable + Sized {
+pub(crate) trait ConfiguredTable: PageTable + Sized + Clone + Send {
     fn build(config: &MachineConfig) -> Result<Self, BuildError>;
 
     /// The design's own counters.

@@ -61,6 +61,9 @@ pub enum BuildError {
     /// Physical memory.
     #[error("memory.{0}")]
     Os(#[from] OsConfigError),
+    /// A run that cannot be cut into pieces.
+    #[error("cannot be simulated in pieces: {0}")]
+    Uncuttable(&'static str),
     /// A value that only makes sense between bounds.
     #[error("{key} = {value} is not {expected}")]
     Value {

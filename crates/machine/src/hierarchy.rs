@@ -37,7 +37,7 @@ pub(crate) struct PrivateCaches {
 /// The cache that all cores share.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedCache {
-    llc: Cache,
+    pub(crate) llc: Cache,
     /// Lines written back to memory.
     pub(crate) writebacks: u64,
     /// Who holds which line, where private caches are kept coherent and there are several.

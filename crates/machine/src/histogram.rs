@@ -26,6 +26,11 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// The largest value.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
     /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Histogram) {
         if other.buckets.len() > self.buckets.len() {

@@ -17,6 +17,7 @@ mod machine;
 mod main_memory;
 mod memory;
 mod mmu;
+mod pieces;
 mod programs;
 mod result;
 mod rows;
@@ -44,6 +45,7 @@ pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
-    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
+    WindowResult,
 };
-pub use simulate::{Progress, SimulateError, simulate, simulate_programs};
+pub use simulate::{Progress, SimulateError, simulate, simulate_in_pieces, simulate_programs};

@@ -60,6 +60,8 @@ pub struct Machine<M> {
     level: SimdLevel,
     pub(crate) timeline: Timeline,
     pub(crate) windows: Windows,
+    /// Up to so many accesses caches and TLB are simulated without a clock, to warm them.
+    pub(crate) untimed: u64,
     /// Physical memory just before the first process ended, which gives most of it back.
     pub(crate) at_exit: Option<Memory>,
     /// The core of each thread, in order of appearance.
@@ -230,6 +232,7 @@ impl<M: Mmu> Machine<M> {
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
             windows: Windows::default(),
+            untimed: 0,
             at_exit: None,
             threads: HashMap::new(),
             current: None,
@@ -369,9 +372,11 @@ impl<M: Mmu> Machine<M> {
             dep,
             mispredicted: &self.mispredicted,
         };
-        timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
-        if let Some(free) = &mut self.free {
-            free.time(core, &self.chunk, accesses);
+        if self.counts.accesses >= self.untimed {
+            timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
+            if let Some(free) = &mut self.free {
+                free.time(core, &self.chunk, accesses);
+            }
         }
         state.accesses += addr.len() as u64;
         self.counts.mispredicted += self.mispredicted.len() as u64;

@@ -53,6 +53,7 @@ fn read<M: Mmu>(
     let progress_now = Progress {
         accesses: machine.accesses(),
         remaining: left.sum(),
+        pieces: None,
     };
     match progress(progress_now) {
         ControlFlow::Continue(()) => Ok(()),

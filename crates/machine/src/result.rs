@@ -68,6 +68,9 @@ pub struct RunResult {
     /// The measured windows of a stream that leaves accesses out; empty for a stream that was
     /// measured whole.
     pub windows: Vec<WindowResult>,
+    /// How the stream was cut, where it was simulated in pieces, and what that may have changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<PiecesResult>,
     /// The run over time.
     pub timeline: Vec<Sample>,
     /// Free aligned 2 MiB blocks just before the first process ended, or at the end.
@@ -337,4 +340,41 @@ pub struct WindowResult {
     pub l2_misses: u64,
     /// Last-level cache misses.
     pub llc_misses: u64,
+}
+
+/// How a stream was cut into pieces, and what that may have changed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PiecesResult {
+    /// How many.
+    pub count: u64,
+    /// Accesses of each but the last.
+    pub accesses: u64,
+    /// Accesses simulated besides, to warm caches and TLB: of each piece.
+    pub warm_up: Vec<u64>,
+    /// Of these, the last ones of each piece that took time.
+    pub timed: u64,
+    /// By how much each count may be too high; `None` where a replacement policy is not LRU, or a
+    /// TLB does not tell.
+    pub bound: Option<PiecesBound>,
+}
+
+/// What the past that a piece does not know of may have made of its counts.
+///
+/// A level with LRU replacement that has seen only the last part of its past holds what was used
+/// last, as it should, and nothing in the other places. So what it finds is there; of what it does
+/// not find only what comes into an empty place may have been there. How many places were filled
+/// while they were measured bounds the misses that are too many, as far as what reaches the level is
+/// right: a level whose upper ones were still wrong in the warm-up may differ in an order of use.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PiecesBound {
+    /// Misses of the second-level TLB: walks.
+    pub l2_tlb_misses: u64,
+    /// Misses of the first-level cache.
+    pub l1_misses: u64,
+    /// Of the second level.
+    pub l2_misses: u64,
+    /// Of the last level.
+    pub llc_misses: u64,
+    /// Cycles: each of these misses at its full latency.
+    pub cycles: u64,
 }

@@ -3,10 +3,11 @@ use crate::designs::Design;
 use crate::error::{BuildError, RunError};
 use crate::machine::Machine;
 use crate::mmu::{ConfiguredMmu, Mmu};
+use crate::pieces::{self, Pieces};
 use crate::programs;
 use crate::result::RunResult;
 use crate::turns::Turns;
-use pagelab_events::{Batch, Source};
+use pagelab_events::{Batch, Divisible, Source};
 use pagelab_os::Os;
 use std::ops::ControlFlow;
 
@@ -17,6 +18,8 @@ pub struct Progress {
     pub accesses: u64,
     /// Accesses yet to come, as far as the source knows.
     pub remaining: Option<u64>,
+    /// Where a stream is simulated in pieces: how many have ended, of how many.
+    pub pieces: Option<(u64, u64)>,
 }
 
 /// Why a run ended before its source did.
@@ -30,6 +33,17 @@ impl Stopped {
     pub(crate) fn interrupted() -> Self {
         Stopped {
             why: "interrupted".to_owned(),
+            out_of_memory: false,
+        }
+    }
+
+    /// What nothing but a defect of this program leads to.
+    pub(crate) fn inexact(piece: u64) -> Self {
+        Stopped {
+            why: format!(
+                "piece {piece} begins with other memory than the piece before it ends with: this is a \
+                 defect of pagelab; simulate without pieces"
+            ),
             out_of_memory: false,
         }
     }
@@ -100,6 +114,29 @@ pub fn simulate_programs(
     drive(&config, design, Sources::PerCore(sources), progress)
 }
 
+/// [`simulate`] for a stream that is cut into pieces, so many of which are simulated at once. The
+/// result does not depend on how many; what cutting may have changed is in its `pieces`.
+///
+/// `count` says how many pieces there are; without, the length of the stream and the caches do.
+///
+/// # Errors
+/// [`SimulateError`] when nothing could be simulated at all, or not in pieces.
+pub fn simulate_in_pieces(
+    config: &MachineConfig,
+    design: &str,
+    stream: &dyn Divisible,
+    workers: usize,
+    count: Option<u64>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<RunResult, SimulateError> {
+    let pieces = Pieces {
+        stream,
+        workers,
+        count,
+    };
+    drive(config, design, Sources::Pieces(pieces), progress)
+}
+
 fn drive<'a>(
     config: &MachineConfig,
     design: &str,
@@ -115,8 +152,10 @@ fn drive<'a>(
     Ok((design.run)(config, &mut drive)?)
 }
 
-/// What runs: a source whose threads go round the cores, or a source for each core.
+/// What runs: a source whose threads go round the cores, or a source for each core, or a stream in
+/// pieces.
 enum Sources<'a, 'b> {
+    Pieces(Pieces<'a>),
     One(&'a mut dyn Source),
     PerCore(&'a mut [&'b mut dyn Source]),
 }
@@ -133,6 +172,9 @@ pub(crate) fn run<M: ConfiguredMmu>(
     config: &MachineConfig,
     drive: &mut Drive,
 ) -> Result<RunResult, BuildError> {
+    if let Sources::Pieces(pieces) = drive.sources {
+        return pieces::run::<M>(config, &drive.design, pieces, drive.progress);
+    }
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
     let mmu = M::build(config, &os)?;
     let mut machine = Machine::new(&*M::machine(config)?, os, mmu)?;
@@ -141,6 +183,7 @@ pub(crate) fn run<M: ConfiguredMmu>(
             0 => run_one(&mut machine, *source, drive.progress),
             turn => run_one(&mut machine, &mut Turns::new(*source, turn), drive.progress),
         },
+        Sources::Pieces(_) => None,
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
     };
     Ok(machine.result(config, &drive.design, stopped, M::statistics))
@@ -170,6 +213,7 @@ fn run_one<M: Mmu>(
         let progress_now = Progress {
             accesses: machine.accesses(),
             remaining: source.remaining(),
+            pieces: None,
         };
         if progress(progress_now).is_break() {
             return Some(Stopped::interrupted());

@@ -1,3 +1,4 @@
+use crate::by_code::ByCode;
 use crate::config::MachineConfig;
 use crate::hierarchy::Served;
 use crate::histogram::Histogram;
@@ -10,9 +11,10 @@ use crate::result::{
 };
 use crate::simulate::Stopped;
 use crate::totals::{CoreTotals, Totals};
-use crate::windows::Walks;
+use crate::windows::{Measured, Walks};
 use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
+use pagelab_os::OsStatistics;
 use pagelab_translation::PageTable;
 use std::collections::BTreeMap;
 
@@ -34,21 +36,72 @@ impl<M: Mmu> Machine<M> {
 
     /// What the run found out so far; `stopped` says why it ended early, if it did.
     pub fn result(
-        mut self,
+        self,
         config: &MachineConfig,
         design: &str,
         stopped: Option<Stopped>,
         counters: impl Fn(&M) -> serde_json::Result<serde_json::Value>,
     ) -> RunResult {
+        self.outcome(counters).result(config, design, stopped)
+    }
+
+    /// What the run found out so far.
+    pub(crate) fn outcome(
+        mut self,
+        counters: impl Fn(&M) -> serde_json::Result<serde_json::Value>,
+    ) -> Outcome {
         self.finish_all();
         let last = self.sample();
-        let slots = self.slots_per_cycle;
         let measured = self.measured();
-        let totals = measured.totals;
-        let memory = self.at_exit.take().unwrap_or_else(|| Memory::of(&self.os));
+        let at_exit = self.at_exit.take();
         let by_code = self.timing.by_code.take();
-        let by_code = by_code.map_or_else(Vec::new, |tallies| tallies.finish(slots));
-        let timeline = std::mem::take(&mut self.timeline).finish(last);
+        Outcome {
+            measured,
+            simulated: self.counts.accesses,
+            skipped_instructions: self.counts.skipped_instructions,
+            exited: at_exit.is_some(),
+            memory: at_exit.unwrap_or_else(|| Memory::of(&self.os)),
+            by_code: by_code.map_or_else(Vec::new, |all| all.finish(self.slots_per_cycle)),
+            timeline: std::mem::take(&mut self.timeline).finish(last),
+            tlb_counters: self.tlb_counters(),
+            os: self.os.statistics(self.mmu.table()),
+            // Counters are plain numbers, which always have a JSON form.
+            design_counters: counters(&self.mmu).unwrap_or_default(),
+            has_programs: self.has_programs(),
+        }
+    }
+}
+
+/// What a run, or a piece of one, found out.
+pub(crate) struct Outcome {
+    pub(crate) measured: Measured,
+    /// Accesses, measured or not.
+    pub(crate) simulated: u64,
+    pub(crate) skipped_instructions: u64,
+    /// Whether a process has ended.
+    pub(crate) exited: bool,
+    /// Just before the first process ended, or at the end.
+    pub(crate) memory: Memory,
+    pub(crate) by_code: Vec<ByCode>,
+    pub(crate) timeline: Vec<Sample>,
+    pub(crate) tlb_counters: BTreeMap<&'static str, u64>,
+    pub(crate) os: OsStatistics,
+    pub(crate) design_counters: serde_json::Value,
+    has_programs: bool,
+}
+
+impl Outcome {
+    pub(crate) fn result(
+        self,
+        config: &MachineConfig,
+        design: &str,
+        stopped: Option<Stopped>,
+    ) -> RunResult {
+        let slots = u64::from(config.core.width);
+        let Outcome {
+            measured, memory, ..
+        } = self;
+        let totals = measured.totals;
         RunResult {
             schema: SCHEMA,
             complete: stopped.is_none(),
@@ -63,41 +116,41 @@ impl<M: Mmu> Machine<M> {
             loads: totals.accesses - totals.stores,
             stores: totals.stores,
             mispredicted_branches: totals.mispredicted,
-            skipped_instructions: self.counts.skipped_instructions,
-            warm_up_accesses: self.counts.accesses - totals.accesses,
+            skipped_instructions: self.skipped_instructions,
+            warm_up_accesses: self.simulated - totals.accesses,
             initialisation_cycles: measured.initialisation.elapsed / slots,
             cycles: cycles(&totals, slots, config),
             tlb: tlb(&totals),
-            tlb_counters: self.tlb_counters(),
+            tlb_counters: self.tlb_counters,
             walks: walks(&totals, slots, measured.walk_latency),
             caches: caches(&totals, config),
             dram: dram(&totals, slots, config),
             nodes: nodes(&totals, slots, config, &memory),
-            per_core: if self.has_programs() {
+            per_core: if self.has_programs {
                 let cores = measured.cores.iter();
                 cores.map(|totals| core(totals, slots, config)).collect()
             } else {
                 Vec::new()
             },
-            os: self.os.statistics(self.mmu.table()),
-            // Counters are plain numbers, which always have a JSON form.
-            design_counters: counters(&self.mmu).unwrap_or_default(),
+            os: self.os,
+            design_counters: self.design_counters,
             windows: measured
                 .windows
                 .iter()
                 .map(|(totals, walks)| window(totals, *walks, slots, config))
                 .collect(),
-            timeline,
+            pieces: None,
+            timeline: self.timeline,
             free_2m_blocks: memory.free_2m_blocks,
             memory_map: memory.map,
-            by_code,
+            by_code: self.by_code,
         }
     }
 }
 
 impl<M: Mmu> Machine<M> {
     /// The design's own counters but the page table's, all cores together.
-    fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
         self.mmu.own_counters().into_iter().collect()
     }
 }
@@ -192,7 +245,7 @@ fn walks(totals: &Totals, slots: u64, latency: Histogram) -> WalkResult {
 }
 
 /// References that each cache level passed on, data and walks: first, second, last level.
-fn misses(totals: &Totals) -> [u64; 3] {
+pub(crate) fn misses(totals: &Totals) -> [u64; 3] {
     let served = |level: usize| totals.data_served[level] + totals.walk_served[level];
     let llc = served(Served::Dram as usize);
     let l2 = llc + served(Served::Llc as usize) + served(Served::OtherCore as usize);

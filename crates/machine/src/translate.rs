@@ -34,7 +34,7 @@ impl StretchCache {
 
 /// Faults that one access may take before the run is given up: each either maps the page or
 /// makes it writable, so a third one means that page table and operating system disagree.
-const MAX_FAULTS: u32 = 3;
+pub(crate) const MAX_FAULTS: u32 = 3;
 
 impl<M: Mmu> Machine<M> {
     /// Translates a chunk of accesses of one thread in program order: looks up the TLB, walks,

@@ -105,12 +105,17 @@ impl<M: Mmu> Machine<M> {
         if accesses > 0 {
             return accesses;
         }
+        self.measure_from_here();
+        u64::MAX
+    }
+
+    /// What comes next is measured.
+    pub(crate) fn measure_from_here(&mut self) {
         self.finish_all();
         self.timing.walk_latency = Histogram::default();
         self.windows.begun = self.totals();
         self.windows.begun_cores = self.core_totals();
         self.windows.resume_at = None;
-        u64::MAX
     }
 
     /// Whether what comes next is measured.

@@ -133,6 +133,11 @@ impl Cache {
         })
     }
 
+    /// Places that no line has been in.
+    pub fn empty_places(&self) -> u64 {
+        self.lines.count(self.ways, EMPTY)
+    }
+
     /// Where a policy that leaves something to chance starts from.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {

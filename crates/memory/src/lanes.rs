@@ -76,6 +76,12 @@ impl Lanes {
         &self.flat()[start..start + ways]
     }
 
+    /// How many of the first `ways` lanes of all sets hold a value.
+    pub(crate) fn count(&self, ways: usize, value: u32) -> u64 {
+        let of_set = |set| self.ways(set, ways).iter().filter(|&&lane| lane == value);
+        (0..self.sets).map(|set| of_set(set).count() as u64).sum()
+    }
+
     #[inline(always)]
     pub(crate) fn prefetch(&self, set: usize) {
         prefetch(&self.flat()[set * self.per_set]);

@@ -36,7 +36,7 @@ const IN_SLOT: u32 = 1 << 31;
 ///
 /// The first frame of each block of data keeps two words: its owners (see rmap.rs) and how
 /// many pages map it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FrameTable {
     buddy: Buddy,
     owners: OwnerLists,

@@ -11,7 +11,7 @@ use pagelab_events::Control;
 use pagelab_translation::{Iceberg, Page, PageTable};
 
 /// The operating system of a simulated machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Os {
     config: OsConfig,
     /// Whether allocations get their frames when they are made.

@@ -123,6 +123,7 @@ mod _core {
     }
 
     #[pyfunction]
+    #[pyo3(signature = (design, machine, overrides, source, progress, workers=None))]
     fn simulate(
         py: Python<'_>,
         design: &str,
@@ -130,8 +131,9 @@ mod _core {
         overrides: Vec<String>,
         source: &str,
         progress: Py<PyAny>,
+        workers: Option<usize>,
     ) -> PyResult<String> {
-        super::simulate::simulate(py, design, machine, &overrides, source, progress)
+        super::simulate::simulate(py, design, machine, &overrides, source, progress, workers)
     }
 
     #[pyfunction]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A Python callable `(done, total or None) -> bool`, called about ten times a second and never
+/// A Python callable `(done, total or None, (pieces, of how many) if there are) -> bool`, called about ten times a second and never
 /// more. It ends the run by returning false or by raising.
 pub(crate) struct Callback {
     function: Py<PyAny>,
@@ -23,8 +23,19 @@ impl Callback {
         }
     }
 
-    /// To be called often; takes the interpreter lock only when a report is due.
+    /// To be called often.
     pub(crate) fn report(&mut self, done: u64, remaining: Option<u64>) -> ControlFlow<()> {
+        self.report_with(done, remaining, None)
+    }
+
+    /// The same with how many pieces have ended, of how many, if there are pieces. Takes the
+    /// interpreter lock only when a report is due.
+    pub(crate) fn report_with(
+        &mut self,
+        done: u64,
+        remaining: Option<u64>,
+        pieces: Option<(u64, u64)>,
+    ) -> ControlFlow<()> {
         let now = Instant::now();
         if now < self.next {
             return ControlFlow::Continue(());
@@ -33,7 +44,11 @@ impl Callback {
         let total = remaining.map(|rest| done + rest);
         let answer = Python::attach(|py| {
             py.check_signals()?;
-            self.function.call1(py, (done, total))?.extract::<bool>(py)
+            let answer = match pieces {
+                None => self.function.call1(py, (done, total)),
+                Some(pieces) => self.function.call1(py, (done, total, pieces)),
+            };
+            answer?.extract::<bool>(py)
         });
         match answer {
             Ok(true) => ControlFlow::Continue(()),

@@ -5,7 +5,7 @@ use crate::lines::WithLines;
 use crate::progress::Callback;
 use crate::source::Programs;
 use pagelab_events::Source;
-use pagelab_machine::{MachineConfig, simulate_programs};
+use pagelab_machine::{MachineConfig, simulate_in_pieces, simulate_programs};
 use pyo3::prelude::*;
 
 pub(crate) fn simulate(
@@ -15,20 +15,32 @@ pub(crate) fn simulate(
     overrides: &[String],
     source: &str,
     progress: Py<PyAny>,
+    workers: Option<usize>,
 ) -> PyResult<String> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
     let programs = Programs::from_json(source).map_err(error)?;
     let mut callback = Callback::new(progress);
     let result = py.detach(|| {
         let mut report = |progress: pagelab_machine::Progress| {
-            callback.report(progress.accesses, progress.remaining)
+            callback.report_with(progress.accesses, progress.remaining, progress.pieces)
         };
-        match programs {
-            Programs::One(spec) => {
+        match (programs, workers) {
+            (Programs::One(spec), Some(workers)) => {
+                let stream = spec.divide()?;
+                simulate_in_pieces(&config, design, &*stream, workers, None, &mut report)
+            }
+            (Programs::PerCore(_), Some(_)) => {
+                return Err(
+                    "several programs at once share caches and memory and cannot be simulated in \
+                     pieces: --parallel takes one"
+                        .to_owned(),
+                );
+            }
+            (Programs::One(spec), None) => {
                 let mut source = spec.open()?;
                 pagelab_machine::simulate(&config, design, &mut source, &mut report)
             }
-            Programs::PerCore(specs) => {
+            (Programs::PerCore(specs), None) => {
                 let opened: Result<Vec<_>, String> = specs.iter().map(|spec| spec.open()).collect();
                 let mut opened = opened?;
                 let mut sources: Vec<&mut dyn Source> = opened

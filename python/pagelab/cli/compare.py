@@ -62,7 +62,8 @@ def compare(
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
     ] = False,
-    parallel: Annotated[
+    parallel: options.Parallel = None,
+    jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Designs simulated at once.")
     ] = None,
     as_json: options.Json = False,
@@ -115,7 +116,8 @@ def compare(
                 copies=copies,
                 seed=seed,
                 window=window,
-                parallel=parallel,
+                parallel=jobs,
+                workers=parallel,
                 progress=not quiet,
             )
         finally:

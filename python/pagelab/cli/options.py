@@ -117,6 +117,15 @@ WarmUp = Annotated[
         "--warm-up", help="Do not measure the first N at the start and after what is left out."
     ),
 ]
+Parallel = Annotated[
+    int | None,
+    typer.Option(
+        "--parallel",
+        metavar="N",
+        min=1,
+        help="Cut the program into pieces and simulate N of them at once (docs/scale.md).",
+    ),
+]
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
 ]

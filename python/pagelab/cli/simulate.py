@@ -35,6 +35,7 @@ def simulate(
     sampled: options.Sampled = False,
     full: options.Full = False,
     windows: options.Windows = None,
+    parallel: options.Parallel = None,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
@@ -58,6 +59,7 @@ def simulate(
         copies=copies,
         seed=seed,
         window=options.window(skip, limit, sample, in_instructions, warm_up),
+        workers=parallel,
         out=out,
         progress=not quiet,
     )

@@ -6,11 +6,13 @@ mod chunk;
 mod code;
 mod controls;
 mod definitions;
+mod divisible;
 mod metadata;
 mod reader;
 mod varint;
 mod writer;
 
+pub use divisible::DivisibleTrace;
 pub use metadata::Metadata;
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

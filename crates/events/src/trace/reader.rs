@@ -159,6 +159,22 @@ impl<R: Read + Seek> TraceReader<R> {
         accesses_of(&self.index[..chunk.min(self.index.len())])
     }
 
+    /// Goes on with the chunk that holds the last of the first `accesses` accesses, and says how
+    /// many of them are in it and to be read over: what happens after that access may be there.
+    pub fn seek_access(&mut self, accesses: u64) -> u64 {
+        let mut before = 0;
+        for (chunk, entry) in self.index.iter().enumerate() {
+            let here = u64::from(entry.accesses);
+            if before + here >= accesses {
+                self.seek_chunk(chunk);
+                return accesses - before;
+            }
+            before += here;
+        }
+        self.seek_chunk(self.index.len());
+        0
+    }
+
     /// Goes on with the first batch of a chunk; with the end for a chunk past the last.
     pub fn seek_chunk(&mut self, chunk: usize) {
         self.next_chunk = chunk.min(self.index.len());

@@ -104,15 +104,15 @@ impl<P: ConfiguredTable, T: ConfiguredTlb> ConfiguredMmu for Conventional<P, T> 
         T::placement(config)
     }
 
-    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+    fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
         let tlbs = (0..config.cores).map(|_| T::build(config, os));
         Ok(Conventional {
-            table: P::build(config)?,
+            table,
             tlbs: tlbs.collect::<Result<_, _>>()?,
         })
     }
 
-    fn statistics(&self) -> serde_json::Result<serde_json::Value> {
-        self.table.statistics()
+    fn empty_places(&self) -> Option<u64> {
+        self.tlbs[0].empty_places()
     }
 }

@@ -14,6 +14,7 @@ pub use port::{Looks, Port};
 pub use victima::{Victima, VictimaConfig};
 
 use crate::config::MachineConfig;
+use crate::designs::ConfiguredTable;
 use crate::error::BuildError;
 use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
@@ -131,7 +132,7 @@ pub trait Mmu {
 }
 
 /// A design that a configuration describes.
-pub(crate) trait ConfiguredMmu: Mmu + Sized {
+pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
     /// How the operating system of a machine with this design places pages.
     fn placement(config: &MachineConfig) -> Placement;
 
@@ -140,8 +141,18 @@ pub(crate) trait ConfiguredMmu: Mmu + Sized {
         Ok(Cow::Borrowed(config))
     }
 
-    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
+    /// The design over a page table, in which pages may be mapped already.
+    fn over(table: Self::Table, config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
+
+    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+        Self::over(Self::Table::build(config)?, config, os)
+    }
 
     /// The page table's own counters.
-    fn statistics(&self) -> serde_json::Result<serde_json::Value>;
+    fn statistics(&self) -> serde_json::Result<serde_json::Value> {
+        self.table().statistics()
+    }
+
+    /// Places of the first core's last-level TLB that hold no entry; `None` where it cannot be said.
+    fn empty_places(&self) -> Option<u64>;
 }

@@ -8,6 +8,7 @@ mod free_clock;
 mod golden;
 mod known_times;
 mod nodes;
+mod pieces;
 mod presets;
 mod programs;
 mod same_bits;

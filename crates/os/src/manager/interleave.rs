@@ -11,7 +11,7 @@ pub(super) const ABOUT: About = (
 );
 
 /// Weighted interleaving (Tabatabai et al., "FBMM", USENIX ATC 2024, section 5.2).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Interleave {
     /// By page size, since a round of small pages tells nothing about large ones.
     rounds: [Round; 3],
@@ -27,6 +27,10 @@ impl Interleave {
 }
 
 impl Manager for Interleave {
+    fn boxed(&self) -> Box<dyn Manager> {
+        Box::new(self.clone())
+    }
+
     fn alloc(&mut self, _memory: &Buddy, size: PageSize) -> usize {
         self.rounds[size as usize].next()
     }

@@ -10,10 +10,14 @@ pub(super) const ABOUT: About = (
 );
 
 /// Every page from the processors' node, node 0, as long as it has memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Linux;
 
 impl Manager for Linux {
+    fn boxed(&self) -> Box<dyn Manager> {
+        Box::new(self.clone())
+    }
+
     fn alloc(&mut self, _memory: &Buddy, _size: PageSize) -> usize {
         0
     }

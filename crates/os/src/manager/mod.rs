@@ -46,7 +46,10 @@ impl ManagerConfig {
 }
 
 /// A manager at work. It is told of pages of data alone, not of page tables.
-pub(crate) trait Manager: Debug {
+pub(crate) trait Manager: Debug + Send {
+    /// Another at the same point.
+    fn boxed(&self) -> Box<dyn Manager>;
+
     /// The node that the next page of a size is to come from. Where that has none, the next node
     /// gives it.
     fn alloc(&mut self, memory: &Buddy, size: PageSize) -> usize;
@@ -79,6 +82,12 @@ pub(crate) trait Manager: Debug {
     /// What a manager of tiers has done.
     fn tiers(&self) -> Option<TierStatistics> {
         None
+    }
+}
+
+impl Clone for Box<dyn Manager> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
     }
 }
 

@@ -112,7 +112,7 @@ impl List {
 }
 
 /// The lists, and what was accessed since the last tick.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tiered {
     interval_ns: f64,
     pages: u32,
@@ -236,6 +236,10 @@ impl Tiered {
 }
 
 impl Manager for Tiered {
+    fn boxed(&self) -> Box<dyn Manager> {
+        Box::new(self.clone())
+    }
+
     fn alloc(&mut self, memory: &Buddy, _size: PageSize) -> usize {
         if memory.free_frames_of(NEAR) > self.allocation {
             NEAR

@@ -201,4 +201,8 @@ impl Tlb for ConventionalTlb {
     fn counters(&self) -> TlbCounters {
         self.counters
     }
+
+    fn empty_places(&self) -> Option<u64> {
+        Some(self.l2.empty_places())
+    }
 }

@@ -366,7 +366,7 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
         Ok(Cow::Owned(machine))
     }
 
-    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+    fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
         let victima = config.victima;
         victima.check().map_err(BuildError::Victima)?;
         if config.memory.memory_bytes > MAX_MEMORY_BYTES {
@@ -379,7 +379,7 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
                 "there is no caches.coherence with several cores",
             ));
         }
-        let walked = Conventional::<P, ConventionalTlb>::build(config, os)?;
+        let walked = Conventional::<P, ConventionalTlb>::over(table, config, os)?;
         if walked.tlbs.iter().any(ConventionalTlb::coalesces) {
             return Err(BuildError::Victima(
                 "TLB entries cover a page each, without `coalesce`",
@@ -402,7 +402,7 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
         })
     }
 
-    fn statistics(&self) -> serde_json::Result<serde_json::Value> {
-        self.walked.table.statistics()
+    fn empty_places(&self) -> Option<u64> {
+        None
     }
 }

@@ -1,0 +1,162 @@
+//! One piece of a stream.
+
+use super::plan::TIMED;
+use super::state::MemoryState;
+use crate::config::MachineConfig;
+use crate::error::{BuildError, RunError};
+use crate::machine::{Machine, Place};
+use crate::mmu::ConfiguredMmu;
+use crate::simulate::Stopped;
+use crate::statistics::Outcome;
+use pagelab_events::{Batch, Divisible, SourceError, Unit, WarmUp};
+use pagelab_os::OsStatistics;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Where a piece is in its stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// What is measured begins after so many accesses ...
+    pub(super) start: u64,
+    /// ... and what is simulated, after so many.
+    pub(super) from: u64,
+    pub(super) to: Option<u64>,
+}
+
+/// How a machine stood where a piece began to be measured.
+pub(super) struct Begun {
+    pub(super) skipped_instructions: u64,
+    pub(super) os: OsStatistics,
+    pub(super) design_counters: Value,
+    pub(super) tlb_counters: BTreeMap<&'static str, u64>,
+    pub(super) empty: Empty,
+}
+
+/// Places of caches and TLB in which nothing has been yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Empty {
+    pub(super) tlb: Option<u64>,
+    pub(super) caches: [u64; 3],
+}
+
+/// What came of a piece.
+pub(super) struct Ended {
+    /// `None` for one that ended while it warmed up.
+    pub(super) begun: Option<Begun>,
+    pub(super) outcome: Outcome,
+    pub(super) empty: Empty,
+    pub(super) stopped: Option<Stopped>,
+}
+
+/// What all pieces share.
+pub(super) struct Run<'a> {
+    pub(super) config: &'a MachineConfig,
+    pub(super) stream: &'a dyn Divisible,
+    pub(super) stop: &'a AtomicBool,
+    /// Accesses simulated.
+    pub(super) progress: &'a AtomicU64,
+}
+
+/// Simulates a piece on the memory that it begins with.
+pub(super) fn run<M: ConfiguredMmu>(
+    run: &Run,
+    extent: Extent,
+    memory: MemoryState<M::Table>,
+) -> Result<Ended, BuildError> {
+    let MemoryState {
+        os,
+        table,
+        directory,
+    } = memory;
+    let mmu = M::over(table, run.config, &os)?;
+    let mut machine = Machine::new(&*M::machine(run.config)?, os, mmu)?;
+    machine.directory = directory;
+    let warm_up = extent.start - extent.from;
+    if warm_up > 0 {
+        machine.untimed = warm_up.saturating_sub(TIMED);
+        machine.set_warm_up(WarmUp {
+            length: warm_up,
+            unit: Unit::Accesses,
+        });
+    }
+    if run.stream.has_code() {
+        machine.count_by_code();
+    }
+    let mut begun = None;
+    let mut stopped = None;
+    match run.stream.stretch(extent.from, extent.to) {
+        Ok(mut source) => {
+            let mut batch = Batch::default();
+            loop {
+                if warm_up == 0 && begun.is_none() {
+                    begun = Some(begin(&machine));
+                }
+                let read = source.next_batch(&mut batch);
+                match take(&mut machine, read, &batch, warm_up, &mut begun) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        stopped = Some(error.into());
+                        break;
+                    }
+                }
+                run.progress
+                    .fetch_add(batch.len() as u64, Ordering::Relaxed);
+                if run.stop.load(Ordering::Relaxed) {
+                    stopped = Some(Stopped::interrupted());
+                    break;
+                }
+            }
+        }
+        Err(error) => stopped = Some(RunError::from(error).into()),
+    }
+    let empty = empty(&machine);
+    Ok(Ended {
+        begun,
+        outcome: machine.outcome(M::statistics),
+        empty,
+        stopped,
+    })
+}
+
+/// Takes a batch through the machine, if there is one; begins to measure after the warm-up.
+fn take<M: ConfiguredMmu>(
+    machine: &mut Machine<M>,
+    read: Result<bool, SourceError>,
+    batch: &Batch,
+    warm_up: u64,
+    begun: &mut Option<Begun>,
+) -> Result<bool, RunError> {
+    if !read? {
+        return Ok(false);
+    }
+    machine.define_code(batch);
+    let mut place = Place::default();
+    while machine.step(batch, &mut place)? {
+        // Before what happens after the last access of the warm-up, which belongs to the piece.
+        if begun.is_none() && machine.accesses() == warm_up {
+            machine.measure_from_here();
+            *begun = Some(begin(machine));
+        }
+    }
+    Ok(true)
+}
+
+fn begin<M: ConfiguredMmu>(machine: &Machine<M>) -> Begun {
+    Begun {
+        skipped_instructions: machine.counts.skipped_instructions,
+        os: machine.os.statistics(machine.mmu.table()),
+        design_counters: machine.mmu.statistics().unwrap_or_default(),
+        tlb_counters: machine.tlb_counters(),
+        empty: empty(machine),
+    }
+}
+
+fn empty<M: ConfiguredMmu>(machine: &Machine<M>) -> Empty {
+    let private = &machine.caches[0];
+    Empty {
+        tlb: machine.mmu.empty_places(),
+        caches: [&private.l1, &private.l2, &machine.shared.llc].map(|cache| cache.empty_places()),
+    }
+}

@@ -1,0 +1,110 @@
+//! The memory of a machine as it is at a place of a stream.
+
+use super::plan::Plan;
+use super::survey::What;
+use crate::error::RunError;
+use crate::translate::MAX_FAULTS;
+use pagelab_addr::{Asid, PageDirectory, Vpn};
+use pagelab_os::{Effects, Os};
+use pagelab_translation::{Page, PageTable};
+
+/// Frames, address spaces and page table, and how pages are named: what a piece needs exactly.
+///
+/// None of it depends on what TLB and caches hold: a page fault happens where the page table has no
+/// translation, or none that may be written.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryState<P> {
+    pub(crate) os: Os,
+    pub(crate) table: P,
+    pub(crate) directory: PageDirectory,
+}
+
+impl<P: PageTable> MemoryState<P> {
+    /// Does what an event of the stream does to it.
+    fn carry_out(
+        &mut self,
+        process: u32,
+        what: What,
+        effects: &mut Effects,
+    ) -> Result<(), RunError> {
+        let MemoryState {
+            os,
+            table,
+            directory,
+        } = self;
+        effects.clear();
+        match what {
+            What::Control(control) => Ok(os.control(table, directory, process, &control, effects)?),
+            What::Touch { vpn, store } => {
+                let asid = Asid(process as u16);
+                let id = directory.page(asid, vpn)?;
+                self.touch(Page { id, asid, vpn }, store, effects)
+            }
+        }
+    }
+
+    /// As the machine walks and takes faults (`Machine::walk`).
+    fn touch(&mut self, page: Page, store: bool, effects: &mut Effects) -> Result<(), RunError> {
+        for _ in 0..=MAX_FAULTS {
+            if let Some(found) = self.table.lookup(page)
+                && (found.writable || !store)
+            {
+                return Ok(());
+            }
+            let MemoryState {
+                os,
+                table,
+                directory,
+            } = self;
+            effects.clear();
+            os.fault(table, directory, page, store, effects)?;
+        }
+        let Vpn(vpn) = page.vpn;
+        Err(RunError::Unresolved {
+            address: Vpn(vpn).address().0,
+        })
+    }
+}
+
+/// Goes through a stream's events, ahead of the pieces.
+pub(super) struct Leader<P> {
+    state: Option<MemoryState<P>>,
+    /// The event that comes next.
+    next: usize,
+    effects: Effects,
+    /// The piece that begins next.
+    pub(super) piece: u64,
+}
+
+impl<P: PageTable + Clone> Leader<P> {
+    pub(super) fn new(state: MemoryState<P>) -> Self {
+        Leader {
+            state: Some(state),
+            next: 0,
+            effects: Effects::default(),
+            piece: 0,
+        }
+    }
+
+    /// The memory after so many accesses, before anything that happens after them; it is given away
+    /// if it is the last that is wanted. `None` where an event before has failed: whoever has it
+    /// comes upon that, too.
+    pub(super) fn at(&mut self, accesses: u64, plan: &Plan, last: bool) -> Option<MemoryState<P>> {
+        let state = self.state.as_mut()?;
+        while let Some(event) = plan.events.get(self.next)
+            && event.after < accesses
+        {
+            let done = state.carry_out(event.process, event.what, &mut self.effects);
+            if done.is_err() {
+                self.state = None;
+                return None;
+            }
+            self.next += 1;
+        }
+        if last {
+            self.state.take()
+        } else {
+            self.state.clone()
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! One stream in pieces, against the same in one piece.
+
+use crate::common::{BASE, Cut, Event, load, map, run, small_machine};
+use pagelab_events::{
+    Batch, Control, Divisible, DivisibleTrace, Metadata, Source, SourceError, Stretch, TraceReader,
+    TraceWriter,
+};
+use pagelab_machine::{Design, MachineConfig, Progress, RunResult, simulate_in_pieces};
+use pagelab_workloads::Workload;
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+fn given(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
+/// A stream in memory.
+struct Held(Vec<Event>);
+
+impl Divisible for Held {
+    fn accesses(&self) -> u64 {
+        let accesses = self.0.iter().filter(|e| matches!(e, Event::Access(_)));
+        accesses.count() as u64
+    }
+
+    fn stretch(
+        &self,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
+        let source = Cut::new(&self.0, 100);
+        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
+    }
+}
+
+fn pieces(
+    config: &MachineConfig,
+    design: &str,
+    stream: &dyn Divisible,
+    workers: usize,
+    count: u64,
+) -> RunResult {
+    let progress = &mut |_| ControlFlow::Continue(());
+    simulate_in_pieces(config, design, stream, workers, Some(count), progress).unwrap()
+}
+
+/// All that is in a result but how it was cut.
+fn uncut(result: &RunResult) -> Value {
+    let mut value = serde_json::to_value(result).unwrap();
+    value.as_object_mut().unwrap().remove("pieces");
+    value
+}
+
+/// Memory that is mapped bit by bit, used at random, copied after a fork, and given back.
+fn faults() -> Held {
+    let mut events = Vec::new();
+    let mut random: u64 = 1;
+    for round in 0..40u64 {
+        events.push(map(BASE + (round << 21), 1 << 20));
+        for _ in 0..1000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let place = (random >> 33) % ((round + 1) << 21);
+            // Only the first half of each 2 MiB is mapped.
+            let addr = BASE + (place & !(1 << 20));
+            let mut event = load(addr & !7, 4, u32::from(random >> 60 == 0));
+            if let Event::Access(access) = &mut event
+                && random >> 62 == 1
+            {
+                access.op = pagelab_events::Op::store(8);
+            }
+            events.push(event);
+        }
+        if round % 8 == 5 {
+            events.push(Event::Control(Control::Fork {
+                child: round as u32 + 1,
+            }));
+        }
+        if round % 6 == 3 {
+            let (addr, len) = (BASE + ((round - 2) << 21), 1 << 19);
+            events.push(Event::Control(Control::Unmap { addr, len }));
+            events.push(map(addr, len));
+        }
+    }
+    events.push(Event::Control(Control::Exit { status: 0 }));
+    Held(events)
+}
+
+#[test]
+fn any_number_of_workers_gives_the_same_bits() {
+    let config = small_machine();
+    let workload = Workload::find("random-updates").unwrap();
+    let parameters = given("footprint=2MiB,updates=40000");
+    let program = workload.divide(&parameters).unwrap().unwrap();
+    for stream in [&*program as &dyn Divisible, &faults()] {
+        let one = serde_json::to_value(pieces(&config, "radix", stream, 1, 7)).unwrap();
+        assert_eq!(one["complete"], json!(true));
+        for workers in [2, 3, 5] {
+            let several = pieces(&config, "radix", stream, workers, 7);
+            assert_eq!(serde_json::to_value(several).unwrap(), one, "{workers}");
+        }
+    }
+}
+
+/// A recording of the first so many accesses ends by saying that there were more.
+#[test]
+fn what_is_missing_at_either_end_is_in_nobodys_way() {
+    let config = small_machine();
+    let mut events = faults().0;
+    let skipped = |instructions| {
+        Event::Control(Control::Skipped {
+            instructions,
+            accesses: 5,
+        })
+    };
+    events.insert(1, skipped(10));
+    events.push(skipped(20));
+    let stream = Held(events);
+    let whole = run(&config, "radix", &mut *stream.stretch(0, None).unwrap());
+    let cut = pieces(&config, "radix", &stream, 2, 5);
+    assert_eq!(cut.skipped_instructions, 30);
+    assert_eq!(cut.skipped_instructions, whole.skipped_instructions);
+    assert_eq!(cut.accesses, whole.accesses);
+    assert_eq!(cut.warm_up_accesses, whole.warm_up_accesses);
+    assert_eq!(cut.stopped, None);
+}
+
+#[test]
+fn one_piece_is_the_run_itself() {
+    let config = small_machine();
+    let stream = faults();
+    let whole = run(&config, "dpt", &mut *stream.stretch(0, None).unwrap());
+    let one = pieces(&config, "dpt", &stream, 2, 1);
+    assert_eq!(uncut(&one), uncut(&whole));
+}
+
+/// What the operating system and the page table count, and physical memory, are the same in every
+/// design; the run itself compares memory at each cut.
+#[test]
+fn memory_goes_on_exactly_in_every_design() {
+    let mut config = small_machine();
+    let stream = faults();
+    let mut compared = 0;
+    for design in Design::all().map(Design::name) {
+        // Places for hashed frames run out sooner.
+        config.memory.utilisation = 0.1;
+        let whole = run(&config, &design, &mut *stream.stretch(0, None).unwrap());
+        let cut = pieces(&config, &design, &stream, 2, 6);
+        assert_eq!(cut.stopped, whole.stopped, "{design}");
+        assert_eq!(cut.accesses, whole.accesses, "{design}");
+        assert_eq!(cut.stores, whole.stores, "{design}");
+        assert_eq!(cut.instructions, whole.instructions, "{design}");
+        compared += u32::from(whole.complete);
+        let (cut, whole) = (uncut(&cut), uncut(&whole));
+        for part in ["os", "memory_map", "free_2m_blocks"] {
+            assert_eq!(cut[part], whole[part], "{design}");
+        }
+        assert_eq!(
+            cut["cycles"]["zeroing"], whole["cycles"]["zeroing"],
+            "{design}"
+        );
+    }
+    assert!(compared > 15, "{compared} designs came to the end");
+}
+
+/// Cycles and misses of workloads cut into eight are within 1 % of those of one piece: of the
+/// decisions that warming is for, those that are often made.
+#[test]
+fn a_cut_changes_little() {
+    let config = small_machine();
+    for (name, parameters) in [
+        ("random-updates", "footprint=8MiB,updates=200000"),
+        ("pointer-chase", "pages=2000,loads=300000,windows=0"),
+        ("bfs", "footprint=4MiB,windows=0"),
+        ("stream", "footprint=2MiB,iterations=2,windows=0"),
+        ("xsbench", "footprint=4MiB,lookups=4000,windows=0"),
+    ] {
+        let workload = Workload::find(name).unwrap();
+        let parameters = given(parameters);
+        let whole = run(&config, "radix", &mut *workload.start(&parameters).unwrap());
+        let stream = workload.divide(&parameters).unwrap().unwrap();
+        let cut = pieces(&config, "radix", &*stream, 2, 8);
+        assert_eq!(cut.accesses, whole.accesses, "{name}");
+        assert_eq!(cut.initialisation_cycles, whole.initialisation_cycles);
+        let all = cut.accesses as f64;
+        for (what, cut, whole) in [
+            ("cycles", cut.cycles.total, whole.cycles.total),
+            ("first TLB", cut.tlb.l1_misses, whole.tlb.l1_misses),
+            ("walks", cut.walks.count, whole.walks.count),
+            ("second level", cut.caches.data.l2, whole.caches.data.l2),
+            ("last level", cut.caches.data.llc, whole.caches.data.llc),
+            ("memory", cut.caches.data.dram, whole.caches.data.dram),
+            ("walks' reads", cut.walks.reads, whole.walks.reads),
+        ] {
+            let (cut, whole) = (cut as f64, whole as f64);
+            let off = (cut - whole).abs();
+            assert!(
+                off <= 0.01 * whole.max(0.01 * all),
+                "{name}: {what}: {cut} and {whole}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_cut_is_refused() {
+    let stream = faults();
+    let refusal = |config: &MachineConfig, stream: &dyn Divisible| {
+        let progress = &mut |_| ControlFlow::Continue(());
+        let result = simulate_in_pieces(config, "radix", stream, 2, Some(4), progress);
+        result.map(|_| ()).unwrap_err().to_string()
+    };
+    let mut config = small_machine();
+    config.cores = 2;
+    assert!(refusal(&config, &stream).contains("several cores"));
+    let tiers = "base = \"dpt-paper\"\nname = \"tiers\"\n[memory.manager]\nname = \"tiered\"\n\
+                 [[memory.nodes]]\nbytes = 134217728\nlatency_ns = 90.0\n\
+                 gigabytes_per_second = 25.6\n[[memory.nodes]]\nbytes = 134217728\n\
+                 latency_ns = 180.0\ngigabytes_per_second = 17.0\n";
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tiers.toml");
+    std::fs::write(&file, tiers).unwrap();
+    let config = MachineConfig::load(file.to_str().unwrap(), &[]).unwrap();
+    assert!(refusal(&config, &stream).contains("memory manager"));
+    let mut events = faults().0;
+    let skipped = Control::Skipped {
+        instructions: 10,
+        accesses: 5,
+    };
+    events.insert(20_000, Event::Control(skipped));
+    assert!(refusal(&small_machine(), &Held(events)).contains("leaves accesses out"));
+}
+
+/// A trace file with a chunk every thousand accesses.
+fn recorded(stream: &Held) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::default()).unwrap();
+    let mut source = stream.stretch(0, None).unwrap();
+    let mut batch = Batch::default();
+    while source.next_batch(&mut batch).unwrap() {
+        if !batch
+            .controls
+            .iter()
+            .any(|c| matches!(c, (0, Control::Thread { .. })))
+        {
+            batch.controls.insert(0, (0, Control::Thread { thread: 0 }));
+        }
+        writer.write(&batch).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// A long trace, as chunks are: no control event between the first and the last access.
+fn plain(accesses: u64) -> Held {
+    let mut events = vec![map(BASE, 1 << 24)];
+    let at = |n: u64| BASE + ((n.wrapping_mul(0x9e37_79b9) % (1 << 24)) & !7);
+    events.extend((0..accesses).map(|n| load(at(n), 2, 0)));
+    Held(events)
+}
+
+#[test]
+fn a_truncated_trace_ends_as_it_does_in_one_piece() {
+    let config = small_machine();
+    let bytes = recorded(&plain(1_000_000));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cut.trace");
+    let check = |bytes: &[u8], says: &str, within: std::ops::Range<u64>| {
+        std::fs::write(&path, bytes).unwrap();
+        let whole = run(&config, "radix", &mut TraceReader::open(&path).unwrap());
+        assert!(
+            whole.stopped.as_ref().unwrap().contains(says),
+            "{:?}",
+            whole.stopped
+        );
+        assert!(within.contains(&whole.accesses), "{}", whole.accesses);
+        let stream = DivisibleTrace::open(&path).unwrap().unwrap();
+        for workers in [1, 3] {
+            let cut = pieces(&config, "radix", &stream, workers, 5);
+            assert_eq!(cut.stopped, whole.stopped);
+            assert_eq!(cut.accesses, whole.accesses);
+            assert_eq!(uncut(&cut)["os"], uncut(&whole)["os"]);
+        }
+    };
+    // The end is missing: the error comes after the last whole chunk.
+    check(
+        &bytes[..bytes.len() / 2],
+        "the file ends inside it",
+        1..900_000,
+    );
+    // Damaged in the middle, which is in the third piece: the error comes before the last chunks.
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    check(&damaged, "checksum", 400_000..600_000);
+    // Nothing is wrong with it: the same as one piece to the end.
+    std::fs::write(&path, &bytes).unwrap();
+    let whole = run(&config, "radix", &mut TraceReader::open(&path).unwrap());
+    let stream = DivisibleTrace::open(&path).unwrap().unwrap();
+    let cut = pieces(&config, "radix", &stream, 2, 5);
+    assert_eq!((cut.complete, cut.accesses), (true, whole.accesses));
+    // Not while it grows.
+    std::fs::write(&path, &bytes[..bytes.len() / 3]).unwrap();
+    let error = stream.stretch(5, None).map(|_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("changes while it is read"),
+        "{error}"
+    );
+}
+
+#[test]
+fn memory_that_runs_out_ends_the_run_where_it_does_in_one_piece() {
+    let mut config = small_machine();
+    config.memory.utilisation = 0.97;
+    config.memory.fragmentation = 0.0;
+    let stream = plain(200_000);
+    let whole = run(&config, "radix", &mut *stream.stretch(0, None).unwrap());
+    assert!(whole.out_of_memory);
+    let cut = pieces(&config, "radix", &stream, 3, 40);
+    assert!(cut.out_of_memory);
+    assert_eq!(cut.stopped, whole.stopped);
+    assert_eq!(uncut(&cut)["os"], uncut(&whole)["os"]);
+}
+
+/// A stream that takes its time.
+struct Slow(Held);
+
+struct Slowly<'a>(Box<dyn Source + Send + 'a>);
+
+impl Source for Slowly<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        std::thread::sleep(Duration::from_millis(1));
+        self.0.next_batch(batch)
+    }
+}
+
+impl Divisible for Slow {
+    fn accesses(&self) -> u64 {
+        self.0.accesses()
+    }
+
+    fn stretch(
+        &self,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
+        Ok(Box::new(Slowly(self.0.stretch(from, to)?)))
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_holds_what_was_simulated() {
+    let config = small_machine();
+    let slow = Slow(plain(60_000));
+    let mut last = None;
+    let mut progress = |progress: Progress| {
+        last = progress.pieces;
+        match progress.pieces {
+            Some(_) if progress.accesses > 0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    let result = simulate_in_pieces(&config, "radix", &slow, 2, Some(4), &mut progress).unwrap();
+    assert_eq!(result.stopped.as_deref(), Some("interrupted"));
+    assert!(!result.complete);
+    assert!(
+        (1..60_000).contains(&result.accesses),
+        "{}",
+        result.accesses
+    );
+    assert_eq!(last.map(|(_, pieces)| pieces), Some(4));
+}

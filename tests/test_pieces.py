@@ -1,0 +1,101 @@
+"""`--parallel`: one program in pieces."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pagelab
+from pagelab import PagelabError, Window, workloads
+from processes import PATIENCE
+
+# Small caches, so that a short program is long enough to be cut.
+SMALL = ["--set", "caches.l2.kib=64", "--set", "caches.llc.kib=256", "--quiet"]
+UPDATES = "random-updates:footprint=16MiB,updates=200000"
+
+
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", *arguments, *SMALL],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def run(*arguments: str) -> dict[str, object]:
+    done = simulate(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    result: dict[str, object] = json.loads(done.stdout)
+    del result["host"]
+    return result
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
+    trace = tmp_path / "updates.trace"
+    written = [sys.executable, "-m", "pagelab", "trace", "write", "-w", UPDATES, str(trace)]
+    subprocess.run(written, check=True, timeout=PATIENCE)
+    for source in (["-w", UPDATES], ["-t", str(trace)]):
+        one = run(*source, "--parallel", "1")
+        assert run(*source, "--parallel", "3") == one
+        pieces = one["pieces"]
+        assert isinstance(pieces, dict)
+        assert pieces["count"] == 4
+        assert pieces["warm_up"][0] == 0
+        assert pieces["bound"]["cycles"] > 0
+        whole = run(*source)
+        assert whole["pieces"] is None
+        assert one["accesses"] == whole["accesses"]
+        assert one["os"] == whole["os"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-w", UPDATES, "--limit", "1000"], "without --skip, --limit"),
+        (["-w", UPDATES, "--copies", "2"], "several programs at once"),
+        (["-w", "random-updates:footprint=16MiB,updates=4G"], "give --full"),
+        (["-w", UPDATES, "--set", "cores=2"], "several cores"),
+        (["-t", "/dev/stdin"], "pagelab trace convert"),
+        (["-t", __file__], "pagelab trace convert"),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(arguments: list[str], says: str) -> None:
+    done = simulate(*arguments, "--parallel", "2")
+    assert done.returncode not in (0, 130)
+    assert says in " ".join(done.stderr.split())
+
+
+def test_designs_are_compared_in_pieces() -> None:
+    updates = workloads.random_updates(footprint="64MiB", updates=3_000_000, windows=0)
+    comparison = pagelab.compare(updates, ["radix", "ideal"], workers=2)
+    assert [run.pieces.count for run in comparison.runs if run.pieces] == [2, 2]
+    with pytest.raises(PagelabError, match="--parallel goes without"):
+        pagelab.simulate(updates, workers=2, window=Window(skip=5))
+
+
+def test_ctrl_c_ends_all_workers() -> None:
+    command = [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", "--parallel", "2"]
+    long = "random-updates:footprint=64MiB,updates=300000000"
+    with subprocess.Popen(
+        [*command, "-w", long, "--full", "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not _ticks(process.pid):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+
+
+def _ticks(pid: int) -> bool:
+    """Whether its workers are at work: a second of processor time is more than starting takes."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12]) > 2 * os.sysconf("SC_CLK_TCK")
