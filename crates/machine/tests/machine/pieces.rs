@@ -145,6 +145,10 @@ fn memory_goes_on_exactly_in_every_design() {
     let stream = faults();
     let mut compared = 0;
     for design in Design::all().map(Design::name) {
+        // What looks into caches is refused.
+        if design == "radix+victima" {
+            continue;
+        }
         // Places for hashed frames run out sooner.
         config.memory.utilisation = 0.1;
         let whole = run(&config, &design, &mut *stream.stretch(0, None).unwrap());
@@ -208,11 +212,14 @@ fn a_cut_changes_little() {
 #[test]
 fn what_cannot_be_cut_is_refused() {
     let stream = faults();
-    let refusal = |config: &MachineConfig, stream: &dyn Divisible| {
+    let refusal_of = |design: &str, config: &MachineConfig, stream: &dyn Divisible| {
         let progress = &mut |_| ControlFlow::Continue(());
-        let result = simulate_in_pieces(config, "radix", stream, 2, Some(4), progress);
+        let result = simulate_in_pieces(config, design, stream, 2, Some(4), progress);
         result.map(|_| ()).unwrap_err().to_string()
     };
+    let refusal =
+        |config: &MachineConfig, stream: &dyn Divisible| refusal_of("radix", config, stream);
+    assert!(refusal_of("victima", &small_machine(), &stream).contains("looks into caches"));
     let mut config = small_machine();
     config.cores = 2;
     assert!(refusal(&config, &stream).contains("several cores"));
