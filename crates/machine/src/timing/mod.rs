@@ -466,7 +466,7 @@ impl Paths<'_> {
         if !behind.is_empty() {
             let fixed = u64::from(cached.behind_walk);
             let walker = (self.core).walker(translated, || fixed + self.idle(behind));
-            let ended = self.steps(behind, walker.begins + fixed);
+            let ended = self.steps(behind, walker.begins + fixed, start);
             let idle = self.idle_from(start, self.latencies.walks_enter);
             self.core.walked(walker, ended, idle);
         }
@@ -512,13 +512,20 @@ impl Paths<'_> {
         if let Some(arrives) = self.core.line_under_way(key, translated) {
             return arrives.max(hit);
         }
-        let idle = || self.latencies.idle(served, key, self.memory);
-        let buffer = self.core.miss_buffer(translated, idle);
-        let latency = self.latencies.of(served, key, self.memory, buffer.begins);
+        self.fetch(served, key, translated, start)
+    }
+
+    /// When a line arrives that the first level misses at `now`, for an access that starts at
+    /// `start`.
+    #[inline(always)]
+    fn fetch(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
+        let idle = || self.latencies.idle(served, line, self.memory);
+        let buffer = self.core.miss_buffer(now, idle);
+        let latency = self.latencies.of(served, line, self.memory, buffer.begins);
         let done = buffer.begins + latency;
         let idle = self.idle_from(start, Served::L2);
         self.core.missed(buffer, done, idle);
-        self.core.ask_line(key, translated, done);
+        self.core.ask_line(line, now, done);
         done
     }
 
@@ -566,9 +573,9 @@ impl Paths<'_> {
         let walker = (self.core).walker(asked, || walk.fixed + self.idle(waited));
         let begun = walker.begins;
         for read in background {
-            self.read(read, begun);
+            self.read(read, begun, start);
         }
-        let step_ended = self.steps(waited, begun + walk.fixed);
+        let step_ended = self.steps(waited, begun + walk.fixed, start);
         let idle = self.idle_from(start, self.latencies.walks_enter);
         self.core.walked(walker, step_ended, idle);
         self.counts.walker_wait += begun - asked;
@@ -580,9 +587,9 @@ impl Paths<'_> {
         step_ended
     }
 
-    /// When the reads of a walk have come that begins at `begun`.
+    /// When the reads of a walk have come that begins at `begun`, for an access that starts at `start`.
     #[inline(always)]
-    fn steps(&mut self, reads: &[Read], begun: u64) -> u64 {
+    fn steps(&mut self, reads: &[Read], begun: u64, start: u64) -> u64 {
         let mut step_begun = begun;
         let mut step_ended = begun;
         let mut step = 0;
@@ -591,7 +598,7 @@ impl Paths<'_> {
                 step = read.step;
                 step_begun = step_ended;
             }
-            step_ended = step_ended.max(self.read(read, step_begun));
+            step_ended = step_ended.max(self.read(read, step_begun, start));
         }
         step_ended
     }
@@ -619,9 +626,10 @@ impl Paths<'_> {
         length + longest
     }
 
-    /// When a read that a walker makes at `now` comes back.
+    /// When a read comes back that a walker makes at `now` for an access that starts at `start`. A
+    /// miss of the first level takes one of its buffers, whoever reads.
     #[inline(always)]
-    fn read(&mut self, &Read { line, served, .. }: &Read, now: u64) -> u64 {
+    fn read(&mut self, &Read { line, served, .. }: &Read, now: u64, start: u64) -> u64 {
         let entry = self.latencies.walks_enter;
         let hit = now + self.latencies.served[entry as usize];
         if served == entry {
@@ -629,6 +637,9 @@ impl Paths<'_> {
         }
         if let Some(arrives) = self.core.line_under_way(line, now) {
             return arrives.max(hit);
+        }
+        if entry == Served::L1 {
+            return self.fetch(served, line, now, start);
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);
         self.core.ask_line(line, now, arrives);

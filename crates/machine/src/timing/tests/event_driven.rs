@@ -83,9 +83,17 @@ pub(crate) struct Parameters {
 
 /// Something that a few can use at a time: by the order of asking, ties by age.
 #[derive(Debug)]
-struct Resource {
+struct Resource<T> {
     free: usize,
-    queue: BTreeSet<(u64, usize)>,
+    queue: BTreeSet<(u64, usize, T)>,
+}
+
+/// Who asks for a line that takes a miss buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Miss {
+    line: u32,
+    waiter: Waiter,
+    generation: Option<Generation>,
 }
 
 /// What happens. `part` counts the lines of all accesses.
@@ -110,7 +118,7 @@ enum Event {
 }
 
 /// Who waits for a line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Waiter {
     Data(usize),
     Walk(usize),
@@ -162,13 +170,13 @@ pub(crate) struct Twin<'a> {
     /// Accesses up to this one are past their mispredicted branches.
     redirected: usize,
     // Translation.
-    walkers: Resource,
+    walkers: Resource<()>,
     progress: Vec<Progress>,
     page_generation: Vec<Option<Generation>>,
     page_brought: Vec<bool>,
     pages: HashMap<u32, (usize, Vec<usize>)>,
     // Lines.
-    miss_buffers: Resource,
+    miss_buffers: Resource<Miss>,
     /// By reference: (line, level) of the generation that it belongs to.
     data_generation: Vec<Option<Generation>>,
     walk_generation: HashMap<(usize, usize, usize, usize), Option<Generation>>,

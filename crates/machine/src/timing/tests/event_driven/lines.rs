@@ -1,6 +1,6 @@
 //! Lines, miss buffers and memory.
 
-use super::{Event, Generation, Reference, Twin, Waiter};
+use super::{Event, Generation, Miss, Reference, Twin, Waiter};
 
 impl Twin<'_> {
     /// Whether a line under way or brought already answers a reference, and when.
@@ -43,9 +43,32 @@ impl Twin<'_> {
         now: u64,
     ) {
         let hit = self.parameters.latency[self.parameters.walks_enter];
-        if !self.answered(read.line, waiter, generation, hit, now) {
+        if self.answered(read.line, waiter, generation, hit, now) {
+            return;
+        }
+        if self.parameters.walks_enter == 0 {
+            self.miss(read.line, waiter, age, generation, now);
+        } else {
             self.fetch(read.line, waiter, age, generation, now);
         }
+    }
+
+    /// Asks for a line that the first level does not have.
+    fn miss(
+        &mut self,
+        line: u32,
+        waiter: Waiter,
+        age: usize,
+        generation: Option<Generation>,
+        now: u64,
+    ) {
+        let miss = Miss {
+            line,
+            waiter,
+            generation,
+        };
+        self.miss_buffers.queue.insert((now, age, miss));
+        self.grant_miss_buffers(now);
     }
 
     pub(super) fn data(&mut self, part: usize, now: u64) {
@@ -55,22 +78,24 @@ impl Twin<'_> {
         if self.answered(line, Waiter::Data(part), generation, hit, now) {
             return;
         }
-        self.miss_buffers.queue.insert((now, part));
-        self.grant_miss_buffers(now);
+        self.miss(line, Waiter::Data(part), part, generation, now);
     }
 
     pub(super) fn grant_miss_buffers(&mut self, now: u64) {
         while self.miss_buffers.free > 0 {
-            let Some((_, part)) = self.miss_buffers.queue.pop_first() else {
+            let Some((_, age, miss)) = self.miss_buffers.queue.pop_first() else {
                 return;
             };
-            let line = self.part(part).data.line;
-            let generation = self.data_generation[part];
+            let Miss {
+                line,
+                waiter,
+                generation,
+            } = miss;
             let hit = self.parameters.latency[0];
-            if !self.answered(line, Waiter::Data(part), generation, hit, now) {
+            if !self.answered(line, waiter, generation, hit, now) {
                 self.miss_buffers.free -= 1;
                 self.holds_buffer.insert(line);
-                self.fetch(line, Waiter::Data(part), part, generation, now);
+                self.fetch(line, waiter, age, generation, now);
             }
         }
     }

@@ -47,13 +47,13 @@ impl<'a> Twin<'a> {
     }
 
     pub(super) fn ask_walker(&mut self, part: usize, now: u64) {
-        self.walkers.queue.insert((now, part));
+        self.walkers.queue.insert((now, part, ()));
         self.grant_walkers(now);
     }
 
     pub(super) fn grant_walkers(&mut self, now: u64) {
         while self.walkers.free > 0 {
-            let Some((_, part)) = self.walkers.queue.pop_first() else {
+            let Some((_, part, ())) = self.walkers.queue.pop_first() else {
                 return;
             };
             self.walkers.free -= 1;
