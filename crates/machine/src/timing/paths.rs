@@ -1,0 +1,243 @@
+//! When a part of an access has its translation and its data.
+
+use super::{Paths, Read, Task, Walk};
+use crate::chunk::{Prefetch, part};
+use crate::hierarchy::Served;
+use pagelab_cpu::Idle;
+use pagelab_memory::MODIFY;
+
+impl Paths<'_> {
+    /// Times an access that starts at `start` and needs no walk: when its translation is there
+    /// and when its data.
+    #[inline(always)]
+    pub(super) fn run(&mut self, task: &Task, start: u64) -> (u64, u64) {
+        let asked = self.asked(task.bits, start);
+        let translated = self.look_up(task.bits, task.page, start, asked);
+        (translated, self.data(task, translated, start))
+    }
+
+    /// When the translation is there of an access that starts at `start` and whose walk is asked
+    /// for at `asked`.
+    #[inline(always)]
+    pub(super) fn find(
+        &mut self,
+        walk: &Walk,
+        reads: &[Read],
+        task: (u8, u32),
+        start: u64,
+        asked: u64,
+    ) -> u64 {
+        let (bits, page) = task;
+        if bits & part::LOOKED != 0 {
+            return self.find_cached(walk, reads, (bits, page), start, asked);
+        }
+        let translated = self.walk(walk, reads, asked, start);
+        self.core.ask_page(page, walk.shift, start, translated);
+        translated
+    }
+
+    /// The same of a walk that has to do with translations in caches.
+    #[inline(never)]
+    pub(super) fn find_cached(
+        &mut self,
+        walk: &Walk,
+        reads: &[Read],
+        (bits, page): (u8, u32),
+        start: u64,
+        asked: u64,
+    ) -> u64 {
+        let cached = walk.cached;
+        let (reads, behind) = reads.split_at(reads.len() - usize::from(cached.behind));
+        let translated = if cached.found {
+            self.look_up(bits, page, start, asked)
+        } else {
+            let translated = self.walk(walk, reads, asked, start);
+            self.core.ask_page(page, walk.shift, start, translated);
+            translated
+        };
+        if cached.shift != 0 {
+            (self.core).ask_cached(page, cached.shift, asked, translated);
+        }
+        if !behind.is_empty() {
+            let fixed = u64::from(cached.behind_walk);
+            let walker = (self.core).walker(translated, || fixed + self.idle(behind));
+            let ended = self.steps(behind, walker.begins + fixed, start);
+            let idle = self.idle_from(start, self.latencies.walks_enter);
+            self.core.walked(walker, ended, idle);
+        }
+        translated
+    }
+
+    /// When an access that starts at `start` is done with the TLB.
+    #[inline(always)]
+    pub(super) fn asked(&self, bits: u8, start: u64) -> u64 {
+        if bits & part::SECOND_TLB == 0 {
+            start
+        } else if bits & part::CACHED == 0 {
+            start + self.latencies.second_tlb
+        } else {
+            start + self.latencies.second_tlb + self.latencies.cached_translation
+        }
+    }
+
+    /// When the translation is there of an access that starts at `start` and that needs no walk
+    /// after `asked`: the TLB has the page, or the kernel is back from a fault.
+    #[inline(always)]
+    pub(super) fn look_up(&mut self, bits: u8, page: u32, start: u64, asked: u64) -> u64 {
+        let mut translated = self.core.page_there(page, start, asked);
+        if bits & part::SECOND_TLB != 0 {
+            if bits & part::CACHED != 0 {
+                translated = self.core.cached_there(page, start, translated);
+            }
+            self.core.ask_page(page, 0, start, translated);
+        }
+        translated
+    }
+
+    /// When the data is there of an access that starts at `start` and has its translation at
+    /// `translated`.
+    #[inline(always)]
+    pub(super) fn data(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+        let &Task { served, line, .. } = task;
+        let key = line & !MODIFY;
+        let hit = translated + self.latencies.served[Served::L1 as usize];
+        if served == Served::L1 {
+            return self.core.line_there(key, translated, hit);
+        }
+        if let Some(arrives) = self.core.line_under_way(key, translated) {
+            return arrives.max(hit);
+        }
+        self.fetch(served, key, translated, start)
+    }
+
+    /// When a line arrives that the first level misses at `now`, for an access that starts at
+    /// `start`.
+    #[inline(always)]
+    pub(super) fn fetch(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
+        let idle = || self.latencies.idle(served, line, self.memory);
+        let buffer = self.core.miss_buffer(now, idle);
+        let latency = self.latencies.of(served, line, self.memory, buffer.begins);
+        let done = buffer.begins + latency;
+        let idle = self.idle_from(start, Served::L2);
+        self.core.missed(buffer, done, idle);
+        self.core.ask_line(line, now, done);
+        done
+    }
+
+    /// As [`Paths::data`]; of a store to a line that other cores have to drop, when they have.
+    #[inline(always)]
+    pub(super) fn data_alone(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+        if task.bits & part::INVALIDATES == 0 {
+            self.data(task, translated, start)
+        } else {
+            self.invalidating(task, translated, start)
+        }
+    }
+
+    /// What is fetched comes while others drop the line. A line that the core holds already is
+    /// asked for a second time, to be its own, and not before it has come.
+    #[inline(never)]
+    pub(super) fn invalidating(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+        let invalidate = self.latencies.invalidate;
+        if !matches!(task.served, Served::L1 | Served::L2) {
+            let done = self.data(task, translated, start);
+            return done.max(translated + invalidate);
+        }
+        let comes = self.core.line_under_way(task.line & !MODIFY, translated);
+        let buffer = (self.core).miss_buffer(comes.unwrap_or(translated), || invalidate);
+        let done = buffer.begins + invalidate;
+        let idle = self.idle_from(start, Served::L2);
+        self.core.missed(buffer, done, idle);
+        done
+    }
+
+    /// Fetches a line into the second level at `now`. It needs no miss buffer of the first.
+    #[inline(never)]
+    pub(super) fn prefetch(&mut self, &Prefetch { line, served, .. }: &Prefetch, now: u64) {
+        if served == Served::L2 || self.core.line_under_way(line, now).is_some() {
+            return;
+        }
+        let arrives = now + self.latencies.of(served, line, self.memory, now);
+        self.core.ask_line(line, now, arrives);
+    }
+
+    /// Times a walk asked for at `asked`; returns when it ends.
+    #[inline]
+    pub(super) fn walk(&mut self, walk: &Walk, reads: &[Read], asked: u64, start: u64) -> u64 {
+        let (waited, background) = reads.split_at(reads.len() - usize::from(walk.background));
+        let walker = (self.core).walker(asked, || walk.fixed + self.idle(waited));
+        let begun = walker.begins;
+        for read in background {
+            self.read(read, begun, start);
+        }
+        let step_ended = self.steps(waited, begun + walk.fixed, start);
+        let idle = self.idle_from(start, self.latencies.walks_enter);
+        self.core.walked(walker, step_ended, idle);
+        self.counts.walker_wait += begun - asked;
+        let cycles = (step_ended - begun) / self.core.slots_per_cycle();
+        self.counts.walk_latency.record(cycles);
+        if let Some(by_code) = &mut self.counts.by_code {
+            by_code.walked(walk.payer, cycles);
+        }
+        step_ended
+    }
+
+    /// When the reads of a walk have come that begins at `begun`, for an access that starts at `start`.
+    #[inline(always)]
+    pub(super) fn steps(&mut self, reads: &[Read], begun: u64, start: u64) -> u64 {
+        let mut step_begun = begun;
+        let mut step_ended = begun;
+        let mut step = 0;
+        for read in reads {
+            if read.step != step {
+                step = read.step;
+                step_begun = step_ended;
+            }
+            step_ended = step_ended.max(self.read(read, step_begun, start));
+        }
+        step_ended
+    }
+
+    /// The idle time of what an access has that starts at `start`: whoever comes later asks for
+    /// no earlier time, and not for less than a reference that `least` serves.
+    #[inline(always)]
+    pub(super) fn idle_from(&self, start: u64, least: Served) -> Idle {
+        Idle {
+            from: start.min(self.core.dispatched()),
+            least: self.latencies.served[least as usize].max(1),
+        }
+    }
+
+    /// How long the steps of a walk take when memory is idle.
+    pub(super) fn idle(&self, reads: &[Read]) -> u64 {
+        let (mut length, mut step, mut longest) = (0, 0, 0);
+        for read in reads {
+            if read.step != step {
+                step = read.step;
+                length += std::mem::take(&mut longest);
+            }
+            longest = longest.max(self.latencies.idle(read.served, read.line, self.memory));
+        }
+        length + longest
+    }
+
+    /// When a read comes back that a walker makes at `now` for an access that starts at `start`. A
+    /// miss of the first level takes one of its buffers, whoever reads.
+    #[inline(always)]
+    pub(super) fn read(&mut self, &Read { line, served, .. }: &Read, now: u64, start: u64) -> u64 {
+        let entry = self.latencies.walks_enter;
+        let hit = now + self.latencies.served[entry as usize];
+        if served == entry {
+            return self.core.line_there(line, now, hit);
+        }
+        if let Some(arrives) = self.core.line_under_way(line, now) {
+            return arrives.max(hit);
+        }
+        if entry == Served::L1 {
+            return self.fetch(served, line, now, start);
+        }
+        let arrives = now + self.latencies.of(served, line, self.memory, now);
+        self.core.ask_line(line, now, arrives);
+        arrives
+    }
+}
