@@ -472,7 +472,7 @@ fn from_documentation(file: &Scratch, options: &[&str]) -> String {
     String::from_utf8(theirs.stdout).unwrap()
 }
 
-/// Without the names of processes and threads, which come earlier where code is executed first.
+/// Without the names of processes and threads, which a chunk has also where only code is executed.
 fn events(text: &str) -> Vec<&str> {
     let named = |line: &&str| !line.starts_with("process,") && !line.starts_with("thread,");
     text.lines().filter(named).collect()
