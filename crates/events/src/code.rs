@@ -7,8 +7,9 @@ pub const NO_SITE: u32 = u32::MAX;
 
 /// The most instructions of a block: their numbers fit 16 bits.
 const MAX_INSTRUCTIONS: usize = 1 << 16;
-/// The most instructions of all blocks, and the most definitions: readers keep something for each, and
-/// compressed definitions take next to nothing in a file.
+/// The most instructions of all blocks, the most accesses that they usually make, and the most
+/// definitions: readers keep something for each, and compressed definitions take next to nothing
+/// in a file.
 pub(crate) const MAX_SITES: u32 = 1 << 26;
 
 /// A straight run of instructions that is entered at its first one: a basic block as the emulator
@@ -111,6 +112,8 @@ pub struct CodeTable {
     /// The site of each block's first instruction.
     first_sites: Vec<u32>,
     sites: u32,
+    /// Accesses that executions of all blocks usually make.
+    accesses: usize,
     functions: Vec<String>,
     /// By block, which of the functions it is of.
     function_of: HashMap<u32, u32>,
@@ -146,7 +149,8 @@ impl CodeTable {
         let known = block.bytes.is_empty() || block.bytes.len() == total;
         let inside = |&index: &u16| usize::from(index) < block.lengths.len();
         let fits = block.lengths.len() <= MAX_INSTRUCTIONS
-            && block.lengths.len() <= (MAX_SITES - self.sites) as usize;
+            && block.lengths.len() <= (MAX_SITES - self.sites) as usize
+            && block.accesses.len() <= MAX_SITES as usize - self.accesses;
         if !fits
             || !known
             || !block.accesses.iter().all(inside)
@@ -156,6 +160,7 @@ impl CodeTable {
         }
         self.first_sites.push(self.sites);
         self.sites += block.lengths.len() as u32;
+        self.accesses += block.accesses.len();
         self.blocks.push(block);
         true
     }
@@ -329,5 +334,17 @@ mod tests {
             assert!(table.define(Definition::Block(of(MAX_INSTRUCTIONS))));
         }
         assert!(!table.define(Definition::Block(of(1))));
+    }
+
+    #[test]
+    fn all_blocks_together_make_no_more_accesses_than_readers_keep() {
+        let mut table = CodeTable {
+            accesses: MAX_SITES as usize - 2,
+            ..CodeTable::default()
+        };
+        assert!(!table.define(Definition::Block(block(0x1000, &[3], &[0, 0, 0]))));
+        assert!(table.define(Definition::Block(block(0x1000, &[3], &[0, 0]))));
+        assert!(!table.define(Definition::Block(block(0x1000, &[3], &[0]))));
+        assert!(table.define(Definition::Block(block(0x1000, &[3], &[]))));
     }
 }

@@ -1,4 +1,4 @@
-use crate::{Batch, Control, Source, SourceError, WarmUp};
+use crate::{Batch, Control, Flow, Source, SourceError, WarmUp};
 use std::mem;
 
 /// A stream of which any part can be read by itself, and several parts at a time.
@@ -95,7 +95,7 @@ impl<S: Source> Source for Stretch<S> {
 }
 
 /// Takes the first `count` accesses, at least one, out of a batch, with all that happens before the
-/// last of them. The thread stays named.
+/// last of them. The thread stays named, that of the flow too.
 fn leave_out_first(batch: &mut Batch, count: usize) {
     let at = |entry: u32| (entry as usize).checked_sub(count).map(|at| at as u32);
     let mut thread = None;
@@ -119,11 +119,17 @@ fn leave_out_first(batch: &mut Batch, count: usize) {
     batch.mispredicted = branches
         .filter_map(|(place, dep)| Some((at(place)?, dep)))
         .collect();
-    let flow = mem::take(&mut batch.flow);
-    let flow = flow.into_iter();
-    batch.flow = flow
-        .filter_map(|(place, flow)| Some((at(place)?, flow)))
-        .collect();
+    let mut thread = None;
+    let mut kept = Vec::new();
+    for (place, entry) in mem::take(&mut batch.flow) {
+        match (at(place), entry) {
+            (Some(place), entry) => kept.push((place, entry)),
+            (None, Flow::Thread(named)) => thread = Some(named),
+            (None, Flow::Block(_)) => {}
+        }
+    }
+    let named = thread.map(|thread| (0, Flow::Thread(thread)));
+    batch.flow = named.into_iter().chain(kept).collect();
 }
 
 /// Takes all out of a batch that happens after its first `count` accesses.
@@ -211,6 +217,39 @@ mod tests {
             }
         }
         events
+    }
+
+    #[test]
+    fn the_flow_starts_with_its_thread_wherever_it_is_cut() {
+        let mut whole = Batch::default();
+        whole.push_control(Control::Thread { thread: 0 });
+        (0..4).for_each(|_| whole.push(Access::default()));
+        whole.site = vec![0, 1, 2, 3];
+        let (thread, block) = (Flow::Thread, Flow::Block);
+        whole.flow = vec![
+            (0, thread(5)),
+            (0, block(0)),
+            (2, thread(6)),
+            (2, block(1)),
+            (3, block(2)),
+        ];
+        for (skip, expected) in [
+            (
+                1,
+                vec![(0, thread(5)), (1, thread(6)), (1, block(1)), (2, block(2))],
+            ),
+            (3, vec![(0, thread(6)), (0, block(2))]),
+        ] {
+            let source = Batches(vec![whole.clone()].into_iter());
+            let mut batch = Batch::default();
+            assert!(
+                Stretch::new(source, skip, None)
+                    .next_batch(&mut batch)
+                    .unwrap()
+            );
+            assert_eq!(batch.flow, expected);
+            assert_eq!(batch.site, whole.site[skip as usize..]);
+        }
     }
 
     proptest! {

@@ -5,7 +5,7 @@ mod common;
 use common::{Event, Flat, Scratch, any_access, any_control};
 use pagelab_events::{
     Batch, CodeBlock, Control, Definition, Flow, Metadata, NO_SITE, Range, Source, TraceReader,
-    TraceWriter,
+    TraceWriter, cat,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -459,26 +459,47 @@ fn essential<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     kept
 }
 
+/// What the reader in Python prints.
+fn from_documentation(file: &Scratch, options: &[&str]) -> String {
+    let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_reader.py");
+    let theirs = Command::new("python3")
+        .args([reader.as_ref(), file.0.as_os_str()])
+        .args(options)
+        .output()
+        .expect("python3 is needed for this test");
+    let complaint = String::from_utf8_lossy(&theirs.stderr);
+    assert!(theirs.status.success(), "{complaint}");
+    String::from_utf8(theirs.stdout).unwrap()
+}
+
+/// Without the names of processes and threads, which a chunk has also where only code is executed.
+fn events(text: &str) -> Vec<&str> {
+    let named = |line: &&str| !line.starts_with("process,") && !line.starts_with("thread,");
+    text.lines().filter(named).collect()
+}
+
 /// docs/trace-format.md says it all.
 #[test]
 fn a_reader_made_from_the_documentation_reads_the_same_code() {
     let mut runner = TestRunner::deterministic();
-    let strategy = (proptest::collection::vec(any_block(), 1..20), any_steps());
+    let accesses = proptest::collection::vec(any_access(), 50);
+    let blocks = proptest::collection::vec(any_block(), 1..20);
+    let strategy = (blocks, any_steps(), accesses);
     let mut executions = 0;
     for _ in 0..8 {
-        let (blocks, steps) = strategy.new_tree(&mut runner).unwrap().current();
-        let mut batches = batches(&blocks, &steps, Default::default);
+        let (blocks, steps, accesses) = strategy.new_tree(&mut runner).unwrap().current();
+        let mut made = accesses.iter().cycle();
+        let mut batches = batches(&blocks, &steps, || *made.next().unwrap());
         batches[0].definitions.extend(names());
         let bytes = written(&batches);
         let file = Scratch::new("code", &bytes);
-        let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_reader.py");
-        let theirs = Command::new("python3")
-            .args([reader.as_ref(), file.0.as_os_str(), "--code".as_ref()])
-            .output()
-            .expect("python3 is needed for this test");
-        let complaint = String::from_utf8_lossy(&theirs.stderr);
-        assert!(theirs.status.success(), "{complaint}");
-        let theirs = String::from_utf8(theirs.stdout).unwrap();
+        let mut reader = TraceReader::new(Cursor::new(bytes.clone()), "test.trace").unwrap();
+        let mut ours = Vec::new();
+        cat(&mut reader, &mut ours, "text").unwrap();
+        let ours = String::from_utf8(ours).unwrap();
+        // The accesses, whose gaps and addresses are told with the code.
+        assert_eq!(events(&from_documentation(&file, &[])), events(&ours));
+        let theirs = from_documentation(&file, &["--code"]);
         let ours = as_text(bytes);
         executions += ours
             .iter()

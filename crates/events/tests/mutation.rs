@@ -75,6 +75,14 @@ fn apply(bytes: &mut Vec<u8>, mutations: &[Mutation]) {
 
 static TRACE: LazyLock<Vec<u8>> = LazyLock::new(trace);
 
+/// One of version 4, whose streams are as they are.
+static OLD_TRACE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let bytes = include_str!("data/version4.hex").split_whitespace();
+    bytes
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+});
+
 /// A trace of two chunks with every column busy.
 fn trace() -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), &Metadata::new().with("a", "b")).unwrap();
@@ -201,12 +209,14 @@ proptest! {
 
     #[test]
     fn mutated_traces_with_good_checksums(mutations in any_mutations()) {
-        let mut bytes = TRACE.clone();
-        let blocks = blocks(&bytes);
-        apply(&mut bytes, &mutations);
-        repair(&mut bytes, &blocks);
-        if let Ok(mut reader) = TraceReader::new(Cursor::new(bytes), "mutated") {
-            drain(&mut reader);
+        for trace in [&TRACE, &OLD_TRACE] {
+            let mut bytes = (*trace).clone();
+            let blocks = blocks(&bytes);
+            apply(&mut bytes, &mutations);
+            repair(&mut bytes, &blocks);
+            if let Ok(mut reader) = TraceReader::new(Cursor::new(bytes), "mutated") {
+                drain(&mut reader);
+            }
         }
     }
 

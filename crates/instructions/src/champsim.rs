@@ -16,7 +16,7 @@ pub enum ExportError {
     /// The source says nothing of instructions.
     #[error(
         "it does not have the code of the program, which ChampSim's format is made of: record it \
-         with --code"
+         without --no-code"
     )]
     NoCode,
     /// It cannot be read on. What comes before has been written.

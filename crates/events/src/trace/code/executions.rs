@@ -51,7 +51,8 @@ impl Usual<'_> {
 impl Executions {
     /// Takes in what the table has had defined since.
     pub fn follow(&mut self, table: &CodeTable) {
-        for (number, block) in (0..).zip(table.blocks()).skip(self.blocks.len()) {
+        let known = self.blocks.len();
+        for (number, block) in (known as u32..).zip(&table.blocks()[known..]) {
             let first_site = table.first_site(number);
             let instructions = block.lengths.len() as u32;
             let mut walk = Walk::into(first_site, instructions, 0);
