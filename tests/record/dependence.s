@@ -1,4 +1,4 @@
-# Which load an address comes from: dep counts accesses back. "#=": see plain.s.
+# Which loads an address comes from: dep counts accesses back, to the younger and to another. "#=": see plain.s.
     .globl _start
 _start:
     lea     top(%rip), %rsp
@@ -8,7 +8,7 @@ _start:
     movq    (%rax), %rbx            #= L 8 third gap=0 dep=1
     movq    8(%rax), %rcx           #= L 8 third+8 gap=0 dep=2
     add     %rcx, %rax
-    movq    (%rax), %rdx            #= L 8 third+16 gap=1 dep=1
+    movq    (%rax), %rdx            #= L 8 third+16 gap=1 dep=1:3
     lea     (%rbx,%rcx,2), %rsi
     xor     %esi, %esi
     lea     data(%rip), %rdi
@@ -28,7 +28,7 @@ next:
     movq    (%r9), %r10             #= L 8 second gap=1 dep=1
     cmp     $0, %r10
     cmove   %rdi, %r9
-    movq    (%r9), %r10             #= L 8 second gap=2 dep=1
+    movq    (%r9), %r10             #= L 8 second gap=2 dep=1:2
     mov     $0, %r9d
     movq    data(%r9), %r10         #= L 8 data gap=1 dep=0
     test    %r10, %r10

@@ -50,14 +50,14 @@ back:
     mov     32(%rdi), %rcx          #= L 8 data+32 gap=0 dep=3
     mov     %rax, 40(%rdi)          #= S 8 data+40 gap=0 dep=0
     mov     40(%rdi), %rcx          #= L 8 data+40 gap=0 dep=4
-# The address or the value, whichever is younger.
+# The address and the value.
     mov     first(%rip), %rcx       #= L 8 first gap=0 dep=0
     mov     first(%rip), %rax       #= L 8 first gap=0 dep=0
     mov     %rcx, (%rax)            #= S 8 second gap=0 dep=1
-    mov     (%rax), %rbx            #= L 8 second gap=0 dep=2
+    mov     (%rax), %rbx            #= L 8 second gap=0 dep=2:3
     mov     first(%rip), %rsi       #= L 8 first gap=0 dep=0
     mov     %rsi, (%rax)            #= S 8 second gap=0 dep=4
-    mov     (%rax), %rbx            #= L 8 second gap=0 dep=2
+    mov     (%rax), %rbx            #= L 8 second gap=0 dep=2:5
 # Flags, vectors, strings.
     cmpq    $0, first(%rip)         #= L 8 first gap=0 dep=0
     sete    48(%rdi)                #= S 1 data+48 gap=0 dep=0

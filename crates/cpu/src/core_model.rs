@@ -242,10 +242,10 @@ impl Core {
         })
     }
 
-    /// Dispatches the instructions of a gap and the access after it, whose address was made by
-    /// the load `dep` accesses back (0: by none that is still under way).
+    /// Dispatches the instructions of a gap and the access after it, which waits for the loads that
+    /// are so many accesses back (0: for none that is still under way).
     #[inline(always)]
-    pub fn dispatch(&mut self, gap: u32, dep: u32, store: bool) -> Part {
+    pub fn dispatch(&mut self, gap: u32, loads: [u32; 2], store: bool) -> Part {
         let instructions = u64::from(gap) + 1;
         self.instructions += instructions;
         let mut time = self.dispatched + instructions;
@@ -263,10 +263,7 @@ impl Core {
             time = time.max(self.stores.free_after(self.stores_under_way));
         }
         self.dispatched = time;
-        let start = match self.producer(dep) {
-            None => time,
-            Some(producer) => time.max(self.completed[producer % WINDOW]),
-        };
+        let start = self.loaded(time, loads);
         self.completed[self.accesses % WINDOW] = UNKNOWN;
         self.accesses += 1;
         self.stores_under_way += usize::from(store);
@@ -280,24 +277,64 @@ impl Core {
 
     /// The start of an access that was just dispatched, once what it waits for may have ended.
     #[inline(always)]
-    pub fn started(&mut self, part: Part, dep: u32) -> Part {
+    pub fn started(&mut self, part: Part, [near, far]: [u32; 2]) -> Part {
         let mut part = part;
         if part.start == UNKNOWN {
-            let producer = self.accesses - 1 - dep as usize;
-            part.start = self.dispatched.max(self.completed[producer % WINDOW]);
+            // Seen from the next access, all are one further.
+            let far = far + u32::from(far != 0);
+            part.start = self.loaded(self.dispatched, [near + 1, far]);
             self.last_start = part.start;
         }
         part
     }
 
-    /// A mispredicted branch before the access that is dispatched next, which waited for the load
-    /// `dep` before that: nothing more is dispatched until it has been decided and the right
+    /// When these loads before the next access have brought their data, at `time` at the earliest.
+    #[inline(always)]
+    fn loaded(&self, time: u64, [near, far]: [u32; 2]) -> u64 {
+        let mut time = time;
+        if let Some(load) = self.producer(near) {
+            time = time.max(self.completed[load % WINDOW]);
+            // Few accesses wait for two.
+            if far != 0
+                && let Some(load) = self.producer(far)
+            {
+                time = time.max(self.completed[load % WINDOW]);
+            }
+        }
+        time
+    }
+
+    /// Of the loads so many accesses before access `access`, one that has not brought its data.
+    #[inline(always)]
+    pub fn waits_for(&self, access: usize, loads: [u32; 2]) -> Option<u32> {
+        loads.into_iter().find(|&distance| {
+            let load = access.wrapping_sub(distance as usize);
+            // What is not remembered has retired.
+            load < access
+                && self.accesses - load <= WINDOW
+                && self.completed[load % WINDOW] == UNKNOWN
+        })
+    }
+
+    /// When these loads before access `access`, of which none is under way, have brought their
+    /// data, at `time` at the earliest.
+    #[inline(always)]
+    pub fn waited(&self, access: usize, loads: [u32; 2], time: u64) -> u64 {
+        loads.into_iter().fold(time, |time, distance| {
+            let load = access.wrapping_sub(distance as usize);
+            if load < access && self.accesses - load <= WINDOW {
+                time.max(self.completed[load % WINDOW])
+            } else {
+                time
+            }
+        })
+    }
+
+    /// A mispredicted branch before the access that is dispatched next, which waited for the loads
+    /// so many accesses before that: nothing more is dispatched until it has been decided and the right
     /// instructions have come. Everything it waits for has ended.
-    pub fn mispredicted(&mut self, dep: u32) {
-        let decided = match self.producer(dep) {
-            None => self.dispatched,
-            Some(producer) => self.dispatched.max(self.completed[producer % WINDOW]),
-        };
+    pub fn mispredicted(&mut self, loads: [u32; 2]) {
+        let decided = self.loaded(self.dispatched, loads);
         self.dispatched = decided + self.misprediction;
         match self.redirected.back_mut() {
             Some(last) if last.0 == self.accesses => last.1 = self.dispatched,
@@ -306,12 +343,11 @@ impl Core {
         self.next_redirected = self.redirected[0].0;
     }
 
-    /// Whether it is known when a branch was decided that waited for the load `dep` before the
-    /// next access.
+    /// Whether it is known when a branch was decided that waited for the loads so many accesses before
+    /// the next one.
     #[inline]
-    pub fn knows_branch(&self, dep: u32) -> bool {
-        self.producer(dep)
-            .is_none_or(|producer| self.completed[producer % WINDOW] != UNKNOWN)
+    pub fn knows_branch(&self, loads: [u32; 2]) -> bool {
+        self.loaded(0, loads) != UNKNOWN
     }
 
     /// Whether mispredicted branches cost anything.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 struct Access {
     gap: u32,
-    dep: u32,
+    loads: [u32; 2],
     store: bool,
     translation: u64,
     data: u64,
@@ -51,9 +51,11 @@ impl Twin {
             dispatched = dispatched.max(self.commits[self.commits.len() - self.store_buffer]);
         }
         let mut start = dispatched;
-        let dep = access.dep as usize;
-        if dep > 0 && dep <= self.completed.len() {
-            start = start.max(self.completed[self.completed.len() - dep]);
+        for load in access.loads {
+            let load = load as usize;
+            if load > 0 && load <= self.completed.len() {
+                start = start.max(self.completed[self.completed.len() - load]);
+            }
         }
         let mut translated = start + access.translation;
         let after_older = self.retire.last().map_or(1, |&t| t + 1);
@@ -78,20 +80,25 @@ impl Twin {
 fn accesses() -> impl Strategy<Value = Vec<Access>> {
     let access = (
         0u32..30,
-        0u32..12,
+        (0u32..12, prop_oneof![Just(0), 1u32..9]),
         any::<bool>(),
         prop_oneof![3 => Just(0u64), 1 => 0u64..400],
         prop_oneof![3 => 1u64..20, 1 => 0u64..900],
         prop_oneof![30 => Just(0u64), 1 => 1u64..5000],
     )
-        .prop_map(|(gap, dep, store, translation, data, fault)| Access {
-            gap,
-            dep,
-            store,
-            translation,
-            data,
-            fault,
-        });
+        .prop_map(
+            |(gap, (near, apart), store, translation, data, fault)| Access {
+                gap,
+                loads: match near {
+                    0 => [0, 0],
+                    near => [near, near + apart],
+                },
+                store,
+                translation,
+                data,
+                fault,
+            },
+        );
     proptest::collection::vec(access, 1..400)
 }
 
@@ -117,7 +124,7 @@ proptest! {
             commits: Vec::new(),
         };
         for access in &accesses {
-            let mut part = core.dispatch(access.gap, access.dep, access.store);
+            let mut part = core.dispatch(access.gap, access.loads, access.store);
             let mut translated = part.start + access.translation;
             let mut trapped = Trapped::default();
             if access.fault > 0 {
@@ -152,7 +159,7 @@ fn independent_misses_overlap_and_dependent_ones_do_not() {
     let run = |dep| {
         let mut core = core(224, 1);
         for _ in 0..100 {
-            let part = core.dispatch(0, dep, false);
+            let part = core.dispatch(0, [dep, 0], false);
             core.complete(
                 part,
                 Trapped::default(),

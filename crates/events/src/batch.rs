@@ -69,8 +69,8 @@ pub struct Access {
     /// makes this access. The second access of an instruction has a gap of 0 and counts as
     /// an instruction of its own: see docs/trace-format.md.
     pub gap: u32,
-    /// How many accesses of this thread back the load is that this one waits for: that produced its
-    /// address, or what it finds stored; 0 for none.
+    /// How many accesses of this thread back the loads are that this one waits for: that produced its
+    /// address, or what it finds stored; 0 for none. One or two, as [`crate::dependence`] says.
     pub dep: u32,
 }
 
@@ -90,10 +90,11 @@ pub struct Batch {
     pub op: Vec<Op>,
     /// Instructions before each access since its thread's last one.
     pub gap: Vec<u32>,
-    /// Distance back to the load that made each address, in accesses of the same thread.
+    /// Distance back to the loads that made each address, in accesses of the same thread: see
+    /// [`crate::dependence`].
     pub dep: Vec<u32>,
     /// Branches that were mispredicted: entry `(at, dep)` is one between access number `at` and the
-    /// one before it of its thread, which waited for the load `dep` accesses before access `at` (0
+    /// one before it of its thread, which waited for the loads `dep` accesses before access `at` (0
     /// for none). Ordered by `at`, which is below the number of accesses.
     pub mispredicted: Vec<(u32, u32)>,
     /// Control events and the access before which each happens.

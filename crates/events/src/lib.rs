@@ -8,6 +8,7 @@ mod code;
 mod control;
 mod convert;
 mod csv;
+pub mod dependence;
 mod foreign;
 mod info;
 mod source;

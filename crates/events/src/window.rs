@@ -1,4 +1,4 @@
-use crate::{Batch, Control, Flow, Source, SourceError, WarmUp};
+use crate::{Batch, Control, Flow, Source, SourceError, WarmUp, dependence};
 use std::collections::BTreeMap;
 
 /// What a [`Selection`] counts.
@@ -172,11 +172,9 @@ impl<S: Source> Window<S> {
             self.position += units;
             if wanted {
                 self.kept += units;
-                if access.dep > current.run {
-                    access.dep = 0;
-                }
+                access.dep = dependence::within(access.dep, current.run);
                 while let Some(&(_, dep)) = mispredicted.next_if(|(at, _)| *at as usize <= index) {
-                    batch.push_mispredicted(if dep > current.run { 0 } else { dep });
+                    batch.push_mispredicted(dependence::within(dep, current.run));
                 }
                 current.run = current.run.saturating_add(1);
                 current.say(batch);

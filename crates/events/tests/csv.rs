@@ -26,7 +26,7 @@ fn every_kind_of_line_is_understood() {
          L,7010\n\
          S,0x7FfF,4,2,1\r\n\
          KL,7010,,3\n\
-         KS,ffffffffffffffff,16383,4294967295,4294967295\n\
+         KS,ffffffffffffffff,16383,4294967295,65535:70000\n\
          unmap,7000,4096\n\
          protect,8000,4096,-w-\n\
          remap,8000,4096,c000,8192\n\
@@ -61,7 +61,12 @@ fn every_kind_of_line_is_understood() {
         (0x7010, Op::load(8), 0, 0),
         (0x7fff, Op::store(4), 2, 1),
         (0x7010, Op::load(8).by_kernel(), 3, 0),
-        (u64::MAX, Op::store(16383).by_kernel(), u32::MAX, u32::MAX),
+        (
+            u64::MAX,
+            Op::store(16383).by_kernel(),
+            u32::MAX,
+            4465 << 16 | 65535,
+        ),
     ] {
         parent.push(Access { addr, op, gap, dep });
     }

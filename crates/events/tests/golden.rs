@@ -140,6 +140,33 @@ fn version_4_is_read() {
     assert_eq!(batch.flow, example().flow);
 }
 
+/// The example as version 8 said it, in which an access waited for one load.
+#[test]
+fn version_8_is_read() {
+    let mut reader = older(include_str!("data/version8.hex"));
+    let (events, error) = drain(&mut reader);
+    assert!(error.is_none());
+    assert_eq!(events, flatten([&example()]));
+}
+
+/// What would name two loads today was a load too far back for any core.
+#[test]
+fn version_8_has_one_load_an_access() {
+    let mut batch = example();
+    let deps = [0, 1, 65_536 + 2, 65_535, 65_536, 5, 6];
+    batch.dep = deps.to_vec();
+    batch.mispredicted = vec![(3, 65_536 + 1)];
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
+    writer.write(&batch).unwrap();
+    let mut bytes = writer.finish().unwrap();
+    bytes[8] = 8;
+    let (events, error) = drain(&mut TraceReader::new(Cursor::new(bytes), "old").unwrap());
+    assert!(error.is_none());
+    batch.dep = deps.map(|dep| if dep < 65_536 { dep } else { 0 }).to_vec();
+    batch.mispredicted = vec![(3, 0)];
+    assert_eq!(events, flatten([&batch]));
+}
+
 fn hex(bytes: &[u8]) -> String {
     let lines = bytes.chunks(16).map(|line| {
         let bytes: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -67,8 +67,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (8,):
-        raise DamagedError("not a trace of version 8")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (16,):
+        raise DamagedError("not a trace of version 16")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -119,6 +119,12 @@ def protection(bits: int) -> str:
     return "".join(letter if bits >> i & 1 else "-" for i, letter in enumerate("rwx"))
 
 
+def loads(dep: int) -> str:
+    """The loads that a dependence names, as text."""
+    near, apart = dep & 0xFFFF, dep >> 16
+    return f"{near}:{near + apart}" if near and apart else str(near)
+
+
 def control_line(kind: int, n: list[int]) -> str:
     """A control event as text."""
     fields: list[str] = []
@@ -138,6 +144,8 @@ def control_line(kind: int, n: list[int]) -> str:
             fields = [f"{n[0]:x}"]
         case 12:
             fields = [str(unzigzag(n[0]))]
+        case 14:
+            fields = [loads(n[0])]
         case _:
             fields = [str(number) for number in n]
     return ",".join([KINDS[kind], *fields])
@@ -188,7 +196,7 @@ def accesses(found: list[bytes], count: int, made_at: list[tuple[int, int]]) -> 
         addrs.append(addr)
         deps.append(dep)
         kind = ("K" if op >> 14 & 1 else "") + ("S" if op >> 15 else "L")
-        yield f"{kind},{addr:x},{op & 0x3FFF},{gap},{dep}"
+        yield f"{kind},{addr:x},{op & 0x3FFF},{gap},{loads(dep)}"
 
 
 @dataclass

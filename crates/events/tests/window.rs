@@ -5,7 +5,7 @@ mod common;
 use common::{Event, any_access, drain, flatten};
 use pagelab_events::{
     Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Selection, Source,
-    SourceError, TraceWriter, Unit, Window,
+    SourceError, TraceWriter, Unit, Window, dependence,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -66,24 +66,27 @@ fn kept(events: &[Event], selection: Selection) -> Vec<usize> {
 
 /// A dependence of a kept access, or of a branch before it: gone when an access between it and its
 /// producer is.
-fn dependence(events: &[Event], places: &[usize], place: usize, dep: u32) -> u32 {
+fn dependence_of(events: &[Event], places: &[usize], place: usize, dep: u32) -> u32 {
     let Event::Access(process, thread, _) = events[place] else {
         panic!("not an access");
     };
     let mine = |&place: &usize| matches!(events[place], Event::Access(p, t, _) if (p, t) == (process, thread));
     let before: Vec<_> = (0..place).filter(mine).collect();
-    let between = &before[before.len().saturating_sub(dep as usize)..];
-    if between.iter().all(|place| places.contains(place)) {
-        dep
-    } else {
-        0
-    }
+    let kept = |distance: u32| {
+        let between = &before[before.len().saturating_sub(distance as usize)..];
+        if between.iter().all(|place| places.contains(place)) {
+            distance
+        } else {
+            0
+        }
+    };
+    dependence::of_two(kept(dependence::near(dep)), kept(dependence::far(dep)))
 }
 
 fn any_stream() -> impl Strategy<Value = Vec<Batch>> {
     let access = any_access().prop_map(|access| Access {
         gap: access.gap % 10,
-        dep: access.dep % 10,
+        dep: dependence::of_two(access.dep % 10, (access.dep >> 16) % 10),
         ..access
     });
     let mispredicted = proptest::option::weighted(0.2, 0u32..10);
@@ -132,7 +135,7 @@ proptest! {
     ) {
         let all = flatten(&batches);
         let places = kept(&all, selection);
-        let known = |place, dep| dependence(&all, &places, place, dep);
+        let known = |place, dep| dependence_of(&all, &places, place, dep);
         let mut expected = Vec::new();
         for &place in &places {
             if let Some(Event::Mispredicted(process, thread, dep)) = all[..place].last() {

@@ -3,6 +3,7 @@
 use pagelab_events::Batch;
 use pagelab_recorder_wire::block::Branch;
 
+use crate::loads::Loads;
 use crate::predictor::Predictor;
 
 /// Follows a thread's branches from block to block.
@@ -10,9 +11,8 @@ pub(crate) struct Branches {
     predictor: Box<Predictor>,
     /// The branch that ended the last block.
     open: Option<Open>,
-    /// The loads that decided the branches mispredicted since the last access, by their numbers; 0
-    /// for one that waited for none.
-    pub(crate) mispredicted: Vec<u64>,
+    /// The loads that decided the branches mispredicted since the last access, by their numbers.
+    pub(crate) mispredicted: Vec<Loads>,
 }
 
 /// A branch of which it is not known yet where it goes.
@@ -21,8 +21,8 @@ struct Open {
     pc: u64,
     next: u64,
     target: Option<u64>,
-    /// The load that decides it.
-    producer: u64,
+    /// The loads that decide it.
+    producers: Loads,
 }
 
 impl Branches {
@@ -36,12 +36,12 @@ impl Branches {
 
     /// A block ends with a branch.
     #[inline(always)]
-    pub(crate) fn leave(&mut self, pc: u64, branch: &Branch, producer: u64) {
+    pub(crate) fn leave(&mut self, pc: u64, branch: &Branch, producers: Loads) {
         self.open = Some(Open {
             pc,
             next: branch.next,
             target: branch.target,
-            producer,
+            producers,
         });
     }
 
@@ -61,7 +61,7 @@ impl Branches {
         };
         // A program that computes for long without an access may mispredict any number.
         if !foreseen && self.mispredicted.len() < Batch::MAX_MISPREDICTED {
-            self.mispredicted.push(branch.producer);
+            self.mispredicted.push(branch.producers);
         }
     }
 

@@ -9,6 +9,7 @@ mod controls;
 mod files;
 mod kernel;
 mod launch;
+mod loads;
 mod mapped;
 mod maps;
 mod output;
@@ -32,10 +33,10 @@ use std::io::{self, Seek};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+pub use loads::MAX_DEP;
 pub use output::Sink;
 use pagelab_events::{Batch, Metadata, TraceWriter};
 pub use qemu::{Emulator, Origin, emulator};
-pub use thread::MAX_DEP;
 pub use window::Window;
 
 /// Bytes of a page on x86-64.

@@ -1,11 +1,12 @@
 //! A block's accesses, prepared for being recorded as fast as possible.
 
-use pagelab_events::{Batch, Flow, Op, Stores};
+use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, SIZE_SHIFT};
 
 use crate::code::Code;
-use crate::thread::{MAX_DEP, Position};
+use crate::loads::{Loads, also, dependence, merge, youngest};
+use crate::thread::Position;
 
 /// A block, and for a regular one the accesses it makes each time.
 #[derive(Clone, Debug, Default)]
@@ -14,12 +15,13 @@ pub(crate) struct Plan {
     /// Its accesses; none if the block is not regular: if what it accesses differs from time to time.
     steps: Box<[Step]>,
     regular: bool,
-    /// Addresses that depend on loads of earlier blocks: which step, and which registers.
-    late: Box<[(u16, u32)]>,
-    /// Registers that hold what this block has loaded at its end, and the step that loads it.
+    /// Addresses that depend on loads of earlier blocks: of which step, and what makes them.
+    late: Box<[(u16, Source)]>,
+    /// Registers that hold what this block has loaded at its end, and depends on nothing else, and the
+    /// step that loads it.
     loaded: Box<[(u8, u16)]>,
-    /// Registers that hold what depends on these others at its beginning.
-    moved: Box<[(u8, u32)]>,
+    /// Registers that hold what depends on others at its beginning, or on several loads.
+    moved: Box<[(u8, Source)]>,
     /// The instruction of the first step, and the one after that of the last.
     first: u32,
     next: u32,
@@ -38,7 +40,7 @@ struct Step {
     base: Base,
     op: Op,
     gap: u16,
-    dep: u16,
+    dep: u32,
     /// Its instruction, once the block has its place in the recording.
     site: u32,
     value: Value,
@@ -109,23 +111,23 @@ impl Plan {
         self.steps = (0..script.len()).map(|index| step(script, index)).collect();
         self.late = (0u16..)
             .zip(script)
-            .filter_map(|(index, entry)| match entry.producer {
-                Source::Registers(mask) if mask != 0 => Some((index, mask)),
-                _ => None,
-            })
+            .filter(|(_, entry)| entry.producer.registers != 0)
+            .map(|(index, entry)| (index, entry.producer))
             .collect();
+        let only = |source: Source| match source {
+            Source {
+                entries: [Some(step), None],
+                registers: 0,
+            } => Some(step),
+            _ => None,
+        };
         let updates = &block.updates;
         self.loaded = (updates.iter())
-            .filter_map(|&(register, source)| match source {
-                Source::Entry(step) => Some((register, step)),
-                Source::Registers(_) => None,
-            })
+            .filter_map(|&(register, source)| Some((register, only(source)?)))
             .collect();
         self.moved = (updates.iter())
-            .filter_map(|&(register, source)| match source {
-                Source::Registers(mask) => Some((register, mask)),
-                Source::Entry(_) => None,
-            })
+            .filter(|&&(_, source)| only(source).is_none())
+            .copied()
             .collect();
         let instruction = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.instruction.into());
         self.first = instruction(script.first());
@@ -166,20 +168,16 @@ impl Plan {
             room.set_gap(0, first.saturating_sub(position.next) as u32);
             position.next = position.instructions + u64::from(self.next);
         }
-        for &(index, mask) in &*self.late {
-            let producer = youngest(mask, &position.registers);
+        for &(index, source) in &*self.late {
             let number = position.accesses + u64::from(index) + 1;
-            let dep = distance(number, producer, position.forgotten);
+            let dep = dependence(number, loads(source, position), position.forgotten);
             room.set_dep(index.into(), dep);
         }
         if let Some(branch) = &self.block.branch {
-            let producer = match branch.decided_by {
-                Source::Entry(step) => position.accesses + u64::from(step) + 1,
-                Source::Registers(mask) => youngest(mask, &position.registers),
-            };
+            let producers = loads(branch.decided_by, position);
             position
                 .branches
-                .leave(self.block.last_pc, branch, producer);
+                .leave(self.block.last_pc, branch, producers);
         }
         self.follow_values(room, position);
         self.update(position);
@@ -204,14 +202,14 @@ impl Plan {
             let stored = match step.value {
                 Value::Memory => {
                     let producer = position.stores.find(address, size);
-                    room.set_dep(
-                        index,
-                        through_memory(room.dep(index), number, producer, forgotten),
-                    );
+                    let distance = number - producer;
+                    let follows = (distance <= Stores::REACH) & (producer > forgotten);
+                    let found = if follows { distance as u32 } else { 0 };
+                    room.set_dep(index, also(room.dep(index), found));
                     continue;
                 }
                 Value::Step(load) => position.accesses + u64::from(load) + 1,
-                Value::Registers(mask) => youngest(mask, &position.registers),
+                Value::Registers(mask) => youngest(mask, &position.registers)[0],
             };
             position.stores.put(address, size, stored);
         }
@@ -220,16 +218,17 @@ impl Plan {
     #[inline(always)]
     fn update(&self, position: &mut Position) {
         if !self.moved.is_empty() {
-            let mut values = [0; REGISTERS];
-            for (value, &(_, mask)) in values.iter_mut().zip(&*self.moved) {
-                *value = youngest(mask, &position.registers);
+            let mut values = [[0; 2]; REGISTERS];
+            for (value, &(_, source)) in values.iter_mut().zip(&*self.moved) {
+                *value = loads(source, position);
             }
             for (value, &(register, _)) in values.iter().zip(&*self.moved) {
                 position.registers[usize::from(register)] = *value;
             }
         }
         for &(register, step) in &*self.loaded {
-            position.registers[usize::from(register)] = position.accesses + u64::from(step) + 1;
+            position.registers[usize::from(register)] =
+                [position.accesses + u64::from(step) + 1, 0];
         }
         position.accesses += self.steps.len() as u64;
         position.instructions += u64::from(self.block.instructions);
@@ -237,17 +236,16 @@ impl Plan {
     }
 }
 
-/// The dependence of access `number`, which depends on `dep` by its address and finds in memory what
-/// `producer` has loaded. Without branches: none of this can be foretold.
+/// The loads behind a value of the block that is executed next.
 #[inline(always)]
-fn through_memory(dep: u32, number: u64, producer: u64, forgotten: u64) -> u32 {
-    let distance = number - producer;
-    let follows = (distance <= Stores::REACH) & (producer > forgotten);
-    let found = if follows { distance as u32 } else { 0 };
-    // The nearer one, where 0 is the farthest.
-    dep.wrapping_sub(1)
-        .min(found.wrapping_sub(1))
-        .wrapping_add(1)
+fn loads(source: Source, position: &Position) -> Loads {
+    let own =
+        (source.entries).map(|step| step.map_or(0, |step| position.accesses + u64::from(step) + 1));
+    if source.registers == 0 {
+        own
+    } else {
+        merge(own, youngest(source.registers, &position.registers))
+    }
 }
 
 /// How many words report an access of this size that starts with `word`, and that it is the one
@@ -280,10 +278,8 @@ fn step(script: &[Entry], index: usize) -> Step {
         Some(before) => entry.instruction.saturating_sub(before + 1),
         None => 0,
     };
-    let dep = match entry.producer {
-        Source::Entry(load) => index as u16 - load,
-        Source::Registers(_) => 0,
-    };
+    let [near, far] = (entry.producer.entries)
+        .map(|load| load.map_or(0, |load| (index - usize::from(load)) as u32));
     Step {
         offset,
         base,
@@ -293,36 +289,17 @@ fn step(script: &[Entry], index: usize) -> Step {
             Op::load(entry.size)
         },
         gap,
-        dep,
+        dep: of_two(near, far),
         site: 0,
         value: match entry.stored {
             _ if !entry.store => Value::Memory,
-            Source::Entry(load) => Value::Step(load),
-            Source::Registers(mask) => Value::Registers(mask),
+            // The youngest of them: what memory holds is followed by one load.
+            Source {
+                entries: [Some(load), _],
+                ..
+            } => Value::Step(load),
+            Source { registers, .. } => Value::Registers(registers),
         },
-    }
-}
-
-/// The youngest of the loads that produced these registers; 0 for none.
-#[inline(always)]
-pub(crate) fn youngest(mut mask: u32, registers: &[u64; REGISTERS]) -> u64 {
-    let mut youngest = 0;
-    while mask != 0 {
-        youngest = youngest.max(registers[mask.trailing_zeros() as usize % REGISTERS]);
-        mask &= mask - 1;
-    }
-    youngest
-}
-
-/// How far access `number` is from the load that produced its address; 0 for none, or one that
-/// is forgotten.
-#[inline(always)]
-pub(crate) fn distance(number: u64, producer: u64, forgotten: u64) -> u32 {
-    let distance = number - producer;
-    if producer <= forgotten || distance > MAX_DEP {
-        0
-    } else {
-        distance as u32
     }
 }
 
@@ -380,7 +357,7 @@ impl Room {
             self.addr.add(index).write(addr);
             self.op.add(index).write(step.op);
             self.gap.add(index).write(step.gap.into());
-            self.dep.add(index).write(step.dep.into());
+            self.dep.add(index).write(step.dep);
             self.site.add(index).write(step.site);
         }
     }

@@ -5,13 +5,10 @@ use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::branches::Branches;
-use crate::plan::{Plan, distance, youngest};
+use crate::loads::{Loads, dependence, merge, youngest};
+use crate::plan::Plan;
 use crate::shared::Reader;
 use crate::window::LeftOut;
-
-/// Dependences further back than this many accesses are left out: no core holds so many
-/// instructions at once, so such a load has long been answered.
-pub const MAX_DEP: u64 = 1023;
 
 /// How far a thread has come.
 pub(crate) struct Position {
@@ -21,8 +18,8 @@ pub(crate) struct Position {
     pub(crate) instructions: u64,
     /// The number of the instruction after the one that made the last access.
     pub(crate) next: u64,
-    /// For each register the load that produced its value: its number, from 1; 0 for none.
-    pub(crate) registers: [u64; REGISTERS],
+    /// For each register the loads that produced its value.
+    pub(crate) registers: [Loads; REGISTERS],
     /// And of what it has stored last.
     pub(crate) stores: Stores,
     /// Address of the last instruction of the block before.
@@ -70,8 +67,8 @@ impl Position {
     /// Says before the next access which branches were mispredicted since the last.
     #[inline(always)]
     pub(crate) fn say_mispredicted(&mut self, batch: &mut Batch) {
-        for producer in self.branches.mispredicted.drain(..) {
-            let dep = distance(self.accesses + 1, producer, self.forgotten);
+        for producers in self.branches.mispredicted.drain(..) {
+            let dep = dependence(self.accesses + 1, producers, self.forgotten);
             batch.push_mispredicted(dep);
         }
     }
@@ -84,7 +81,7 @@ impl Thread {
                 accesses: 0,
                 instructions: 0,
                 next: 0,
-                registers: [0; REGISTERS],
+                registers: [[0; 2]; REGISTERS],
                 stores: Stores::default(),
                 last_pc: 0,
                 last_site: NO_SITE,
@@ -269,8 +266,8 @@ impl Thread {
         self.at.last_pc = block.last_pc;
         self.at.last_site = plan.code.map_or(NO_SITE, |code| code.last_site);
         if let (Some(branch), None) = (&block.branch, missing) {
-            let producer = self.producer(branch.decided_by, &self.at.registers);
-            self.at.branches.leave(block.last_pc, branch, producer);
+            let producers = self.producers(branch.decided_by, &self.at.registers);
+            self.at.branches.leave(block.last_pc, branch, producers);
         }
         self.update_registers(block);
     }
@@ -278,23 +275,26 @@ impl Thread {
     fn update_registers(&mut self, block: &Block) {
         let before = self.at.registers;
         for &(register, source) in &block.updates {
-            self.at.registers[usize::from(register)] = self.producer(source, &before);
+            self.at.registers[usize::from(register)] = self.producers(source, &before);
         }
     }
 
-    /// The number of the load that a value depends on; 0 for none.
-    fn producer(&self, source: Source, registers: &[u64; REGISTERS]) -> u64 {
-        match source {
-            Source::Entry(index) => {
-                let number = self.made[usize::from(index)].number;
-                if number > self.before_block {
-                    number
-                } else {
-                    0
-                }
+    /// The loads that a value depends on.
+    fn producers(&self, source: Source, registers: &[Loads; REGISTERS]) -> Loads {
+        let made = |index: Option<u16>| {
+            let number = index.map_or(0, |index| self.made[usize::from(index)].number);
+            // One that was not made.
+            if number > self.before_block {
+                number
+            } else {
+                0
             }
-            Source::Registers(mask) => youngest(mask, registers),
-        }
+        };
+        let [one, other] = source.entries.map(made);
+        merge(
+            merge([one, 0], [other, 0]),
+            youngest(source.registers, registers),
+        )
     }
 
     fn make(&mut self, plan: &Plan, index: usize, address: u64, size: u16, batch: &mut Batch) {
@@ -304,14 +304,14 @@ impl Thread {
             batch.site.push(site);
         }
         self.at.say_mispredicted(batch);
-        let mut producer = self.producer(entry.producer, &self.at.registers);
+        let mut producers = self.producers(entry.producer, &self.at.registers);
         if entry.store {
-            let stored = self.producer(entry.stored, &self.at.registers);
+            let [stored, _] = self.producers(entry.stored, &self.at.registers);
             self.at.stores.put(address, size, stored);
         } else {
             let found = self.at.stores.find(address, size);
             if self.at.accesses + 1 - found <= Stores::REACH {
-                producer = producer.max(found);
+                producers = merge(producers, [found, 0]);
             }
         }
         self.at.accesses += 1;
@@ -329,7 +329,7 @@ impl Thread {
             Op::load(size)
         });
         batch.gap.push(gap);
-        let dep = distance(self.at.accesses, producer, self.at.forgotten);
+        let dep = dependence(self.at.accesses, producers, self.at.forgotten);
         batch.dep.push(dep);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pagelab_events::{Batch, Control, Flow};
+use pagelab_events::{Batch, Control, Flow, dependence};
 use pagelab_recorder_wire::region::Header;
 
 use crate::output::Mark;
@@ -184,8 +184,10 @@ impl Windows {
                     since = Some(kept);
                 }
                 while let Some((_, dep)) = branches.next_if(|&(at, _)| at as usize <= index) {
-                    let known = since.is_none_or(|since| dep as usize <= kept - since);
-                    let dep = if known { dep } else { 0 };
+                    let dep = match since {
+                        Some(since) => dependence::within(dep, (kept - since) as u32),
+                        None => dep,
+                    };
                     batch.mispredicted.push((kept as u32, dep));
                 }
                 batch.addr[kept] = batch.addr[index];
@@ -256,9 +258,7 @@ fn truncate(batch: &mut Batch, kept: usize) {
 /// before it.
 fn cut_dependences(batch: &mut Batch, start: usize) {
     for (distance, dep) in (0..).zip(&mut batch.dep[start..]) {
-        if *dep > distance {
-            *dep = 0;
-        }
+        *dep = dependence::within(*dep, distance);
     }
 }
 

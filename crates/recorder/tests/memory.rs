@@ -3,11 +3,14 @@
 
 mod common;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use common::{assemble_text, run};
-use pagelab_events::Stores;
+use pagelab_events::{
+    Stores,
+    dependence::{far, near},
+};
 use pagelab_recorder::{MAX_DEP, Request};
 
 /// An instruction of the small programs. Places are bytes from `data`; registers are numbers of
@@ -164,19 +167,27 @@ fn memory(place: Place) -> String {
     format!("{kind} ptr [rdi{index}+{}]", place.offset)
 }
 
-/// What the interpreter expects of an access: where, and which load it waits for, from 1; 0 for none.
+/// What the interpreter expects of an access: where, and which loads it waits for, the younger first,
+/// from 1; 0 for none.
 #[derive(Debug, PartialEq, Eq)]
 struct Expected {
     offset: u64,
     store: bool,
-    producer: u64,
+    producers: [u64; 2],
 }
 
-/// By whom everything was produced: numbers of loads.
+/// The loads behind a value, all of them.
+type Loads = BTreeSet<u64>;
+
+fn youngest(loads: &Loads) -> u64 {
+    loads.last().copied().unwrap_or(0)
+}
+
+/// By whom everything was produced: numbers of loads. Memory is followed by the youngest.
 #[derive(Default)]
 struct Interpreter {
-    registers: [u64; 5],
-    vectors: [u64; 5],
+    registers: [Loads; 5],
+    vectors: [Loads; 5],
     index: u64,
     stack: u64,
     bytes: HashMap<u64, u64>,
@@ -184,7 +195,7 @@ struct Interpreter {
 }
 
 impl Interpreter {
-    fn load(&mut self, place: Place) -> u64 {
+    fn load(&mut self, place: Place) -> Loads {
         let number = self.accesses.len() as u64 + 1;
         let stored = (place.offset..place.offset + place.size)
             .filter_map(|byte| self.bytes.get(&byte).copied())
@@ -192,10 +203,11 @@ impl Interpreter {
             .filter(|&stored| number - stored <= Stores::REACH)
             .unwrap_or(0);
         self.access(place, false, stored);
-        number
+        Loads::from([number])
     }
 
-    fn store(&mut self, place: Place, value: u64) {
+    fn store(&mut self, place: Place, value: &Loads) {
+        let value = youngest(value);
         self.access(place, true, 0);
         for byte in place.offset..place.offset + place.size {
             self.bytes.insert(byte, value);
@@ -213,7 +225,10 @@ impl Interpreter {
         self.accesses.push(Expected {
             offset: place.offset,
             store,
-            producer: address.max(stored),
+            producers: match address.max(stored) {
+                first if first == address.min(stored) => [first, 0],
+                first => [first, address.min(stored)],
+            },
         });
     }
 
@@ -225,33 +240,34 @@ impl Interpreter {
         };
         match step {
             Step::Load(to, from) => self.registers[to] = self.load(from),
-            Step::Store(from, to) => self.store(to, self.registers[from]),
-            Step::Constant(to) => self.store(to, 0),
+            Step::Store(from, to) => self.store(to, &self.registers[from].clone()),
+            Step::Constant(to) => self.store(to, &Loads::new()),
             Step::Update(_, at) => {
                 let loaded = self.load(at);
-                self.store(at, loaded);
+                self.store(at, &loaded);
             }
             Step::Exchange(with, at) => {
                 let loaded = self.load(at);
-                self.store(at, self.registers[with]);
+                self.store(at, &self.registers[with].clone());
                 self.registers[with] = loaded;
             }
             Step::Push(from) => {
                 self.stack -= 8;
-                self.store(place(self.stack), self.registers[from]);
+                self.store(place(self.stack), &self.registers[from].clone());
             }
             Step::Pop(to) => {
                 self.registers[to] = self.load(place(self.stack));
                 self.stack += 8;
             }
             Step::VectorLoad(to, from) => self.vectors[to] = self.load(from),
-            Step::VectorStore(from, to) => self.store(to, self.vectors[from]),
-            Step::Move(to, from) => self.registers[to] = self.registers[from],
+            Step::VectorStore(from, to) => self.store(to, &self.vectors[from].clone()),
+            Step::Move(to, from) => self.registers[to] = self.registers[from].clone(),
             Step::Add(to, by) => {
-                self.registers[to] = self.registers[to].max(self.registers[by]);
+                let more = self.registers[by].clone();
+                self.registers[to].extend(more);
             }
-            Step::Set(to) => self.registers[to] = 0,
-            Step::Index => self.index = self.load(place(ZERO)),
+            Step::Set(to) => self.registers[to] = Loads::new(),
+            Step::Index => self.index = youngest(&self.load(place(ZERO))),
             Step::Jump => {}
         }
     }
@@ -281,11 +297,10 @@ fn recorded(program: &[Step], name: &str, verbatim: bool) -> Vec<Expected> {
         .map(|(number, access)| Expected {
             offset: access.addr - data,
             store: access.op.is_store(),
-            producer: if access.dep == 0 {
-                0
-            } else {
-                number - u64::from(access.dep)
-            },
+            producers: [near(access.dep), far(access.dep)].map(|distance| match distance {
+                0 => 0,
+                distance => number - u64::from(distance),
+            }),
         })
         .collect()
 }
@@ -317,10 +332,10 @@ fn of_parts_of_a_unit_no_dependence_is_missed() {
             assert_eq!((got.offset, got.store), (wanted.offset, wanted.store));
             let which = format!("seed {seed}, access {number}");
             assert!(
-                got.producer >= wanted.producer,
+                got.producers[0] >= wanted.producers[0],
                 "{which}: {got:?}, {wanted:?}"
             );
-            more += usize::from(got.producer != wanted.producer);
+            more += usize::from(got.producers != wanted.producers);
             all += 1;
         }
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Program, address, assemble, build, emulator, run};
-use pagelab_events::{Access, Op};
+use pagelab_events::{Access, Op, dependence::of_two};
 use pagelab_recorder::Request;
 
 /// The accesses that the comments of a program announce: "#= L 8 data+8 gap=0 dep=0; S ...".
@@ -20,13 +20,10 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
                 panic!("line {number}: {text}");
             };
             let size = size.parse().expect("a size");
-            let value = |text: &str| {
-                text.split_once('=')
-                    .expect("name=value")
-                    .1
-                    .parse()
-                    .expect("a number")
-            };
+            let value = |text: &str| text.split_once('=').expect("name=value").1.to_owned();
+            let distance = |text: &str| text.parse().expect("a number");
+            let dep = value(dep);
+            let (near, far) = dep.split_once(':').unwrap_or((&dep, "0"));
             let access = Access {
                 addr: address(place, &symbols),
                 op: if kind == "S" {
@@ -34,8 +31,8 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
                 } else {
                     Op::load(size)
                 },
-                gap: value(gap),
-                dep: value(dep),
+                gap: distance(&value(gap)),
+                dep: of_two(distance(near), distance(far)),
             };
             accesses.push((format!("line {number}: {text}"), access));
         }

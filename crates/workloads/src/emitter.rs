@@ -1,6 +1,6 @@
 //! What a program's kernel says of its loads and stores.
 
-use pagelab_events::{Access, Batch, Control, Op};
+use pagelab_events::{Access, Batch, Control, Op, dependence};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
@@ -131,7 +131,9 @@ impl Emitter {
         self.count += 1;
         if self.emitting {
             let back = self.count - from.0;
-            let dep = if from.0 > self.hidden { back as u32 } else { 0 };
+            // What lies farther back has long been answered.
+            let known = from.0 > self.hidden && back <= dependence::FARTHEST.into();
+            let dep = if known { back as u32 } else { 0 };
             self.batch.push(Access { addr, op, gap, dep });
         } else {
             self.skipped_instructions += u64::from(gap) + 1;

@@ -1,7 +1,7 @@
 use super::TITLE;
 use super::words::{ADVICE, BACKINGS, to_protection};
 use crate::foreign::{Lines, Progress, Records};
-use crate::{Access, Advice, Backing, Batch, Control, Op, Protection, SourceError};
+use crate::{Access, Advice, Backing, Batch, Control, Op, Protection, SourceError, dependence};
 use std::collections::HashMap;
 use std::io::BufRead;
 
@@ -115,6 +115,17 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// The loads that are waited for: how many accesses back they are, one or two with a colon between
+    /// them; none where nothing is said.
+    fn dependence(&mut self) -> Option<u32> {
+        let Some(column) = self.next() else {
+            return Some(0);
+        };
+        let (one, other) = column.split_once(':').unwrap_or((column, "0"));
+        let [one, other] = [one, other].map(|distance| Columns(Some(distance)).number::<u32>());
+        Some(dependence::of_two(one?, other?))
+    }
+
     /// The next column, which stays.
     fn peek(&self) -> Option<&'a str> {
         Columns(self.0).next()
@@ -150,7 +161,7 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
         "mispredicted" => (
-            columns.number_or(0).map(Line::Mispredicted),
+            columns.dependence().map(Line::Mispredicted),
             "mispredicted[,DEP]",
         ),
         _ => {
@@ -181,7 +192,7 @@ fn access(kind: &str, columns: &mut Columns) -> Option<Access> {
             op
         },
         gap: columns.number_or(0)?,
-        dep: columns.number_or(0)?,
+        dep: columns.dependence()?,
     })
 }
 

@@ -1,6 +1,6 @@
 use super::TITLE;
 use super::words::{ADVICE, BACKINGS, protection};
-use crate::{Access, Advice, Batch, Control};
+use crate::{Access, Advice, Batch, Control, dependence};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -51,7 +51,8 @@ impl<W: Write> CsvWriter<W> {
         let mut mispredicted = batch.mispredicted_in(from..to).iter().peekable();
         for index in from..to {
             while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
-                writeln!(self.output, "mispredicted,{dep}")?;
+                write!(self.output, "mispredicted,")?;
+                self.write_dependence(*dep)?;
             }
             let Access { addr, op, gap, dep } = batch.access(index);
             let kind = match (op.is_kernel(), op.is_store()) {
@@ -60,9 +61,18 @@ impl<W: Write> CsvWriter<W> {
                 (true, false) => "KL",
                 (true, true) => "KS",
             };
-            writeln!(self.output, "{kind},{addr:x},{},{gap},{dep}", op.size())?;
+            write!(self.output, "{kind},{addr:x},{},{gap},", op.size())?;
+            self.write_dependence(dep)?;
         }
         Ok(())
+    }
+
+    /// Ends a line with the loads that are waited for.
+    fn write_dependence(&mut self, dep: u32) -> io::Result<()> {
+        match (dependence::near(dep), dependence::far(dep)) {
+            (near, 0) => writeln!(self.output, "{near}"),
+            (near, far) => writeln!(self.output, "{near}:{far}"),
+        }
     }
 
     fn write_control(&mut self, control: Control) -> io::Result<()> {

@@ -1,6 +1,6 @@
 use super::records::{Progress, Records};
 use crate::code::{CodeBlock, Definition, Flow, MAX_SITES, NO_SITE};
-use crate::{Access, Batch, Control, Op, SourceError, Stores};
+use crate::{Access, Batch, Control, Op, SourceError, Stores, dependence};
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
@@ -160,7 +160,9 @@ impl<R: BufRead> ChampSim<R> {
         let dep = match producer {
             0 => 0,
             // A dependence too far back to count is none that anything waits for.
-            _ => u32::try_from(self.accesses + 1 - producer).unwrap_or(0),
+            _ => (u32::try_from(self.accesses + 1 - producer).ok())
+                .filter(|&dep| dep <= dependence::FARTHEST)
+                .unwrap_or(0),
         };
         batch.push(Access {
             addr,

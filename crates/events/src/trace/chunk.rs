@@ -4,7 +4,7 @@ use super::accesses::{self, FromCode, MAX_ACCESSES, Streams};
 use super::block::{BlockHeader, Tag, le_u32};
 use super::code::{self, Symbol};
 use super::controls::{self, Entry};
-use crate::{Batch, CodeTable, Flow, NO_SITE};
+use crate::{Batch, CodeTable, Flow, NO_SITE, dependence};
 use std::io;
 use std::ops::Range;
 
@@ -184,6 +184,8 @@ pub struct ChunkDecoder {
     streams: Streams,
     code_streams: code::Streams,
     old_code_streams: code::Version4Streams,
+    /// Of a file up to version 8, in which an access waits for one load.
+    one_load: bool,
     /// The chunk's code.
     pub code: code::Decoder,
     control_stream: Vec<u8>,
@@ -199,6 +201,7 @@ impl ChunkDecoder {
             streams: Streams::default(),
             code_streams: code::Streams::default(),
             old_code_streams: code::Version4Streams::default(),
+            one_load: false,
             code: code::Decoder::new(),
             control_stream: Vec::new(),
             controls: Vec::new(),
@@ -233,6 +236,7 @@ impl ChunkDecoder {
             take_stream(&mut self.decompressor, &mut input, stream, max)?;
         }
         let accesses = header.accesses as usize;
+        self.one_load = version <= 8;
         match version {
             1 => {}
             2..=4 => {
@@ -279,6 +283,12 @@ impl ChunkDecoder {
                 .checked_add(distance)
                 .filter(|&at| at <= header.accesses)
                 .ok_or("a control event stands after the last access")?;
+            let entry = match entry {
+                Entry::Mispredicted(dep) if self.one_load => {
+                    Entry::Mispredicted(dependence::of_two(dep, 0))
+                }
+                entry => entry,
+            };
             self.controls.push((at, entry));
         }
         if !input.is_empty() {
@@ -290,7 +300,13 @@ impl ChunkDecoder {
     /// Appends the next `count` accesses, from number `from` on, to the batch.
     pub fn decode(&mut self, from: usize, count: usize, batch: &mut Batch) {
         let known = self.code.known(from);
+        let first = batch.len();
         self.accesses.decode(&self.streams, count, batch, known);
+        if self.one_load {
+            for dep in &mut batch.dep[first..] {
+                *dep = dependence::of_two(*dep, 0);
+            }
+        }
         self.code.sites(from, count, batch);
     }
 }

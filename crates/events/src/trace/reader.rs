@@ -472,7 +472,7 @@ fn read_metadata(
     let version = le_u32(&buffer[MAGIC.len()..]);
     if !VERSIONS.contains(&version) {
         return Ok(Err(format!(
-            "a pagelab trace of version {version}; this program reads versions 1, 2, 4 and 8"
+            "a pagelab trace of version {version}; this program reads versions 1, 2, 4, 8 and 16"
         )));
     }
     let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));

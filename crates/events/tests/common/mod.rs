@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "no test file uses all of them")]
 
 use pagelab_events::{
-    Access, Advice, Backing, Batch, Control, Op, Protection, Source, SourceError,
+    Access, Advice, Backing, Batch, Control, Op, Protection, Source, SourceError, dependence,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -186,11 +186,11 @@ pub fn any_access() -> impl Strategy<Value = Access> {
             gap,
             dep
         }),
-        any::<(u64, u16, u32, u32)>().prop_map(|(addr, op, gap, dep)| Access {
+        any::<(u64, u16, u32, (u16, u16))>().prop_map(|(addr, op, gap, (near, apart))| Access {
             addr,
             op: Op(op),
             gap,
-            dep
+            dep: dependence::of_two(near.into(), u32::from(near) + u32::from(apart)),
         }),
     ]
 }
@@ -198,7 +198,8 @@ pub fn any_access() -> impl Strategy<Value = Access> {
 /// A batch that names its thread first.
 pub fn any_batch(most: usize) -> impl Strategy<Value = Batch> {
     let controls = proptest::collection::vec((any::<prop::sample::Index>(), any_control()), 0..8);
-    let mispredicted = proptest::collection::vec((any::<prop::sample::Index>(), 0u32..1100), 0..8);
+    let branch = (0u32..1100, 0u32..1100).prop_map(|(one, other)| dependence::of_two(one, other));
+    let mispredicted = proptest::collection::vec((any::<prop::sample::Index>(), branch), 0..8);
     (
         0u32..3,
         0u32..3,

@@ -13,6 +13,7 @@ use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
 use pagelab_cpu::{Core, Trapped, UNKNOWN};
+use pagelab_events::dependence;
 
 #[cfg(test)]
 mod tests;
@@ -36,10 +37,10 @@ impl References<'_> {
 /// What a core does between the accesses of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accesses<'a> {
-    /// Instructions before each access, and how far back the load is that made its address.
+    /// Instructions before each access, and how far back the loads are that made its address.
     pub(crate) gap: &'a [u32],
     pub(crate) dep: &'a [u32],
-    /// Mispredicted branches: before which access, and how far before it the load is that decided.
+    /// Mispredicted branches: before which access, and how far before it the loads are that decided.
     pub(crate) mispredicted: &'a [(u32, u32)],
 }
 
@@ -207,6 +208,12 @@ pub(crate) fn time<const FREE: bool>(
     }
 }
 
+/// How far back the loads are that a dependence names.
+#[inline(always)]
+fn loads(dep: u32) -> [u32; 2] {
+    [dependence::near(dep), dependence::far(dep)]
+}
+
 /// A line of an access, and what its access is if it is the first.
 struct Of {
     bits: u8,
@@ -272,7 +279,7 @@ impl<'a> Slow<'a> {
             let (part, _) = pending.dispatch(paths, gap, dep, store);
             if straddles && part.start == UNKNOWN {
                 pending.run_all(paths);
-                paths.core.started(part, dep)
+                paths.core.started(part, loads(dep))
             } else {
                 part
             }

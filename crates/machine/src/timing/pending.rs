@@ -1,4 +1,4 @@
-use super::{Paths, Read, Task, Walk};
+use super::{Paths, Read, Task, Walk, loads};
 use crate::chunk::{Prefetch, part};
 use pagelab_cpu::{Part, Trapped, UNKNOWN};
 use pagelab_memory::MAX_PREFETCHES;
@@ -40,6 +40,8 @@ struct Record {
     store: bool,
     walks: bool,
     prefetches: u8,
+    /// What it waits for.
+    dep: u32,
     /// How many accesses later those are that wait for this one, the first and the last, and the
     /// next that waits for the same; 0 for none.
     first_waiter: u32,
@@ -123,7 +125,7 @@ impl Pending {
             }
             self.run_next(paths);
         }
-        let part = paths.core.dispatch(gap, dep, store);
+        let part = paths.core.dispatch(gap, loads(dep), store);
         if self.is_empty() {
             return (part, true);
         }
@@ -131,7 +133,7 @@ impl Pending {
         while self.ready.first().is_some_and(|next| next.0 <= dispatched) {
             self.run_next(paths);
         }
-        (paths.core.started(part, dep), self.is_empty())
+        (paths.core.started(part, loads(dep)), self.is_empty())
     }
 
     /// Takes the first of the mispredicted branches, and those before the same access. Nothing
@@ -142,10 +144,10 @@ impl Pending {
         while let Some((&(place, dep), later)) = branches.split_first()
             && Some(place) == at
         {
-            while !paths.core.knows_branch(dep) && !self.is_empty() {
+            while !paths.core.knows_branch(loads(dep)) && !self.is_empty() {
                 self.run_next(paths);
             }
-            paths.core.mispredicted(dep);
+            paths.core.mispredicted(loads(dep));
             *branches = later;
         }
     }
@@ -216,15 +218,31 @@ impl Pending {
             self.ready.push((part.start, access));
             return;
         }
-        self.record(access).part.start = dispatched;
-        let producer = self.record(access - dep as usize);
+        let record = self.record(access);
+        record.part.start = dispatched;
+        record.dep = dep;
+        self.wait(paths, access);
+    }
+
+    /// Has an access wait for one of its loads that are under way, or makes it ready if none is.
+    #[inline(always)]
+    fn wait(&mut self, paths: &Paths, access: usize) {
+        let record = self.record(access);
+        record.next_waiter = 0;
+        let (start, loads) = (record.part.start, loads(record.dep));
+        let Some(distance) = paths.core.waits_for(access, loads) else {
+            let start = paths.core.waited(access, loads, start);
+            self.ready.push((start, access));
+            return;
+        };
+        let load = access - distance as usize;
+        let producer = self.record(load);
         if producer.first_waiter == 0 {
-            producer.first_waiter = dep;
-            producer.last_waiter = dep;
+            producer.first_waiter = distance;
+            producer.last_waiter = distance;
         } else {
-            let before = std::mem::replace(&mut producer.last_waiter, dep);
-            self.record(access - dep as usize + before as usize)
-                .next_waiter = dep;
+            let before = std::mem::replace(&mut producer.last_waiter, distance);
+            self.record(load + before as usize).next_waiter = distance;
         }
     }
 
@@ -301,9 +319,8 @@ impl Pending {
         paths.core.has_data(access, done);
         while waiter != 0 {
             let number = access + waiter as usize;
-            let waiting = &self.records[number & last];
-            waiter = waiting.next_waiter;
-            self.ready.push((waiting.part.start.max(done), number));
+            waiter = self.records[number & last].next_waiter;
+            self.wait(paths, number);
         }
         while !self.is_empty() {
             let first = &self.records[self.first & last];

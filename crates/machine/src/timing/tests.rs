@@ -52,13 +52,13 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
             Made {
                 gap: random.below(8) as u32,
                 dep: if random.percent(kind.dependent) {
-                    1 + random.below(8) as u32
+                    let other = random.percent(40).then(|| random.below(12) as u32);
+                    (1 + random.below(8) as u32) | other.unwrap_or(0) << 16
                 } else {
                     0
                 },
-                mispredicted: random
-                    .percent(kind.mispredicted)
-                    .then(|| random.below(6) as u32),
+                mispredicted: (random.percent(kind.mispredicted))
+                    .then(|| random.below(6) as u32 | (random.below(3) as u32) << 16),
                 store: random.percent(kind.stores),
                 page: random.below(pages) as u32,
                 line,

@@ -11,7 +11,7 @@ pub struct Branch {
     pub next: u64,
     /// Where it goes when it is taken; `None` when that is in a register or in memory.
     pub target: Option<u64>,
-    /// The load that decides it.
+    /// The loads that decide it.
     pub decided_by: Source,
 }
 

@@ -9,27 +9,52 @@ use super::{reads, writes};
 /// Registers followed: 16 general-purpose ones, then 16 vector ones.
 pub const REGISTERS: usize = 32;
 
-/// The youngest load that a value depends on.
+/// The youngest two loads that a value depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A load of this block: a script entry.
-    Entry(u16),
-    /// The youngest of the loads that produced these registers at the block's beginning: one
-    /// bit each. No bit: no load.
-    Registers(u32),
+pub struct Source {
+    /// Loads of this block, script entries: the younger first.
+    pub entries: [Option<u16>; 2],
+    /// Where those are less than two, the youngest of the loads that produced these registers at the
+    /// block's beginning: one bit each.
+    pub registers: u32,
 }
 
 impl Source {
     /// No load.
-    pub const NONE: Source = Source::Registers(0);
+    pub const NONE: Source = Source {
+        entries: [None; 2],
+        registers: 0,
+    };
 
-    /// The younger of the two: loads of this block are younger than what was there before.
+    /// A load of this block.
+    pub(super) fn entry(entry: u16) -> Source {
+        Source {
+            entries: [Some(entry), None],
+            ..Source::NONE
+        }
+    }
+
+    /// What a register held at the block's beginning.
+    fn register(register: usize) -> Source {
+        Source {
+            registers: 1 << register,
+            ..Source::NONE
+        }
+    }
+
+    /// The youngest two of both: loads of this block are younger than what was there before.
     pub(super) fn or(self, other: Source) -> Source {
-        match (self, other) {
-            (Source::Entry(a), Source::Entry(b)) => Source::Entry(a.max(b)),
-            (Source::Entry(_), Source::Registers(_)) => self,
-            (Source::Registers(_), Source::Entry(_)) => other,
-            (Source::Registers(a), Source::Registers(b)) => Source::Registers(a | b),
+        let [a, b] = self.entries;
+        let [c, d] = other.entries;
+        let first = a.max(c);
+        let rest = [a, b, c, d].into_iter().filter(|&entry| entry != first);
+        let second = rest.max().flatten();
+        Source {
+            entries: [first, second],
+            registers: match second {
+                Some(_) => 0,
+                None => self.registers | other.registers,
+            },
         }
     }
 }
@@ -45,7 +70,7 @@ pub(super) struct Producers {
 impl Producers {
     pub(super) fn new() -> Producers {
         Producers {
-            registers: std::array::from_fn(|register| Source::Registers(1 << register)),
+            registers: std::array::from_fn(Source::register),
             flags: Source::NONE,
         }
     }
@@ -73,15 +98,20 @@ impl Producers {
             // The return address.
             (Call, _) => Source::NONE,
             (Enter, _) => self.registers[RBP],
-            (Xchg, _) | (_, None) => (0..instruction.op_count())
-                .filter(|&operand| {
-                    instruction.op_kind(operand) == OpKind::Register
-                        && reads(info.op_access(operand))
-                })
-                .map(|operand| self.of(instruction.op_register(operand)))
-                .fold(self.flags_for(instruction), Source::or),
-            (_, Some(entry)) => Source::Entry(entry),
+            (Xchg, _) | (_, None) => self.operands(instruction, info),
+            (_, Some(entry)) => Source::entry(entry).or(self.operands(instruction, info)),
         }
+    }
+
+    /// The loads behind the registers that an instruction names and reads other than for an address, and
+    /// behind the flags.
+    fn operands(&self, instruction: &Instruction, info: &InstructionInfo) -> Source {
+        (0..instruction.op_count())
+            .filter(|&operand| {
+                instruction.op_kind(operand) == OpKind::Register && reads(info.op_access(operand))
+            })
+            .map(|operand| self.of(instruction.op_register(operand)))
+            .fold(self.flags_for(instruction), Source::or)
     }
 
     fn of(&self, register: Register) -> Source {
@@ -97,7 +127,7 @@ impl Producers {
         load: Option<u16>,
     ) -> Source {
         let result = match load {
-            Some(entry) => Source::Entry(entry),
+            Some(entry) => Source::entry(entry).or(self.operands(instruction, info)),
             None if forgets(instruction) => Source::NONE,
             None => info
                 .used_registers()
@@ -147,7 +177,7 @@ impl Producers {
     pub(super) fn updates(&self) -> Vec<(u8, Source)> {
         (0..REGISTERS as u8)
             .zip(self.registers)
-            .filter(|&(register, source)| source != Source::Registers(1 << register))
+            .filter(|&(register, source)| source != Source::register(register.into()))
             .collect()
     }
 }

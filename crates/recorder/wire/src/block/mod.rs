@@ -56,9 +56,9 @@ pub struct Entry {
     pub size: u16,
     /// Where the address is to be had from.
     pub place: Place,
-    /// The load that produced the address.
+    /// The loads that produced the address.
     pub producer: Source,
-    /// Of a store, the load that produced what is stored.
+    /// Of a store, the loads that produced what is stored.
     pub stored: Source,
     /// The instruction makes no other access, or only a store to the place that it has loaded from;
     /// and it is not atomic.

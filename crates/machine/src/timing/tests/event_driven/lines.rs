@@ -144,12 +144,7 @@ impl Twin<'_> {
         if let Some(latest) = all.and_then(|all| all.into_iter().max()) {
             self.completed[access] = Some(latest);
             for (waiter, dispatched) in self.dependants.remove(&access).unwrap_or_default() {
-                let start = dispatched.max(latest);
-                self.at(
-                    start,
-                    self.first_part[waiter],
-                    Event::Start { access: waiter },
-                );
+                self.start(waiter, dispatched);
             }
         }
     }

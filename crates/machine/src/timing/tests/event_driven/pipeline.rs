@@ -2,6 +2,20 @@
 
 use super::{Event, Translation, Twin};
 
+/// The loads that access `number` waits for: the low half of `dep` is how far back one is, the high half
+/// how much further another.
+fn loads(number: usize, dep: u32) -> Vec<usize> {
+    let (one, apart) = ((dep % 65_536) as usize, (dep / 65_536) as usize);
+    let mut loads = Vec::new();
+    if one > 0 && one <= number {
+        loads.push(number - one);
+        if apart > 0 && one + apart <= number {
+            loads.push(number - one - apart);
+        }
+    }
+    loads
+}
+
 impl Twin<'_> {
     /// Dispatches whatever can be.
     pub(super) fn dispatch(&mut self) {
@@ -22,14 +36,13 @@ impl Twin<'_> {
             if let Some(dep) = access.mispredicted
                 && self.redirected <= self.next_access
             {
-                let producer = (self.next_access).checked_sub(dep as usize);
-                let decided = match producer.filter(|_| dep > 0) {
-                    None => 0,
-                    Some(load) => match self.completed[load] {
-                        Some(completed) => completed,
+                let mut decided = 0;
+                for load in loads(self.next_access, dep) {
+                    match self.completed[load] {
+                        Some(completed) => decided = decided.max(completed),
                         None => return,
-                    },
-                };
+                    }
+                }
                 let branch = self.dispatched.last().copied().unwrap_or(0);
                 let branch = branch.max(self.dispatch_from.saturating_sub(1));
                 self.dispatch_from = branch.max(decided) + self.parameters.misprediction + 1;
@@ -59,27 +72,28 @@ impl Twin<'_> {
                 let first = self.first_part[number];
                 self.stores.extend(first..first + access.parts.len());
             }
-            let dep = access.dep as usize;
-            if dep == 0 || dep > number {
-                self.at(
-                    time,
-                    self.first_part[number],
-                    Event::Start { access: number },
-                );
-            } else if let Some(completed) = self.completed[number - dep] {
-                let start = time.max(completed);
-                self.at(
-                    start,
-                    self.first_part[number],
-                    Event::Start { access: number },
-                );
-            } else {
+            self.start(number, time);
+        }
+    }
+
+    /// Starts an access that was dispatched at `time`, or has it wait for one of its loads.
+    pub(super) fn start(&mut self, number: usize, time: u64) {
+        let mut start = time;
+        for load in loads(number, self.accesses[number].dep) {
+            let Some(completed) = self.completed[load] else {
                 self.dependants
-                    .entry(number - dep)
+                    .entry(load)
                     .or_default()
                     .push((number, time));
-            }
+                return;
+            };
+            start = start.max(completed);
         }
+        self.at(
+            start,
+            self.first_part[number],
+            Event::Start { access: number },
+        );
     }
 
     /// When the next instruction can be dispatched, if that is known.
