@@ -8,6 +8,7 @@ What a user can mend is a `pagelab.PagelabError`, whose text says what to do; `U
 them, is for names and values that there are not, and is raised before anything long starts.
 """
 
+import functools
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -202,7 +203,8 @@ def compare(
             )
     with _watched(progress) as (meters, stop, say):
         found = _source(source, copies)
-        work = _simulations(found.describe(window), designs, machine, pages, seed, say)
+        once = _tell_once if progress else _be_quiet
+        work = _simulations(found.describe(window), designs, machine, pages, seed, once)
         if workers is not None:
             work = [replace(job, workers=workers) for job in work]
             parallel = parallel or 1
@@ -279,7 +281,7 @@ def check(
     ...
     pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
     """
-    _simulations({}, designs, machine, pages, seed, _tell if progress else _be_quiet)
+    _simulations({}, designs, machine, pages, seed, _tell_once if progress else _be_quiet)
 
 
 def _simulations(
@@ -364,6 +366,12 @@ def _watched(
 
 def _tell(line: str) -> None:
     Console(stderr=True).print(f"pagelab: {line}", highlight=False, markup=False)
+
+
+@functools.cache
+def _tell_once(line: str) -> None:
+    """What `check` has said of a machine, `compare` does not say again."""
+    _tell(line)
 
 
 def _be_quiet(_: str) -> None:
