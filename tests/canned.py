@@ -145,7 +145,42 @@ def run(
         "design_counters": {"tag_misses": 17} if design == "dpt" else {},
         "timeline": timeline,
         "memory_map": _memory_map(design),
+        "heat_map": heat_map(missing=design != "ideal"),
         "host": {"seconds": 12.5, "accesses_per_second": accesses / 12.5},
+    }
+
+
+def heat_map(*, missing: bool = True) -> dict[str, Any]:
+    """A heap that is walked twice, a stack, and a mapping with a hole that is used at random."""
+    columns, size = 200, 2**25
+    drawn = random.Random(1)
+
+    def row(kind: str, block: int, accesses: list[int], misses: float) -> dict[str, Any]:
+        missed = [round(count * misses) for count in accesses] if missing and misses else []
+        first = next(column for column, count in enumerate(accesses) if count)
+        faults = [8192 if column == first else 0 for column in range(columns)]
+        return {
+            "kind": kind,
+            "address": block * size,
+            "accesses": accesses,
+            "l2_tlb_misses": missed,
+            "faults": faults,
+        }
+
+    heap = [
+        row("heap", 2730 + i, [400_000 * (c % 100 // 4 == i) for c in range(columns)], 0.002)
+        for i in range(25)
+    ]
+    stack = [row("stack", 4_194_303, [500_000] * columns, 0)]
+    places = [i for i in range(64) if not 20 <= i < 30]
+    mapped = [
+        row("anonymous", 4_100_000 + i, [drawn.randrange(2000) for _ in range(columns)], 0.9)
+        for i in places
+    ]
+    return {
+        "accesses_per_column": 2**20,
+        "bytes_per_row": size,
+        "rows": heap + stack + mapped,
     }
 
 

@@ -89,6 +89,36 @@ def test_what_is_charged_adds_up_to_the_run(comparison: Comparison) -> None:
         assert sum(row.accesses for row in run.lines) == run.accesses
 
 
+def test_the_heat_map_has_every_access_miss_and_fault_where_it_was(
+    comparison: Comparison,
+) -> None:
+    for run in comparison.runs:
+        heat_map = run.heat_map
+        assert heat_map is not None
+        accesses, misses, faults = (
+            sum(map(sum, heat_map.counts(counted)))
+            for counted in ("accesses", "l2_tlb_misses", "faults")
+        )
+        assert (accesses, misses, faults) == (run.accesses, run.tlb.l2_misses, run.os.faults)
+        # The array is walked in order before it is used at random: pages of a row fault together,
+        # and later rows later.
+        rows = [row for row in heat_map.rows if sum(row.faults) == heat_map.bytes_per_row // 4096]
+        assert 0.9 * (64 << 20) <= len(rows) * heat_map.bytes_per_row <= 64 << 20
+        begun = [next(i for i, count in enumerate(row.faults) if count) for row in rows]
+        assert begun == sorted(begun)
+        assert begun[0] < begun[-1]
+
+
+def test_a_heat_map_is_left_out_where_it_is_not_wanted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pagelab", "compare", "-q", "-d", "ideal", "-o", "r"]
+    subprocess.run([*command, "--no-heat-map", "--", "true"], check=True, cwd=tmp_path)
+    (run,) = results.load(tmp_path / "r").runs
+    assert run.heat_map is None
+    assert "heat_map" not in run.machine
+    subprocess.run([*command, "--set", "heat_map=false", "--", "true"], check=True, cwd=tmp_path)
+    assert results.load(tmp_path / "r").runs[0].heat_map is None
+
+
 def test_functions_inlined_ones_and_mappings(comparison: Comparison) -> None:
     run = annotate.chosen(comparison, None)
     functions = {row.function: row for row in annotate.functions(run)}

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -388,12 +389,32 @@ def test_a_part_of_a_trace_is_as_long_as_asked(tmp_path: Path) -> None:
 
 
 @needs_recorder
+def test_rights_that_a_program_does_not_get_are_said(tmp_path: Path) -> None:
+    """The kernel gives a traced or emulated program no other user's rights."""
+    shutil.copy("/bin/true", tmp_path / "other")
+    others = os.geteuid() + 1
+    try:
+        os.chown(tmp_path / "other", others, -1)
+    except PermissionError:
+        pytest.skip("only root makes files of other users")
+    (tmp_path / "other").chmod(0o4755)
+    done = pagelab("record", "-o", "t", "--", "./other", cwd=tmp_path)
+    assert "./other is set-user-ID" in done.stderr
+    os.chown(tmp_path / "other", os.geteuid(), -1)
+    (tmp_path / "other").chmod(0o4755)
+    done = pagelab("record", "-o", "t", "--", "./other", cwd=tmp_path)
+    assert "set-user-ID" not in done.stderr
+
+
+@needs_recorder
 @pytest.mark.parametrize(
     ("program", "status", "words"),
     [
         (["/nowhere/prog"], 127, "cannot run /nowhere/prog"),
         (["no-such-program-anywhere"], 127, "not in PATH"),
         (["./text"], 126, "text"),
+        (["/tmp"], 126, "is a directory"),
+        ([""], 127, "cannot run ''"),
         (["sh", "-c", "kill -TERM $$"], 143, "SIGTERM"),
         (["sh", "-c", "exit 42"], 42, "42"),
     ],

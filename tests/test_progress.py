@@ -20,6 +20,12 @@ def test_the_time_left_follows_from_the_rate() -> None:
     assert progress.status(0, 100, 0.0) == "0 %, 0 acc/s"
 
 
+def test_a_limit_is_no_forecast() -> None:
+    text = progress.up_to(63_100_000, 500_000_000, 10.0, "accesses")
+    assert text == "63.1 M accesses of 500 M at most, 6.31 M/s"
+    assert progress.up_to(0, None, 0.0, "instructions") == "0 instructions, 0/s"
+
+
 def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.display(Console(stderr=True), quiet=False) as display:
         meter = display.meter("radix", "simulating")

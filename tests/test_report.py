@@ -7,12 +7,14 @@ import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import canned
 from pagelab import report
 from pagelab.report.bars import levels_chart
+from pagelab.report.heat import heat_maps
 from pagelab.results import CYCLE_PARTS, Comparison
 
 Browser = Callable[..., subprocess.CompletedProcess[str]]
@@ -49,8 +51,9 @@ def test_nothing_is_fetched(page: Path) -> None:
 def test_it_renders_without_a_word_on_the_console(page: Path, chromium: Browser) -> None:
     done = chromium(page, "--dump-dom")
     assert not re.findall(r".*CONSOLE.*", done.stderr)
-    # One map a design: the script ran to its end.
-    assert done.stdout.count("<canvas") == 3
+    # A map of memory a design, and a picture each of accesses, misses and faults: the script ran
+    # to its end.
+    assert done.stdout.count("<canvas") == 6
     assert "dpt would save" in done.stdout
 
 
@@ -124,11 +127,76 @@ def test_names_from_outside_stay_text(tmp_path: Path, chromium: Browser) -> None
     hostile = "</script><script>console.log('broken out')</script>"
     raw = canned.comparison(name=hostile, command=[hostile])
     raw["runs"][1]["design"] = hostile
+    for run in raw["runs"]:
+        run["heat_map"]["rows"][0]["kind"] = hostile
     path = tmp_path / "report.html"
     report.write(Comparison.model_validate(raw), path)
     done = chromium(path, "--dump-dom")
     assert "CONSOLE" not in done.stderr
-    assert done.stdout.count("<canvas") == 3
+    assert done.stdout.count("<canvas") == 6
+
+
+def _run_with(rows: list[tuple[str, int, list[int], list[int]]]) -> dict[str, Any]:
+    return {
+        "accesses_per_column": 1024,
+        "bytes_per_row": 4096,
+        "rows": [
+            {
+                "kind": kind,
+                "address": address,
+                "accesses": accesses,
+                "l2_tlb_misses": missed,
+                "faults": [],
+            }
+            for kind, address, accesses, missed in rows
+        ],
+    }
+
+
+def test_designs_that_agree_in_every_cell_share_a_picture() -> None:
+    raw = canned.comparison("radix", "dpt", "ideal")
+    rows = [
+        ("heap", 0x5000, [7, 0, 9], [0, 0, 2]),
+        ("heap", 0x6000, [0, 0, 1], []),
+        ("heap", 0x9000, [1, 0, 0], []),
+        ("stack", 0xF000, [3, 3, 3], []),
+    ]
+    for run in raw["runs"]:
+        run["heat_map"] = _run_with(rows)
+    # One cell more misses in this design, none in that.
+    raw["runs"][1]["heat_map"]["rows"][3]["l2_tlb_misses"] = [0, 1, 0]
+    raw["runs"][2]["heat_map"]["rows"][0]["l2_tlb_misses"] = []
+    comparison = Comparison.model_validate(raw)
+    found = heat_maps(comparison)
+    assert [(picture["of"], picture["designs"]) for picture in found] == [
+        ("accesses", "radix, dpt, ideal"),
+        ("second-level TLB misses", "radix"),
+        ("second-level TLB misses", "dpt"),
+    ]
+    accesses, of_radix, of_dpt = found
+    assert accesses["cells"] == [[0, 7, 2, 9], [2, 1], [0, 1], [0, 3, 1, 3, 2, 3]]
+    assert of_radix["cells"] == [[2, 2], [], [], []]
+    assert of_dpt["cells"] == [[2, 2], [], [], [1, 1]]
+    heap, stack = accesses["bands"]
+    # Between 0x7000 and 0x9000 nothing was accessed.
+    assert heap == {"kind": "heap", "rows": ["0x5000", "0x6000", "0x9000"], "gaps": [2]}
+    assert stack["kind"] == "stack"
+    assert (accesses["columns"], accesses["step"], accesses["size"]) == (3, 1024, "4.00 KiB")
+    assert accesses["ticks"][0] == [0.0, "0"]
+    heat_map = comparison.runs[0].heat_map
+    assert heat_map is not None
+    assert heat_map.counts("l2_tlb_misses") == [[0, 0, 2], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_result_without_heat_maps_has_no_section_of_them(tmp_path: Path) -> None:
+    raw = canned.comparison()
+    path = tmp_path / "report.html"
+    report.write(Comparison.model_validate(raw), path)
+    assert 'id="heat"' in path.read_text()
+    for run in raw["runs"]:
+        del run["heat_map"]
+    report.write(Comparison.model_validate(raw), path)
+    assert 'id="heat"' not in path.read_text()
 
 
 def test_shares_in_the_bars_add_up_to_the_time(comparison: Comparison) -> None:

@@ -12,7 +12,7 @@ import canned
 from pagelab import recording, results, store
 from pagelab.errors import PagelabError
 from pagelab.results import Comparison, Recording
-from pagelab.table import legend, show_table, terminal_table
+from pagelab.table import legend, show_answer, show_table, terminal_table
 
 
 def test_a_saved_comparison_is_read_back_the_same(tmp_path: Path, comparison: Comparison) -> None:
@@ -107,6 +107,16 @@ def test_the_table_fits_80_columns() -> None:
     # One line a design: nothing wrapped, nothing cut.
     assert sum(line.startswith(("radix", "dpt", "ideal")) for line in lines) == 4
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+
+
+def test_a_percent_sign_stays_with_its_number(comparison: Comparison) -> None:
+    for width in range(20, 90):
+        output = io.StringIO()
+        show_answer(comparison, Console(file=output, width=width))
+        lines = output.getvalue().splitlines()
+        assert " %" in output.getvalue().replace("\n", " ")
+        assert not any(line.startswith("%") or line.endswith(" ") for line in lines)
+        assert max(map(len, lines)) <= width
 
 
 def test_the_table_of_page_sizes_fits_80_columns_and_has_a_column_for_each_cost() -> None:

@@ -72,14 +72,14 @@ def test_where_nothing_helps_the_bound_is_said_and_what_takes_the_time() -> None
         ideal=_parts(0, faults=100, zeroing=30),
     )
     assert verdict(comparison).headline == (
-        "No page table would help: even free translation gains 2.8 %. 12 % of the time is page "
-        "faults: --pages 4K,2M shows what larger pages would do about them."
+        "No page table would help: even free translation would gain only 2.8 %. 12 % of the "
+        "time is page faults: --pages 4K,2M shows what larger pages would do about them."
     )
 
 
 def test_no_difference_is_said_to_be_none() -> None:
     text = str(verdict(_with_cycles(radix=_parts(2), dpt=_parts(1), ideal=_parts(0))))
-    assert text.startswith("No page table would help: even free translation gains 0.2 %.")
+    assert text.startswith("No page table would help: even free translation would gain only 0.2 %.")
     assert "page faults" not in text
 
 

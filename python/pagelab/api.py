@@ -8,6 +8,7 @@ What a user can mend is a `pagelab.PagelabError`, whose text says what to do; `U
 them, is for names and values that there are not, and is raised before anything long starts.
 """
 
+import functools
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -150,6 +151,7 @@ def compare(
     window: Window = EVERYTHING,
     follow_exec: bool = True,
     code: bool = True,
+    heat_map: bool = False,
     parallel: int | None = None,
     workers: int | None = None,
     out: Path_ | None = None,
@@ -160,7 +162,8 @@ def compare(
     `source` is as for `simulate`, or a program to record, as a list of it and its arguments: its
     first 500 million accesses unless `window` has a limit, with `code` as for `record`. `designs`
     are those of `pagelab.designs.USUAL` unless given. With several page sizes in `pages`, or
-    machines in `machine`, each design is there with each of them. `parallel` are simulated at once,
+    machines in `machine`, each design is there with each of them. With `heat_map` each run has one:
+    accesses, TLB misses and faults by address and time. `parallel` are simulated at once,
     one a processor unless given; with `workers` the source is cut into pieces, so many of which are
     simulated at once, one design after the other (docs/scale.md). `out` is a directory to write
     result.json, result.parquet and report.html into.
@@ -195,6 +198,7 @@ def compare(
                 copies=copies,
                 seed=seed,
                 window=window.of_what_was_recorded,
+                heat_map=heat_map,
                 parallel=parallel,
                 workers=workers,
                 out=out,
@@ -202,7 +206,11 @@ def compare(
             )
     with _watched(progress) as (meters, stop, say):
         found = _source(source, copies)
-        work = _simulations(found.describe(window), designs, machine, pages, seed, say)
+        once = _tell_once if progress else _be_quiet
+        described = found.describe(window)
+        # First, so that what is said of the machine counts.
+        first = ["heat_map=true"] if heat_map else []
+        work = _simulations(described, designs, machine, pages, seed, once, first)
         if workers is not None:
             work = [replace(job, workers=workers) for job in work]
             parallel = parallel or 1
@@ -279,7 +287,7 @@ def check(
     ...
     pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
     """
-    _simulations({}, designs, machine, pages, seed, _tell if progress else _be_quiet)
+    _simulations({}, designs, machine, pages, seed, _tell_once if progress else _be_quiet)
 
 
 def _simulations(
@@ -289,6 +297,7 @@ def _simulations(
     pages: str | Sequence[str] | None,
     seed: int | None,
     say: Callable[[str], None],
+    first: Sequence[str] = (),
 ) -> list[jobs.Simulation]:
     """One job a machine, design and page size; each machine is checked before anything starts."""
     given = [machine] if isinstance(machine, MachineBase | str) else list(machine)
@@ -305,7 +314,7 @@ def _simulations(
     for one in machines:
         file = one.file(say)
         for design in chosen:
-            keys = [*one.changes, *([f"seed={seed}"] if seed is not None else [])]
+            keys = [*first, *one.changes, *([f"seed={seed}"] if seed is not None else [])]
             keys += design.overrides
             name = design_.check(file, keys)["name"]
             title = f"{design.title} on {one.base}" if len(machines) > 1 else design.title
@@ -364,6 +373,12 @@ def _watched(
 
 def _tell(line: str) -> None:
     Console(stderr=True).print(f"pagelab: {line}", highlight=False, markup=False)
+
+
+@functools.cache
+def _tell_once(line: str) -> None:
+    """What `check` has said of a machine, `compare` does not say again."""
+    _tell(line)
 
 
 def _be_quiet(_: str) -> None:

@@ -29,6 +29,7 @@ class Machine(MachineBase):
         description: str | None = None,
         cores: int | None = None,
         free_clock: bool | None = None,
+        heat_map: bool | None = None,
         seed: int | None = None,
     ) -> "Machine":
         """Changes keys that are in no table."""
@@ -39,6 +40,7 @@ class Machine(MachineBase):
                 "description": description,
                 "cores": cores,
                 "free_clock": free_clock,
+                "heat_map": heat_map,
                 "seed": seed,
             },
         )

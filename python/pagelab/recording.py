@@ -3,8 +3,11 @@
 import json
 import math
 import os
+import shlex
 import shutil
+import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,7 +15,7 @@ from pathlib import Path
 
 from pagelab import _core, emulator, jobs, units
 from pagelab.errors import PagelabError
-from pagelab.progress import Display
+from pagelab.progress import Display, up_to
 from pagelab.results import Recording
 from pagelab.window import Window as Window
 
@@ -36,10 +39,30 @@ class NotFoundError(RecordingError):
 
 
 def find(program: str) -> None:
-    """Checks that there is such a program: raises NotFoundError."""
+    """Checks that there is such a program: raises NotFoundError or CannotRunError."""
+    if "/" in program and Path(program).is_dir():
+        raise CannotRunError(f"cannot run {program}: it is a directory")
     if shutil.which(program) is None and not Path(program).is_file():
         where = "there is no such file" if "/" in program else "it is not in PATH"
-        raise NotFoundError(f"cannot run {program}: {where}")
+        raise NotFoundError(f"cannot run {shlex.quote(program)}: {where}")
+
+
+def _set_id(program: str) -> list[str]:
+    """A note when the kernel would have given the program another user or group."""
+    file = shutil.which(program)
+    if file is None:
+        return []
+    about = Path(file).stat()
+    kinds = [
+        (stat.S_ISUID, about.st_uid != os.geteuid(), "set-user-ID"),
+        (stat.S_ISGID, about.st_gid != os.getegid(), "set-group-ID"),
+    ]
+    what = [name for bit, other, name in kinds if about.st_mode & bit and other]
+    if not what:
+        return []
+    return [
+        f"{program} is {' and '.join(what)}: it was recorded with the rights of who recorded it"
+    ]
 
 
 def record(
@@ -66,10 +89,16 @@ def record(
     find(command[0])
     options = emulator.candidates(qemu) | {"follow_exec": follow_exec, "code": code, "cpu": cpu}
     meter = display.meter(Path(command[0]).name, "recording")
+    unit = "instructions" if window.in_instructions else "accesses"
+    started = time.monotonic()
 
     def progress(done: int, total: int | None) -> bool:
-        over = total is not None and done >= total
-        meter.update(done, total, "recorded; the program runs on (Ctrl-C ends it)" if over else "")
+        if total is not None and done >= total:
+            text = "recorded; the program runs on (Ctrl-C ends it)"
+        else:
+            text = up_to(done, total, time.monotonic() - started, unit)
+        # How long the program is nobody knows: the total is where its recording would end.
+        meter.update(done, None, text)
         return not stop.wanted
 
     try:
@@ -89,7 +118,8 @@ def record(
     finally:
         meter.finish()
     outcome = json.loads(text)
-    done = outcome["instructions" if window.in_instructions else "accesses"]
+    outcome["notes"] += _set_id(command[0])
+    done = outcome[unit]
     # A sample has all of a program that ends in its first piece.
     most = min(window.limit or math.inf, window.sample[0] if window.sample else math.inf)
     limited = bool(window.skip) or done >= most

@@ -216,6 +216,37 @@ class MemoryCell(_Model):
         return self.free + self.data + self.tables + self.preallocated
 
 
+class HeatRow(_Model):
+    """A block of addresses of one kind of memory, with what its accesses came to by time.
+
+    Where there were no misses or faults at all, those lists are empty.
+    """
+
+    kind: str
+    address: Natural
+    accesses: list[Natural]
+    l2_tlb_misses: list[Natural]
+    faults: list[Natural]
+
+
+class HeatMap(_Model):
+    """Addresses over time: a row is a block of `bytes_per_row` that was accessed."""
+
+    accesses_per_column: Natural
+    bytes_per_row: Natural
+    rows: list[HeatRow]
+
+    @property
+    def columns(self) -> int:
+        """How many there are."""
+        return max((len(row.accesses) for row in self.rows), default=0)
+
+    def counts(self, of: Literal["accesses", "l2_tlb_misses", "faults"]) -> list[list[int]]:
+        """One of the three as a matrix: a list for each row, a number for each column."""
+        none = [0] * self.columns
+        return [getattr(row, of) or none for row in self.rows]
+
+
 class CodeCosts(_Model):
     """What accesses came to: misses, walks with their cycles, faults with theirs."""
 
@@ -349,6 +380,8 @@ class Run(Table):
     # Absent from results of before it was kept.
     free_2m_blocks: Natural | None = None
     memory_map: list[MemoryCell]
+    # Where it was asked for (`heat_map`).
+    heat_map: HeatMap | None = None
     nodes: list[Node] = []
     # Where the source says which instructions make the accesses, the most expensive first.
     lines: list[Line] = []

@@ -80,7 +80,14 @@ def show(comparison: Comparison, console: Console, *, quiet: bool = False) -> No
     if not quiet:
         console.print(legend(comparison), style="dim", highlight=False)
     console.print()
-    console.print(str(verdict(comparison)), highlight=False)
+    show_answer(comparison, console)
+
+
+def show_answer(comparison: Comparison, console: Console) -> None:
+    """Prints the sentences, filled; a number and its percent sign stay on one line."""
+    joined = str(verdict(comparison)).replace(" %", "\N{NO-BREAK SPACE}%")
+    filled = textwrap.fill(joined, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(filled.replace("\N{NO-BREAK SPACE}", " "), highlight=False, soft_wrap=True)
 
 
 def show_table(comparison: Comparison, console: Console) -> None:

@@ -128,7 +128,7 @@ def _gains(comparison: Comparison, best: Run, saved: _Share) -> str:
 
 
 def _nothing_helps(comparison: Comparison, rivals: list[Run], best: Run) -> str:
-    """`No page table would help: even free translation gains 2.9 %. 11 % of the time is ...`."""
+    """`No page table would help: even free translation would gain only 2.9 %. 11 % of ...`."""
     base = comparison.baseline
     kinds = []
     if any(run.design != base.design for run in rivals):
@@ -144,7 +144,7 @@ def _nothing_helps(comparison: Comparison, rivals: list[Run], best: Run) -> str:
     gain = comparison.speedup(ideal) - 1
     bound = _Share(gain, comparison.speedup_interval(ideal) or 0.0)
     if gain < SMALL:
-        text = f"No {kind} would help: even free translation gains {bound}."
+        text = f"No {kind} would help: even free translation would gain only {bound}."
     else:
         text = (
             f"No {kind} of these would help: {_subject(base, best)}, the best, differs by less "

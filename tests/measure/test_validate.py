@@ -121,6 +121,18 @@ def test_what_the_native_run_says_is_what_the_program_did(tmp_path: Path) -> Non
         native.run([str(tmp_path / "nothing")], OFF, huge=False)
 
 
+def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred rounds of a second each."""
+    clock = iter(range(10_000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(native, "run", lambda *_, **__: Run(1.0, 1.0, 1.0, 10))
+    monkeypatch.setattr(Native, "settled", lambda _: False)
+    said: list[str] = []
+    native.measure(["true"], HugePages("so", "always", {}), 99.5, said.append)
+    assert len(said) == 100 / 5
+    assert said[0] == "5 rounds, 5 s"
+
+
 def _fallbacks() -> int:
     """How often the kernel had no huge page to give, since it was started."""
     counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())

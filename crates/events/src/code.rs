@@ -11,6 +11,8 @@ const MAX_INSTRUCTIONS: usize = 1 << 16;
 /// definitions: readers keep something for each, and compressed definitions take next to nothing
 /// in a file.
 pub(crate) const MAX_SITES: u32 = 1 << 26;
+/// The most bytes of all names, paths and instructions, for the same reason.
+const MAX_BYTES: usize = 1 << 30;
 
 /// A straight run of instructions that is entered at its first one: a basic block as the emulator
 /// that recorded it translated it.
@@ -63,6 +65,15 @@ impl Definition {
             self,
             Definition::Function { .. } | Definition::Mapping { .. }
         )
+    }
+
+    /// Bytes of its name, path or instructions.
+    fn bytes(&self) -> usize {
+        match self {
+            Definition::File(path) | Definition::Mapping { path, .. } => path.len(),
+            Definition::Function { name, .. } => name.len(),
+            Definition::Block(block) => block.bytes.len(),
+        }
     }
 }
 
@@ -119,16 +130,26 @@ pub struct CodeTable {
     function_of: HashMap<u32, u32>,
     mappings: Vec<(String, Box<[Range]>)>,
     ranges: usize,
+    /// Bytes of names, paths and instructions.
+    bytes: usize,
 }
 
 impl CodeTable {
-    /// Takes a definition in. `false`, and nothing is changed, when there are too many, or it is not
-    /// well formed: its lengths, bytes and accesses do not go together.
+    /// Takes a definition in. `false`, and nothing is changed, when there are too many, or too large
+    /// ones together, or it is not well formed: its lengths, bytes and accesses do not go together.
     pub fn define(&mut self, definition: Definition) -> bool {
         let names = self.files.len() + self.functions.len() + self.mappings.len();
-        if names + self.blocks.len() >= MAX_SITES as usize {
-            return false;
+        let bytes = definition.bytes();
+        let fits =
+            names + self.blocks.len() < MAX_SITES as usize && bytes <= MAX_BYTES - self.bytes;
+        let taken = fits && self.take(definition);
+        if taken {
+            self.bytes += bytes;
         }
+        taken
+    }
+
+    fn take(&mut self, definition: Definition) -> bool {
         let block = match definition {
             Definition::File(path) => {
                 self.files.push(path);
@@ -317,6 +338,36 @@ mod tests {
         }));
         let found: Vec<_> = table.mappings().collect();
         assert_eq!(found, [("/a", &[range][..])]);
+    }
+
+    #[test]
+    fn names_paths_and_instructions_have_a_limit_together() {
+        let with = |left: usize| CodeTable {
+            bytes: MAX_BYTES - left,
+            ..CodeTable::default()
+        };
+        let function = |name: &str| Definition::Function {
+            name: name.to_owned(),
+            blocks: [].into(),
+        };
+        let mapping = |path: &str| Definition::Mapping {
+            path: path.to_owned(),
+            ranges: [].into(),
+        };
+        for four in [
+            Definition::File("/bin".to_owned()),
+            function("main"),
+            mapping("/lib"),
+            Definition::Block(block(0x1000, &[1, 3], &[])),
+        ] {
+            assert!(!with(3).define(four.clone()));
+            let mut table = with(8);
+            assert!(table.define(four.clone()));
+            assert!(table.define(four.clone()));
+            assert!(!table.define(four));
+            // What is refused takes no room.
+            assert_eq!(table.bytes, MAX_BYTES);
+        }
     }
 
     #[test]

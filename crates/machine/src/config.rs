@@ -25,6 +25,9 @@ pub struct MachineConfig {
     /// Whether a second clock says what translation costs: `cycles.recoverable`.
     #[serde(default)]
     pub free_clock: bool,
+    /// Whether accesses and misses are counted by address and time: `heat_map`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub heat_map: bool,
     /// Where every choice that is left to chance starts from.
     #[serde(default = "one_seed")]
     pub seed: u64,

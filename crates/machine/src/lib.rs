@@ -11,6 +11,7 @@ mod config;
 mod costs;
 mod designs;
 mod error;
+mod heat_map;
 mod hierarchy;
 mod histogram;
 mod machine;
@@ -37,6 +38,7 @@ pub use config::{
 };
 pub use designs::Design;
 pub use error::{BuildError, RunError};
+pub use heat_map::{HeatMapResult, HeatRow};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;

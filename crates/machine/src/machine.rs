@@ -3,6 +3,7 @@ use crate::coherence;
 use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
+use crate::heat_map::HeatMap;
 use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
@@ -59,6 +60,8 @@ pub struct Machine<M> {
     pub(crate) slots_per_cycle: u64,
     level: SimdLevel,
     pub(crate) timeline: Timeline,
+    /// Misses by address and time, where that is counted.
+    pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) windows: Windows,
     /// Up to so many accesses caches and TLB are simulated without a clock, to warm them.
     pub(crate) untimed: u64,
@@ -231,6 +234,7 @@ impl<M: Mmu> Machine<M> {
             slots_per_cycle: u64::from(config.core.width),
             level: SimdLevel::detect(),
             timeline: Timeline::default(),
+            heat_map: config.heat_map.then(|| Box::new(HeatMap::new())),
             windows: Windows::default(),
             untimed: 0,
             at_exit: None,
@@ -356,6 +360,9 @@ impl<M: Mmu> Machine<M> {
         self.translate::<S>(core, asid, addr, op)?;
         if self.timing.by_code.is_some() {
             self.charge(asid, addr, site);
+        }
+        if self.heat_map.is_some() {
+            self.count_by_address(asid, addr);
         }
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
@@ -505,6 +512,9 @@ impl<M: Mmu> Machine<M> {
                 self.at_exit = Some(Memory::of(&self.os));
             }
             _ => {}
+        }
+        if let Some(heat_map) = &mut self.heat_map {
+            heat_map.forget_mappings();
         }
         self.effects.clear();
         self.os.control(

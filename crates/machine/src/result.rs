@@ -1,5 +1,6 @@
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
+use crate::heat_map::HeatMapResult;
 use crate::hierarchy::PLACES;
 use crate::histogram::Histogram;
 use pagelab_os::{MemoryCell, OsStatistics};
@@ -77,6 +78,9 @@ pub struct RunResult {
     pub free_2m_blocks: u32,
     /// Physical memory just before the first process ended, or at the end, in equal cells.
     pub memory_map: Vec<MemoryCell>,
+    /// Accesses and misses by address and time, where the machine's description asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heat_map: Option<HeatMapResult>,
     /// What each program's instructions came to, where a source says which they are. Not part of
     /// the JSON form: sites mean something beside their code only.
     #[serde(skip)]

@@ -1,5 +1,6 @@
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
+use crate::heat_map::HeatMap;
 use crate::hierarchy::Served;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
@@ -62,6 +63,7 @@ impl<M: Mmu> Machine<M> {
             exited: at_exit.is_some(),
             memory: at_exit.unwrap_or_else(|| Memory::of(&self.os)),
             by_code: by_code.map_or_else(Vec::new, |all| all.finish(self.slots_per_cycle)),
+            heat_map: self.heat_map.take(),
             timeline: std::mem::take(&mut self.timeline).finish(last),
             tlb_counters: self.tlb_counters(),
             os: self.os.statistics(self.mmu.table()),
@@ -83,6 +85,7 @@ pub(crate) struct Outcome {
     /// Just before the first process ended, or at the end.
     pub(crate) memory: Memory,
     pub(crate) by_code: Vec<ByCode>,
+    pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) timeline: Vec<Sample>,
     pub(crate) tlb_counters: BTreeMap<&'static str, u64>,
     pub(crate) os: OsStatistics,
@@ -143,6 +146,7 @@ impl Outcome {
             timeline: self.timeline,
             free_2m_blocks: memory.free_2m_blocks,
             memory_map: memory.map,
+            heat_map: self.heat_map.map(|heat_map| heat_map.finish()),
             by_code: self.by_code,
         }
     }

@@ -1,6 +1,7 @@
 use crate::Os;
 use pagelab_addr::{Asid, Vpn};
 use pagelab_events::Backing;
+use std::ops::Range;
 
 /// What kind of memory a page is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,22 +52,32 @@ impl Mapping {
 impl Os {
     /// What kind of memory a page of an address space is.
     pub fn mapping(&mut self, asid: Asid, vpn: Vpn) -> Mapping {
+        self.mapping_around(asid, vpn).0
+    }
+
+    /// The same with pages around it that are of that kind, too; not always all of them.
+    pub fn mapping_around(&mut self, asid: Asid, vpn: Vpn) -> (Mapping, Range<u64>) {
+        let alone = vpn.0..vpn.0 + 1;
         let Some(Some(space)) = self.spaces.get_mut(usize::from(asid.0)) else {
-            return Mapping::None;
+            return (Mapping::None, alone);
         };
-        if space
-            .heap
-            .is_some_and(|(first, end)| (first..end).contains(&vpn.0))
-        {
-            return Mapping::Heap;
+        let heap = space.heap.map_or(0..0, |(first, end)| first..end);
+        if heap.contains(&vpn.0) {
+            return (Mapping::Heap, heap);
         }
-        match space.vmas.find(vpn).map(|vma| vma.backing) {
-            None => Mapping::None,
-            Some(Backing::Anonymous) => Mapping::Anonymous,
-            Some(Backing::SharedAnonymous) => Mapping::SharedAnonymous,
-            Some(Backing::PrivateFile) => Mapping::PrivateFile,
-            Some(Backing::SharedFile) => Mapping::SharedFile,
-            Some(Backing::Stack) => Mapping::Stack,
+        let Some(vma) = space.vmas.find(vpn) else {
+            return (Mapping::None, alone);
+        };
+        let kind = match vma.backing {
+            Backing::Anonymous => Mapping::Anonymous,
+            Backing::SharedAnonymous => Mapping::SharedAnonymous,
+            Backing::PrivateFile => Mapping::PrivateFile,
+            Backing::SharedFile => Mapping::SharedFile,
+            Backing::Stack => Mapping::Stack,
+        };
+        if heap.start < vma.end && vma.start < heap.end {
+            return (kind, alone);
         }
+        (kind, vma.start..vma.end)
     }
 }

@@ -56,6 +56,12 @@ def compare(
         ),
     ] = True,
     code: options.Code = True,
+    heat_map: Annotated[
+        bool,
+        typer.Option(
+            "--heat-map/--no-heat-map", help="Count misses by address and time, for the report."
+        ),
+    ] = True,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
     out: options.Out = None,
@@ -116,6 +122,7 @@ def compare(
                 copies=copies,
                 seed=seed,
                 window=window,
+                heat_map=heat_map,
                 parallel=jobs,
                 workers=parallel,
                 progress=not quiet,

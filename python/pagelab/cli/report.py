@@ -10,8 +10,7 @@ from pagelab import report as reports
 from pagelab import results
 from pagelab.cli.options import IsQuiet
 from pagelab.errors import PagelabError, UsageError
-from pagelab.table import show
-from pagelab.verdict import verdict
+from pagelab.table import show, show_answer
 
 
 def report(
@@ -36,7 +35,7 @@ def report(
         except OSError as error:
             raise PagelabError(f"cannot write {page}: {error.strerror}") from error
         if quiet:
-            console.print(str(verdict(comparison)), highlight=False)
+            show_answer(comparison, console)
         else:
             show(comparison, console)
         typer.echo(str(page))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pagelab.errors import PagelabError
 from pagelab.measuring import probe
+from pagelab.progress import SECONDS_BETWEEN_LINES
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -137,6 +138,7 @@ def measure(
     native = Native()
     order = random.Random(1)
     begin = time.monotonic()
+    said = 0.0
     settings = [False, True] if pages.policy else [False]
     for setting in settings:
         run(command, pages, huge=setting)
@@ -146,7 +148,9 @@ def measure(
             done = run(command, pages, huge=setting)
             (native.huge if setting else native.small).append(done)
         spent = time.monotonic() - begin
-        say(f"{len(native.small)} rounds, {spent:.0f} s")
+        if spent >= said + SECONDS_BETWEEN_LINES:
+            said = spent
+            say(f"{len(native.small)} rounds, {spent:.0f} s")
         over = spent > budget or native.settled() or not pages.policy
         if (over and len(native.small) >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
             return native

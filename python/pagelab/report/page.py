@@ -6,6 +6,7 @@ from typing import Any
 
 from pagelab import annotate, units
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
+from pagelab.report.heat import heat_maps
 from pagelab.report.latency import LatencyChart, latency_chart
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
 from pagelab.results import Comparison, Run
@@ -39,6 +40,7 @@ class Page:
     resident: LineChart | None
     tables: LineChart | None
     maps: str
+    heat: str
     machines: list[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]
     provenance: list[tuple[str, str]]
     partial: bool
@@ -96,6 +98,7 @@ def page(comparison: Comparison) -> Page:
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
         maps=_embed([_map(comparison, run) for run in comparison.runs if run.memory_map]),
+        heat=_embed(heat_maps(comparison)),
         machines=[
             (name, _groups(comparison.on(name).baseline.machine)) for name in comparison.machines
         ],

@@ -26,6 +26,13 @@ def binary_ticks(top: float, wanted: int = 4) -> list[float]:
     return [tick * unit for tick in linear_ticks(top / unit, wanted)]
 
 
+def short(text: str) -> str:
+    """A tick's label without needless zeros: `3 GiB` for `3.00 GiB`."""
+    number, space, unit = text.partition(" ")
+    number = number.rstrip("0").rstrip(".") if "." in number else number
+    return "0" if number == "0" else number + space + unit
+
+
 def _round_step(raw: float) -> float:
     magnitude = 10.0 ** math.floor(math.log10(raw))
     return next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * (1 - 1e-9))

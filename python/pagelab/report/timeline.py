@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagelab import units
-from pagelab.report.scales import Tick, binary_ticks, linear_ticks
+from pagelab.report.scales import Tick, binary_ticks, linear_ticks, short
 from pagelab.results import Comparison, Run, TimelinePoint
 
 
@@ -79,12 +79,8 @@ def _chart(
     return LineChart(
         title,
         lines,
-        [
-            Tick(x / end * 100, _round(units.count(x)))
-            for x in linear_ticks(end)
-            if x <= end * 1.001
-        ],
-        [Tick(y / height * 100, _round(units.size(y))) for y in y_values],
+        [Tick(x / end * 100, short(units.count(x))) for x in linear_ticks(end) if x <= end * 1.001],
+        [Tick(y / height * 100, short(units.size(y))) for y in y_values],
         [round(x / end * 100, 2) for x in xs],
         [f"{units.count(x)} instructions" for x in xs],
     )
@@ -100,10 +96,3 @@ def _sampled(run: Run, xs: list[int], value: Callable[[TimelinePoint], int]) -> 
             place += 1
         out.append(None if place == len(points) and x > points[-1].instructions else last)
     return out
-
-
-def _round(text: str) -> str:
-    """A tick's label without needless zeros: `3 GiB` for `3.00 GiB`."""
-    number, space, unit = text.partition(" ")
-    number = number.rstrip("0").rstrip(".") if "." in number else number
-    return "0" if number == "0" else number + space + unit

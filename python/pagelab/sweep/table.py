@@ -63,7 +63,9 @@ def load(path: Path) -> list[Row]:
     """The rows of a Parquet file, or of the sweep's folder that has one."""
     file = path / "sweep.parquet" if path.is_dir() else path
     if not file.is_file():
-        raise PagelabError(f"there is no table {file}")
+        compared = path.is_dir() and (path / "result.json").is_file()
+        but = f": {path} is a result of `pagelab compare`, not of a sweep" if compared else ""
+        raise PagelabError(f"there is no table {file}{but}")
     try:
         found: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
     except (OSError, pyarrow.ArrowInvalid) as error:

@@ -33,7 +33,7 @@ const MAX_METADATA: u32 = 1 << 20;
 const INDEX_ENTRY_BYTES: usize = 16;
 
 /// Said of a definition that a [`CodeTable`](crate::CodeTable) does not take.
-const NO_DEFINITION: &str = "a definition of code contradicts itself, or is one too many";
+const NO_DEFINITION: &str = "a definition of code contradicts itself, is one too many, or makes names and code more than 1 GiB";
 
 /// Where a chunk is, and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

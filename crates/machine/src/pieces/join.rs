@@ -91,6 +91,9 @@ fn add(all: &mut Outcome, piece: Outcome, begun: &Begun, config: &MachineConfig)
         mine.add(more);
         mine.in_cycles(u64::from(config.core.width));
     }
+    if let (Some(all), Some(more)) = (&mut all.heat_map, piece.heat_map) {
+        all.add(*more);
+    }
     let later = piece.timeline.into_iter().filter(|s| s.instructions > 0);
     all.timeline.extend(later.map(|sample| Sample {
         instructions: before.instructions + sample.instructions,

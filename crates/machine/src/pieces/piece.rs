@@ -80,6 +80,9 @@ pub(super) fn run<M: ConfiguredMmu>(
             unit: Unit::Accesses,
         });
     }
+    if let Some(heat_map) = &mut machine.heat_map {
+        heat_map.begin(extent.start);
+    }
     if run.stream.has_code() {
         machine.count_by_code();
     }

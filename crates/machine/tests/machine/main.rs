@@ -6,6 +6,7 @@ mod common;
 mod configuration;
 mod free_clock;
 mod golden;
+mod heat_map;
 mod known_times;
 mod nodes;
 mod pieces;

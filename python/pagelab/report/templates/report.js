@@ -154,3 +154,123 @@ function drawAll() {
 drawAll();
 addEventListener("resize", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+
+// Addresses over time: a canvas a picture, its rows in bands of a kind of memory.
+const ROW = 2.5, BAND = 16, BETWEEN = 5;
+
+// Where the rows lie: tall enough for the band's name.
+function heatRows(picture) {
+  const rows = [];
+  let y = 0;
+  for (const band of picture.bands) {
+    const height = Math.max(ROW, BAND / band.rows.length);
+    band.top = y;
+    band.rows.forEach((address, i) => {
+      if (band.gaps.includes(i)) y += 2;
+      rows.push({ y, height, address, kind: band.kind });
+      y += height;
+    });
+    y += BETWEEN;
+  }
+  return { rows, height: y - BETWEEN };
+}
+
+function drawHeat(canvas, picture) {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const { rows, height } = picture.grid;
+  const width = canvas.parentElement.clientWidth;
+  const scale = devicePixelRatio || 1;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  const across = width / picture.columns;
+  const most = Math.log1p(picture.most);
+  // To whole pixels, so that neighbours have no seam.
+  const snap = (place) => Math.round(place * scale) / scale;
+  const fill = (row, from, to) => {
+    const [x, y] = [snap(from), snap(row.y)];
+    context.fillRect(x, y, snap(to) - x, snap(row.y + row.height) - y);
+  };
+  rows.forEach((row, i) => {
+    context.globalAlpha = 1;
+    context.fillStyle = colour("wash");
+    fill(row, 0, width);
+    context.fillStyle = colour(picture.colour);
+    const cells = picture.cells[i];
+    for (let at = 0; at < cells.length; at += 2) {
+      context.globalAlpha = 0.15 + (0.85 * Math.log1p(cells[at + 1])) / most;
+      fill(row, cells[at] * across, (cells[at] + 1) * across);
+    }
+  });
+}
+
+function describeHeat(picture, x, y) {
+  const row = picture.grid.rows.findIndex((row) => y >= row.y && y < row.y + row.height);
+  const column = Math.floor(x * picture.columns);
+  if (row < 0 || column < 0 || column >= picture.columns) return null;
+  const { kind, address } = picture.grid.rows[row];
+  const cells = picture.cells[row];
+  let count = 0;
+  for (let at = 0; at < cells.length; at += 2) if (cells[at] === column) count = cells[at + 1];
+  const number = (value) => value.toLocaleString("en-US");
+  return [
+    `${kind}, ${picture.size} from ${address}`,
+    `accesses ${number(column * picture.step)} to ${number((column + 1) * picture.step)}`,
+    `${picture.of}: ${number(count)}`,
+  ].join("\n");
+}
+
+const heat = JSON.parse(document.getElementById("heat-data")?.textContent ?? "[]");
+const heatCanvases = heat.map((picture) => {
+  picture.most = 1;
+  for (const row of picture.cells) for (let at = 1; at < row.length; at += 2) picture.most = Math.max(picture.most, row[at]);
+  picture.grid = heatRows(picture);
+  const make = (tag, name, text = "") => {
+    const element = document.createElement(tag);
+    element.className = name;
+    element.textContent = text;
+    return element;
+  };
+  const figure = make("figure", "heat-map");
+  const most = picture.most.toLocaleString("en-US");
+  const title = make("h3", "", `${picture.of[0].toUpperCase()}${picture.of.slice(1)}`);
+  const what = make("p", "", `${picture.designs}; a cell is ${picture.size} by ${picture.step.toLocaleString("en-US")} accesses and has ${most} at the most`);
+  const bands = make("div", "bands");
+  for (const band of picture.bands) {
+    const name = make("span", "", band.kind);
+    name.style.top = `${band.top}px`;
+    bands.append(name);
+  }
+  const frame = make("div", "frame");
+  const canvas = document.createElement("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${title.textContent} by address and time: ${what.textContent}`);
+  frame.append(canvas);
+  const ticks = make("div", "ticks");
+  for (const [at, text] of picture.ticks) {
+    const tick = make("span", "", text);
+    tick.style.left = `${at}%`;
+    ticks.append(tick);
+  }
+  figure.append(title, what, bands, frame, ticks);
+  document.getElementById("heat").append(figure);
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const text = describeHeat(picture, (event.clientX - box.left) / box.width, event.clientY - box.top);
+    if (text) showTip(text, event.clientX, event.clientY);
+    else hideTip();
+  });
+  canvas.addEventListener("pointerleave", hideTip);
+  return [canvas, picture];
+});
+
+function drawAllHeat() {
+  for (const [canvas, picture] of heatCanvases) drawHeat(canvas, picture);
+}
+
+drawAllHeat();
+addEventListener("resize", drawAllHeat);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAllHeat);
