@@ -90,8 +90,8 @@ pub(crate) struct Chunk {
     pub(crate) steps: Buffer<u8>,
     /// What the parts with `SLOW` went through.
     pub(crate) episodes: Buffer<Episode>,
-    /// Modified lines that left the last level, with the place of a reference that they made room
-    /// for, or of one before it; where memory wants to know.
+    /// Modified lines that left the last level, with the place of the reference on whose account
+    /// they did; where memory wants to know.
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
     /// What the prefetchers fetch, in the order of the references that had them do it.
     pub(crate) prefetches: Vec<Prefetch>,

@@ -325,7 +325,7 @@ impl<M: Mmu> Machine<M> {
         site: &[u32],
     ) -> Result<(), RunError> {
         let core = self.current_core();
-        let asid = Asid(process as u16);
+        let asid = Os::asid(process)?;
         let machine = self;
         dispatch!(machine.level, <S>[M: Mmu](
             machine: &mut Machine<M>,
