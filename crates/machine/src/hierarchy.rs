@@ -285,7 +285,7 @@ fn write_entries(
             let mut again = false;
             for episode in &mut episodes {
                 let reads = usize::from(episode.reads);
-                let waited = reads - usize::from(episode.background);
+                let waited = reads - usize::from(episode.background + episode.cached.behind);
                 if again && waited > 0 {
                     references[place + waited - 1] |= MODIFY;
                     places.push((place + waited - 1) as u32);

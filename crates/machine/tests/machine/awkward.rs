@@ -107,7 +107,10 @@ impl Source for Batches<'_> {
             && batch.len() < self.length
         {
             match event {
-                Event::Access(access) => batch.push(*access),
+                Event::Access(access) => {
+                    batch.push(*access);
+                    batch.site.push(access.gap);
+                }
                 Event::Control(control) => batch.push_control(*control),
             }
             self.at += 1;
@@ -139,7 +142,7 @@ impl Divisible for Held {
 }
 
 /// One of each line.
-const KEYS: [&[&str]; 17] = [
+const KEYS: [&[&str]; 18] = [
     &["dram.write_backs=true", "dram.write_backs=false"],
     &["free_clock=true", "free_clock=false"],
     &["core.walkers=3", "core.walkers=1"],
@@ -175,6 +178,14 @@ const KEYS: [&[&str]; 17] = [
     &["victima.window=500", "victima.parallel=false"],
     &["victima.predictor=false", "victima.insert_on_miss=false"],
     &["victima.tlb_mpki=0.0", "victima.tlb_aware=false"],
+    &[
+        "tlb_prefetch={ prefetcher = \"sequential\" }",
+        "tlb_prefetch={ prefetcher = \"stride\", free = true }",
+        "tlb_prefetch={ prefetcher = \"distance\", entries = 5 }",
+        "tlb_prefetch={ prefetcher = \"agile\", free = true }",
+        "seed=8",
+        "seed=9",
+    ],
     &["cost.shootdowns=all", "cost.shootdowns=migrations"],
     &[
         "memory.nodes=[{ bytes = 134217728, latency_ns = 90.0, gigabytes_per_second = 9.0 }, \
@@ -255,9 +266,11 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
     let counter = |name| run.tlb_counters.get(name).copied().unwrap_or(0);
     if design != "ideal" {
         // A fault walks again.
-        let walks = run.tlb.l2_misses - counter("block_hits") + run.os.faults;
+        let found = counter("block_hits") + counter("prefetches_useful");
+        let walks = run.tlb.l2_misses - found + run.os.faults;
         assert_eq!(run.walks.count, walks, "{design}");
     }
+    assert!(counter("prefetches_late") <= counter("prefetches_useful"));
     let blocks = counter("blocks_inserted_on_misses") + counter("blocks_inserted_on_evictions");
     let worth = counter("pages_predicted_costly") + counter("pages_not_predicted");
     assert!(blocks <= worth, "{:?}", run.tlb_counters);

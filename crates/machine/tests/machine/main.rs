@@ -15,6 +15,7 @@ mod programs;
 mod same_bits;
 mod shootdowns;
 mod tiers;
+mod tlb_prefetch;
 mod victima;
 mod walks_enter;
 mod windows;
