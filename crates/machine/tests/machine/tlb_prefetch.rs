@@ -281,13 +281,12 @@ impl Twin {
         for (all, said) in self.foreseen.iter_mut().zip(&said) {
             all.extend(said);
         }
-        let high = [128, 32, 2].map(|half| half);
-        let is_high: Vec<bool> = (0..3).map(|n| self.counters[n] >= high[n]).collect();
         let [h2p, masp, stp] = said;
-        match is_high[..] {
-            [false, _, _] => Vec::new(),
-            [_, true, _] => h2p,
-            [_, _, true] => masp,
+        let [enable, first, second] = self.counters;
+        match (enable >= 128, first >= 32, second >= 2) {
+            (false, _, _) => Vec::new(),
+            (_, true, _) => h2p,
+            (_, _, true) => masp,
             _ => stp,
         }
     }
@@ -393,11 +392,12 @@ fn a_translation_that_was_prefetched_costs_a_look_into_the_buffer() {
 
 #[test]
 fn a_translation_that_is_still_under_way_is_waited_for() {
-    // Loads that wait for nothing ask for the next page before its walk has ended.
+    // Loads that wait for nothing ask for pages as fast as one walker finds them, 2 cycles and 4 or
+    // 16: the walk for the next page is often not at its end.
     let (cycles, result) = walk_along(&[EVEN, "tlb_prefetch.prefetcher=sequential"], 0);
-    eprintln!("{cycles} {:?}", result.tlb_counters);
+    close(cycles, 2.0 + (7.0 * 4.0 + 16.0) / 8.0);
     let late = result.tlb_counters["prefetches_late"];
-    assert!(late > 4 * 8192, "{late}");
+    assert!(late > 3 * 8192, "{late}");
 }
 
 #[test]
