@@ -143,6 +143,7 @@ def run(
             "free_2m_blocks": 1200,
         },
         "design_counters": {"tag_misses": 17} if design == "dpt" else {},
+        "tlb_counters": {"fills": 29} if design == "dpt" else {},
         "timeline": timeline,
         "memory_map": _memory_map(design),
         "heat_map": heat_map(missing=design != "ideal"),

@@ -43,6 +43,8 @@ def test_the_parquet_file_has_a_row_a_design_with_the_same_numbers(
         assert row["timeline"][-1]["table_bytes"] == run.timeline[-1].table_bytes
     # A counter that only one design has is missing from the others.
     assert [row["design_counters.tag_misses"] for row in rows] == [None, 17, None]
+    assert [row["tlb_counters.fills"] for row in rows] == [None, 29, None]
+    assert [run.tlb_counters for run in comparison.runs] == [{}, {"fills": 29}, {}]
 
 
 def test_a_single_run_is_a_comparison_of_one(tmp_path: Path) -> None:

@@ -373,6 +373,8 @@ class Run(Table):
     dram: dict[str, Natural]
     os: Os
     design_counters: dict[str, Any] | None
+    # Of the TLB design, where it has some.
+    tlb_counters: dict[str, Natural] = {}
     windows: list[SampleWindow] = []
     # Where it was simulated in pieces.
     pieces: Pieces | None = None

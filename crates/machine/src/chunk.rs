@@ -1,6 +1,9 @@
 use crate::buffer::Buffer;
 use crate::by_code::Payer;
 use crate::hierarchy::{Scratch, Served};
+use crate::mmu::Ahead;
+use pagelab_addr::LINE_SHIFT;
+use pagelab_translation::Walk;
 
 /// Accesses taken through the machine at a time: enough that the host overlaps their cache
 /// misses, few enough that the lists stay in its first-level cache.
@@ -18,7 +21,7 @@ pub(crate) mod part {
     pub(crate) const SLOW: u8 = 8;
     /// A store that waits until other cores have dropped its line.
     pub(crate) const INVALIDATES: u8 = 16;
-    /// The second-level cache had the translation, and not the second-level TLB.
+    /// The second-level cache, or a buffer, had the translation, and not the second-level TLB.
     pub(crate) const CACHED: u8 = 32;
     /// The last of the episodes says something in [`super::Episode::cached`].
     pub(crate) const LOOKED: u8 = 64;
@@ -33,7 +36,7 @@ pub(crate) struct Episode {
     pub(crate) reads: u16,
     /// Of those, the last ones, which nothing waits for.
     pub(crate) background: u16,
-    /// What only designs have that look into caches.
+    /// What has to do with translations in caches and buffers.
     pub(crate) cached: Cached,
     /// How many of them, from the first on, are of metadata.
     pub(crate) metadata: u16,
@@ -58,10 +61,10 @@ pub(crate) struct Cached {
     pub(crate) found: bool,
     /// log2 of the base pages whose translations a cache has when the walk has ended; 0 for none.
     pub(crate) shift: u8,
-    /// Of the episode's reads, the last ones: those of a second walk, which begins when the
-    /// translation is there and which nothing waits for; and its fixed time in slots.
+    /// Of the episode's reads, the last ones: those of walks that begin when the translation is
+    /// there and that nothing waits for; and how many of [`Chunk::ahead`] these are.
     pub(crate) behind: u16,
-    pub(crate) behind_walk: u32,
+    pub(crate) ahead: u8,
 }
 
 /// A line that a data reference had the prefetchers fetch.
@@ -90,8 +93,10 @@ pub(crate) struct Chunk {
     pub(crate) steps: Buffer<u8>,
     /// What the parts with `SLOW` went through.
     pub(crate) episodes: Buffer<Episode>,
-    /// Modified lines that left the last level, with the place of a reference that they made room
-    /// for, or of one before it; where memory wants to know.
+    /// The walks of these that nothing waits for, with their fixed times in slots.
+    pub(crate) ahead: Vec<Ahead>,
+    /// Modified lines that left the last level, with the place of the reference on whose account
+    /// they did; where memory wants to know.
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
     /// What the prefetchers fetch, in the order of the references that had them do it.
     pub(crate) prefetches: Vec<Prefetch>,
@@ -110,12 +115,27 @@ impl Chunk {
         self.pages.push(page);
     }
 
+    /// Enters the reads of a walk.
+    #[inline(always)]
+    pub(crate) fn list(&mut self, walk: &Walk) {
+        let reads = walk.reads();
+        let references = self.references.room(reads.len());
+        let steps = self.steps.room(reads.len());
+        for (read, (reference, step)) in reads.iter().zip(references.iter_mut().zip(steps)) {
+            *reference = (read.addr.0 >> LINE_SHIFT) as u32;
+            *step = read.step;
+        }
+        self.references.added(reads.len());
+        self.steps.added(reads.len());
+    }
+
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         self.pages.clear();
         self.references.clear();
         self.steps.clear();
         self.episodes.clear();
+        self.ahead.clear();
         self.prefetches.clear();
         self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {

@@ -1,4 +1,4 @@
-use crate::mmu::VictimaConfig;
+use crate::mmu::{TlbPrefetchConfig, VictimaConfig};
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
 use pagelab_os::OsConfig;
@@ -35,6 +35,9 @@ pub struct MachineConfig {
     pub core: CoreConfig,
     /// Each core's TLB.
     pub tlb: TlbConfig,
+    /// What each core's TLB prefetches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tlb_prefetch: Option<TlbPrefetchConfig>,
     /// The caches.
     pub caches: CachesConfig,
     /// The memory behind them.

@@ -32,6 +32,11 @@ pub(crate) trait ConfiguredTlb: Tlb + Sized {
     }
 
     fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
+
+    /// Whether translations can be prefetched for it.
+    fn prefetches(_: &MachineConfig) -> bool {
+        false
+    }
 }
 
 pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<RunResult, BuildError>;
@@ -107,6 +112,10 @@ impl ConfiguredTlb for ConventionalTlb {
 
     fn build(config: &MachineConfig, _: &Os) -> Result<Self, BuildError> {
         Ok(ConventionalTlb::new(&config.tlb)?.seeded(config.seed))
+    }
+
+    fn prefetches(config: &MachineConfig) -> bool {
+        config.tlb.l1_4k.coalesce.max(config.tlb.l2_4k.coalesce) == 1
     }
 }
 

@@ -55,6 +55,9 @@ pub enum BuildError {
     /// What a design does not go with.
     #[error("victima: {0}")]
     Victima(&'static str),
+    /// What prefetches translations.
+    #[error("tlb_prefetch: {0}")]
+    TlbPrefetch(&'static str),
     /// A page-table design.
     #[error("{0}")]
     Design(#[from] pagelab_translation::ConfigError),

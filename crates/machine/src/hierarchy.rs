@@ -45,9 +45,30 @@ pub(crate) struct SharedCache {
 }
 
 /// A reference on its way down: the line, with [`MODIFY`] when it modifies it, and the place of
-/// its answer in the list of references. A modified line on its way out has the place past the
-/// last.
+/// its answer in the list of references; behind them and one more, that of a prefetch. A modified
+/// line on its way out has the place of what it left for, with [`OUT`].
 pub(crate) type Descent = (u32, u32);
+
+/// Bit 31 of a place: a modified line on its way out, for which nobody waits.
+pub(crate) const OUT: u32 = 1 << 31;
+
+/// Where the answer to a descent goes: of all lines on their way out to one place.
+#[inline(always)]
+fn slot(place: u32, outgoing: u32) -> usize {
+    let slot = if place & OUT == 0 { place } else { outgoing };
+    slot as usize
+}
+
+/// The place of the reference that a descent comes of.
+#[inline(always)]
+fn origin(place: u32, outgoing: u32, prefetches: &[Prefetch]) -> u32 {
+    let place = place & !OUT;
+    if place < outgoing {
+        place
+    } else {
+        prefetches[(place - outgoing - 1) as usize].place
+    }
+}
 
 /// The lists between the levels, reused from chunk to chunk.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +184,6 @@ pub(crate) fn reference<S: Simd>(
         l2,
         descents: to_l2.room(2 * references.len() + 1),
         len: 0,
-        outgoing,
     };
     match walks_enter {
         WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), &mut from_l1),
@@ -222,7 +242,7 @@ pub(crate) fn reference<S: Simd>(
     }
     let mut down = &descents[..len];
     if !held.is_empty() {
-        merge(down, held, outgoing, with_held);
+        merge(down, held, outgoing, prefetches, with_held);
         down = with_held;
     }
     let mut from_llc = FromLlc {
@@ -230,7 +250,7 @@ pub(crate) fn reference<S: Simd>(
         answers,
         writebacks,
         list: write_backs.as_mut(),
-        last: 0,
+        prefetches,
         outgoing,
     };
     llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
@@ -265,7 +285,7 @@ fn write_entries(
             let mut again = false;
             for episode in &mut episodes {
                 let reads = usize::from(episode.reads);
-                let waited = reads - usize::from(episode.background);
+                let waited = reads - usize::from(episode.background + episode.cached.behind);
                 if again && waited > 0 {
                     references[place + waited - 1] |= MODIFY;
                     places.push((place + waited - 1) as u32);
@@ -339,7 +359,7 @@ fn prefetch(
     with_prefetches.clear();
     for &(line, place) in down {
         with_prefetches.push((line, place));
-        if place == outgoing || !data[place as usize] {
+        if place & OUT != 0 || !data[place as usize] {
             continue;
         }
         let first = with_prefetches.len();
@@ -386,15 +406,15 @@ fn merge(
     down: &[Descent],
     held: &mut Vec<(u32, Descent)>,
     outgoing: u32,
+    prefetches: &[Prefetch],
     with_held: &mut Vec<Descent>,
 ) {
     with_held.clear();
     let mut held = held.drain(..).peekable();
     for &descent in down {
-        if descent.1 < outgoing {
-            let before = std::iter::from_fn(|| held.next_if(|&(place, _)| place < descent.1));
-            with_held.extend(before.map(|(_, descent)| descent));
-        }
+        let of = origin(descent.1, outgoing, prefetches);
+        let before = std::iter::from_fn(|| held.next_if(|&(place, _)| place < of));
+        with_held.extend(before.map(|(_, descent)| descent));
         with_held.push(descent);
     }
     with_held.extend(held.map(|(_, descent)| descent));
@@ -415,7 +435,6 @@ struct FromL1<'a, 'below> {
     l2: &'below Cache,
     descents: &'a mut [Descent],
     len: usize,
-    outgoing: u32,
 }
 
 impl FromL1<'_, '_> {
@@ -441,7 +460,7 @@ impl Outcome for FromL1<'_, '_> {
         let line = self.references[place] & !MODIFY;
         self.l2.prefetch(line);
         self.descents[self.len] = (line, place as u32);
-        self.descents[self.len + 1] = (access.evicted | MODIFY, self.outgoing);
+        self.descents[self.len + 1] = (access.evicted | MODIFY, place as u32 | OUT);
         self.len += 1 + usize::from(access.evicts_modified);
     }
 }
@@ -462,10 +481,10 @@ impl Outcome for FromL2<'_, '_> {
         let (reference, place) = self.down[at];
         let line = reference & !MODIFY;
         self.llc.prefetch(line);
-        self.answers[place as usize] = Served::L2;
+        self.answers[slot(place, self.outgoing)] = Served::L2;
         self.descents[self.len] = (line, place);
-        self.len += usize::from(!access.hit & (place != self.outgoing));
-        self.descents[self.len] = (access.evicted | MODIFY, self.outgoing);
+        self.len += usize::from(!access.hit & (place & OUT == 0));
+        self.descents[self.len] = (access.evicted | MODIFY, place | OUT);
         self.len += usize::from(access.evicts_modified);
     }
 }
@@ -475,9 +494,9 @@ struct FromLlc<'a> {
     down: &'a [Descent],
     answers: &'a mut [Served],
     writebacks: &'a mut u64,
-    /// The lines written back, where that is wanted, and the last reference before them.
+    /// The lines written back, where that is wanted.
     list: Option<&'a mut Vec<(u32, u32)>>,
-    last: u32,
+    prefetches: &'a [Prefetch],
     outgoing: u32,
 }
 
@@ -486,15 +505,13 @@ impl Outcome for FromLlc<'_> {
     fn of(&mut self, at: usize, access: CacheAccess) {
         let (_, place) = self.down[at];
         *self.writebacks += u64::from(access.evicts_modified);
-        if let Some(list) = &mut self.list {
-            if place < self.outgoing {
-                self.last = place;
-            }
-            if access.evicts_modified {
-                list.push((self.last, access.evicted & !MODIFY));
-            }
+        if let Some(list) = &mut self.list
+            && access.evicts_modified
+        {
+            let of = origin(place, self.outgoing, self.prefetches);
+            list.push((of, access.evicted & !MODIFY));
         }
-        self.answers[place as usize] = if access.hit {
+        self.answers[slot(place, self.outgoing)] = if access.hit {
             Served::Llc
         } else {
             Served::Dram

@@ -42,7 +42,10 @@ pub use heat_map::{HeatMapResult, HeatRow};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
-pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, Victima, VictimaConfig, Walks};
+pub use mmu::{
+    Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchConfig, Victima, VictimaConfig,
+    Walks,
+};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{

@@ -50,6 +50,8 @@ pub struct Machine<M> {
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, u32)>,
     pub(crate) walks: Walks,
+    /// The instruction of the access that is translated, where the source says.
+    pub(crate) instruction: Option<u32>,
     effects: Effects,
     latencies: Latencies,
     /// The same machine's clocks if translation were free.
@@ -119,7 +121,9 @@ impl Latencies {
                 u64::from(coherence.invalidate_cycles) * width
             }),
             second_tlb: u64::from(config.tlb.l2_cycles) * width,
-            cached_translation: u64::from(l2.cycles) * width,
+            cached_translation: u64::from(
+                (config.tlb_prefetch).map_or(l2.cycles, |prefetch| prefetch.cycles),
+            ) * width,
             walks_enter: match config.caches.walks_enter {
                 WalksEnter::L1 => Served::L1,
                 WalksEnter::L2 => Served::L2,
@@ -225,6 +229,7 @@ impl<M: Mmu> Machine<M> {
             chunk,
             mispredicted: Vec::new(),
             walks: Walks::new(),
+            instruction: None,
             effects: Effects::default(),
             latencies,
             free,
@@ -329,7 +334,7 @@ impl<M: Mmu> Machine<M> {
         site: &[u32],
     ) -> Result<(), RunError> {
         let core = self.current_core();
-        let asid = Asid(process as u16);
+        let asid = Os::asid(process)?;
         let machine = self;
         dispatch!(machine.level, <S>[M: Mmu](
             machine: &mut Machine<M>,
@@ -357,7 +362,7 @@ impl<M: Mmu> Machine<M> {
         dep: &[u32],
         site: &[u32],
     ) -> Result<(), RunError> {
-        self.translate::<S>(core, asid, addr, op)?;
+        self.translate::<S>(core, asid, addr, op, site)?;
         if self.timing.by_code.is_some() {
             self.charge(asid, addr, site);
         }

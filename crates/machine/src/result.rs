@@ -357,8 +357,8 @@ pub struct PiecesResult {
     pub warm_up: Vec<u64>,
     /// Of these, the last ones of each piece that took time.
     pub timed: u64,
-    /// By how much each count may be too high; `None` where a replacement policy is not LRU, or a
-    /// TLB does not tell.
+    /// By how much each count may be too high; `None` where a replacement policy is not LRU,
+    /// translations are prefetched, or a TLB does not tell.
     pub bound: Option<PiecesBound>,
 }
 

@@ -175,9 +175,10 @@ pub(crate) fn run<M: ConfiguredMmu>(
     if let Sources::Pieces(pieces) = drive.sources {
         return pieces::run::<M>(config, &drive.design, pieces, drive.progress);
     }
+    let config = &*M::machine(config)?;
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
     let mmu = M::build(config, &os)?;
-    let mut machine = Machine::new(&*M::machine(config)?, os, mmu)?;
+    let mut machine = Machine::new(config, os, mmu)?;
     let stopped = match &mut drive.sources {
         Sources::One(source) => match config.threads_turn() {
             0 => run_one(&mut machine, *source, drive.progress),

@@ -155,7 +155,12 @@ impl Outcome {
 impl<M: Mmu> Machine<M> {
     /// The design's own counters but the page table's, all cores together.
     pub(crate) fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
-        self.mmu.own_counters().into_iter().collect()
+        let mut counters: BTreeMap<_, _> = self.mmu.own_counters().into_iter().collect();
+        if counters.contains_key("prefetches_useful") {
+            // Only the clock knows.
+            counters.insert("prefetches_late", self.timing.late_translations);
+        }
+        counters
     }
 }
 

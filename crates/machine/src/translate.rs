@@ -1,9 +1,9 @@
 use crate::chunk::{CHUNK, Episode, part};
 use crate::error::RunError;
 use crate::machine::{Machine, port};
-use crate::mmu::{Found, Hit, Mmu, Request};
+use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
-use pagelab_events::Op;
+use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable};
@@ -46,6 +46,7 @@ impl<M: Mmu> Machine<M> {
         asid: Asid,
         addr: &[u64],
         op: &[Op],
+        site: &[u32],
     ) -> Result<(), RunError> {
         self.chunk.clear();
         if M::LOOKS_INTO_CACHES {
@@ -77,6 +78,7 @@ impl<M: Mmu> Machine<M> {
             if at == addr.len() {
                 break;
             }
+            self.instruction = site.get(at).copied().filter(|&site| site != NO_SITE);
             let (addr, op) = (addr[at], op[at]);
             let page = Page {
                 id: pages[at],
@@ -223,7 +225,7 @@ impl<M: Mmu> Machine<M> {
             if let Some(Hit { pfn, cached }) = found {
                 let name = self.mmu.entry(core, page.id);
                 let bits = bits | part::SECOND_TLB;
-                if M::LOOKS_INTO_CACHES && cached {
+                if cached {
                     self.enter_cached(bits | part::CACHED, name);
                 } else {
                     self.chunk.enter(bits, name);
@@ -234,9 +236,10 @@ impl<M: Mmu> Machine<M> {
         self.walk::<S>(core, page, store, bits)
     }
 
-    /// Enters a part whose translation the second-level cache had.
+    /// Enters a part whose translation the second-level cache or a buffer had.
+    #[inline(never)]
     fn enter_cached(&mut self, bits: u8, name: u32) {
-        if self.walks.behind.reads().is_empty() {
+        if self.walks.ahead.is_empty() {
             self.chunk.enter(bits, name);
             return;
         }
@@ -250,13 +253,23 @@ impl<M: Mmu> Machine<M> {
         self.chunk.episodes.push(episode);
     }
 
-    /// Adds the walk that nothing waits for to an episode.
-    fn walk_behind(&self, episode: &mut Episode) {
-        let walk = &self.walks.behind;
-        let reads = walk.reads().len() as u16;
+    /// Adds the walks that nothing waits for to an episode.
+    #[inline(never)]
+    fn walk_behind(&mut self, episode: &mut Episode) {
+        let Walks { behind, ahead, .. } = &mut self.walks;
+        if !M::LOOKS_INTO_CACHES {
+            self.chunk.list(behind);
+        }
+        let reads = ahead.iter().map(|walk| walk.reads).sum();
         episode.reads += reads;
         episode.cached.behind = reads;
-        episode.cached.behind_walk = walk.cycles() * self.slots_per_cycle as u32;
+        episode.cached.ahead = ahead.len() as u8;
+        let slots = self.slots_per_cycle as u32;
+        let in_slots = ahead.drain(..).map(|ahead| Ahead {
+            walk: ahead.walk * slots,
+            ..ahead
+        });
+        self.chunk.ahead.extend(in_slots);
     }
 
     /// Has the data references go through the caches for a design that looks into them.
@@ -278,6 +291,7 @@ impl<M: Mmu> Machine<M> {
             core,
             page,
             store,
+            instruction: self.instruction,
             instructions,
         }
     }
@@ -316,15 +330,7 @@ impl<M: Mmu> Machine<M> {
             let walk = &self.walks.asked;
             let reads = walk.reads();
             if !M::LOOKS_INTO_CACHES {
-                let references = self.chunk.references.room(reads.len());
-                let steps = self.chunk.steps.room(reads.len());
-                for (read, (reference, step)) in reads.iter().zip(references.iter_mut().zip(steps))
-                {
-                    *reference = (read.addr.0 >> LINE_SHIFT) as u32;
-                    *step = read.step;
-                }
-                self.chunk.references.added(reads.len());
-                self.chunk.steps.added(reads.len());
+                self.chunk.list(walk);
             }
             let mut episode = Episode {
                 walk: u64::from(walk.cycles()) * self.slots_per_cycle,
@@ -344,7 +350,7 @@ impl<M: Mmu> Machine<M> {
                     self.os.access(pfn);
                 }
                 episode.shift = shift;
-                if M::LOOKS_INTO_CACHES {
+                if M::LOOKS_INTO_CACHES || cached_shift != 0 || !self.walks.ahead.is_empty() {
                     episode.cached.shift = cached_shift;
                     self.walk_behind(&mut episode);
                     if let Some(bits) = self.chunk.parts.as_mut_slice().last_mut() {

@@ -8,7 +8,7 @@
 //! share it, is in the directory.
 
 use crate::chunk::Prefetch;
-use crate::hierarchy::{Descent, PrivateCaches, Served};
+use crate::hierarchy::{Descent, OUT, PrivateCaches, Served};
 use pagelab_memory::MODIFY;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -112,14 +112,15 @@ impl Directory {
         for at in 0..taken.descents.len() {
             let (line, place) = taken.descents[at];
             let number = place as usize;
-            let until = if number > outgoing {
-                taken.prefetches[number - outgoing - 1].place as usize + 1
-            } else if number < outgoing {
-                number
-            } else {
+            if place & OUT != 0 {
                 taken.descents[kept] = (line, place);
                 kept += 1;
                 continue;
+            }
+            let until = if number > outgoing {
+                taken.prefetches[number - outgoing - 1].place as usize + 1
+            } else {
+                number
             };
             self.stores(&mut taken, next..until);
             next = next.max(until) + usize::from(number < outgoing);
@@ -186,7 +187,7 @@ impl Directory {
         owner.l1.clean(line);
         owner.l2.clean(line);
         // What it has written goes to the last level as well, since both now hold it unmodified.
-        modified.then_some((line | MODIFY, outgoing))
+        modified.then_some((line | MODIFY, place | OUT))
     }
 
     fn transferred(&mut self, taken: &mut Taken, place: u32) {

@@ -1,19 +1,53 @@
+use super::tlb_prefetch::TlbPrefetch;
 use super::{ConfiguredMmu, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
 use crate::designs::{ConfiguredTable, ConfiguredTlb};
 use crate::error::BuildError;
-use pagelab_addr::{PageId, Pfn};
+use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{Page, PageTable, Tlb, TlbCounters};
 use std::collections::BTreeMap;
 
-/// A TLB for each core over a page table, which brings its own walk caches.
+/// A TLB for each core over a page table, which brings its own walk caches; with prefetchers, if
+/// the machine has some.
 #[derive(Debug)]
 pub struct Conventional<P, T> {
     pub(super) table: P,
     /// By core.
     pub(super) tlbs: Vec<T>,
+    /// By core; none where nothing is prefetched.
+    prefetches: Vec<TlbPrefetch>,
+}
+
+impl<P: PageTable, T: Tlb> Conventional<P, T> {
+    /// Looks for a page among what was prefetched.
+    #[inline(never)]
+    fn prefetched<S: Simd>(&mut self, request: &Request, walks: &mut Walks) -> Option<Hit> {
+        let Request { core, page, .. } = *request;
+        let prefetch = &mut self.prefetches[core];
+        let found = self.table.found(page);
+        let found = found.filter(|found| found.writable || !request.store)?;
+        if !prefetch.take(page.id) {
+            return None;
+        }
+        self.tlbs[core].fill::<S>(page, found, &self.table);
+        let missed = (core, page, request.instruction);
+        prefetch.missed(missed, found.size, &mut self.table, walks);
+        let pfn = found.pfn;
+        Some(Hit { pfn, cached: true })
+    }
+
+    /// Prefetches after a walk; returns [`Found::cached_shift`].
+    #[inline(never)]
+    fn prefetch_behind(&mut self, request: &Request, size: PageSize, walks: &mut Walks) -> u8 {
+        let Request { core, page, .. } = *request;
+        let prefetch = &mut self.prefetches[core];
+        let shift = prefetch.walked(page, size, &self.table);
+        let missed = (core, page, request.instruction);
+        prefetch.missed(missed, size, &mut self.table, walks);
+        shift
+    }
 }
 
 impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
@@ -41,13 +75,16 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         &mut self,
         request: &Request,
         _: &mut Port,
-        _: &mut Walks,
+        walks: &mut Walks,
     ) -> Option<Hit> {
         let &Request {
             core, page, store, ..
         } = request;
-        let pfn = self.tlbs[core].lookup_second::<S>(page, store)?;
-        Some(Hit { pfn, cached: false })
+        match self.tlbs[core].lookup_second::<S>(page, store) {
+            Some(pfn) => Some(Hit { pfn, cached: false }),
+            None if self.prefetches.is_empty() => None,
+            None => self.prefetched::<S>(request, walks),
+        }
     }
 
     #[inline(always)]
@@ -60,14 +97,25 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         let &Request {
             core, page, store, ..
         } = request;
-        let found = self.table.walk(core, page, &mut walks.asked)?;
+        let found = self.table.walk(core, page, &mut walks.asked);
+        if let Some(prefetch) = self.prefetches.get(core) {
+            // The walker waits until the buffer has said no.
+            walks.asked.spend(prefetch.cycles);
+        }
+        let found = found?;
         if store && !found.writable {
             return None;
         }
+        let shift = self.tlbs[core].fill::<S>(page, found, &self.table) as u8;
+        let cached_shift = if self.prefetches.is_empty() {
+            0
+        } else {
+            self.prefetch_behind(request, found.size, walks)
+        };
         Some(Found {
             pfn: found.pfn,
-            shift: self.tlbs[core].fill::<S>(page, found, &self.table) as u8,
-            cached_shift: 0,
+            shift,
+            cached_shift,
         })
     }
 
@@ -78,6 +126,9 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
 
     fn invalidate(&mut self, core: usize, first: Page, pages: u32, _: &mut Port) {
         self.tlbs[core].invalidate(first, pages);
+        if let Some(prefetch) = self.prefetches.get_mut(core) {
+            prefetch.invalidate(first.id, pages);
+        }
     }
 
     #[inline(always)]
@@ -92,7 +143,8 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
 
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
         let mut sums = BTreeMap::new();
-        for (name, count) in self.tlbs.iter().flat_map(Tlb::own_counters) {
+        let prefetched = self.prefetches.iter().flat_map(TlbPrefetch::counters);
+        for (name, count) in (self.tlbs.iter().flat_map(Tlb::own_counters)).chain(prefetched) {
             *sums.entry(name).or_default() += count;
         }
         sums.into_iter().collect()
@@ -106,9 +158,20 @@ impl<P: ConfiguredTable, T: ConfiguredTlb> ConfiguredMmu for Conventional<P, T> 
 
     fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
         let tlbs = (0..config.cores).map(|_| T::build(config, os));
+        let prefetch = config.tlb_prefetch.filter(|_| !T::FREE);
+        if let Some(prefetch) = &prefetch {
+            prefetch.check()?;
+            if !T::prefetches(config) {
+                return Err(BuildError::TlbPrefetch(
+                    "goes with conventional TLBs without `coalesce`",
+                ));
+            }
+        }
+        let of_core = |_| prefetch.as_ref().map(TlbPrefetch::new);
         Ok(Conventional {
             table,
             tlbs: tlbs.collect::<Result<_, _>>()?,
+            prefetches: (0..config.cores).filter_map(of_core).collect(),
         })
     }
 

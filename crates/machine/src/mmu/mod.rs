@@ -7,10 +7,13 @@
 
 mod conventional;
 mod port;
+mod tlb_prefetch;
 mod victima;
 
 pub use conventional::Conventional;
 pub use port::{Looks, Port};
+pub(crate) use tlb_prefetch::MOST as MOST_AHEAD;
+pub use tlb_prefetch::TlbPrefetchConfig;
 pub use victima::{Victima, VictimaConfig};
 
 use crate::config::MachineConfig;
@@ -31,6 +34,8 @@ pub struct Request {
     pub page: Page,
     /// Whether the access is a store.
     pub store: bool,
+    /// The instruction, where the source says: a site of its code.
+    pub instruction: Option<u32>,
     /// Instructions that the core has been given so far; 0 for a design that does not look into
     /// caches.
     pub instructions: u64,
@@ -41,7 +46,8 @@ pub struct Request {
 pub struct Hit {
     /// Its frame.
     pub pfn: Pfn,
-    /// Whether the second-level cache had the translation, and not the second-level TLB.
+    /// Whether the second-level cache had the translation, or a buffer of what was prefetched, and
+    /// not the second-level TLB.
     pub cached: bool,
 }
 
@@ -52,7 +58,7 @@ pub struct Found {
     pub pfn: Pfn,
     /// log2 of the aligned base pages that may have come into the TLB with it.
     pub shift: u8,
-    /// log2 of those that are in a cache now because of the walk, if any are.
+    /// log2 of those that are in a cache or buffer now because of the walk, if any are.
     pub cached_shift: u8,
 }
 
@@ -61,8 +67,23 @@ pub struct Found {
 pub struct Walks {
     /// The one that the access waits for.
     pub asked: Walk,
-    /// One that begins when the translation is there, and that nothing waits for.
+    /// Those that begin when the translation is there, and that nothing waits for, one after the
+    /// other.
     pub behind: Walk,
+    /// Which they are.
+    pub ahead: Vec<Ahead>,
+}
+
+/// A walk that nothing waits for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ahead {
+    /// The page that is ready when it ends, if it is prefetched and there, and log2 of the base
+    /// pages around it that are.
+    pub page: Option<(u32, u8)>,
+    /// How many of the reads are its own.
+    pub reads: u16,
+    /// Its fixed time, in cycles.
+    pub walk: u32,
 }
 
 impl Walks {
@@ -70,6 +91,7 @@ impl Walks {
         Walks {
             asked: Walk::new(),
             behind: Walk::new(),
+            ahead: Vec::new(),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn run<M: ConfiguredMmu>(
         directory,
     } = memory;
     let mmu = M::over(table, run.config, &os)?;
-    let mut machine = Machine::new(&*M::machine(run.config)?, os, mmu)?;
+    let mut machine = Machine::new(run.config, os, mmu)?;
     machine.directory = directory;
     let warm_up = extent.start - extent.from;
     if warm_up > 0 {

@@ -4,7 +4,7 @@ use super::plan::Plan;
 use super::survey::What;
 use crate::error::RunError;
 use crate::translate::MAX_FAULTS;
-use pagelab_addr::{Asid, PageDirectory, Vpn};
+use pagelab_addr::{PageDirectory, Vpn};
 use pagelab_os::{Effects, Os};
 use pagelab_translation::{Page, PageTable};
 
@@ -36,7 +36,7 @@ impl<P: PageTable> MemoryState<P> {
         match what {
             What::Control(control) => Ok(os.control(table, directory, process, &control, effects)?),
             What::Touch { vpn, store } => {
-                let asid = Asid(process as u16);
+                let asid = Os::asid(process)?;
                 let id = directory.page(asid, vpn)?;
                 self.touch(Page { id, asid, vpn }, store, effects)
             }

@@ -11,7 +11,8 @@ pub(crate) struct Latencies {
     pub(crate) invalidate: u64,
     /// Second-level TLB.
     pub(crate) second_tlb: u64,
-    /// From there on, second-level cache where it has translations.
+    /// From there on, second-level cache where it has translations, or the buffer of those that
+    /// were prefetched.
     pub(crate) cached_translation: u64,
     /// The first level in which walks look.
     pub(crate) walks_enter: Served,

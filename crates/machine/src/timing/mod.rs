@@ -12,6 +12,7 @@ use crate::chunk::{Cached, Chunk, Episode, Prefetch, part};
 use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
+use crate::mmu::Ahead;
 use pagelab_cpu::{Core, Trapped, UNKNOWN};
 use pagelab_events::dependence;
 
@@ -59,6 +60,8 @@ pub(crate) struct Counts {
     pub(crate) walk_latency: Histogram,
     /// Cycles that walks waited for a free walker.
     pub(crate) walker_wait: u64,
+    /// Translations that a cache or buffer had, and that were still under way.
+    pub(crate) late_translations: u64,
     /// What the instructions came to, where that is counted.
     pub(crate) by_code: Option<Box<Tallies>>,
 }
@@ -89,7 +92,7 @@ pub(crate) struct Walk {
     background: u16,
     /// log2 of the base pages of what it finds.
     shift: u8,
-    /// What only designs have that look into caches.
+    /// What has to do with translations in caches and buffers.
     cached: Cached,
 }
 
@@ -136,6 +139,7 @@ pub(crate) fn time<const FREE: bool>(
         steps: chunk.steps.as_slice(),
         write_backs: chunk.write_backs.as_deref().unwrap_or_default(),
         prefetches: chunk.prefetches.as_slice(),
+        ahead: chunk.ahead.as_slice(),
     };
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
@@ -229,6 +233,7 @@ struct Slow<'a> {
     steps: &'a [u8],
     write_backs: &'a [(u32, u32)],
     prefetches: &'a [Prefetch],
+    ahead: &'a [Ahead],
 }
 
 impl<'a> Slow<'a> {
@@ -267,6 +272,9 @@ impl<'a> Slow<'a> {
             walk = self.episodes.get(faulting);
             self.episodes = self.episodes.get(faulting + 1..).unwrap_or_default();
         }
+        let (ahead, later) =
+            (self.ahead).split_at(walk.map_or(0, |episode| episode.cached.ahead.into()));
+        self.ahead = later;
         let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
         let reads = walk.map_or(0, |episode| usize::from(episode.reads));
         let alone = !faults.is_empty() || (!FREE && reads > pending::READS);
@@ -353,6 +361,7 @@ impl<'a> Slow<'a> {
             let early = part.start == paths.core.dispatched();
             let contends = walk.is_some() || served != Served::L1 || bits & part::INVALIDATES != 0;
             if !early && (contends || !pending.is_empty()) {
+                let walk = walk.map(|walk| (walk, ahead));
                 pending.defer_with(paths, part, task, dep, walk, prefetches);
                 return;
             }
@@ -361,7 +370,7 @@ impl<'a> Slow<'a> {
             None => paths.look_up(bits, page, start, asked),
             Some(walk) => {
                 let reads = pending.reads(paths, walk);
-                paths.find(walk, reads, (bits, page), start, asked)
+                paths.find(walk, (reads, ahead), (bits, page), start, asked)
             }
         };
         let done = paths.data_alone(&task, translated, start);

@@ -3,6 +3,7 @@
 use super::{Paths, Read, Task, Walk};
 use crate::chunk::{Prefetch, part};
 use crate::hierarchy::Served;
+use crate::mmu::Ahead;
 use pagelab_cpu::Idle;
 use pagelab_memory::MODIFY;
 
@@ -22,32 +23,32 @@ impl Paths<'_> {
     pub(super) fn find(
         &mut self,
         walk: &Walk,
-        reads: &[Read],
+        (reads, ahead): (&[Read], &[Ahead]),
         task: (u8, u32),
         start: u64,
         asked: u64,
     ) -> u64 {
         let (bits, page) = task;
         if bits & part::LOOKED != 0 {
-            return self.find_cached(walk, reads, (bits, page), start, asked);
+            return self.find_cached(walk, (reads, ahead), (bits, page), start, asked);
         }
         let translated = self.walk(walk, reads, asked, start);
         self.core.ask_page(page, walk.shift, start, translated);
         translated
     }
 
-    /// The same of a walk that has to do with translations in caches.
+    /// The same of a walk that has to do with translations in caches and buffers.
     #[inline(never)]
     pub(super) fn find_cached(
         &mut self,
         walk: &Walk,
-        reads: &[Read],
+        (reads, ahead): (&[Read], &[Ahead]),
         (bits, page): (u8, u32),
         start: u64,
         asked: u64,
     ) -> u64 {
         let cached = walk.cached;
-        let (reads, behind) = reads.split_at(reads.len() - usize::from(cached.behind));
+        let (reads, mut behind) = reads.split_at(reads.len() - usize::from(cached.behind));
         let translated = if cached.found {
             self.look_up(bits, page, start, asked)
         } else {
@@ -58,12 +59,17 @@ impl Paths<'_> {
         if cached.shift != 0 {
             (self.core).ask_cached(page, cached.shift, asked, translated);
         }
-        if !behind.is_empty() {
-            let fixed = u64::from(cached.behind_walk);
-            let walker = (self.core).walker(translated, || fixed + self.idle(behind));
-            let ended = self.steps(behind, walker.begins + fixed, start);
+        for ahead in ahead {
+            let (own, later) = behind.split_at(usize::from(ahead.reads));
+            behind = later;
+            let fixed = u64::from(ahead.walk);
+            let walker = (self.core).walker(translated, || fixed + self.idle(own));
+            let ended = self.steps(own, walker.begins + fixed, start);
             let idle = self.idle_from(start, self.latencies.walks_enter);
             self.core.walked(walker, ended, idle);
+            if let Some((page, shift)) = ahead.page {
+                self.core.ask_cached(page, shift, translated, ended);
+            }
         }
         translated
     }
@@ -87,7 +93,9 @@ impl Paths<'_> {
         let mut translated = self.core.page_there(page, start, asked);
         if bits & part::SECOND_TLB != 0 {
             if bits & part::CACHED != 0 {
-                translated = self.core.cached_there(page, start, translated);
+                let there = self.core.cached_there(page, start, translated);
+                self.counts.late_translations += u64::from(there > translated);
+                translated = there;
             }
             self.core.ask_page(page, 0, start, translated);
         }

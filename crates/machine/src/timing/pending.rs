@@ -1,5 +1,6 @@
 use super::{Paths, Read, Task, Walk, loads};
 use crate::chunk::{Prefetch, part};
+use crate::mmu::{Ahead, MOST_AHEAD};
 use pagelab_cpu::{Part, Trapped, UNKNOWN};
 use pagelab_memory::MAX_PREFETCHES;
 
@@ -17,6 +18,7 @@ pub(crate) struct Pending {
     /// What few of them have, at the same places.
     walks: Box<[(Walk, [Read; READS])]>,
     prefetches: Box<[[Prefetch; MAX_PREFETCHES]]>,
+    ahead: Box<[[Ahead; MOST_AHEAD]]>,
     /// The reads of a walk that is not put aside.
     long: Vec<Read>,
     /// Those whose start is known.
@@ -86,6 +88,7 @@ impl Pending {
             records: vec![Record::default(); places].into(),
             walks: vec![Default::default(); places].into(),
             prefetches: vec![Default::default(); places].into(),
+            ahead: vec![Default::default(); places].into(),
             long: Vec::new(),
             ready: Ready {
                 places: vec![(0, 0); places].into(),
@@ -197,7 +200,7 @@ impl Pending {
         part: Part,
         task: Task,
         dep: u32,
-        walk: Option<Walk>,
+        walk: Option<(Walk, &[Ahead])>,
         prefetches: &[Prefetch],
     ) {
         let access = self.add(paths, part, task.bits & part::STORE != 0);
@@ -208,8 +211,11 @@ impl Pending {
         record.task = task;
         record.walks = walk.is_some();
         record.prefetches = prefetches.len() as u8;
-        if let Some(walk) = walk {
+        if let Some((walk, ahead)) = walk {
             self.walks[access & last].0 = walk;
+            if !ahead.is_empty() {
+                self.ahead[access & last][..ahead.len()].copy_from_slice(ahead);
+            }
         }
         if !prefetches.is_empty() {
             self.prefetches[access & last][..prefetches.len()].copy_from_slice(prefetches);
@@ -305,7 +311,8 @@ impl Pending {
         let translated = if record.walks {
             let (walk, reads) = &self.walks[place];
             let reads = &reads[..usize::from(walk.reads)];
-            paths.find(walk, reads, (task.bits, task.page), start, asked)
+            let ahead = &self.ahead[place][..usize::from(walk.cached.ahead)];
+            paths.find(walk, (reads, ahead), (task.bits, task.page), start, asked)
         } else {
             paths.look_up(task.bits, task.page, start, asked)
         };

@@ -1,5 +1,6 @@
 //! The whole machine, from a configuration and a stream of events to its statistics.
 
+mod awkward;
 mod by_code;
 mod coherence;
 mod common;
@@ -15,6 +16,7 @@ mod programs;
 mod same_bits;
 mod shootdowns;
 mod tiers;
+mod tlb_prefetch;
 mod victima;
 mod walks_enter;
 mod windows;

@@ -134,6 +134,16 @@ fn a_walk_that_the_first_level_serves_is_sooner_than_a_block() {
 }
 
 #[test]
+fn a_result_has_the_machine_that_was_simulated() {
+    let replacement = |keys: &[&str]| {
+        let result = run(&machine(keys), "victima", &mut Cut::new(&[], 1));
+        result.machine.caches.l2.replacement
+    };
+    assert_eq!(replacement(&[]), Replacement::Srrip);
+    assert_eq!(replacement(&["victima.tlb_aware=false"]), Replacement::Lru);
+}
+
+#[test]
 fn what_it_does_not_go_with_is_refused() {
     for (key, said) in [
         ("memory.memory_bytes=\"120GiB\"", "112 GiB"),

@@ -10,7 +10,7 @@ mod tests;
 
 pub use config::VictimaConfig;
 
-use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
+use super::{Ahead, ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
 use crate::designs::{ConfiguredTable, ConfiguredTlb};
 use crate::error::BuildError;
@@ -174,6 +174,11 @@ impl<P: PageTable> Victima<P> {
         let page = port.page(id);
         let found = self.walked.table.walk(core, page, &mut walks.behind);
         let reads = port.read_all(&walks.behind);
+        walks.ahead.push(Ahead {
+            page: None,
+            reads: walks.behind.reads().len() as u16,
+            walk: walks.behind.cycles(),
+        });
         if found.is_some() {
             self.insert(page, size, reads.last, port);
             self.counts.inserted_on_evictions += 1;
@@ -373,6 +378,9 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
             return Err(BuildError::Victima(
                 "memory.memory_bytes is more than 112 GiB",
             ));
+        }
+        if config.tlb_prefetch.is_some() {
+            return Err(BuildError::Victima("there is no tlb_prefetch"));
         }
         if config.caches.coherence.is_some() && config.cores > 1 {
             return Err(BuildError::Victima(

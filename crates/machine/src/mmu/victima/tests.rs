@@ -497,6 +497,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                     core: 0,
                     page,
                     store,
+                    instruction: None,
                     instructions,
                 };
                 walks.asked.clear();

@@ -1,0 +1,24 @@
+use super::recent::Recent;
+use super::{Miss, Prefetcher};
+
+/// As far from the page as the last miss of the same instruction was from the one before, once two
+/// in a row were as far (ASP, after Baer and Chen, Supercomputing 1991).
+#[derive(Debug, Default)]
+pub(super) struct Stride {
+    /// By instruction: the page that missed last, and its distance from the one before.
+    table: Recent<(i64, i64), 64>,
+}
+
+impl Prefetcher for Stride {
+    fn missed(&mut self, miss: Miss, next: &mut Vec<i64>) {
+        let Some(instruction) = miss.instruction else {
+            return;
+        };
+        let (entry, known) = self.table.of(instruction.into());
+        let stride = if known { miss.page - entry.0 } else { 0 };
+        if stride != 0 && stride == entry.1 {
+            next.push(miss.page + stride);
+        }
+        *entry = (miss.page, stride);
+    }
+}
