@@ -55,6 +55,9 @@ pub enum BuildError {
     /// What a design does not go with.
     #[error("victima: {0}")]
     Victima(&'static str),
+    /// What the instruction side does not go with.
+    #[error("fetch: {0}")]
+    Fetch(&'static str),
     /// A page-table design.
     #[error("{0}")]
     Design(#[from] pagelab_translation::ConfigError),

@@ -11,6 +11,7 @@ mod config;
 mod costs;
 mod designs;
 mod error;
+mod fetch;
 mod hierarchy;
 mod histogram;
 mod machine;
@@ -37,6 +38,7 @@ pub use config::{
 };
 pub use designs::Design;
 pub use error::{BuildError, RunError};
+pub use fetch::{FetchCacheConfig, FetchConfig};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
@@ -44,8 +46,8 @@ pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, Victima, Vict
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
-    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
-    PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
-    WindowResult,
+    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
+    NodeResult, PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
+    WalkResult, WindowResult,
 };
 pub use simulate::{Progress, SimulateError, simulate, simulate_in_pieces, simulate_programs};
