@@ -1,8 +1,8 @@
 use crate::Stalls;
+use crate::front_end::{FrontEnd, HeldBack};
 use crate::in_flight::InFlight;
 use crate::servers::{Grant, Idle, Servers};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
 /// Parameters of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,10 +140,8 @@ pub struct Core {
     larger_until: u64,
     /// What a mispredicted branch costs, in slots.
     misprediction: u64,
-    /// Accesses dispatched after a mispredicted branch that have not ended: which, and when the
-    /// first instruction after the branch could be dispatched. The first of them beside it.
-    redirected: VecDeque<(usize, u64)>,
-    next_redirected: usize,
+    /// What held dispatch back.
+    front_end: FrontEnd,
     /// log2 of the pages of 4 KiB that walks bring together; 0 while none did. A core's TLB has one
     /// such size.
     group_shift: u8,
@@ -234,8 +232,7 @@ impl Core {
             pages: InFlight::new(),
             larger_until: 0,
             misprediction: u64::from(config.misprediction) * u64::from(config.width),
-            redirected: VecDeque::new(),
-            next_redirected: usize::MAX,
+            front_end: FrontEnd::new(),
             group_shift: 0,
             cached_shift: [0, 31],
             stalls: Stalls::default(),
@@ -336,11 +333,32 @@ impl Core {
     pub fn mispredicted(&mut self, loads: [u32; 2]) {
         let decided = self.loaded(self.dispatched, loads);
         self.dispatched = decided + self.misprediction;
-        match self.redirected.back_mut() {
-            Some(last) if last.0 == self.accesses => last.1 = self.dispatched,
-            _ => self.redirected.push_back((self.accesses, self.dispatched)),
+        self.front_end.redirect(self.accesses, self.dispatched);
+    }
+
+    /// The instructions before the access that is dispatched next, `gap` of them, and it are in a
+    /// line that comes at `arrives`: nothing more is dispatched before.
+    pub fn fetched(&mut self, arrives: u64, gap: u32) {
+        if arrives > self.dispatched {
+            let delay = arrives - self.dispatched;
+            self.dispatched = arrives;
+            let earliest = arrives + u64::from(gap) + 1;
+            self.front_end.delay(self.accesses, delay, earliest);
         }
-        self.next_redirected = self.redirected[0].0;
+    }
+
+    /// Traps into the kernel at `time` since an instruction cannot be fetched: everything older has
+    /// retired first. Returns when it is fetched again; waiting for that is for the next
+    /// [`Core::fetched`] to charge.
+    pub fn trap_fetch(&mut self, time: u64, trapped: Trapped) -> u64 {
+        let Trapped { fault, migration } = trapped;
+        let back = time.max(self.retired) + fault + migration;
+        self.retired += fault + migration;
+        self.stalls.faults += fault;
+        self.stalls.migrations += migration;
+        // Nothing retires in the kernel either, so that what follows is not late for that.
+        self.dispatched += fault + migration;
+        back
     }
 
     /// Whether it is known when a branch was decided that waited for the loads so many accesses before
@@ -542,8 +560,8 @@ impl Core {
             let Trapped { fault, migration } = trapped;
             let translation = translated - part.start - fault - migration;
             let mut stall = retired - unstalled;
-            if self.ended >= self.next_redirected {
-                stall -= self.charge_misprediction(unstalled, stall);
+            if self.ended >= self.front_end.next() {
+                stall -= self.charge_front_end(unstalled, stall, part.start, trapped);
             }
             self.stalls
                 .charge(stall, translation, ready - translated, fault, migration);
@@ -564,20 +582,27 @@ impl Core {
         self.ended += 1;
     }
 
-    /// Charges what of a stall passed before the instructions came that follow a mispredicted
-    /// branch; returns it.
+    /// Charges what of a stall the front end brought about; returns it.
     #[cold]
-    fn charge_misprediction(&mut self, unstalled: u64, stall: u64) -> u64 {
-        let mut share = 0;
-        while let Some(&(access, time)) = self.redirected.front()
-            && access <= self.ended
-        {
-            share = time.saturating_sub(unstalled).min(stall);
-            self.redirected.pop_front();
-        }
-        self.next_redirected = self.redirected.front().map_or(usize::MAX, |next| next.0);
-        self.stalls.mispredictions += share;
-        share
+    fn charge_front_end(
+        &mut self,
+        unstalled: u64,
+        stall: u64,
+        start: u64,
+        trapped: Trapped,
+    ) -> u64 {
+        let HeldBack {
+            mispredictions,
+            fetch,
+        } = self
+            .front_end
+            .held_back(self.ended, unstalled, stall, start);
+        // A fault on the access itself counts in full.
+        let own = trapped.fault + trapped.migration;
+        let fetch = fetch.min(stall.saturating_sub(mispredictions + own));
+        self.stalls.mispredictions += mispredictions;
+        self.stalls.fetch += fetch;
+        mispredictions + fetch
     }
 
     /// Spends time in the kernel between two accesses (a system call): nothing overlaps it.

@@ -7,6 +7,7 @@
 //! latency of arithmetic, branch mispredictions, instruction fetch.
 
 mod core_model;
+mod front_end;
 mod in_flight;
 mod servers;
 mod stalls;

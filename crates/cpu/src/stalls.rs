@@ -9,6 +9,8 @@ pub struct Stalls {
     pub translation: u64,
     /// Waiting for the instructions after a mispredicted branch.
     pub mispredictions: u64,
+    /// Waiting for instructions to be fetched.
+    pub fetch: u64,
     /// In page faults, without migrations.
     pub faults: u64,
     /// Moving pages and invalidating their translations on other cores.
@@ -52,6 +54,11 @@ impl Stalls {
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.data + self.translation + self.mispredictions + self.faults + self.migrations
+        self.data
+            + self.translation
+            + self.mispredictions
+            + self.fetch
+            + self.faults
+            + self.migrations
     }
 }

@@ -9,6 +9,7 @@ use crate::mmu::Mmu;
 use pagelab_addr::{Asid, VirtAddr};
 use pagelab_events::{Batch, CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
+use pagelab_translation::Page;
 use std::collections::{BTreeMap, HashMap};
 
 /// What the accesses of an instruction, or to a kind of memory, came to.
@@ -251,6 +252,9 @@ impl<M: Mmu> Machine<M> {
     /// Takes in what a batch says of the code.
     pub(crate) fn define_code(&mut self, batch: &Batch) {
         let program = self.program();
+        if let Some(fetch) = &mut self.fetch {
+            fetch.define(program, &batch.definitions);
+        }
         let Some(tallies) = &mut self.timing.by_code else {
             return;
         };
@@ -263,6 +267,35 @@ impl<M: Mmu> Machine<M> {
             // A table of a source that could be read takes its definitions.
             let _ = by_code.code.define(definition.clone());
         }
+    }
+
+    /// Charges the walks and faults for a page of code to the instruction that is fetched.
+    #[cold]
+    pub(crate) fn charge_code(&mut self, page: Page, site: u32) {
+        let number = self.program();
+        let measures = self.measures();
+        let Some(mut tallies) = self.timing.by_code.take() else {
+            return;
+        };
+        tallies.measures = measures;
+        if measures {
+            let charged = tallies.program(number);
+            let kind = self.os.mapping(page.asid, page.vpn);
+            let mapping = charged.number(kind, page.asid, page.vpn.address().0);
+            let mut tally = Tally::default();
+            for episode in self.chunk.episodes.as_mut_slice() {
+                episode.payer = Payer {
+                    site,
+                    program: number as u16,
+                    mapping,
+                };
+                tally.faults += u64::from(episode.faulted);
+                tally.fault_slots += episode.fault + episode.migration;
+            }
+            charged.site(site).add(&tally);
+            charged.mapping(mapping).add(&tally);
+        }
+        self.timing.by_code = Some(tallies);
     }
 
     /// Charges what translating a chunk came to, and notes who is to pay for its walks.

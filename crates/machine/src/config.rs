@@ -1,3 +1,4 @@
+use crate::fetch::FetchConfig;
 use crate::mmu::{TlbPrefetchConfig, VictimaConfig};
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
@@ -40,6 +41,9 @@ pub struct MachineConfig {
     pub tlb_prefetch: Option<TlbPrefetchConfig>,
     /// The caches.
     pub caches: CachesConfig,
+    /// Fetching instructions, of sources that say which are executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<FetchConfig>,
     /// The memory behind them.
     pub dram: DramConfig,
     /// Physical memory and the operating system's policies.

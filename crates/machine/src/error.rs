@@ -58,6 +58,9 @@ pub enum BuildError {
     /// What prefetches translations.
     #[error("tlb_prefetch: {0}")]
     TlbPrefetch(&'static str),
+    /// What the instruction side does not go with.
+    #[error("fetch: {0}")]
+    Fetch(&'static str),
     /// A page-table design.
     #[error("{0}")]
     Design(#[from] pagelab_translation::ConfigError),

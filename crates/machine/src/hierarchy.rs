@@ -420,6 +420,56 @@ fn merge(
     with_held.extend(held.map(|(_, descent)| descent));
 }
 
+/// Takes a line of code through the levels that it shares with data, after its own first level did
+/// not have it; lists the modified line that memory gets for it.
+///
+/// The prefetchers of the second level do not see it.
+pub(crate) fn fetch(
+    caches: &mut PrivateCaches,
+    shared: &mut SharedCache,
+    line: u32,
+    write_backs: Option<&mut Vec<(u32, u32)>>,
+) -> Served {
+    let (mut l2, mut llc) = (One(None), One(None));
+    (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
+    let mut gone = None;
+    let served = if l2.hit() {
+        Served::L2
+    } else {
+        (shared.llc).access_all::<Baseline>(std::iter::once(line), &mut llc);
+        gone = llc.written_back();
+        shared.writebacks += u64::from(gone.is_some());
+        if llc.hit() { Served::Llc } else { Served::Dram }
+    };
+    let behind = l2
+        .written_back()
+        .and_then(|line| shared.write_back(line | MODIFY));
+    if let Some(list) = write_backs {
+        list.extend(gone.into_iter().chain(behind).map(|line| (0, line)));
+    }
+    served
+}
+
+/// What became of one reference.
+struct One(Option<CacheAccess>);
+
+impl One {
+    fn hit(&self) -> bool {
+        self.0.is_some_and(|access| access.hit)
+    }
+
+    fn written_back(&self) -> Option<u32> {
+        let access = self.0.filter(|access| access.evicts_modified)?;
+        Some(access.evicted & !MODIFY)
+    }
+}
+
+impl Outcome for One {
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.0 = Some(access);
+    }
+}
+
 /// The modified line that one reference made leave.
 struct Gone(Option<u32>);
 

@@ -11,6 +11,7 @@ mod config;
 mod costs;
 mod designs;
 mod error;
+mod fetch;
 mod heat_map;
 mod hierarchy;
 mod histogram;
@@ -38,6 +39,7 @@ pub use config::{
 };
 pub use designs::Design;
 pub use error::{BuildError, RunError};
+pub use fetch::{FetchCacheConfig, FetchConfig};
 pub use heat_map::{HeatMapResult, HeatRow};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
@@ -49,8 +51,8 @@ pub use mmu::{
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{
-    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
-    PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
-    WindowResult,
+    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
+    NodeResult, PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
+    WalkResult, WindowResult,
 };
 pub use simulate::{Progress, SimulateError, simulate, simulate_in_pieces, simulate_programs};

@@ -3,6 +3,7 @@ use crate::coherence;
 use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
+use crate::fetch::Fetch;
 use crate::heat_map::HeatMap;
 use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use crate::main_memory::MainMemory;
@@ -25,7 +26,7 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(crate) struct CoreState {
     pub(crate) clock: Core,
-    pending: Pending,
+    pub(crate) pending: Pending,
     /// Whether its last chunk walked so often that prefetching for walks is worth it.
     pub(crate) prefetch_walks: bool,
     pub(crate) accesses: u64,
@@ -53,7 +54,9 @@ pub struct Machine<M> {
     /// The instruction of the access that is translated, where the source says.
     pub(crate) instruction: Option<u32>,
     effects: Effects,
-    latencies: Latencies,
+    pub(crate) latencies: Latencies,
+    /// The instruction side, where it is simulated.
+    pub(crate) fetch: Option<Box<Fetch>>,
     /// The same machine's clocks if translation were free.
     pub(crate) free: Option<FreeClocks>,
     costs: Costs,
@@ -70,10 +73,10 @@ pub struct Machine<M> {
     /// Physical memory just before the first process ended, which gives most of it back.
     pub(crate) at_exit: Option<Memory>,
     /// The core of each thread, in order of appearance.
-    threads: HashMap<(u32, u32), usize>,
+    pub(crate) threads: HashMap<(u32, u32), usize>,
     current: Option<(u32, usize)>,
     /// The core on which all runs that does, where each program has its own.
-    pinned: Option<usize>,
+    pub(crate) pinned: Option<usize>,
     /// When the memory manager is to work next, and how often, in slots; `None` for one that need
     /// not.
     next_tick: u64,
@@ -85,7 +88,11 @@ pub struct Machine<M> {
 pub(crate) struct Place {
     pub(crate) control: usize,
     access: usize,
-    mispredicted: usize,
+    pub(crate) mispredicted: usize,
+    /// The entry of the flow, the line of its block, and the thread whose flow it is.
+    pub(crate) flow: usize,
+    pub(crate) line: u32,
+    pub(crate) thread: Option<u32>,
 }
 
 /// What the front of the machine counts.
@@ -187,6 +194,22 @@ impl<M: Mmu> Machine<M> {
                 "at most 64 with caches.coherence",
             )?;
         }
+        if config.fetch.is_some() && !M::HOLDS_CODE && !M::FREE {
+            return Err(BuildError::Fetch(
+                "this design does not translate for instructions: conventional TLBs and ideal do",
+            ));
+        }
+        if config.fetch.is_some() && config.caches.coherence.is_some() && config.cores > 1 {
+            return Err(BuildError::Fetch(
+                "instruction caches are not kept coherent: it does not go with caches.coherence on \
+                 several cores",
+            ));
+        }
+        if config.fetch.is_some() && config.tlb_prefetch.is_some() {
+            return Err(BuildError::Fetch(
+                "TLB prefetchers have not learnt of instructions: it does not go with tlb_prefetch",
+            ));
+        }
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
@@ -216,7 +239,11 @@ impl<M: Mmu> Machine<M> {
             write_backs: memory.takes_write_backs().then(Vec::new),
             ..Chunk::default()
         };
+        let fetch = (config.fetch.as_ref())
+            .map(|fetch| Fetch::new(fetch, config.cores, config.seed).map(Box::new))
+            .transpose()?;
         Ok(Machine {
+            fetch,
             cores,
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
@@ -274,11 +301,19 @@ impl<M: Mmu> Machine<M> {
     pub(crate) fn step(&mut self, batch: &Batch, place: &mut Place) -> Result<bool, RunError> {
         let due = |place: &Place| batch.controls.get(place.control).map(|c| c.0 as usize);
         while due(place).is_some_and(|before| before <= place.access) {
-            self.control(batch.process, &batch.controls[place.control].1)?;
+            let control = &batch.controls[place.control].1;
+            if self.fetch.is_some() && matches!(control, Control::Exit { .. }) {
+                // What was executed before has no memory afterwards.
+                self.fetch(batch, place, place.access, place.access + 1)?;
+            }
+            self.control(batch.process, control)?;
             place.control += 1;
         }
         let at = place.access;
         if at >= batch.len() {
+            if self.fetch.is_some() {
+                self.fetch(batch, place, at, usize::MAX)?;
+            }
             return Ok(false);
         }
         let until = due(place).unwrap_or(batch.len()).min(batch.len());
@@ -296,7 +331,10 @@ impl<M: Mmu> Machine<M> {
         } else {
             most
         };
-        let end = until.min(at + most);
+        let mut end = until.min(at + most);
+        if self.fetch.is_some() {
+            end = self.fetch(batch, place, at, end)?;
+        }
         let branches = &batch.mispredicted[place.mispredicted..];
         let count = branches.partition_point(|branch| (branch.0 as usize) < end);
         place.mispredicted += count;
@@ -487,7 +525,7 @@ impl<M: Mmu> Machine<M> {
     }
 
     /// The core that the events are of.
-    fn current_core(&self) -> usize {
+    pub(crate) fn current_core(&self) -> usize {
         let last = self.current.map(|(_, core)| core);
         last.or(self.pinned).unwrap_or(0)
     }
@@ -556,11 +594,28 @@ impl<M: Mmu> Machine<M> {
             store,
             &mut self.effects,
         )?;
+        Ok(self.faulted(core, page))
+    }
+
+    /// The same of an instruction that is fetched.
+    pub(crate) fn fault_code(&mut self, core: usize, page: Page) -> Result<(u64, u64), RunError> {
+        self.effects.clear();
+        self.os.fault_code(
+            self.mmu.table_mut(),
+            &mut self.directory,
+            page,
+            &mut self.effects,
+        )?;
+        Ok(self.faulted(core, page))
+    }
+
+    #[inline(always)]
+    fn faulted(&mut self, core: usize, page: Page) -> (u64, u64) {
         self.invalidate();
         self.cores[core].zeroing += self.costs.zeroing(&self.effects);
         let (kernel, migration) = self.costs.of(&self.effects);
         let shootdown = self.shootdown(u32::from(page.asid.0));
-        Ok((self.costs.fault + kernel + shootdown, migration))
+        (self.costs.fault + kernel + shootdown, migration)
     }
 
     /// Time of having other cores drop what the last operation took away from a program.
@@ -598,6 +653,9 @@ impl<M: Mmu> Machine<M> {
                     self.mmu.invalidate(core, named(stretch), pages, port);
                 }
             }
+        }
+        if let Some(fetch) = &mut self.fetch {
+            fetch.invalidate(&self.effects, &self.directory);
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct RunResult {
     pub initialisation_cycles: u64,
     /// Time.
     pub cycles: Cycles,
-    /// Data TLBs of all cores.
+    /// TLBs of all cores, as far as they were asked for data.
     pub tlb: TlbResult,
     /// The TLB design's own counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -54,6 +54,9 @@ pub struct RunResult {
     pub walks: WalkResult,
     /// References by where they were served.
     pub caches: CacheResult,
+    /// The instruction side of all cores, where it is simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<FetchResult>,
     /// Memory traffic.
     pub dram: DramResult,
     /// The nodes of memory, where the machine's description has some.
@@ -102,6 +105,9 @@ pub struct CoreResult {
     pub translation: u64,
     /// Waiting for the instructions after mispredicted branches.
     pub mispredictions: u64,
+    /// Waiting for instructions to be fetched, where that is simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<u64>,
     /// In page faults and other work of the kernel, without zeroing.
     pub faults: u64,
     /// Filling new pages with zeros.
@@ -132,6 +138,9 @@ pub struct Cycles {
     pub translation: u64,
     /// Waiting for the instructions after mispredicted branches.
     pub mispredictions: u64,
+    /// Waiting for instructions to be fetched, where that is simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<u64>,
     /// In page faults and other page-table work of the kernel, without zeroing.
     pub faults: u64,
     /// Filling new pages with zeros.
@@ -251,6 +260,24 @@ pub struct CoherenceResult {
     pub invalidations: u64,
 }
 
+/// What the instruction side did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct FetchResult {
+    /// Fetches of another line than the one before.
+    pub fetches: u64,
+    /// Those by where they were served, the first level being the instruction cache.
+    pub served_by: ServedBy,
+    /// Lines fetched ahead by where they were served.
+    pub prefetches: ServedBy,
+    /// Misses of the instruction cache per thousand instructions.
+    pub l1_mpki: f64,
+    /// The first-level TLB for instructions, and the second level as far as it was asked for them.
+    /// Look-ups are fetches from another page than the one before.
+    pub tlb: TlbResult,
+    /// Page walks for instructions, those that ended in a fault included.
+    pub walks: u64,
+}
+
 /// What the memory did.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DramResult {
@@ -321,6 +348,9 @@ pub struct WindowResult {
     pub translation: u64,
     /// Waiting for the instructions after mispredicted branches.
     pub mispredictions: u64,
+    /// Waiting for instructions to be fetched, where that is simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<u64>,
     /// In the kernel, without zeroing.
     pub faults: u64,
     /// Filling new pages with zeros.

@@ -1,5 +1,6 @@
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
+use crate::fetch::FetchCounts;
 use crate::heat_map::HeatMap;
 use crate::hierarchy::Served;
 use crate::histogram::Histogram;
@@ -7,8 +8,8 @@ use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::mmu::Mmu;
 use crate::result::{
-    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, NodeResult,
-    RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
+    NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 use crate::simulate::Stopped;
 use crate::totals::{CoreTotals, Totals};
@@ -127,6 +128,7 @@ impl Outcome {
             tlb_counters: self.tlb_counters,
             walks: walks(&totals, slots, measured.walk_latency),
             caches: caches(&totals, config),
+            fetch: config.fetch.map(|_| fetch(&totals)),
             dram: dram(&totals, slots, config),
             nodes: nodes(&totals, slots, config, &memory),
             per_core: if self.has_programs {
@@ -169,6 +171,7 @@ struct Causes {
     data: u64,
     translation: u64,
     mispredictions: u64,
+    fetch: u64,
     faults: u64,
     zeroing: u64,
     migrations: u64,
@@ -183,6 +186,7 @@ impl Causes {
             data: stalls.data / slots,
             translation: stalls.translation / slots,
             mispredictions: stalls.mispredictions / slots,
+            fetch: stalls.fetch / slots,
             faults: (stalls.faults - zeroing) / slots,
             zeroing: zeroing / slots,
             migrations: stalls.migrations / slots,
@@ -203,6 +207,7 @@ fn cycles(totals: &Totals, slots: u64, config: &MachineConfig) -> Cycles {
         data,
         translation,
         mispredictions,
+        fetch,
         faults,
         zeroing,
         migrations,
@@ -211,10 +216,12 @@ fn cycles(totals: &Totals, slots: u64, config: &MachineConfig) -> Cycles {
         elapsed: totals.elapsed / slots,
         total,
         // Rounded down each, so the rest is never less than nothing.
-        compute: total - data - translation - mispredictions - faults - zeroing - migrations,
+        compute: total
+            - (data + translation + mispredictions + fetch + faults + zeroing + migrations),
         data,
         translation,
         mispredictions,
+        fetch: config.fetch.map(|_| fetch),
         faults,
         zeroing,
         migrations,
@@ -277,11 +284,41 @@ fn caches(totals: &Totals, config: &MachineConfig) -> CacheResult {
     }
 }
 
+fn fetch(totals: &Totals) -> FetchResult {
+    let FetchCounts {
+        tlb_lookups,
+        tlb_l1_misses,
+        tlb_l2_misses,
+        walks,
+        served,
+        prefetched,
+    } = totals.fetch;
+    let served_by = ServedBy::from_counts(served);
+    let fetches = served_by.total();
+    FetchResult {
+        fetches,
+        served_by,
+        prefetches: ServedBy::from_counts(prefetched),
+        l1_mpki: per_kilo(fetches - served_by.l1, totals.instructions),
+        tlb: TlbResult {
+            lookups: tlb_lookups,
+            l1_misses: tlb_l1_misses,
+            l2_misses: tlb_l2_misses,
+            l1_mpki: per_kilo(tlb_l1_misses, totals.instructions),
+            l2_mpki: per_kilo(tlb_l2_misses, totals.instructions),
+        },
+        walks,
+    }
+}
+
 fn dram(totals: &Totals, slots: u64, config: &MachineConfig) -> DramResult {
     let busy = config.dram.rows.and_then(|rows| rows.busy);
     let [_, _, reads] = misses(totals);
     DramResult {
-        reads: reads + totals.prefetch_served[Served::Dram as usize],
+        reads: reads
+            + totals.prefetch_served[Served::Dram as usize]
+            + totals.fetch.served[Served::Dram as usize]
+            + totals.fetch.prefetched[Served::Dram as usize],
         writes: totals.writebacks,
         queue_cycles: totals.node_queued.iter().sum::<u64>() / slots,
         banks: busy.map(|_| BankResult {
@@ -322,6 +359,7 @@ fn core(totals: &CoreTotals, slots: u64, config: &MachineConfig) -> CoreResult {
         data: causes.data,
         translation: causes.translation,
         mispredictions: causes.mispredictions,
+        fetch: config.fetch.map(|_| causes.fetch),
         faults: causes.faults,
         zeroing: causes.zeroing,
         migrations: causes.migrations,
@@ -341,6 +379,7 @@ fn window(totals: &Totals, walks: Walks, slots: u64, config: &MachineConfig) -> 
         data: causes.data,
         translation: causes.translation,
         mispredictions: causes.mispredictions,
+        fetch: config.fetch.map(|_| causes.fetch),
         faults: causes.faults,
         zeroing: causes.zeroing,
         migrations: causes.migrations,

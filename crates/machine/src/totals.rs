@@ -1,4 +1,5 @@
 use crate::coherence::CoherenceCounts;
+use crate::fetch::FetchCounts;
 use crate::hierarchy::PLACES;
 use crate::machine::{CoreState, Machine};
 use crate::main_memory::MAX_NODES;
@@ -38,6 +39,7 @@ pub(crate) struct Totals {
     pub(crate) node_reads: [u64; MAX_NODES],
     pub(crate) node_queued: [u64; MAX_NODES],
     pub(crate) banks: BankCounts,
+    pub(crate) fetch: FetchCounts,
 }
 
 impl Totals {
@@ -81,6 +83,7 @@ impl Totals {
                 conflicts: f(self.banks.conflicts, other.banks.conflicts),
                 waited: f(self.banks.waited, other.banks.waited),
             },
+            fetch: self.fetch.zip(&other.fetch, &f),
         }
     }
 }
@@ -104,6 +107,7 @@ impl<M: Mmu> Machine<M> {
             node_reads: self.memory.reads(),
             node_queued: self.memory.queued(),
             banks: self.memory.banks(),
+            fetch: (self.fetch.as_ref()).map_or_else(FetchCounts::default, |fetch| fetch.counts),
             ..Totals::default()
         };
         for (number, core) in self.cores.iter().enumerate() {
@@ -116,6 +120,7 @@ impl<M: Mmu> Machine<M> {
             totals.stalls.data += stalls.data;
             totals.stalls.translation += stalls.translation;
             totals.stalls.mispredictions += stalls.mispredictions;
+            totals.stalls.fetch += stalls.fetch;
             totals.stalls.faults += stalls.faults;
             totals.stalls.migrations += stalls.migrations;
             totals.zeroing += core.zeroing;
@@ -175,6 +180,7 @@ fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
         data: f(a.data, b.data),
         translation: f(a.translation, b.translation),
         mispredictions: f(a.mispredictions, b.mispredictions),
+        fetch: f(a.fetch, b.fetch),
         faults: f(a.faults, b.faults),
         migrations: f(a.migrations, b.migrations),
     }

@@ -2,7 +2,10 @@ use crate::chunk::{CHUNK, Episode, part};
 use crate::error::RunError;
 use crate::machine::{Machine, port};
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
-use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
+use pagelab_addr::{
+    Asid, DirectoryFull, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageDirectory, PageId, Pfn, VirtAddr,
+    Vpn,
+};
 use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
@@ -29,6 +32,24 @@ impl StretchCache {
         StretchCache {
             entries: [(NO_STRETCH, 0); STRETCHES],
         }
+    }
+
+    /// Names a page.
+    #[inline(always)]
+    pub(crate) fn page(
+        &mut self,
+        directory: &mut PageDirectory,
+        asid: Asid,
+        addr: u64,
+    ) -> Result<PageId, DirectoryFull> {
+        let stretch = addr >> STRETCH_SHIFT | u64::from(asid.0) << ASID_SHIFT;
+        let place = stretch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRETCHES.ilog2());
+        let entry = &mut self.entries[place as usize];
+        if entry.0 != stretch {
+            *entry = (stretch, directory.stretch(asid, VirtAddr(addr))?);
+        }
+        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (STRETCH_SHIFT - PAGE_SHIFT)) - 1);
+        Ok(PageId(entry.1 | low))
     }
 }
 
@@ -176,14 +197,7 @@ impl<M: Mmu> Machine<M> {
     /// Names a page.
     #[inline(always)]
     fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
-        let stretch = addr >> STRETCH_SHIFT | u64::from(asid.0) << ASID_SHIFT;
-        let place = stretch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRETCHES.ilog2());
-        let entry = &mut self.stretches.entries[place as usize];
-        if entry.0 != stretch {
-            *entry = (stretch, self.directory.stretch(asid, VirtAddr(addr))?);
-        }
-        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (STRETCH_SHIFT - PAGE_SHIFT)) - 1);
-        Ok(PageId(entry.1 | low))
+        Ok(self.stretches.page(&mut self.directory, asid, addr)?)
     }
 
     /// Finds the frame of a page, and enters the part that asked for it, with its walks and

@@ -217,6 +217,18 @@ impl LruSets {
         Some(self.values.ways(set, self.ways)[way])
     }
 
+    /// Gives a key another value, if it is there; it is not used by that.
+    pub fn set_value(&mut self, set: usize, key: u32, value: u32) {
+        let place = self
+            .keys
+            .ways(set, self.ways)
+            .iter()
+            .position(|&k| k == key);
+        if let Some(way) = place {
+            self.values.ways_mut(set, self.ways)[way] = value;
+        }
+    }
+
     /// Forgets one key of a set, if it is there.
     pub fn remove(&mut self, set: usize, key: u32) {
         let keys = self.keys.ways_mut(set, self.ways);

@@ -47,6 +47,26 @@ impl<T: PageTable> Call<'_, T> {
             .map(|_| ())
     }
 
+    pub(crate) fn fault_code(&mut self, page: Page) -> Result<(), OsError> {
+        let found = self.space(page.asid).vmas.find(page.vpn);
+        let vma = match found {
+            Some(vma) => vma,
+            None => {
+                let vma = Vma::code(page.vpn.0..page.vpn.0 + 1);
+                self.add_vma(page.asid, vma)?;
+                vma
+            }
+        };
+        let policy = self.config.page_policy;
+        if let Some(size) = self.mapper.presence.size_at(page.id) {
+            return self.mapper.fault_mapped(&vma, page, size, false);
+        }
+        // What is executed has been written, even where that was not seen.
+        self.mapper
+            .fault_unmapped(&vma, page, Need::Frame, policy)
+            .map(|_| ())
+    }
+
     /// Memory where there is no VMA: a stack that grows, or memory that no event announces.
     #[cold]
     fn appear(&mut self, page: Page) -> Result<Vma, OsError> {

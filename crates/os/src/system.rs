@@ -158,6 +158,24 @@ impl Os {
         done
     }
 
+    /// Makes a page accessible from which an instruction is fetched. Where no event has announced
+    /// what is there, it is a file's.
+    ///
+    /// # Errors
+    /// As [`Os::fault`].
+    pub fn fault_code<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        page: Page,
+        effects: &mut Effects,
+    ) -> Result<(), OsError> {
+        self.statistics.faults += 1;
+        let done = self.call(table, directory, effects).fault_code(page);
+        self.account(table, effects);
+        done
+    }
+
     /// Time between two ticks of the memory manager, in nanoseconds, if it has any.
     pub fn tick_ns(&self) -> Option<f64> {
         self.frames.manager().interval_ns()

@@ -39,6 +39,15 @@ impl Vma {
         }
     }
 
+    /// Code of a file.
+    pub(crate) fn code(pages: Range<u64>) -> Self {
+        Vma {
+            prot: Protection(Protection::READ | Protection::EXEC),
+            backing: Backing::PrivateFile,
+            ..Vma::anonymous(pages)
+        }
+    }
+
     pub(crate) fn pages(&self) -> u64 {
         self.end - self.start
     }

@@ -4,9 +4,9 @@ use crate::config::MachineConfig;
 use crate::designs::{ConfiguredTable, ConfiguredTlb};
 use crate::error::BuildError;
 use pagelab_addr::{PageId, PageSize, Pfn};
-use pagelab_memory::simd::Simd;
+use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{Page, PageTable, Tlb, TlbCounters};
+use pagelab_translation::{Page, PageTable, Tlb, TlbCounters, Walk};
 use std::collections::BTreeMap;
 
 /// A TLB for each core over a page table, which brings its own walk caches; with prefetchers, if
@@ -116,6 +116,21 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
             pfn: found.pfn,
             shift,
             cached_shift,
+        })
+    }
+
+    const HOLDS_CODE: bool = T::HOLDS_CODE;
+
+    fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
+        self.tlbs[core].lookup_code::<Baseline>(page)
+    }
+
+    fn walk_code(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Found> {
+        let found = self.table.walk(core, page, walk)?;
+        Some(Found {
+            pfn: found.pfn,
+            shift: self.tlbs[core].fill_code::<Baseline>(page, found, &self.table) as u8,
+            cached_shift: 0,
         })
     }
 

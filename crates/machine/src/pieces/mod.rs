@@ -96,6 +96,11 @@ fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
              depends on all that was before",
         ));
     }
+    if config.fetch.is_some() {
+        return Err(BuildError::Uncuttable(
+            "the machine fetches instructions (`fetch`), whose first touches of pages are not looked for",
+        ));
+    }
     if os.tick_ns().is_some() {
         return Err(BuildError::Uncuttable(
             "the memory manager moves pages by time and by what page walks see: where a page is \

@@ -1,7 +1,8 @@
-use super::{Accesses, Counts, Latencies, Paths, Pending, time};
+use super::{Accesses, Counts, Fetched, Latencies, Paths, Pending, fetch, time};
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
+use crate::hierarchy::Served;
 use crate::main_memory::MainMemory;
 use pagelab_cpu::Core;
 
@@ -45,6 +46,36 @@ impl FreeClocks {
             counts: &mut self.counts,
         };
         time::<true>(&mut paths, pending, chunk, accesses);
+    }
+
+    /// Takes what was fetched through a core's clock.
+    pub(crate) fn fetch(
+        &mut self,
+        core: usize,
+        chunk: &Chunk,
+        fetched: &Fetched,
+        ahead: &[(u32, Served)],
+    ) {
+        let (clock, pending) = &mut self.cores[core];
+        let mut paths = Paths {
+            core: clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.counts,
+        };
+        fetch::<true>(&mut paths, pending, chunk, fetched, ahead);
+    }
+
+    /// Takes mispredicted branches before a core's next access.
+    pub(crate) fn mispredicted(&mut self, core: usize, branches: &[(u32, u32)]) {
+        let (clock, pending) = &mut self.cores[core];
+        let mut paths = Paths {
+            core: clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.counts,
+        };
+        pending.mispredicted_all(&mut paths, branches);
     }
 
     /// Times the accesses of a core that were put aside.

@@ -1,8 +1,10 @@
+mod fetch;
 mod free;
 mod latencies;
 mod paths;
 mod pending;
 
+pub(crate) use fetch::{Fetched, fetch};
 pub(crate) use free::FreeClocks;
 pub(crate) use latencies::Latencies;
 pub(crate) use pending::Pending;
@@ -395,6 +397,19 @@ impl<'a> Slow<'a> {
         pending: &mut Pending,
         paths: &mut Paths,
     ) -> Walk {
+        let into = pending.room_for_reads(paths, usize::from(episode.reads));
+        self.walk_into(into, episode, references, paths.counts)
+    }
+
+    /// The same, with a place for the reads.
+    #[inline(always)]
+    fn walk_into(
+        &mut self,
+        into: &mut [Read],
+        episode: &Episode,
+        references: &mut References,
+        counts: &mut Counts,
+    ) -> Walk {
         let count = usize::from(episode.reads);
         let own = references.taken..references.taken + count;
         references.taken = own.end;
@@ -402,13 +417,12 @@ impl<'a> Slow<'a> {
         self.steps = later;
         let served = &references.served[own.clone()];
         let lines = &references.lines[own];
-        let into = pending.room_for_reads(paths, count);
         for (((into, &served), &line), &step) in into.iter_mut().zip(served).zip(lines).zip(steps) {
             *into = Read { line, served, step };
-            paths.counts.walk_served[served as usize] += 1;
+            counts.walk_served[served as usize] += 1;
         }
         for &served in &served[..usize::from(episode.metadata)] {
-            paths.counts.metadata_served[served as usize] += 1;
+            counts.metadata_served[served as usize] += 1;
         }
         Walk {
             fixed: episode.walk,

@@ -155,6 +155,27 @@ impl Pending {
         }
     }
 
+    /// Takes mispredicted branches before the access that is dispatched next.
+    pub(crate) fn mispredicted_all(&mut self, paths: &mut Paths, mut branches: &[(u32, u32)]) {
+        while paths.core.mispredicts() && !branches.is_empty() {
+            self.mispredicted(paths, &mut branches);
+        }
+    }
+
+    /// Runs what starts before the next instruction is dispatched; returns when that would be.
+    pub(super) fn front_end(&mut self, paths: &mut Paths) -> u64 {
+        let dispatched = paths.core.dispatched();
+        while self.ready.first().is_some_and(|next| next.0 <= dispatched) {
+            self.run_next(paths);
+        }
+        dispatched
+    }
+
+    /// Where the reads of a walk go that no access waits for.
+    pub(super) fn long_reads(&mut self) -> &mut Vec<Read> {
+        &mut self.long
+    }
+
     /// Runs everything.
     pub(crate) fn run_all(&mut self, paths: &mut Paths) {
         while !self.is_empty() {

@@ -5,6 +5,8 @@ mod by_code;
 mod coherence;
 mod common;
 mod configuration;
+mod fetch;
+mod fetch_twin;
 mod free_clock;
 mod golden;
 mod heat_map;

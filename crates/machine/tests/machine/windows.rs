@@ -70,6 +70,7 @@ fn counted(run: &RunResult) -> WindowResult {
         data: run.cycles.data,
         translation: run.cycles.translation,
         mispredictions: run.cycles.mispredictions,
+        fetch: run.cycles.fetch,
         faults: run.cycles.faults,
         zeroing: run.cycles.zeroing,
         migrations: run.cycles.migrations,

@@ -188,6 +188,46 @@ impl Tlb for ConventionalTlb {
         size.order()
     }
 
+    const HOLDS_CODE: bool = true;
+
+    fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
+        let page = page.id;
+        if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, 0) {
+            return Some(frame(value, page, PageSize::Base4K));
+        }
+        if self.others_seen {
+            if self.l2.groups.any()
+                && let Some(run) = self.l2.get_run::<S>(page, 0)
+            {
+                return Some(frame(run.of(page), page, PageSize::Base4K));
+            }
+            for size in LARGER {
+                if let Some(value) = self.l2.get::<S>(page, size, 0) {
+                    return Some(frame(value, page, size));
+                }
+            }
+        }
+        None
+    }
+
+    fn fill_code<S: Simd>(
+        &mut self,
+        page: Page,
+        translation: Translation,
+        mapped: &impl Mapped,
+    ) -> u32 {
+        let size = translation.size;
+        if self.coalesce != 0 && size == PageSize::Base4K {
+            let run = Run::around(page, translation, self.coalesce, mapped);
+            self.l2.insert_run::<S>(page.id, run);
+            self.others_seen |= run.pages() > 1;
+            return if run.pages() > 1 { self.coalesce } else { 0 };
+        }
+        self.others_seen |= size != PageSize::Base4K;
+        self.l2.insert::<S>(page.id, size, value(translation));
+        size.order()
+    }
+
     fn invalidate(&mut self, first: Page, pages: u32) {
         self.l1.invalidate(first.id, pages);
         self.l2.invalidate(first.id, pages);

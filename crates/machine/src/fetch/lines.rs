@@ -1,0 +1,81 @@
+use pagelab_addr::LINE_SHIFT;
+use pagelab_events::{CodeBlock, Definition};
+
+/// The lines of memory that the blocks of a program lie in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BlockLines {
+    /// By the blocks' numbers.
+    blocks: Vec<Block>,
+    later: Vec<Later>,
+    sites: u32,
+}
+
+/// A block's first line; the others follow it in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    pub(super) first: u64,
+    /// The site of its first instruction.
+    pub(super) site: u32,
+    /// Where the other lines begin in the list of those, and how many there are.
+    begin: u32,
+    pub(super) others: u32,
+}
+
+/// A line of a block that is not its first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later {
+    /// Accesses that the instructions before usually make.
+    pub(super) accesses: u32,
+    /// The first instruction that needs it.
+    pub(super) instruction: u32,
+}
+
+impl BlockLines {
+    pub(super) fn define(&mut self, definition: &Definition) {
+        let Definition::Block(CodeBlock {
+            pc,
+            lengths,
+            accesses,
+            ..
+        }) = definition
+        else {
+            return;
+        };
+        let line_of = |byte: u64| pc.wrapping_add(byte) >> LINE_SHIFT;
+        let first = line_of(0);
+        let begin = self.later.len();
+        let mut order = accesses.to_vec();
+        order.sort_unstable();
+        let (mut byte, mut last) = (0, first);
+        for (instruction, &length) in lengths.iter().enumerate() {
+            byte += u64::from(length);
+            // An instruction that ends in another line than it begins in needs both.
+            while length > 0 && last != line_of(byte - 1) {
+                last = last.wrapping_add(1) & (u64::MAX >> LINE_SHIFT);
+                let before = order.partition_point(|&of| usize::from(of) < instruction);
+                self.later.push(Later {
+                    accesses: before as u32,
+                    instruction: instruction as u32,
+                });
+            }
+        }
+        self.blocks.push(Block {
+            first,
+            site: self.sites,
+            begin: begin as u32,
+            others: (self.later.len() - begin) as u32,
+        });
+        self.sites = self.sites.saturating_add(lengths.len() as u32);
+    }
+
+    #[inline(always)]
+    pub(super) fn block(&self, number: u32) -> Option<Block> {
+        self.blocks.get(number as usize).copied()
+    }
+
+    /// One of the block's other lines.
+    #[inline(always)]
+    pub(super) fn later(&self, block: Block, number: u32) -> Later {
+        self.later[(block.begin + number) as usize]
+    }
+}

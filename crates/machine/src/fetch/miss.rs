@@ -1,0 +1,207 @@
+use super::front_end::{Held, LINES_SHIFT};
+use super::{Fetch, Wanted};
+use crate::chunk::Episode;
+use crate::error::RunError;
+use crate::hierarchy::{self, Served};
+use crate::machine::{Machine, Place, port};
+use crate::mmu::{Found, Mmu};
+use crate::timing::{self, Fetched, Paths};
+use crate::translate::MAX_FAULTS;
+use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
+use pagelab_events::Batch;
+use pagelab_translation::{Page, PageTable};
+
+impl<M: Mmu> Machine<M> {
+    /// Mispredicted branches before the next access come before what is fetched there: which of the
+    /// blocks before it they end is not known.
+    pub(super) fn branches(&mut self, of: &Wanted, batch: &Batch, place: &mut Place, at: usize) {
+        let branches = &batch.mispredicted[place.mispredicted..];
+        let count = branches.partition_point(|branch| branch.0 as usize <= at);
+        if count == 0 {
+            return;
+        }
+        place.mispredicted += count;
+        self.counts.mispredicted += count as u64;
+        let state = &mut self.cores[of.core];
+        let mut paths = Paths {
+            core: &mut state.clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.timing,
+        };
+        state
+            .pending
+            .mispredicted_all(&mut paths, &branches[..count]);
+        if let Some(free) = &mut self.free {
+            free.mispredicted(of.core, &branches[..count]);
+        }
+    }
+
+    /// Fetches a line that is not at hand.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fetch_line(&mut self, of: &Wanted) -> Result<(), RunError> {
+        let &Wanted {
+            core, asid, line, ..
+        } = of;
+        self.chunk.clear();
+        self.chunk.served.clear();
+        let mut fetched = Fetched {
+            gap: of.gap,
+            ..Fetched::default()
+        };
+        let Some(fetch) = &self.fetch else {
+            return Ok(());
+        };
+        if !fetch.cores[core].has_page(line) {
+            let addr = VirtAddr(line << LINE_SHIFT);
+            let page = Page {
+                id: self.stretches.page(&mut self.directory, asid, addr.0)?,
+                asid,
+                vpn: addr.vpn(),
+            };
+            fetched.page = self.mmu.entry(core, page.id);
+            let pfn = self.translate_code(of, page, &mut fetched)?;
+            if let Some(fetch) = &mut self.fetch {
+                fetch.cores[core].translated(line, pfn);
+            }
+        }
+        self.fetch_from_caches(core, line, &mut fetched);
+        let state = &mut self.cores[core];
+        let mut paths = Paths {
+            core: &mut state.clock,
+            memory: &mut self.memory,
+            latencies: &self.latencies,
+            counts: &mut self.timing,
+        };
+        let ahead = self.fetch.as_ref().map_or(&[][..], |fetch| &fetch.ahead);
+        timing::fetch::<false>(&mut paths, &mut state.pending, &self.chunk, &fetched, ahead);
+        if let Some(free) = &mut self.free {
+            free.fetch(core, &self.chunk, &fetched, ahead);
+        }
+        Ok(())
+    }
+
+    /// Finds the frame of a page of code.
+    fn translate_code(
+        &mut self,
+        of: &Wanted,
+        page: Page,
+        fetched: &mut Fetched,
+    ) -> Result<Pfn, RunError> {
+        let core = of.core;
+        let Some(Fetch { cores, counts, .. }) = self.fetch.as_deref_mut() else {
+            return Ok(Pfn(0));
+        };
+        counts.tlb_lookups += 1;
+        // Where translation is free, nothing is missed and nothing is kept.
+        if !M::FREE {
+            if let Some(pfn) = cores[core].find_page(page.id) {
+                return Ok(pfn);
+            }
+            counts.tlb_l1_misses += 1;
+            fetched.second_tlb = true;
+        }
+        let pfn = match self.mmu.lookup_code(core, page) {
+            Some(pfn) => pfn,
+            None => self.walk_for_code(of, page)?,
+        };
+        if let (false, Some(fetch)) = (M::FREE, &mut self.fetch) {
+            fetch.cores[core].fill_tlb(page.id, pfn);
+        }
+        Ok(pfn)
+    }
+
+    /// Walks until the page is there, taking the faults on the way.
+    fn walk_for_code(&mut self, of: &Wanted, page: Page) -> Result<Pfn, RunError> {
+        let core = of.core;
+        if let Some(fetch) = &mut self.fetch {
+            fetch.counts.tlb_l2_misses += u64::from(!M::FREE);
+        }
+        for _ in 0..=MAX_FAULTS {
+            self.walks.asked.clear();
+            let found = if M::FREE {
+                self.mmu.table().lookup(page).map(|found| Found {
+                    pfn: found.pfn,
+                    shift: 0,
+                    cached_shift: 0,
+                })
+            } else {
+                let found = self.mmu.walk_code(core, page, &mut self.walks.asked);
+                let (lookups, hits) = self.walks.asked.cache();
+                self.counts.walk_cache_lookups += u64::from(lookups);
+                self.counts.walk_cache_hits += u64::from(hits);
+                port!(self, core).read_all(&self.walks.asked);
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.counts.walks += 1;
+                }
+                found
+            };
+            let walk = &self.walks.asked;
+            let mut episode = Episode {
+                walk: u64::from(walk.cycles()) * self.slots_per_cycle,
+                reads: walk.reads().len() as u16,
+                background: walk.background(),
+                metadata: walk.metadata(),
+                walked: !M::FREE,
+                ..Episode::default()
+            };
+            if let Some(Found { pfn, shift, .. }) = found {
+                if self.tells_accesses() {
+                    self.os.access(pfn);
+                }
+                episode.shift = shift;
+                self.chunk.episodes.push(episode);
+                self.charge_code(page, of.site);
+                return Ok(pfn);
+            }
+            (episode.fault, episode.migration) = self.fault_code(core, page)?;
+            episode.faulted = true;
+            self.chunk.episodes.push(episode);
+        }
+        Err(RunError::Unresolved {
+            address: page.vpn.address().0,
+        })
+    }
+
+    /// Takes a line, and those that are fetched ahead with it, through the caches.
+    fn fetch_from_caches(&mut self, core: usize, line: u64, fetched: &mut Fetched) {
+        let Some(Fetch {
+            cores,
+            next_lines,
+            counts,
+            ahead,
+            ..
+        }) = self.fetch.as_deref_mut()
+        else {
+            return;
+        };
+        ahead.clear();
+        let front_end = &mut cores[core];
+        let physical = front_end.physical(line);
+        fetched.line = physical;
+        let held = front_end.fetch(line);
+        fetched.ahead = held == Held::Ahead;
+        let mut write_backs = self.chunk.write_backs.as_mut();
+        let mut below = |line: u32| {
+            let list = write_backs.as_deref_mut();
+            hierarchy::fetch(&mut self.caches[core], &mut self.shared, line, list)
+        };
+        fetched.served = match held {
+            Held::Missing => below(physical),
+            _ => Served::L1,
+        };
+        counts.served[fetched.served as usize] += 1;
+        if held == Held::Used {
+            return;
+        }
+        let page_end = physical | ((1 << LINES_SHIFT) - 1);
+        for next in physical + 1..=page_end.min(physical + *next_lines) {
+            if front_end.fetch_ahead(next) {
+                let served = below(next);
+                counts.prefetched[served as usize] += 1;
+                ahead.push((next, served));
+            }
+        }
+    }
+}

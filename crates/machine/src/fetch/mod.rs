@@ -1,0 +1,239 @@
+//! The instruction side: which lines of code a thread needs, from the blocks that it executes, and
+//! what it costs to have them.
+//!
+//! First-level TLB and cache of the instructions are asked as far ahead as a chunk of accesses
+//! reaches. What they do not have ends the chunk: it is fetched, through what data and instructions
+//! share, when all before it has been simulated, and dispatch goes on when it has come.
+
+mod config;
+mod front_end;
+mod lines;
+mod miss;
+
+pub use config::{FetchCacheConfig, FetchConfig};
+
+use crate::error::BuildError;
+use crate::error::RunError;
+use crate::hierarchy::PLACES;
+use crate::hierarchy::Served;
+use crate::machine::{Machine, Place};
+use crate::mmu::Mmu;
+use front_end::{FrontEnd, Look};
+use lines::BlockLines;
+use pagelab_addr::Asid;
+use pagelab_addr::PageDirectory;
+use pagelab_events::{Batch, Definition, Flow};
+use pagelab_os::Effects;
+
+/// The instruction side of all cores.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    cores: Vec<FrontEnd>,
+    /// By program.
+    programs: Vec<BlockLines>,
+    next_lines: u32,
+    pub(crate) counts: FetchCounts,
+    /// What was last fetched ahead, and from where.
+    ahead: Vec<(u32, Served)>,
+}
+
+/// What the instruction side counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FetchCounts {
+    /// Look-ups of the first-level TLB: fetches from another page than the one before.
+    pub(crate) tlb_lookups: u64,
+    pub(crate) tlb_l1_misses: u64,
+    pub(crate) tlb_l2_misses: u64,
+    /// Walks, those that ended in a fault included.
+    pub(crate) walks: u64,
+    /// Fetches of another line than the one before by where they were served.
+    pub(crate) served: [u64; PLACES],
+    /// Lines fetched ahead by where they were served.
+    pub(crate) prefetched: [u64; PLACES],
+}
+
+impl FetchCounts {
+    pub(crate) fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        let each = |a: [u64; PLACES], b: [u64; PLACES]| std::array::from_fn(|i| f(a[i], b[i]));
+        FetchCounts {
+            tlb_lookups: f(self.tlb_lookups, other.tlb_lookups),
+            tlb_l1_misses: f(self.tlb_l1_misses, other.tlb_l1_misses),
+            tlb_l2_misses: f(self.tlb_l2_misses, other.tlb_l2_misses),
+            walks: f(self.walks, other.walks),
+            served: each(self.served, other.served),
+            prefetched: each(self.prefetched, other.prefetched),
+        }
+    }
+}
+
+/// A line that has to be fetched.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    core: usize,
+    asid: Asid,
+    /// Its virtual address, divided by its size.
+    line: u64,
+    /// The first instruction that needs it.
+    site: u32,
+    /// Instructions of the access that follows.
+    gap: u32,
+}
+
+/// What comes next of a batch's flow.
+enum Step {
+    /// Nothing that has to be fetched before this access.
+    Until(usize),
+    Fetch(Wanted),
+}
+
+impl Fetch {
+    pub(crate) fn new(config: &FetchConfig, cores: u32, seed: u64) -> Result<Self, BuildError> {
+        let core = |core| FrontEnd::new(config, seed.wrapping_add(core << 8));
+        Ok(Fetch {
+            cores: (1..=u64::from(cores)).map(core).collect::<Result<_, _>>()?,
+            programs: Vec::new(),
+            next_lines: config.next_lines,
+            counts: FetchCounts::default(),
+            ahead: Vec::new(),
+        })
+    }
+
+    /// Takes in what a batch of a program says of its code.
+    pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
+        if self.programs.len() <= program {
+            self.programs.resize(program + 1, BlockLines::default());
+        }
+        for definition in definitions {
+            self.programs[program].define(definition);
+        }
+    }
+
+    /// Drops translations that the operating system made stale.
+    pub(crate) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
+        if effects.invalidations.is_empty() && effects.flushed.is_empty() {
+            return;
+        }
+        for core in &mut self.cores {
+            core.invalidate(effects, directory);
+        }
+    }
+}
+
+impl<M: Mmu> Machine<M> {
+    /// Fetches what is executed from access `at` of a batch on, up to access `end`. If something has
+    /// to be fetched in between, returns before which access; else `end`.
+    #[inline(never)]
+    pub(crate) fn fetch(
+        &mut self,
+        batch: &Batch,
+        place: &mut Place,
+        at: usize,
+        end: usize,
+    ) -> Result<usize, RunError> {
+        let core = self.current_core();
+        loop {
+            match self.next_fetch(core, batch, place, at, end)? {
+                Step::Until(access) => return Ok(access),
+                Step::Fetch(wanted) => {
+                    self.branches(&wanted, batch, place, at);
+                    self.fetch_line(&wanted)?;
+                }
+            }
+        }
+    }
+
+    /// Follows a batch's flow to the next line that is not at hand.
+    #[inline(always)]
+    fn next_fetch(
+        &mut self,
+        current: usize,
+        batch: &Batch,
+        place: &mut Place,
+        at: usize,
+        end: usize,
+    ) -> Result<Step, RunError> {
+        let program = self.program();
+        let Machine {
+            fetch,
+            stretches,
+            directory,
+            threads,
+            pinned,
+            ..
+        } = self;
+        let Some(Fetch {
+            cores,
+            programs,
+            counts,
+            ..
+        }) = fetch.as_deref_mut()
+        else {
+            return Ok(Step::Until(end));
+        };
+        let Some(lines) = programs.get(program) else {
+            return Ok(Step::Until(end));
+        };
+        let asid = Asid(batch.process as u16);
+        let core_of = |thread: Option<u32>| {
+            let known = thread.and_then(|thread| threads.get(&(batch.process, thread)));
+            pinned.or(known.copied()).unwrap_or(current)
+        };
+        let mut core = core_of(place.thread);
+        cores[core].enter(asid);
+        while let Some(&(start, entry)) = batch.flow.get(place.flow) {
+            if start as usize >= end {
+                break;
+            }
+            let number = match entry {
+                Flow::Block(number) => number,
+                Flow::Thread(thread) => {
+                    place.thread = Some(thread);
+                    core = core_of(place.thread);
+                    cores[core].enter(asid);
+                    place.flow += 1;
+                    continue;
+                }
+            };
+            let block = lines.block(number).unwrap_or_default();
+            loop {
+                let mut access = start as usize;
+                let mut site = block.site;
+                if let Some(number) = place.line.checked_sub(1) {
+                    let later = lines.later(block, number);
+                    let next = batch
+                        .flow
+                        .get(place.flow + 1)
+                        .map_or(batch.len(), |next| next.0 as usize);
+                    access = (access + later.accesses as usize).min(next);
+                    site += later.instruction;
+                    if access >= end {
+                        return Ok(Step::Until(end));
+                    }
+                }
+                let line = block.first.wrapping_add(u64::from(place.line));
+                let name = |addr| stretches.page(directory, asid, addr);
+                match cores[core].look(line, counts, name)? {
+                    Look::AtHand => {}
+                    Look::Missing if access > at => return Ok(Step::Until(access)),
+                    Look::Missing => {
+                        let gap = batch.gap.get(at).copied().unwrap_or(0);
+                        return Ok(Step::Fetch(Wanted {
+                            core,
+                            asid,
+                            line,
+                            site,
+                            gap,
+                        }));
+                    }
+                }
+                if place.line == block.others {
+                    break;
+                }
+                place.line += 1;
+            }
+            place.line = 0;
+            place.flow += 1;
+        }
+        Ok(Step::Until(end))
+    }
+}

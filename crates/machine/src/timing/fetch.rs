@@ -1,0 +1,101 @@
+use super::{Paths, Pending, Read, References, Slow};
+use crate::chunk::{Chunk, part};
+use crate::hierarchy::Served;
+use pagelab_cpu::Trapped;
+
+/// A line of code that was not at hand. What its translation took is in a chunk's episodes and
+/// references.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fetched {
+    pub(crate) line: u32,
+    /// The first level, too, where only the translation was missing.
+    pub(crate) served: Served,
+    /// Whether the first level has it since it was fetched ahead.
+    pub(crate) ahead: bool,
+    /// What its translation is known by while a walk for it is under way, and whether the
+    /// second-level TLB was asked.
+    pub(crate) page: u32,
+    pub(crate) second_tlb: bool,
+    /// Instructions between the line's first and the access after them.
+    pub(crate) gap: u32,
+}
+
+/// Has a core's dispatch wait for a line of code, which is asked for when the last access before
+/// it has been dispatched. `next` are lines that are fetched ahead with it.
+#[inline(never)]
+pub(crate) fn fetch<const FREE: bool>(
+    paths: &mut Paths,
+    pending: &mut Pending,
+    chunk: &Chunk,
+    of: &Fetched,
+    next: &[(u32, Served)],
+) {
+    let start = pending.front_end(paths);
+    let mut now = start;
+    let second_tlb = of.second_tlb && !FREE;
+    if second_tlb {
+        now += paths.latencies.second_tlb;
+    }
+    let mut references = References {
+        served: chunk.served.as_slice(),
+        lines: chunk.references.as_slice(),
+        taken: 0,
+    };
+    let mut slow = Slow {
+        episodes: &[],
+        steps: chunk.steps.as_slice(),
+        write_backs: &[],
+        prefetches: &[],
+        ahead: &[],
+    };
+    for episode in chunk.episodes.as_slice() {
+        if FREE {
+            slow.skip(episode, &mut references);
+        } else if episode.walked {
+            let reads = pending.long_reads();
+            reads.resize(usize::from(episode.reads), Read::default());
+            let walk = slow.walk_into(reads, episode, &mut references, paths.counts);
+            let ended = paths.walk(&walk, reads, now, start);
+            if !episode.faulted {
+                paths.core.ask_page(of.page, walk.shift, start, ended);
+            }
+            now = ended;
+        }
+        if episode.faulted {
+            pending.run_all(paths);
+            let trapped = Trapped {
+                fault: episode.fault,
+                migration: episode.migration,
+            };
+            now = paths.core.trap_fetch(now, trapped);
+        }
+    }
+    if second_tlb && chunk.episodes.as_slice().is_empty() {
+        now = paths.look_up(part::SECOND_TLB, of.page, start, now);
+    }
+    let arrives = match of.served {
+        Served::L1 if of.ahead => paths.core.line_under_way(of.line, now).unwrap_or(now),
+        Served::L1 => now,
+        below => paths.fetch_line(of.line, below, now),
+    };
+    for &(line, served) in next {
+        paths.fetch_line(line, served, now);
+    }
+    for &(_, line) in chunk.write_backs.as_deref().unwrap_or_default() {
+        paths.memory.write_back(line, now);
+    }
+    paths.core.fetched(arrives, of.gap);
+}
+
+impl Paths<'_> {
+    /// When a line of code arrives that the first level misses at `now`. It needs no miss buffer of
+    /// data.
+    fn fetch_line(&mut self, line: u32, served: Served, now: u64) -> u64 {
+        if let Some(arrives) = self.core.line_under_way(line, now) {
+            return arrives;
+        }
+        let arrives = now + self.latencies.of(served, line, self.memory, now);
+        self.core.ask_line(line, now, arrives);
+        arrives
+    }
+}
