@@ -32,6 +32,40 @@ def test_the_preset_is_one_the_simulator_takes(measurement: Measurement, tmp_pat
     assert loaded["caches"]["l1"]["kib"] == 48
 
 
+@pytest.mark.parametrize(
+    ("factors", "arrays"),
+    [
+        ((4, 4), ("coalesce = 4", "coalesce = 4")),
+        ((8, 1), ("coalesce = 8", None)),
+        # Between 1 and 4 there is none.
+        ((2, 4), (None, "coalesce = 4")),
+        ((1, None), (None, None)),
+    ],
+)
+def test_entries_that_cover_several_pages_are_in_the_preset(
+    factors: tuple[int, int | None],
+    arrays: tuple[str | None, str | None],
+    measurement: Measurement,
+    tmp_path: Path,
+) -> None:
+    """The chain over contiguous pages as it is where an entry covers so many of them."""
+    parts = json.loads(json.dumps(measurement.parts))
+    steps = zip(parts["tlb"]["contiguous"]["steps"], parts["tlb"]["small"]["steps"], strict=True)
+    for factor, (contiguous, small) in zip(factors, steps, strict=True):
+        if factor is not None:
+            contiguous |= {"nominal": factor * small["nominal"], "no_conclusion": None}
+    changed = measurement.model_copy(update={"parts": parts})
+    made = machine.preset(changed, "here")
+    values = {value["key"]: value for value in made.as_json()["values"]}
+    for factor, key, expected in zip(factors, ("tlb.l1_4k", "tlb.l2_4k"), arrays, strict=True):
+        assert ("coalesce" in values[key]["value"]) == (expected is not None)
+        assert expected is None or expected in values[key]["value"]
+        assert ("not concluded" in values[key]["source"]) == (factor in (2, None))
+    machine.write(changed, "here", tmp_path / "here.toml")
+    tlb = json.loads(_core.machine(str(tmp_path / "here.toml"), []))["tlb"]
+    assert tlb["l1_4k"].get("coalesce", 1) == (factors[0] if arrays[0] else 1)
+
+
 def test_the_preset_says_where_each_value_is_from(measurement: Measurement) -> None:
     text = machine.preset(measurement, "here").toml()
     lines = [line for line in text.splitlines() if " = " in line and "#" not in line]

@@ -167,12 +167,21 @@ def second_level_sets(measurement: Measurement) -> dict[str, int] | None:
     return found
 
 
+def capacity(measurement: Measurement, key: str, level: int) -> int | None:
+    """Pages that a TLB level holds in one of the chains."""
+    found = measurement.stepped("tlb", key)
+    if (
+        found is None
+        or len(found.steps) < level
+        or found.steps[level - 1].no_conclusion is not None
+    ):
+        return None
+    return found.steps[level - 1].nominal
+
+
 def first_capacity(measurement: Measurement, key: str) -> int | None:
     """Pages that the first TLB level holds in one of the chains."""
-    found = measurement.stepped("tlb", key)
-    if found is None or not found.steps or found.steps[0].no_conclusion is not None:
-        return None
-    return found.steps[0].nominal
+    return capacity(measurement, key, 1)
 
 
 def coalescing(measurement: Measurement) -> float | None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pagelab import units
 from pagelab.errors import PagelabError
 from pagelab.measuring import cores
-from pagelab.measuring.findings import LINE, effective_page, second_level_sets
+from pagelab.measuring.findings import LINE, capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
 from pagelab.measuring.result import Environment, Estimate, Measurement, Step, Stepped
 
@@ -39,6 +39,11 @@ _SURE = 0.95
 
 # The last plateau is not of walks alone if it begins so many times beyond the second's end.
 _FAR = 10
+
+# Contiguous pages that an entry may cover, of those in a line of the page table: what the chain
+# over groups of eight neighbours can show. Its capacity over the other chain's is near one of them.
+_COALESCED = (1, 4, 8)
+_NEAR = 1.25
 
 # Cycles of a look-up in the base preset's walk caches.
 _WALK_CACHE = 2
@@ -326,7 +331,8 @@ def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry
     # A sharp step is one set; a ramp is as long as there are sets.
     ways = 0 if sets * 16 < first.nominal else round(first.nominal / sets)
     size, status, source = _entries(small, first, claimed(1, "4K"))
-    yield Entry("l1_4k", _array(size, ways), status, source)
+    covers = {level: _coalesced(measurement, level) for level in (1, 2)}
+    yield Entry("l1_4k", *_covering(_array(size, ways), status, source, covers[1]))
     large = _first_of_huge(measurement)
     claim = claimed(1, "2M")
     if large is not None:
@@ -338,7 +344,7 @@ def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry
     claim = claimed(2, "4K")
     if second is not None:
         value = _array(second["entries"], second["ways"])
-        yield Entry("l2_4k", value, "measured", "ways too")
+        yield Entry("l2_4k", *_covering(value, "measured", "ways too", covers[2]))
     elif len(small.steps) > 1:
         ways = claim["ways"] if claim and claim["ways"] else 8
         size, status, source = _entries(small, small.steps[1], claim)
@@ -347,7 +353,7 @@ def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry
         if status == "open" and core and step.before <= core.second_tlb[0] <= step.after:
             (size, ways), status = core.second_tlb, "published"
             source = f"of {core.name}; {source}"
-        yield Entry("l2_4k", _array(size, ways), status, source)
+        yield Entry("l2_4k", *_covering(_array(size, ways), status, source, covers[2]))
     elif claim and claim["entries"] > size:
         value = _array(claim["entries"], claim["ways"] or 8)
         yield Entry("l2_4k", value, "claimed", "by CPUID; the chain showed no second step")
@@ -358,6 +364,29 @@ def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry
         yield Entry("l2_cycles", str(_cycles(cost, ghz)), "measured", "the second plateau's rise")
     else:
         yield Entry("l2_cycles", None, "open", f"no second plateau; {BASE}'s")
+
+
+def _coalesced(measurement: Measurement, level: int) -> int | None:
+    """Contiguous pages that an entry of a TLB level covers, where both chains conclude."""
+    pages = capacity(measurement, "contiguous", level)
+    entries = capacity(measurement, "small", level)
+    if not pages or not entries:
+        return None
+    found = pages / entries
+    near = [count for count in _COALESCED if count / _NEAR <= found <= count * _NEAR]
+    return near[0] if near else None
+
+
+def _covering(
+    array: str, status: Status, source: str, pages: int | None
+) -> tuple[str, Status, str]:
+    """An array's entry with the pages that one of its entries covers."""
+    if pages is None:
+        return array, status, f"{source}; what contiguous pages do is not concluded"
+    if pages == 1:
+        return array, status, source
+    text = array.replace(" }", f", coalesce = {pages} }}")
+    return text, status, f"{source}; {pages} contiguous pages an entry, measured"
 
 
 def _array(entries: int, ways: int) -> str:
