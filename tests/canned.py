@@ -79,6 +79,7 @@ def run(
             "data": data,
             "translation": translation,
             "mispredictions": 0,
+            "fetch": 0,
             "faults": faults,
             "zeroing": zeroing,
             "migrations": migrations,

@@ -383,6 +383,16 @@ class Machine(MachineBase):
             "nested", {"tlb": tlb, "host_memory_bytes": host_memory_bytes, "host_thp": host_thp}
         )
 
+    def fetch(
+        self,
+        *,
+        tlb: Mapping[str, Any] | None = None,
+        l1: Mapping[str, Any] | None = None,
+        next_lines: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `fetch`."""
+        return self._with("fetch", {"tlb": tlb, "l1": l1, "next_lines": next_lines})
+
     def victima(
         self,
         *,

@@ -67,6 +67,8 @@ class Cycles(_Model):
     translation: Natural
     # Absent from results of before they were known.
     mispredictions: Natural = 0
+    # Absent where instructions are not fetched.
+    fetch: Natural = 0
     faults: Natural
     # Part of `faults` in results of before it was counted by itself.
     zeroing: Natural = 0
@@ -81,8 +83,8 @@ class Cycles(_Model):
 INTERRUPTED = "interrupted"
 
 CYCLE_PARTS = (
-    *("compute", "data", "translation", "mispredictions", "faults", "zeroing"),
-    "migrations",
+    *("compute", "data", "translation", "mispredictions", "fetch", "faults"),
+    *("zeroing", "migrations"),
 )
 
 # What a machine's `memory.page_policy` is called as a page size.
@@ -159,6 +161,20 @@ class Caches(_Model):
     l1_mpki: float
     l2_mpki: float
     llc_mpki: float
+
+
+class Fetch(_Model):
+    """The instruction side; the first level of `served_by` is the instruction cache.
+
+    `tlb` is the instructions' first level, and the second as far as it was asked for them.
+    """
+
+    fetches: Natural
+    served_by: ServedBy
+    prefetches: ServedBy
+    l1_mpki: float
+    tlb: Tlb
+    walks: Natural
 
 
 class Os(_Model):
@@ -370,6 +386,8 @@ class Run(Table):
     tlb: Tlb
     walks: Walks
     caches: Caches
+    # Absent where instructions are not fetched.
+    fetch: Fetch | None = None
     dram: dict[str, Natural]
     os: Os
     design_counters: dict[str, Any] | None

@@ -31,7 +31,7 @@ _COLUMNS = {
     "pages": Column("pages", lambda _, run: run.pages),
     "speed": Column("speed", lambda comparison, run: speed(comparison, run)),
     "cycles": Column("cycles", lambda _, run: units.count(run.cycles.elapsed)),
-    "compute": Column("comp.", _share("compute", "mispredictions")),
+    "compute": Column("comp.", _share("compute", "mispredictions", "fetch")),
     "data": Column("data", _share("data")),
     "translation": Column("transl.", _share("translation")),
     "os": Column("OS", _share("faults", "zeroing", "migrations")),
@@ -145,6 +145,8 @@ def legend(comparison: Comparison) -> str:
         lines += _pieces(base)
     if base.nodes:
         lines += _nodes(comparison)
+    if base.fetch:
+        lines += _fetch(comparison)
     if not comparison.complete:
         lines.append("* ended early")
     return "\n".join(lines)
@@ -157,6 +159,21 @@ def _nodes(comparison: Comparison) -> list[str]:
         for run in comparison.runs
     ]
     text = f"Lines read by node of memory, in percent: {'; '.join(shares)}."
+    return textwrap.wrap(text, 80)
+
+
+def _fetch(comparison: Comparison) -> list[str]:
+    """What instructions missed in each design."""
+    figures = [
+        f"{comparison.label(run)} {run.fetch.l1_mpki:.2f}, {run.fetch.tlb.l1_mpki:.2f} and "
+        f"{run.fetch.tlb.l2_mpki:.2f}"
+        for run in comparison.runs
+        if run.fetch
+    ]
+    text = (
+        "Misses of instructions per 1000, of their cache, their TLB and the second-level TLB: "
+        f"{'; '.join(figures)}."
+    )
     return textwrap.wrap(text, 80)
 
 
@@ -187,8 +204,8 @@ def _pieces(run: Run) -> list[str]:
 
 
 def _branches(base: Run) -> str:
-    """What of the column comp. are mispredicted branches."""
-    lost = base.share("mispredictions")
-    if lost == 0:
-        return ""
-    return f" (of {base.design}'s, {units.percent(lost)} in mispredicted branches)"
+    """What of the column comp. the front end has to do with."""
+    causes = {"mispredictions": "in mispredicted branches", "fetch": "waiting for instructions"}
+    shares = {what: base.share(cause) for cause, what in causes.items()}
+    lost = [f"{units.percent(share)} {what}" for what, share in shares.items() if share]
+    return f" (of {base.design}'s, {' and '.join(lost)})" if lost else ""

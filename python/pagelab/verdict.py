@@ -18,6 +18,7 @@ _PART_NAMES = {
     "data": "Time waiting for data",
     "translation": "Time in address translation",
     "mispredictions": "Time lost to mispredicted branches",
+    "fetch": "Time waiting for instructions",
     "faults": "Time in page faults",
     "zeroing": "Time zeroing pages",
     "migrations": "Time moving pages",

@@ -11,6 +11,7 @@ PART_LABELS = {
     "data": "waiting for data",
     "translation": "translation",
     "mispredictions": "mispredicted branches",
+    "fetch": "fetching instructions",
     "faults": "page faults",
     "zeroing": "zeroing pages",
     "migrations": "moving pages",
