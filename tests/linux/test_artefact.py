@@ -1,11 +1,15 @@
 """A built kernel as an archive: what goes in comes out, and nothing else gets in."""
 
 import hashlib
+import http.client
 import io
 import json
 import lzma
+import os
+import resource
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,6 +76,12 @@ def test_what_was_packed_is_unpacked(tmp_path: Path, there: Layout) -> None:
     here.image().write_bytes(b"kernel")
     (here.out() / ".config").write_text("CONFIG_FBMM=y\n")
     packed = tmp_path / "kernel.tar.xz"
+    for made_from in (None, "older patches"):
+        if made_from:
+            artefact.note_sources(here, made_from)
+        with pytest.raises(PagelabError, match="built from other patches"):
+            artefact.pack(here, packed)
+    artefact.note_sources(here, artefact.sources(here))
     digest = artefact.pack(here, packed)
     first = packed.read_bytes()
     assert (tmp_path / "kernel.tar.xz.sha256").read_text() == f"{digest}  kernel.tar.xz\n"
@@ -165,12 +175,94 @@ def test_what_is_no_archive_of_ours(tmp_path: Path, there: Layout) -> None:
         artefact.unpack(there, str(packed), hashlib.sha256(b"hello").hexdigest(), print)
 
 
+@pytest.mark.parametrize("mark", [b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_a_mark_that_does_not_say_what_the_kernel_is(
+    tmp_path: Path, there: Layout, mark: bytes
+) -> None:
+    packed = tmp_path / "kernel.tar.xz"
+    digest = _archive(packed, {**GOOD, artefact.MARK: mark})
+    with pytest.raises(PagelabError, match="does not say what its kernel was made from"):
+        artefact.unpack(there, str(packed), digest, print)
+    assert not there.out().exists()
+
+
+def test_headers_of_headers(tmp_path: Path, there: Layout) -> None:
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 512
+    record = b"12 path=abc\n".ljust(512, b"\0")
+    packed = tmp_path / "kernel.tar.xz"
+    packed.write_bytes(lzma.compress((header.tobuf() + record) * 5000))
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    with pytest.raises(PagelabError, match="cannot be unpacked"):
+        artefact.unpack(there, str(packed), digest, print)
+
+
+def test_a_kernel_that_was_built_meanwhile_stays(
+    tmp_path: Path, there: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "kernel.tar.xz"
+    digest = _archive(packed, GOOD)
+
+    @contextmanager
+    def waits_for_a_build(folder: Path) -> Iterator[None]:
+        there.image().parent.mkdir(parents=True)
+        there.image().write_bytes(b"built")
+        yield
+
+    monkeypatch.setattr(artefact, "only_one", waits_for_a_build)
+    with pytest.raises(PagelabError, match="a kernel was built in"):
+        artefact.unpack(there, str(packed), digest, print)
+    assert there.image().read_bytes() == b"built"
+
+
+class _Connection(io.BytesIO):
+    """What a server has sent before it hung up."""
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return self
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["archive", "hash"])
+def test_a_connection_that_ends_early(
+    there: Layout, monkeypatch: pytest.MonkeyPatch, given: bool
+) -> None:
+    def answer(_: str) -> http.client.HTTPResponse:
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        response = http.client.HTTPResponse(_Connection(head + b"100\r\nhalf"))  # type: ignore[arg-type]
+        response.begin()
+        return response
+
+    monkeypatch.setattr(artefact, "_open", answer)
+    with pytest.raises(PagelabError, match="cannot be read"):
+        artefact.unpack(
+            there, "https://example.invalid/k.tar.xz", "0" * 64 if given else None, print
+        )
+    assert not there.out().exists()
+
+
+@pytest.mark.parametrize("random", [True, False], ids=["packed", "unpacked"])
+def test_no_room(tmp_path: Path, there: Layout, random: bool) -> None:
+    packed = tmp_path / "kernel.tar.xz"
+    content = os.urandom(1 << 20) if random else bytes(1 << 20)
+    digest = _archive(packed, {**GOOD, "large": content})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 10, limits[1]))
+    try:
+        with pytest.raises(PagelabError, match="kept" if random else "unpacked"):
+            artefact.unpack(there, str(packed), digest, print)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {path.name for path in there.work.iterdir()} == {"lock"}
+
+
 def test_what_is_refused_before_anything_is_fetched(tmp_path: Path, there: Layout) -> None:
     packed = str(tmp_path / "kernel.tar.xz")
     with pytest.raises(UsageError, match="64 hexadecimal"):
         artefact.unpack(there, packed, "abc", print)
     with pytest.raises(UsageError, match="only https and file"):
         artefact.unpack(there, "http://example.invalid/k.tar.xz", None, print)
+    with pytest.raises(PagelabError, match="https://"):
+        artefact.unpack(there, "https://a b:x/k.tar.xz", None, print)
     with pytest.raises(PagelabError, match="No such file"):
         artefact.unpack(there, packed, None, print)
     there.out().mkdir()

@@ -5,6 +5,7 @@ build, `unpack` puts it where a build would be. The guest's other files come wit
 """
 
 import hashlib
+import http.client
 import io
 import json
 import lzma
@@ -30,6 +31,8 @@ _SUM = re.compile(r"[0-9a-fA-F]{64}")
 _CHUNK = 1 << 20
 # A build directory that has it was unpacked here. What the kernel was made from is in it.
 MARK = build.PREBUILT
+# What a kernel that was built here was made from.
+_MADE_FROM = ".pagelab-sources"
 _IMAGE = "arch/x86/boot/bzImage"
 
 
@@ -40,6 +43,12 @@ def pack(layout: Layout, target: Path) -> str:
         raise PagelabError(f"no kernel was built in {layout.out()}: run `pagelab linux build`")
     target.parent.mkdir(parents=True, exist_ok=True)
     with only_one(layout.work), tempfile.TemporaryDirectory(dir=layout.work) as work:
+        made_from = layout.out() / _MADE_FROM
+        if not made_from.exists() or made_from.read_text() != sources(layout):
+            raise PagelabError(
+                f"the kernel in {layout.out()} was built from other patches than {layout.linux} "
+                "has: run `pagelab linux build`"
+            )
         folder = Path(work) / "out"
         build.install_for_modules(layout, folder)
         (folder / _IMAGE).parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +76,11 @@ def sources(layout: Layout) -> str:
     return whole.hexdigest()
 
 
+def note_sources(layout: Layout, made_from: str) -> None:
+    """The plain kernel was built from these `sources`."""
+    (layout.out() / _MADE_FROM).write_text(made_from)
+
+
 def unpack(layout: Layout, origin: str, digest: str | None, say: Callable[[str], None]) -> Path:
     """Put the kernel of an archive, a path or an https or file URL, where builds are.
 
@@ -82,15 +96,13 @@ def unpack(layout: Layout, origin: str, digest: str | None, say: Callable[[str],
     out = layout.out()
     if digest is not None and not _SUM.fullmatch(digest):
         raise UsageError(f"'{digest}' is no SHA-256, which has 64 hexadecimal digits")
-    if out.exists() and not (out / MARK).exists():
-        raise PagelabError(f"a kernel was built in {out}: remove that folder to have another")
+    _refuse_built(out)
     wanted = digest or _beside(origin)
     with only_one(layout.work), tempfile.TemporaryDirectory(dir=layout.work) as work:
+        _refuse_built(out)  # by whoever had the lock
         packed = Path(work) / "packed"
         say(f"fetching {origin}")
-        with packed.open("wb") as file, _open(origin) as source:
-            for chunk in _limited(source, MOST_PACKED):
-                file.write(chunk)
+        _download(origin, packed)
         if (found := _digest(packed)) != wanted.lower():
             raise PagelabError(f"{origin} has the SHA-256 {found}, and not {wanted}")
         fresh = Path(work) / "out"
@@ -99,7 +111,7 @@ def unpack(layout: Layout, origin: str, digest: str | None, say: Callable[[str],
         mark = fresh / MARK
         if not mark.is_file() or not (fresh / _IMAGE).is_file():
             raise PagelabError(f"{origin} is not an archive of `pagelab linux artefact`")
-        if json.loads(mark.read_text()).get("sources") != sources(layout):
+        if _made_from(mark) != sources(layout):
             say(
                 "this kernel was made from other patches than this pagelab has: "
                 "modules and tests may not fit"
@@ -108,6 +120,21 @@ def unpack(layout: Layout, origin: str, digest: str | None, say: Callable[[str],
             out.replace(Path(work) / "old")
         fresh.replace(out)
     return layout.image()
+
+
+def _refuse_built(out: Path) -> None:
+    if out.exists() and not (out / MARK).exists():
+        raise PagelabError(f"a kernel was built in {out}: remove that folder to have another")
+
+
+def _made_from(mark: Path) -> object:
+    try:
+        said = json.loads(mark.read_text())
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise PagelabError(f"the archive does not say what its kernel was made from: {MARK}")
+    return said.get("sources")
 
 
 def _same(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -133,7 +160,7 @@ def _open(origin: str) -> IO[bytes]:
         opener = urllib.request.build_opener(_Https())
         answer: IO[bytes] = opener.open(origin, timeout=60)
         return answer
-    except OSError as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise PagelabError(f"{origin}: {error}") from error
 
 
@@ -148,21 +175,32 @@ class _Https(urllib.request.HTTPRedirectHandler):
 
 def _beside(origin: str) -> str:
     with _open(origin + ".sha256") as file:
-        words = file.read(4096).decode(errors="replace").split()
+        words = next(_chunks(file, 4096), b"").decode(errors="replace").split()
     if not words or not _SUM.fullmatch(words[0]):
         raise PagelabError(f"{origin}.sha256 does not begin with a SHA-256")
     return words[0]
 
 
-def _limited(source: IO[bytes], most: int) -> Iterator[bytes]:
-    left = most
-    try:
-        while chunk := source.read(_CHUNK):
+def _download(origin: str, packed: Path) -> None:
+    left = MOST_PACKED
+    with packed.open("wb") as file, _open(origin) as source:
+        for chunk in _chunks(source, _CHUNK):
             left -= len(chunk)
             if left < 0:
-                raise PagelabError(f"the archive has more than {most >> 20} MB")
+                raise PagelabError(f"the archive has more than {MOST_PACKED >> 20} MB")
+            try:
+                file.write(chunk)
+                file.flush()
+            except OSError as error:
+                raise PagelabError(f"the archive cannot be kept: {error}") from error
+
+
+def _chunks(source: IO[bytes], size: int) -> Iterator[bytes]:
+    try:
+        while chunk := source.read(size):
             yield chunk
-    except OSError as error:
+    # A connection that ends early is the latter.
+    except (OSError, http.client.HTTPException) as error:
         raise PagelabError(f"the archive cannot be read: {error}") from error
 
 
@@ -194,7 +232,11 @@ def _extract(packed: Path, folder: Path) -> None:
         ):
             for member in archive:
                 _extract_one(archive, member, folder)
-    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+    # tarfile calls itself for each of the headers in a row that describe the next.
+    except (
+        *(tarfile.TarError, lzma.LZMAError, EOFError),
+        *(OSError, ValueError, RecursionError),
+    ) as error:
         raise PagelabError(f"the archive cannot be unpacked: {error}") from error
 
 

@@ -49,10 +49,13 @@ def build(
     where = layout.find()
     options = tuple(debug or ())
     with only_one(where.work):
+        made_from = artefact.sources(where)
         source.prepare(where, from_source, lambda text: _console.print(text, highlight=False))
         kbuild.configure(where, options)
         with _compiling() as told:
             image = kbuild.compile_kernel(where, options, jobs, told)
+        if not options:
+            artefact.note_sources(where, made_from)
     print(image)
 
 
