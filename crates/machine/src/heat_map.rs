@@ -142,21 +142,20 @@ impl HeatMap {
     #[inline]
     fn rows(&mut self, addr: &[u64], os: &mut Os, rows: &mut [u8; CHUNK]) {
         let shift = self.row_shift;
-        let mut at = 0;
-        while at < addr.len() {
-            let span = &self.spans[self.span];
-            if addr[at].wrapping_sub(span.start) >= span.bytes {
-                self.find_span(addr[at], os);
+        let mut span = self.spans[self.span];
+        for (row, &at) in rows.iter_mut().zip(addr) {
+            if at.wrapping_sub(span.start) >= span.bytes {
+                self.find_span(at, os);
+                span = self.spans[self.span];
             }
-            let key = key(addr[at] >> self.row_shift, self.spans[self.span].kind);
+            let key = key(at >> shift, span.kind);
             let recent = self.recent[place(key)];
-            rows[at] = if recent.0 == key {
+            *row = if recent.0 == key {
                 recent.1
             } else {
                 self.find_row(key)
             };
-            at += 1;
-            if self.row_shift != shift {
+            if recent.0 != key && self.row_shift != shift {
                 // The rows have new numbers.
                 return self.rows(addr, os, rows);
             }
@@ -241,7 +240,7 @@ impl HeatMap {
         }
     }
 
-    /// Counts a chunk of accesses.
+    /// Counts a chunk of accesses of an MMU that is free, or looks into caches, or neither.
     #[inline(never)]
     fn count(
         &mut self,
@@ -249,7 +248,7 @@ impl HeatMap {
         addr: &[u64],
         parts: &Buffer<u8>,
         episodes: &Buffer<Episode>,
-        free: bool,
+        (free, looks): (bool, bool),
         os: &mut Os,
     ) {
         if self.asid != asid {
@@ -271,7 +270,10 @@ impl HeatMap {
             }
             done = end;
         }
-        self.misses(rows, parts.as_slice(), episodes.as_slice(), free);
+        // Without an episode only what caches had may have missed.
+        if looks || !episodes.as_slice().is_empty() {
+            self.misses(rows, parts.as_slice(), episodes.as_slice(), free);
+        }
         self.next += rows.len() as u64;
     }
 
@@ -371,7 +373,8 @@ impl<M: Mmu> Machine<M> {
         }
         if let Some(heat_map) = &mut self.heat_map {
             let (parts, episodes) = (&self.chunk.parts, &self.chunk.episodes);
-            heat_map.count(asid, addr, parts, episodes, M::FREE, &mut self.os);
+            let mmu = (M::FREE, M::LOOKS_INTO_CACHES);
+            heat_map.count(asid, addr, parts, episodes, mmu, &mut self.os);
         }
     }
 }
