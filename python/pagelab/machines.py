@@ -381,6 +381,20 @@ class Machine(MachineBase):
             "nested", {"tlb": tlb, "host_memory_bytes": host_memory_bytes, "host_thp": host_thp}
         )
 
+    def tlb_prefetch(
+        self,
+        *,
+        prefetcher: Literal["sequential", "stride", "distance", "agile"] | None = None,
+        free: bool | None = None,
+        entries: int | None = None,
+        cycles: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `tlb_prefetch`."""
+        return self._with(
+            "tlb_prefetch",
+            {"prefetcher": prefetcher, "free": free, "entries": entries, "cycles": cycles},
+        )
+
     def victima(
         self,
         *,
