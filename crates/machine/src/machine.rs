@@ -15,7 +15,7 @@ use crate::translate::StretchCache;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
 use pagelab_cpu::Core;
-use pagelab_events::{Batch, Control, Op};
+use pagelab_events::{Batch, Control, NO_SITE, Op};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_os::{Effects, Invalidation, Os};
@@ -51,8 +51,8 @@ pub struct Machine<M> {
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, u32)>,
     pub(crate) walks: Walks,
-    /// The instruction of the access that is translated, where the source says.
-    pub(crate) instruction: Option<u32>,
+    /// The instruction of the access that is translated, or [`NO_SITE`].
+    pub(crate) instruction: u32,
     effects: Effects,
     pub(crate) latencies: Latencies,
     /// The instruction side, where it is simulated.
@@ -256,7 +256,7 @@ impl<M: Mmu> Machine<M> {
             chunk,
             mispredicted: Vec::new(),
             walks: Walks::new(),
-            instruction: None,
+            instruction: NO_SITE,
             effects: Effects::default(),
             latencies,
             free,

@@ -70,6 +70,7 @@ impl<M: Mmu> Machine<M> {
         site: &[u32],
     ) -> Result<(), RunError> {
         self.chunk.clear();
+        self.instruction = NO_SITE;
         if M::LOOKS_INTO_CACHES {
             self.chunk.served.clear();
         }
@@ -99,7 +100,9 @@ impl<M: Mmu> Machine<M> {
             if at == addr.len() {
                 break;
             }
-            self.instruction = site.get(at).copied().filter(|&site| site != NO_SITE);
+            if let Some(&site) = site.get(at) {
+                self.instruction = site;
+            }
             let (addr, op) = (addr[at], op[at]);
             let page = Page {
                 id: pages[at],

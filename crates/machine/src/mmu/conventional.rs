@@ -22,9 +22,12 @@ pub struct Conventional<P, T> {
 
 impl<P: PageTable, T: Tlb> Conventional<P, T> {
     /// Looks for a page among what was prefetched.
+    ///
+    /// Takes the request by value, here and below, so that it need not be put into memory where
+    /// nothing is prefetched.
     #[inline(never)]
-    fn prefetched<S: Simd>(&mut self, request: &Request, walks: &mut Walks) -> Option<Hit> {
-        let Request { core, page, .. } = *request;
+    fn prefetched<S: Simd>(&mut self, request: Request, walks: &mut Walks) -> Option<Hit> {
+        let Request { core, page, .. } = request;
         let prefetch = &mut self.prefetches[core];
         let found = self.table.found(page);
         let found = found.filter(|found| found.writable || !request.store)?;
@@ -40,8 +43,8 @@ impl<P: PageTable, T: Tlb> Conventional<P, T> {
 
     /// Prefetches after a walk; returns [`Found::cached_shift`].
     #[inline(never)]
-    fn prefetch_behind(&mut self, request: &Request, size: PageSize, walks: &mut Walks) -> u8 {
-        let Request { core, page, .. } = *request;
+    fn prefetch_behind(&mut self, request: Request, size: PageSize, walks: &mut Walks) -> u8 {
+        let Request { core, page, .. } = request;
         let prefetch = &mut self.prefetches[core];
         let shift = prefetch.walked(page, size, &self.table);
         let missed = (core, page, request.instruction);
@@ -83,7 +86,7 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         match self.tlbs[core].lookup_second::<S>(page, store) {
             Some(pfn) => Some(Hit { pfn, cached: false }),
             None if self.prefetches.is_empty() => None,
-            None => self.prefetched::<S>(request, walks),
+            None => self.prefetched::<S>(*request, walks),
         }
     }
 
@@ -110,7 +113,7 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         let cached_shift = if self.prefetches.is_empty() {
             0
         } else {
-            self.prefetch_behind(request, found.size, walks)
+            self.prefetch_behind(*request, found.size, walks)
         };
         Some(Found {
             pfn: found.pfn,

@@ -34,8 +34,8 @@ pub struct Request {
     pub page: Page,
     /// Whether the access is a store.
     pub store: bool,
-    /// The instruction, where the source says: a site of its code.
-    pub instruction: Option<u32>,
+    /// The instruction: a site of the source's code, or [`pagelab_events::NO_SITE`].
+    pub instruction: u32,
     /// Instructions that the core has been given so far; 0 for a design that does not look into
     /// caches.
     pub instructions: u64,

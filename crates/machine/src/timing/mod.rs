@@ -274,9 +274,12 @@ impl<'a> Slow<'a> {
             walk = self.episodes.get(faulting);
             self.episodes = self.episodes.get(faulting + 1..).unwrap_or_default();
         }
-        let (ahead, later) =
-            (self.ahead).split_at(walk.map_or(0, |episode| episode.cached.ahead.into()));
-        self.ahead = later;
+        let mut ahead: &[Ahead] = &[];
+        if bits & part::LOOKED != 0
+            && let Some(episode) = walk
+        {
+            (ahead, self.ahead) = self.ahead.split_at(episode.cached.ahead.into());
+        }
         let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
         let reads = walk.map_or(0, |episode| usize::from(episode.reads));
         let alone = !faults.is_empty() || (!FREE && reads > pending::READS);

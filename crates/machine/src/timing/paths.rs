@@ -18,7 +18,7 @@ impl Paths<'_> {
     }
 
     /// When the translation is there of an access that starts at `start` and whose walk is asked
-    /// for at `asked`.
+    /// for at `asked`. The first of `ahead` are the walks that are behind it.
     #[inline(always)]
     pub(super) fn find(
         &mut self,
@@ -59,7 +59,7 @@ impl Paths<'_> {
         if cached.shift != 0 {
             (self.core).ask_cached(page, cached.shift, asked, translated);
         }
-        for ahead in ahead {
+        for ahead in &ahead[..usize::from(cached.ahead)] {
             let (own, later) = behind.split_at(usize::from(ahead.reads));
             behind = later;
             let fixed = u64::from(ahead.walk);

@@ -332,7 +332,7 @@ impl Pending {
         let translated = if record.walks {
             let (walk, reads) = &self.walks[place];
             let reads = &reads[..usize::from(walk.reads)];
-            let ahead = &self.ahead[place][..usize::from(walk.cached.ahead)];
+            let ahead = &self.ahead[place];
             paths.find(walk, (reads, ahead), (task.bits, task.page), start, asked)
         } else {
             paths.look_up(task.bits, task.page, start, asked)

@@ -17,6 +17,7 @@ pub use config::TlbPrefetchConfig;
 use super::{Ahead, Walks};
 use free::Free;
 use pagelab_addr::{PageId, PageSize, Vpn};
+use pagelab_events::NO_SITE;
 use pagelab_translation::{Page, PageTable, Translation, Walk};
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -112,7 +113,7 @@ impl TlbPrefetch {
     /// A page has missed and been found: walks for those that come next.
     pub(super) fn missed<P: PageTable>(
         &mut self,
-        (core, page, instruction): (usize, Page, Option<u32>),
+        (core, page, instruction): (usize, Page, u32),
         size: PageSize,
         table: &mut P,
         walks: &mut Walks,
@@ -120,7 +121,7 @@ impl TlbPrefetch {
         let number = (page.vpn.0 >> size.order()) as i64;
         let miss = Miss {
             page: number,
-            instruction,
+            instruction: Some(instruction).filter(|&site| site != NO_SITE),
         };
         self.next.clear();
         self.prefetcher.missed(miss, &mut self.next);

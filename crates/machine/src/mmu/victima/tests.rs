@@ -497,7 +497,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                     core: 0,
                     page,
                     store,
-                    instruction: None,
+                    instruction: pagelab_events::NO_SITE,
                     instructions,
                 };
                 walks.asked.clear();
