@@ -24,6 +24,7 @@ def test_the_checkout_has_every_figure_the_paper_computes() -> None:
     assert list(dpt.figures) == [
         "ablation-sparse",
         *(f"fig{number:02}" for number in (3, 4, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23)),
+        "four-cores",
     ]
     # Table II.
     assert [w.label for w in dpt.common.workload] == (

@@ -3,16 +3,19 @@
 //! An interval-style model in the sense of Genbrugge, Eyerman and Eeckhout ("Interval
 //! simulation", HPCA 2010) and of Carlson et al. (Sniper, TACO 2014): instructions dispatch
 //! `width` a cycle into a reorder buffer and retire from it in order; only memory accesses take
-//! time of their own; a load waits for the load that made its address. What it leaves out: the
-//! latency of arithmetic, branch mispredictions, instruction fetch.
+//! time of their own; an access waits for the loads that made its address, and what follows a
+//! mispredicted branch or a line of code for those. What it leaves out: the latency of arithmetic, and what
+//! a wrong path does.
 
+mod config;
 mod core_model;
 mod front_end;
 mod in_flight;
 mod servers;
 mod stalls;
 
-pub use core_model::{Core, CoreConfig, CoreError, Part, Trapped, UNKNOWN};
+pub use config::{CoreConfig, CoreError};
+pub use core_model::{Core, Part, Trapped, UNKNOWN};
 pub use in_flight::InFlight;
 pub use servers::{Grant, Idle};
 pub use stalls::Stalls;

@@ -1,0 +1,72 @@
+use crate::core_model::WINDOW;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreConfig {
+    /// Clock frequency in GHz.
+    pub ghz: f64,
+    /// Instructions dispatched and retired per cycle.
+    pub width: u32,
+    /// Entries of the reorder buffer.
+    pub reorder_buffer: u32,
+    /// Entries of the store buffer.
+    pub store_buffer: u32,
+    /// First-level misses under way at a time (line-fill buffers).
+    pub miss_buffers: u32,
+    /// Page walks under way at a time.
+    pub walkers: u32,
+    /// Cycles from the end of a mispredicted branch to the dispatch of what follows it; 0 for
+    /// branches that cost nothing.
+    #[serde(default)]
+    pub misprediction: u32,
+}
+
+/// Why a core cannot be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CoreError {
+    /// A count is 0 or too large.
+    #[error("core.{key} = {value} is not between 1 and {limit}")]
+    Count {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u32,
+        /// The largest value.
+        limit: u32,
+    },
+    /// A mispredicted branch takes too long.
+    #[error("core.misprediction = {0} is not between 0 and 4096")]
+    Misprediction(u32),
+    /// The frequency is not a positive number.
+    #[error("core.ghz = {0} is not a positive number")]
+    Frequency(f64),
+}
+
+impl CoreConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`CoreError`] names the first key that is out of range.
+    pub fn check(&self) -> Result<(), CoreError> {
+        for (key, value, limit) in [
+            ("width", self.width, 64),
+            ("reorder_buffer", self.reorder_buffer, WINDOW as u32 - 1),
+            ("store_buffer", self.store_buffer, 4096),
+            ("miss_buffers", self.miss_buffers, 4096),
+            ("walkers", self.walkers, 64),
+        ] {
+            if value == 0 || value > limit {
+                return Err(CoreError::Count { key, value, limit });
+            }
+        }
+        if self.misprediction > 4096 {
+            return Err(CoreError::Misprediction(self.misprediction));
+        }
+        if !(self.ghz.is_finite() && self.ghz > 0.0) {
+            return Err(CoreError::Frequency(self.ghz));
+        }
+        Ok(())
+    }
+}
