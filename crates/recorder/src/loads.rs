@@ -20,7 +20,12 @@ pub(crate) fn merge([a, b]: Loads, [c, d]: Loads) -> Loads {
 /// The youngest two of the loads that produced these registers.
 #[inline(always)]
 pub(crate) fn youngest(mut mask: u32, registers: &[Loads; REGISTERS]) -> Loads {
-    let mut youngest = [0; 2];
+    if mask == 0 {
+        return [0; 2];
+    }
+    // Mostly there is one.
+    let mut youngest = registers[mask.trailing_zeros() as usize % REGISTERS];
+    mask &= mask - 1;
     while mask != 0 {
         let register = mask.trailing_zeros() as usize % REGISTERS;
         youngest = merge(youngest, registers[register]);

@@ -215,16 +215,25 @@ impl Plan {
         }
     }
 
+    /// Gives the registers their values that were moved from others, or made of several: `MOST` at the most.
+    #[inline(always)]
+    fn move_values<const MOST: usize>(&self, position: &mut Position) {
+        let mut values = [[0; 2]; MOST];
+        for (value, &(_, source)) in values.iter_mut().zip(&*self.moved) {
+            *value = loads(source, position);
+        }
+        for (value, &(register, _)) in values.iter().zip(&*self.moved) {
+            position.registers[usize::from(register)] = *value;
+        }
+    }
+
     #[inline(always)]
     fn update(&self, position: &mut Position) {
-        if !self.moved.is_empty() {
-            let mut values = [[0; 2]; REGISTERS];
-            for (value, &(_, source)) in values.iter_mut().zip(&*self.moved) {
-                *value = loads(source, position);
-            }
-            for (value, &(register, _)) in values.iter().zip(&*self.moved) {
-                position.registers[usize::from(register)] = *value;
-            }
+        // To clear room for all registers takes longer than to move a few.
+        match self.moved.len() {
+            0 => {}
+            1..=4 => self.move_values::<4>(position),
+            _ => self.move_values::<REGISTERS>(position),
         }
         for &(register, step) in &*self.loaded {
             position.registers[usize::from(register)] =
@@ -239,8 +248,11 @@ impl Plan {
 /// The loads behind a value of the block that is executed next.
 #[inline(always)]
 fn loads(source: Source, position: &Position) -> Loads {
-    let own =
-        (source.entries).map(|step| step.map_or(0, |step| position.accesses + u64::from(step) + 1));
+    if source.entries[0].is_none() {
+        return youngest(source.registers, &position.registers);
+    }
+    let number = |step: u16| position.accesses + u64::from(step) + 1;
+    let own = (source.entries).map(|step| step.map_or(0, number));
     if source.registers == 0 {
         own
     } else {
