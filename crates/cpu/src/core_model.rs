@@ -190,7 +190,7 @@ impl Core {
             time = time.max(self.stores.free_after(self.stores_under_way));
         }
         self.dispatched = time;
-        let start = self.loaded(time, loads);
+        let start = self.loaded(self.accesses, loads, time);
         self.completed[self.accesses % WINDOW] = UNKNOWN;
         self.accesses += 1;
         self.stores_under_way += usize::from(store);
@@ -204,29 +204,28 @@ impl Core {
 
     /// The start of an access that was just dispatched, once what it waits for may have ended.
     #[inline(always)]
-    pub fn started(&mut self, part: Part, [near, far]: [u32; 2]) -> Part {
+    pub fn started(&mut self, part: Part, loads: [u32; 2]) -> Part {
         let mut part = part;
         if part.start == UNKNOWN {
-            // Seen from the next access, all are one further.
-            let far = far + u32::from(far != 0);
-            part.start = self.loaded(self.dispatched, [near + 1, far]);
+            part.start = self.loaded(self.accesses - 1, loads, self.dispatched);
             self.last_start = part.start;
         }
         part
     }
 
-    /// When these loads before the next access have brought their data, at `time` at the earliest.
+    /// When the loads so many accesses before access `access` have brought their data, at `time` at the
+    /// earliest; [`UNKNOWN`] while one of them is under way.
     #[inline(always)]
-    fn loaded(&self, time: u64, [near, far]: [u32; 2]) -> u64 {
+    pub fn loaded(&self, access: usize, [near, far]: [u32; 2], time: u64) -> u64 {
         let mut time = time;
-        if let Some(load) = self.producer(near) {
+        if let Some(load) = self.remembered(access, near) {
             time = time.max(self.completed[load % WINDOW]);
-            // Few accesses wait for two.
-            if far != 0
-                && let Some(load) = self.producer(far)
-            {
-                time = time.max(self.completed[load % WINDOW]);
-            }
+        }
+        // Few accesses wait for two.
+        if far != 0
+            && let Some(load) = self.remembered(access, far)
+        {
+            time = time.max(self.completed[load % WINDOW]);
         }
         time
     }
@@ -235,33 +234,24 @@ impl Core {
     #[inline(always)]
     pub fn waits_for(&self, access: usize, loads: [u32; 2]) -> Option<u32> {
         loads.into_iter().find(|&distance| {
-            let load = access.wrapping_sub(distance as usize);
-            // What is not remembered has retired.
-            load < access
-                && self.accesses - load <= WINDOW
-                && self.completed[load % WINDOW] == UNKNOWN
+            self.remembered(access, distance)
+                .is_some_and(|load| self.completed[load % WINDOW] == UNKNOWN)
         })
     }
 
-    /// When these loads before access `access`, of which none is under way, have brought their
-    /// data, at `time` at the earliest.
+    /// The access so many before access `access`, if it may still be under way: what is not remembered
+    /// has retired.
     #[inline(always)]
-    pub fn waited(&self, access: usize, loads: [u32; 2], time: u64) -> u64 {
-        loads.into_iter().fold(time, |time, distance| {
-            let load = access.wrapping_sub(distance as usize);
-            if load < access && self.accesses - load <= WINDOW {
-                time.max(self.completed[load % WINDOW])
-            } else {
-                time
-            }
-        })
+    fn remembered(&self, access: usize, distance: u32) -> Option<usize> {
+        let load = access.wrapping_sub(distance as usize);
+        (load < access && self.accesses - load <= WINDOW).then_some(load)
     }
 
     /// A mispredicted branch before the access that is dispatched next, which waited for the loads
     /// so many accesses before that: nothing more is dispatched until it has been decided and the right
     /// instructions have come. Everything it waits for has ended.
     pub fn mispredicted(&mut self, loads: [u32; 2]) {
-        let decided = self.loaded(self.dispatched, loads);
+        let decided = self.loaded(self.accesses, loads, self.dispatched);
         self.dispatched = decided + self.misprediction;
         self.front_end.redirect(self.accesses, self.dispatched);
     }
@@ -295,20 +285,13 @@ impl Core {
     /// the next one.
     #[inline]
     pub fn knows_branch(&self, loads: [u32; 2]) -> bool {
-        self.loaded(0, loads) != UNKNOWN
+        self.loaded(self.accesses, loads, 0) != UNKNOWN
     }
 
     /// Whether mispredicted branches cost anything.
     #[inline]
     pub fn mispredicts(&self) -> bool {
         self.misprediction > 0
-    }
-
-    /// The access `dep` before the next one, if it may still be under way.
-    #[inline(always)]
-    fn producer(&self, dep: u32) -> Option<usize> {
-        let dep = dep as usize;
-        (dep != 0 && dep <= self.accesses.min(WINDOW - 1)).then(|| self.accesses - dep)
     }
 
     /// Whether it is known when the next access can be dispatched: whether everything has ended

@@ -109,30 +109,28 @@ fn the_documented_bytes_are_read_as_documented() {
     assert_eq!(batch.flow, example().flow);
 }
 
-fn older(text: &str) -> TraceReader<Cursor<Vec<u8>>> {
+/// A reader of an older file, which holds what the batch does.
+fn older(text: &str, holds: &Batch) -> TraceReader<Cursor<Vec<u8>>> {
     let bytes = text.split_whitespace();
     let bytes = bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap());
-    let reader = TraceReader::new(Cursor::new(bytes.collect()), "old").unwrap();
+    let mut reader = TraceReader::new(Cursor::new(bytes.collect()), "old").unwrap();
     assert!(reader.is_complete());
+    let (events, error) = drain(&mut reader);
+    assert!(error.is_none());
+    assert_eq!(events, flatten([holds]));
     reader
 }
 
 /// A file of version 1, as written before there was code.
 #[test]
 fn version_1_is_read() {
-    let mut reader = older(include_str!("data/version1.hex"));
-    let (events, error) = drain(&mut reader);
-    assert!(error.is_none());
-    assert_eq!(events, flatten([&without_code()]));
+    older(include_str!("data/version1.hex"), &without_code());
 }
 
 /// The example as version 4 said it: with the blocks as symbols, and codes as differences.
 #[test]
 fn version_4_is_read() {
-    let mut reader = older(include_str!("data/version4.hex"));
-    let (events, error) = drain(&mut reader);
-    assert!(error.is_none());
-    assert_eq!(events, flatten([&example()]));
+    let mut reader = older(include_str!("data/version4.hex"), &example());
     reader.seek_chunk(0);
     let mut batch = Batch::default();
     assert!(reader.next_batch(&mut batch).unwrap());
@@ -143,10 +141,7 @@ fn version_4_is_read() {
 /// The example as version 8 said it, in which an access waited for one load.
 #[test]
 fn version_8_is_read() {
-    let mut reader = older(include_str!("data/version8.hex"));
-    let (events, error) = drain(&mut reader);
-    assert!(error.is_none());
-    assert_eq!(events, flatten([&example()]));
+    older(include_str!("data/version8.hex"), &example());
 }
 
 /// What would name two loads today was a load too far back for any core.

@@ -36,15 +36,21 @@ impl FreeClocks {
         })
     }
 
-    /// Takes a chunk through a core's clock.
-    pub(crate) fn time(&mut self, core: usize, chunk: &Chunk, accesses: Accesses) {
+    /// What a core's references go through, and what it has put aside.
+    fn of(&mut self, core: usize) -> (Paths<'_>, &mut Pending) {
         let (clock, pending) = &mut self.cores[core];
-        let mut paths = Paths {
+        let paths = Paths {
             core: clock,
             memory: &mut self.memory,
             latencies: &self.latencies,
             counts: &mut self.counts,
         };
+        (paths, pending)
+    }
+
+    /// Takes a chunk through a core's clock.
+    pub(crate) fn time(&mut self, core: usize, chunk: &Chunk, accesses: Accesses) {
+        let (mut paths, pending) = self.of(core);
         time::<true>(&mut paths, pending, chunk, accesses);
     }
 
@@ -56,37 +62,20 @@ impl FreeClocks {
         fetched: &Fetched,
         ahead: &[(u32, Served)],
     ) {
-        let (clock, pending) = &mut self.cores[core];
-        let mut paths = Paths {
-            core: clock,
-            memory: &mut self.memory,
-            latencies: &self.latencies,
-            counts: &mut self.counts,
-        };
+        let (mut paths, pending) = self.of(core);
         fetch::<true>(&mut paths, pending, chunk, fetched, ahead);
     }
 
     /// Takes mispredicted branches before a core's next access.
     pub(crate) fn mispredicted(&mut self, core: usize, branches: &[(u32, u32)]) {
-        let (clock, pending) = &mut self.cores[core];
-        let mut paths = Paths {
-            core: clock,
-            memory: &mut self.memory,
-            latencies: &self.latencies,
-            counts: &mut self.counts,
-        };
+        let (mut paths, pending) = self.of(core);
         pending.mispredicted_all(&mut paths, branches);
     }
 
     /// Times the accesses of a core that were put aside.
     pub(crate) fn finish(&mut self, core: usize) {
-        let (clock, pending) = &mut self.cores[core];
-        pending.run_all(&mut Paths {
-            core: clock,
-            memory: &mut self.memory,
-            latencies: &self.latencies,
-            counts: &mut self.counts,
-        });
+        let (mut paths, pending) = self.of(core);
+        pending.run_all(&mut paths);
     }
 
     /// Time in the kernel between two accesses.

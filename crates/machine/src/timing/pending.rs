@@ -258,7 +258,7 @@ impl Pending {
         record.next_waiter = 0;
         let (start, loads) = (record.part.start, loads(record.dep));
         let Some(distance) = paths.core.waits_for(access, loads) else {
-            let start = paths.core.waited(access, loads, start);
+            let start = paths.core.loaded(access, loads, start);
             self.ready.push((start, access));
             return;
         };

@@ -1,4 +1,6 @@
-use pagelab_events::{Access, Backing, Batch, Control, Op, Protection, Source, SourceError};
+use pagelab_events::{
+    Access, Backing, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch,
+};
 use pagelab_machine::{MachineConfig, RunResult, simulate};
 use std::ops::ControlFlow;
 
@@ -106,4 +108,23 @@ pub fn load(addr: u64, gap: u32, dep: u32) -> Event {
 /// Simulates to the end.
 pub fn run(config: &MachineConfig, design: &str, source: &mut dyn Source) -> RunResult {
     simulate(config, design, source, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// A stream in memory, which can be had in pieces.
+pub struct Held(pub Vec<Event>);
+
+impl Divisible for Held {
+    fn accesses(&self) -> u64 {
+        let accesses = self.0.iter().filter(|e| matches!(e, Event::Access(_)));
+        accesses.count() as u64
+    }
+
+    fn stretch(
+        &self,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
+        let source = Cut::new(&self.0, 100);
+        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
+    }
 }

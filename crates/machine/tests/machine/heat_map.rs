@@ -1,10 +1,9 @@
 //! Addresses over time, against a grid made of every single access, and against patterns that are
 //! known.
 
-use crate::common::{BASE, Cut, Event, load, map, run, small_machine, store};
+use crate::common::{BASE, Cut, Event, Held, load, map, run, small_machine, store};
 use pagelab_events::{
-    Access, Backing, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch, Unit,
-    WarmUp, WarmedUp,
+    Access, Backing, Batch, Control, Op, Protection, Source, SourceError, Unit, WarmUp, WarmedUp,
 };
 use pagelab_machine::{
     Design, HeatMapResult, HeatRow, MachineConfig, RunResult, Tally, simulate_in_pieces,
@@ -289,24 +288,6 @@ fn a_grid_is_bounded_whatever_is_accessed() {
     let drawn = run.heat_map.unwrap();
     assert!((64..=128).contains(&drawn.rows.len()));
     assert_eq!(sums(&drawn)[0], 600);
-}
-
-struct Held(Vec<Event>);
-
-impl Divisible for Held {
-    fn accesses(&self) -> u64 {
-        let accesses = self.0.iter().filter(|e| matches!(e, Event::Access(_)));
-        accesses.count() as u64
-    }
-
-    fn stretch(
-        &self,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        let source = Cut::new(&self.0, 100);
-        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
-    }
 }
 
 #[test]

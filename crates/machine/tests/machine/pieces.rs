@@ -1,8 +1,8 @@
 //! One stream in pieces, against the same in one piece.
 
-use crate::common::{BASE, Cut, Event, load, map, run, small_machine};
+use crate::common::{BASE, Event, Held, load, map, run, small_machine};
 use pagelab_events::{
-    Batch, Control, Divisible, DivisibleTrace, Metadata, Source, SourceError, Stretch, TraceReader,
+    Batch, Control, Divisible, DivisibleTrace, Metadata, Source, SourceError, TraceReader,
     TraceWriter,
 };
 use pagelab_machine::{Design, MachineConfig, Progress, RunResult, simulate_in_pieces};
@@ -14,25 +14,6 @@ use std::time::Duration;
 fn given(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
-}
-
-/// A stream in memory.
-struct Held(Vec<Event>);
-
-impl Divisible for Held {
-    fn accesses(&self) -> u64 {
-        let accesses = self.0.iter().filter(|e| matches!(e, Event::Access(_)));
-        accesses.count() as u64
-    }
-
-    fn stretch(
-        &self,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        let source = Cut::new(&self.0, 100);
-        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
-    }
 }
 
 fn pieces(
