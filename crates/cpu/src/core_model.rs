@@ -3,6 +3,7 @@ use crate::config::{CoreConfig, CoreError};
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::in_flight::InFlight;
 use crate::servers::{Grant, Idle, Servers};
+use crate::wrong_paths::{Branch, WrongPaths};
 
 /// Accesses remembered: more than any reorder buffer holds, so that whatever lies further back
 /// has retired.
@@ -70,8 +71,11 @@ pub struct Core {
     larger_until: u64,
     /// What a mispredicted branch costs, in slots.
     misprediction: u64,
+    /// How long a load takes that hits the first level, in slots.
+    hit: u64,
     /// What held dispatch back.
     front_end: FrontEnd,
+    wrong_paths: WrongPaths,
     /// log2 of the pages of 4 KiB that walks bring together; 0 while none did. A core's TLB has one
     /// such size.
     group_shift: u8,
@@ -134,11 +138,11 @@ fn group(page: u32, shift: u8) -> u32 {
 }
 
 impl Core {
-    /// A core at time 0.
+    /// A core at time 0, of which a load takes `hit` slots that hits the first level.
     ///
     /// # Errors
     /// What [`CoreConfig::check`] finds.
-    pub fn new(config: &CoreConfig) -> Result<Self, CoreError> {
+    pub fn new(config: &CoreConfig, hit: u64) -> Result<Self, CoreError> {
         config.check()?;
         Ok(Core {
             reorder_buffer: u64::from(config.reorder_buffer),
@@ -162,7 +166,9 @@ impl Core {
             pages: InFlight::new(),
             larger_until: 0,
             misprediction: u64::from(config.misprediction) * u64::from(config.width),
+            hit,
             front_end: FrontEnd::new(),
+            wrong_paths: WrongPaths::new(),
             group_shift: 0,
             cached_shift: [0, 31],
             stalls: Stalls::default(),
@@ -175,20 +181,7 @@ impl Core {
     pub fn dispatch(&mut self, gap: u32, loads: [u32; 2], store: bool) -> Part {
         let instructions = u64::from(gap) + 1;
         self.instructions += instructions;
-        let mut time = self.dispatched + instructions;
-        // The reorder buffer takes this instruction when the one `reorder_buffer` before it
-        // has retired; between two accesses, instructions retire one a slot.
-        let leaving = self.instructions.saturating_sub(self.reorder_buffer);
-        while self.oldest < self.ended && self.retirements[self.oldest % WINDOW].0 <= leaving {
-            self.left = self.retirements[self.oldest % WINDOW];
-            self.oldest += 1;
-        }
-        if leaving > 0 {
-            time = time.max(self.left.1 + (leaving - self.left.0));
-        }
-        if store {
-            time = time.max(self.stores.free_after(self.stores_under_way));
-        }
+        let time = self.dispatch_time(instructions, self.instructions, store);
         self.dispatched = time;
         let start = self.loaded(self.accesses, loads, time);
         self.completed[self.accesses % WINDOW] = UNKNOWN;
@@ -200,6 +193,26 @@ impl Core {
             number: self.instructions,
             instructions,
         }
+    }
+
+    /// When instruction `number` is dispatched, so many after the last one.
+    #[inline(always)]
+    fn dispatch_time(&mut self, instructions: u64, number: u64, store: bool) -> u64 {
+        let mut time = self.dispatched + instructions;
+        // The reorder buffer takes this instruction when the one `reorder_buffer` before it
+        // has retired; between two accesses, instructions retire one a slot.
+        let leaving = number.saturating_sub(self.reorder_buffer);
+        while self.oldest < self.ended && self.retirements[self.oldest % WINDOW].0 <= leaving {
+            self.left = self.retirements[self.oldest % WINDOW];
+            self.oldest += 1;
+        }
+        if leaving > 0 {
+            time = time.max(self.left.1 + (leaving - self.left.0));
+        }
+        if store {
+            time = time.max(self.stores.free_after(self.stores_under_way));
+        }
+        time
     }
 
     /// The start of an access that was just dispatched, once what it waits for may have ended.
@@ -249,11 +262,72 @@ impl Core {
 
     /// A mispredicted branch before the access that is dispatched next, which waited for the loads
     /// so many accesses before that: nothing more is dispatched until it has been decided and the right
-    /// instructions have come. Everything it waits for has ended.
-    pub fn mispredicted(&mut self, loads: [u32; 2]) {
+    /// instructions have come. Everything it waits for has ended; unless its wrong path joins the right
+    /// one, so that what follows is executed meanwhile.
+    pub fn mispredicted(&mut self, loads: [u32; 2], reconverges: bool) {
+        let behind = self.on_wrong_path();
+        if behind || reconverges {
+            self.wrong_paths.push(Branch {
+                access: self.accesses,
+                loads,
+                number: self.instructions,
+                dispatched: self.dispatched,
+                reconverges,
+                ..Branch::default()
+            });
+        }
+        if reconverges {
+            return;
+        }
         let decided = self.loaded(self.accesses, loads, self.dispatched);
         self.dispatched = decided + self.misprediction;
-        self.front_end.redirect(self.accesses, self.dispatched);
+        if !behind {
+            self.front_end.redirect(self.accesses, self.dispatched);
+        }
+    }
+
+    /// Whether there may be accesses that were dispatched on a wrong path.
+    #[inline(always)]
+    pub fn on_wrong_path(&self) -> bool {
+        !self.wrong_paths.is_empty()
+    }
+
+    /// Finds out when branches were decided.
+    fn decide(&mut self) {
+        while let Some(branch) = self.wrong_paths.undecided() {
+            let time = self.loaded(branch.access, branch.loads, branch.dispatched);
+            if time == UNKNOWN {
+                return;
+            }
+            (self.wrong_paths).decide(time, self.misprediction, self.hit);
+        }
+    }
+
+    /// When an access starts that was dispatched and could at `time`: then, or after a branch before it
+    /// that has been decided by then. Whatever starts before `time` has its data.
+    pub fn start_again(&mut self, access: usize, number: u64, time: u64) -> u64 {
+        self.decide();
+        self.wrong_paths.start(access, number, time)
+    }
+
+    /// When the next access can be dispatched, as far as that is known.
+    pub fn next_dispatch(&mut self, gap: u32, store: bool) -> u64 {
+        let number = self.instructions + u64::from(gap) + 1;
+        self.dispatch_time(u64::from(gap) + 1, number, store)
+    }
+
+    /// Leaves the wrong path before the next access, if a branch has been decided by the time at which it
+    /// could be dispatched. Whatever starts before that has its data. Returns whether it is later now.
+    pub fn leave_wrong_path(&mut self, gap: u32, store: bool) -> bool {
+        self.decide();
+        let time = self.next_dispatch(gap, store);
+        let instructions = u64::from(gap) + 1;
+        let number = self.instructions + instructions;
+        let start = self.wrong_paths.start(self.accesses, number, time);
+        self.wrong_paths.dispatch(self.accesses, start);
+        self.wrong_paths.forget(self.ended);
+        self.dispatched += start - time;
+        start > time
     }
 
     /// The instructions before the access that is dispatched next, `gap` of them, and it are in a
@@ -466,8 +540,11 @@ impl Core {
         translated: u64,
         done: u64,
     ) {
-        let unstalled = self.retired + part.instructions;
+        let mut unstalled = self.retired + part.instructions;
         let ready = if store { translated } else { done };
+        if self.ended >= self.wrong_paths.next() {
+            unstalled = self.retire_again(part.number, store, unstalled, ready);
+        }
         let retired = unstalled.max(ready);
         if retired > unstalled {
             let Trapped { fault, migration } = trapped;
@@ -493,6 +570,20 @@ impl Core {
         };
         self.retirements[place] = (part.number, retired);
         self.ended += 1;
+    }
+
+    /// Charges what mispredicted branches have held back the first access after them, which was
+    /// executed on their wrong paths; returns when it could retire if it had all that it needs.
+    #[cold]
+    fn retire_again(&mut self, number: u64, store: bool, unstalled: u64, ready: u64) -> u64 {
+        self.decide();
+        let again = self.wrong_paths.retire(self.ended, number);
+        self.wrong_paths.forget(self.ended);
+        // What it waits for after it was dispatched again is its own.
+        let done = again.dispatched + if store { 0 } else { self.hit };
+        let held_until = if done < ready { again.redirected } else { done };
+        self.stalls.mispredictions += held_until.saturating_sub(unstalled);
+        unstalled.max(held_until)
     }
 
     /// Charges what of a stall the front end brought about; returns it.

@@ -13,6 +13,7 @@ mod front_end;
 mod in_flight;
 mod servers;
 mod stalls;
+mod wrong_paths;
 
 pub use config::{CoreConfig, CoreError};
 pub use core_model::{Core, Part, Trapped, UNKNOWN};

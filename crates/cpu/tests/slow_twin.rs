@@ -113,7 +113,7 @@ proptest! {
         let config = CoreConfig {
             ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, walkers: 1, misprediction: 0,
         };
-        let mut core = Core::new(&config).unwrap();
+        let mut core = Core::new(&config, 0).unwrap();
         let mut twin = Twin {
             rob: reorder_buffer as usize,
             width: u64::from(width),
@@ -142,7 +142,7 @@ proptest! {
 }
 
 fn core(reorder_buffer: u32, walkers: u32) -> Core {
-    Core::new(&CoreConfig {
+    let config = CoreConfig {
         ghz: 1.0,
         width: 4,
         reorder_buffer,
@@ -150,8 +150,8 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         miss_buffers: 10,
         walkers,
         misprediction: 0,
-    })
-    .unwrap()
+    };
+    Core::new(&config, 0).unwrap()
 }
 
 #[test]
@@ -245,12 +245,12 @@ fn a_value_out_of_range_is_named() {
         walkers: 1,
         misprediction: 0,
     };
-    let error = Core::new(&CoreConfig { walkers: 0, ..good }).unwrap_err();
-    assert!(error.to_string().contains("walkers"), "{error}");
-    let error = Core::new(&CoreConfig {
+    let refused = |config: CoreConfig| Core::new(&config, 0).unwrap_err().to_string();
+    let error = refused(CoreConfig { walkers: 0, ..good });
+    assert!(error.contains("walkers"), "{error}");
+    let error = refused(CoreConfig {
         ghz: f64::NAN,
         ..good
-    })
-    .unwrap_err();
-    assert!(error.to_string().contains("ghz"), "{error}");
+    });
+    assert!(error.contains("ghz"), "{error}");
 }

@@ -1,4 +1,4 @@
-use crate::{Control, Definition, Flow};
+use crate::{Control, Definition, Flow, dependence};
 
 /// What an access does and how many bytes it moves, in 16 bits.
 ///
@@ -74,6 +74,29 @@ pub struct Access {
     pub dep: u32,
 }
 
+/// A branch that a core would have foreseen wrongly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Mispredicted {
+    /// How far before the access after it the loads are that it waited for; 0 for none. One or two, as
+    /// [`crate::dependence`] says.
+    pub dep: u32,
+    /// Whether its wrong path soon joins the right one, so that the core executes what follows where
+    /// they join before it has found out. What the branch decides all the same waits for the branch's
+    /// loads by its own `dep`: the instructions before the paths join, and what depends on them.
+    pub reconverges: bool,
+}
+
+impl Mispredicted {
+    /// What is left of it where nothing is known of what lies more than `reach` accesses back.
+    #[must_use]
+    pub fn within(self, reach: u32) -> Self {
+        Mispredicted {
+            dep: dependence::within(self.dep, reach),
+            ..self
+        }
+    }
+}
+
 /// A few thousand accesses of one process, in columns, and the control events among them.
 ///
 /// `addr`, `op`, `gap` and `dep` have one element an access, in program order. A control event
@@ -93,10 +116,9 @@ pub struct Batch {
     /// Distance back to the loads that made each address, in accesses of the same thread: see
     /// [`crate::dependence`].
     pub dep: Vec<u32>,
-    /// Branches that were mispredicted: entry `(at, dep)` is one between access number `at` and the
-    /// one before it of its thread, which waited for the loads `dep` accesses before access `at` (0
-    /// for none). Ordered by `at`, which is below the number of accesses.
-    pub mispredicted: Vec<(u32, u32)>,
+    /// Branches that were mispredicted: entry `(at, branch)` is one between access number `at` and the
+    /// one before it of its thread. Ordered by `at`, which is below the number of accesses.
+    pub mispredicted: Vec<(u32, Mispredicted)>,
     /// Control events and the access before which each happens.
     pub controls: Vec<(u32, Control)>,
     /// The instruction that makes each access: a site of the [`CodeTable`](crate::CodeTable) of
@@ -156,13 +178,13 @@ impl Batch {
 
     /// Marks a mispredicted branch before the access that is pushed next.
     #[inline]
-    pub fn push_mispredicted(&mut self, dep: u32) {
-        self.mispredicted.push((self.addr.len() as u32, dep));
+    pub fn push_mispredicted(&mut self, branch: Mispredicted) {
+        self.mispredicted.push((self.addr.len() as u32, branch));
     }
 
     /// The mispredicted branches before the accesses of a range.
     #[inline]
-    pub fn mispredicted_in(&self, accesses: std::ops::Range<usize>) -> &[(u32, u32)] {
+    pub fn mispredicted_in(&self, accesses: std::ops::Range<usize>) -> &[(u32, Mispredicted)] {
         let from =
             |access: usize| (self.mispredicted).partition_point(|&(at, _)| (at as usize) < access);
         &self.mispredicted[from(accesses.start)..from(accesses.end)]

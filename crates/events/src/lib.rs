@@ -17,7 +17,7 @@ mod stretch;
 mod trace;
 mod window;
 
-pub use batch::{Access, Batch, Op};
+pub use batch::{Access, Batch, Mispredicted, Op};
 pub use code::{CodeBlock, CodeTable, Definition, Flow, Instruction, NO_SITE, Range};
 pub use control::{Advice, Backing, Control, Protection};
 pub use convert::{ConvertError, cat, convert, write};

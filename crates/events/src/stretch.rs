@@ -117,7 +117,7 @@ fn leave_out_first(batch: &mut Batch, count: usize) {
     let branches = mem::take(&mut batch.mispredicted);
     let branches = branches.into_iter();
     batch.mispredicted = branches
-        .filter_map(|(place, dep)| Some((at(place)?, dep)))
+        .filter_map(|(place, branch)| Some((at(place)?, branch)))
         .collect();
     let mut thread = None;
     let mut kept = Vec::new();
@@ -148,7 +148,7 @@ fn leave_out_after(batch: &mut Batch, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Op};
+    use crate::{Access, Mispredicted, Op};
     use proptest::prelude::*;
 
     struct Batches(std::vec::IntoIter<Batch>);
@@ -158,6 +158,13 @@ mod tests {
             let next = self.0.next();
             *batch = next.clone().unwrap_or_default();
             Ok(next.is_some())
+        }
+    }
+
+    fn branch(number: u64) -> Mispredicted {
+        Mispredicted {
+            dep: number as u32,
+            reconverges: number.is_multiple_of(2),
         }
     }
 
@@ -179,7 +186,7 @@ mod tests {
                     continue;
                 }
                 if number % 3 == 0 {
-                    batch.push_mispredicted(number as u32);
+                    batch.push_mispredicted(branch(number));
                 }
                 let (op, gap) = (Op::load(8), number as u32 + 1);
                 batch.push(Access {
@@ -209,9 +216,9 @@ mod tests {
                 if at < batch.len() {
                     let number = batch.addr[at];
                     assert_eq!(u64::from(batch.gap[at]), number + 1);
-                    let branch = batch.mispredicted_in(at..at + 1);
-                    let expected: &[_] = &[(at as u32, number as u32)];
-                    assert_eq!(branch, if number % 3 == 0 { expected } else { &[] });
+                    let found = batch.mispredicted_in(at..at + 1);
+                    let expected: &[_] = &[(at as u32, branch(number))];
+                    assert_eq!(found, if number % 3 == 0 { expected } else { &[] });
                     events.push((number, true, thread));
                 }
             }

@@ -173,8 +173,9 @@ impl<S: Source> Window<S> {
             if wanted {
                 self.kept += units;
                 access.dep = dependence::within(access.dep, current.run);
-                while let Some(&(_, dep)) = mispredicted.next_if(|(at, _)| *at as usize <= index) {
-                    batch.push_mispredicted(dependence::within(dep, current.run));
+                while let Some(&(_, branch)) = mispredicted.next_if(|(at, _)| *at as usize <= index)
+                {
+                    batch.push_mispredicted(branch.within(current.run));
                 }
                 current.run = current.run.saturating_add(1);
                 current.say(batch);

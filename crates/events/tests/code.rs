@@ -4,8 +4,8 @@ mod common;
 
 use common::{Event, Flat, Scratch, any_access, any_control};
 use pagelab_events::{
-    Batch, CodeBlock, Control, Definition, Flow, Metadata, NO_SITE, Range, Source, TraceReader,
-    TraceWriter, cat,
+    Batch, CodeBlock, Control, Definition, Flow, Metadata, Mispredicted, NO_SITE, Range, Source,
+    TraceReader, TraceWriter, cat,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -274,6 +274,10 @@ fn more_than_chunks_hold() {
 /// As many blocks without an access as fill chunks, and then a mispredicted branch.
 #[test]
 fn a_mispredicted_branch_stays_with_its_access() {
+    let branch = Mispredicted {
+        dep: 1,
+        reconverges: false,
+    };
     let mut batch = Batch::default();
     batch.push_control(Control::Thread { thread: 0 });
     batch.flow.push((0, Flow::Thread(0)));
@@ -290,14 +294,14 @@ fn a_mispredicted_branch_stays_with_its_access() {
         batch.flow.extend(std::iter::repeat_n(executed, blocks));
         // Seventeen times as many as there may be before an access fill the control stream.
         for _ in 0..17 {
-            (0..Batch::MAX_MISPREDICTED).for_each(|_| batch.push_mispredicted(1));
+            (0..Batch::MAX_MISPREDICTED).for_each(|_| batch.push_mispredicted(branch));
             batch.push(pagelab_events::Access::default());
             batch.site.push(0);
         }
     }
     let bytes = written(std::slice::from_ref(&batch));
     assert_eq!(read(bytes), spell([&batch]));
-    batch.mispredicted.insert(0, (0, 1));
+    batch.mispredicted.insert(0, (0, branch));
     let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
     assert!(writer.write(&batch).is_err());
 }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{drain, flatten};
 use pagelab_events::{
-    Access, Backing, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Protection, Source,
-    TraceReader, TraceWriter,
+    Access, Backing, Batch, CodeBlock, Control, Definition, Flow, Metadata, Mispredicted, Op,
+    Protection, Source, TraceReader, TraceWriter,
 };
 use std::io::Cursor;
 
@@ -144,13 +144,23 @@ fn version_8_is_read() {
     older(include_str!("data/version8.hex"), &example());
 }
 
+/// The example as version 16 said it, in which no branch said that its wrong path joins the right one.
+#[test]
+fn version_16_is_read() {
+    older(include_str!("data/version16.hex"), &example());
+}
+
 /// What would name two loads today was a load too far back for any core.
 #[test]
 fn version_8_has_one_load_an_access() {
     let mut batch = example();
     let deps = [0, 1, 65_536 + 2, 65_535, 65_536, 5, 6];
     batch.dep = deps.to_vec();
-    batch.mispredicted = vec![(3, 65_536 + 1)];
+    let branch = |dep| Mispredicted {
+        dep,
+        reconverges: false,
+    };
+    batch.mispredicted = vec![(3, branch(65_536 + 1))];
     let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
     writer.write(&batch).unwrap();
     let mut bytes = writer.finish().unwrap();
@@ -158,7 +168,7 @@ fn version_8_has_one_load_an_access() {
     let (events, error) = drain(&mut TraceReader::new(Cursor::new(bytes), "old").unwrap());
     assert!(error.is_none());
     batch.dep = deps.map(|dep| if dep < 65_536 { dep } else { 0 }).to_vec();
-    batch.mispredicted = vec![(3, 0)];
+    batch.mispredicted = vec![(3, branch(0))];
     assert_eq!(events, flatten([&batch]));
 }
 

@@ -32,9 +32,10 @@ KINDS = {
     12: "exit",
     13: "skipped",
     14: "mispredicted",
+    15: "mispredicted",
 }
 NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1}
-NUMBERS |= {13: 2, 14: 1}
+NUMBERS |= {13: 2, 14: 1, 15: 1}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
 ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
 
@@ -67,8 +68,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (16,):
-        raise DamagedError("not a trace of version 16")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (32,):
+        raise DamagedError("not a trace of version 32")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -146,6 +147,8 @@ def control_line(kind: int, n: list[int]) -> str:
             fields = [str(unzigzag(n[0]))]
         case 14:
             fields = [loads(n[0])]
+        case 15:
+            fields = [loads(n[0]), "reconverges"]
         case _:
             fields = [str(number) for number in n]
     return ",".join([KINDS[kind], *fields])

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Event, any_access, drain, flatten};
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Selection, Source,
-    SourceError, TraceWriter, Unit, Window, dependence,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Mispredicted, Op, Selection,
+    Source, SourceError, TraceWriter, Unit, Window, dependence,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -101,9 +101,12 @@ fn any_stream() -> impl Strategy<Value = Vec<Batch>> {
             batch.push_control(Control::Thread { thread });
             batch.push_control(Control::Brk { end: 1 });
             for (access, mispredicted) in accesses {
-                mispredicted
-                    .into_iter()
-                    .for_each(|dep| batch.push_mispredicted(dep));
+                mispredicted.into_iter().for_each(|dep| {
+                    batch.push_mispredicted(Mispredicted {
+                        dep,
+                        reconverges: dep == 9,
+                    });
+                });
                 batch.push(access);
             }
             batch.push_control(Control::Brk { end: 2 });
@@ -138,8 +141,12 @@ proptest! {
         let known = |place, dep| dependence_of(&all, &places, place, dep);
         let mut expected = Vec::new();
         for &place in &places {
-            if let Some(Event::Mispredicted(process, thread, dep)) = all[..place].last() {
-                expected.push(Event::Mispredicted(*process, *thread, known(place, *dep)));
+            if let Some(&Event::Mispredicted(process, thread, branch)) = all[..place].last() {
+                let branch = Mispredicted {
+                    dep: known(place, branch.dep),
+                    ..branch
+                };
+                expected.push(Event::Mispredicted(process, thread, branch));
             }
             let Event::Access(process, thread, access) = all[place] else {
                 panic!("not an access");

@@ -15,7 +15,7 @@ use crate::translate::StretchCache;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
 use pagelab_cpu::Core;
-use pagelab_events::{Batch, Control, NO_SITE, Op};
+use pagelab_events::{Batch, Control, Mispredicted, NO_SITE, Op};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_os::{Effects, Invalidation, Os};
@@ -49,7 +49,7 @@ pub struct Machine<M> {
     pub(crate) stretches: StretchCache,
     pub(crate) chunk: Chunk,
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
-    mispredicted: Vec<(u32, u32)>,
+    mispredicted: Vec<(u32, Mispredicted)>,
     pub(crate) walks: Walks,
     /// The instruction of the access that is translated, or [`NO_SITE`].
     pub(crate) instruction: u32,
@@ -213,10 +213,12 @@ impl<M: Mmu> Machine<M> {
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
+        let latencies = Latencies::new(config);
+        let hit = latencies.served[Served::L1 as usize];
         let cores = (0..config.cores)
             .map(|_| {
                 Ok(CoreState {
-                    clock: Core::new(&config.core)?,
+                    clock: Core::new(&config.core, hit)?,
                     pending: Pending::new(config.core.reorder_buffer),
                     prefetch_walks: false,
                     accesses: 0,
@@ -228,7 +230,6 @@ impl<M: Mmu> Machine<M> {
         let caches = (1..=u64::from(config.cores))
             .map(|core| PrivateCaches::new(&config.caches, config.seed.wrapping_add(core << 8)))
             .collect::<Result<_, _>>()?;
-        let latencies = Latencies::new(config);
         // Where translation is free, the clock is that clock.
         let free = (config.free_clock && !M::FREE)
             .then(|| FreeClocks::new(config, &latencies))
@@ -339,7 +340,7 @@ impl<M: Mmu> Machine<M> {
         let count = branches.partition_point(|branch| (branch.0 as usize) < end);
         place.mispredicted += count;
         self.mispredicted.clear();
-        let within = |&(access, dep): &(u32, u32)| (access - at as u32, dep);
+        let within = |&(access, branch): &(u32, _)| (access - at as u32, branch);
         self.mispredicted
             .extend(branches[..count].iter().map(within));
         self.chunk(

@@ -116,9 +116,9 @@ impl<'a> Turns<'a> {
 
 /// Adds accesses of one batch to another.
 fn copy(from: &Batch, range: std::ops::Range<usize>, to: &mut Batch) {
-    for &(at, dep) in from.mispredicted_in(range.clone()) {
+    for &(at, branch) in from.mispredicted_in(range.clone()) {
         let at = at as usize - range.start + to.len();
-        to.mispredicted.push((at as u32, dep));
+        to.mispredicted.push((at as u32, branch));
     }
     to.addr.extend_from_slice(&from.addr[range.clone()]);
     to.op.extend_from_slice(&from.op[range.clone()]);

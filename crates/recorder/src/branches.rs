@@ -5,14 +5,19 @@ use pagelab_recorder_wire::block::Branch;
 
 use crate::loads::Loads;
 use crate::predictor::Predictor;
+use crate::reconvergence::Between;
 
 /// Follows a thread's branches from block to block.
 pub(crate) struct Branches {
     predictor: Box<Predictor>,
     /// The branch that ended the last block.
     open: Option<Open>,
-    /// The loads that decided the branches mispredicted since the last access, by their numbers.
-    pub(crate) mispredicted: Vec<Loads>,
+    /// Branches mispredicted since the last access: the loads that decided each, by their numbers, and
+    /// whether its wrong path joins the right one.
+    pub(crate) mispredicted: Vec<(Loads, bool)>,
+    /// How many of the accesses that follow come before the paths join, and what they wait for.
+    pub(crate) controlled: u16,
+    pub(crate) controlled_by: Loads,
 }
 
 /// A branch of which it is not known yet where it goes.
@@ -23,6 +28,7 @@ struct Open {
     target: Option<u64>,
     /// The loads that decide it.
     producers: Loads,
+    between: Option<Between>,
 }
 
 impl Branches {
@@ -31,26 +37,36 @@ impl Branches {
             predictor: Predictor::new(),
             open: None,
             mispredicted: Vec::new(),
+            controlled: 0,
+            controlled_by: [0; 2],
         }
     }
 
     /// A block ends with a branch.
     #[inline(always)]
-    pub(crate) fn leave(&mut self, pc: u64, branch: &Branch, producers: Loads) {
+    pub(crate) fn leave(
+        &mut self,
+        pc: u64,
+        branch: &Branch,
+        producers: Loads,
+        between: Option<Between>,
+    ) {
         self.open = Some(Open {
             pc,
             next: branch.next,
             target: branch.target,
             producers,
+            between,
         });
     }
 
     /// A block is entered: the branch before it went there. What goes elsewhere was taken away by a
-    /// signal.
+    /// signal. Returns which registers were written on a wrong path that joins the right one, or on the
+    /// right one before: what they hold waits for `controlled_by`.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, pc: u64) {
+    pub(crate) fn enter(&mut self, pc: u64) -> u32 {
         let Some(branch) = self.open.take() else {
-            return;
+            return 0;
         };
         let foreseen = match branch.target {
             None => self.predictor.indirect(branch.pc, pc),
@@ -60,14 +76,23 @@ impl Branches {
             Some(_) => true,
         };
         // A program that computes for long without an access may mispredict any number.
-        if !foreseen && self.mispredicted.len() < Batch::MAX_MISPREDICTED {
-            self.mispredicted.push(branch.producers);
+        if foreseen || self.mispredicted.len() == Batch::MAX_MISPREDICTED {
+            return 0;
         }
+        let reconverges = branch.between.is_some();
+        self.mispredicted.push((branch.producers, reconverges));
+        let Some(between) = branch.between else {
+            return 0;
+        };
+        self.controlled = between.accesses[usize::from(branch.target == Some(pc))];
+        self.controlled_by = branch.producers;
+        between.written
     }
 
     /// Something was left out.
     pub(crate) fn forget(&mut self) {
         self.open = None;
         self.mispredicted.clear();
+        self.controlled = 0;
     }
 }

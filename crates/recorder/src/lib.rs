@@ -20,6 +20,7 @@ mod process;
 mod program;
 mod programs;
 mod qemu;
+mod reconvergence;
 mod recording;
 mod shared;
 mod signals;

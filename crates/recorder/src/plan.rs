@@ -4,8 +4,10 @@ use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, SIZE_SHIFT};
 
+use crate::branches::Branches;
 use crate::code::Code;
-use crate::loads::{Loads, also, dependence, merge, youngest};
+use crate::loads::{Loads, MAX_DEP, also, dependence, merge, youngest};
+use crate::reconvergence::Between;
 use crate::thread::Position;
 
 /// A block, and for a regular one the accesses it makes each time.
@@ -25,11 +27,15 @@ pub(crate) struct Plan {
     /// The instruction of the first step, and the one after that of the last.
     first: u32,
     next: u32,
+    /// What lies between its branch and the place where the branch's ways meet, if they do.
+    pub(crate) between: Option<Between>,
+    /// Whether it has been executed, by any thread.
+    pub(crate) executed: bool,
     /// Its place in the recording, once it has one.
     pub(crate) code: Option<Code>,
-    /// Its instructions, until then: the length of each, and their bytes.
-    lengths: Box<[u8]>,
-    bytes: Box<[u8]>,
+    /// Its instructions, until it is executed: the length of each, and their bytes.
+    pub(crate) lengths: Box<[u8]>,
+    pub(crate) bytes: Box<[u8]>,
 }
 
 /// One access of a regular block.
@@ -161,7 +167,7 @@ impl Plan {
             };
             room.put(index, address, step);
         }
-        position.branches.enter(self.block.pc);
+        position.enter(self.block.pc);
         if !self.steps.is_empty() {
             position.say_mispredicted(batch);
             let first = position.instructions + u64::from(self.first);
@@ -173,11 +179,13 @@ impl Plan {
             let dep = dependence(number, loads(source, position), position.forgotten);
             room.set_dep(index.into(), dep);
         }
+        if position.branches.controlled > 0 {
+            let (accesses, forgotten) = (position.accesses, position.forgotten);
+            self.control(room, &mut position.branches, accesses, forgotten);
+        }
         if let Some(branch) = &self.block.branch {
             let producers = loads(branch.decided_by, position);
-            position
-                .branches
-                .leave(self.block.last_pc, branch, producers);
+            (position.branches).leave(self.block.last_pc, branch, producers, self.between);
         }
         self.follow_values(room, position);
         self.update(position);
@@ -189,6 +197,22 @@ impl Plan {
         }
         room.commit(batch, self.code.is_some());
         Some(used)
+    }
+
+    /// The first accesses come before the ways of a mispredicted branch meet, and wait for what decides
+    /// it.
+    #[cold]
+    fn control(&self, room: Room, branches: &mut Branches, accesses: u64, forgotten: u64) {
+        let controlled = usize::from(branches.controlled).min(self.steps.len());
+        branches.controlled -= controlled as u16;
+        for index in 0..controlled {
+            for load in branches.controlled_by {
+                let distance = accesses + index as u64 + 1 - load;
+                if load > forgotten && distance <= MAX_DEP {
+                    room.set_dep(index, also(room.dep(index), distance as u32));
+                }
+            }
+        }
     }
 
     /// Follows values into memory and out of it. Addresses and dependences on what made them are there.

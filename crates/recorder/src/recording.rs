@@ -26,6 +26,7 @@ use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
 use crate::process::Process;
 use crate::programs::Programs;
+use crate::reconvergence::Ways;
 use crate::shared::{Reader, Shared};
 use crate::thread::Stop;
 use crate::window::{LeftOut, Windows};
@@ -43,6 +44,7 @@ pub(crate) struct Recording<'a, S> {
     reporting: Reporting,
     output: Output<S>,
     plans: Vec<Plan>,
+    ways: Ways,
     code: CodeBook,
     mapped: Mapped,
     began: SystemTime,
@@ -77,6 +79,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             reporting,
             output,
             plans: Vec::new(),
+            ways: Ways::default(),
             code: CodeBook::default(),
             mapped,
             began: SystemTime::now(),
@@ -242,12 +245,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         };
         self.output.select(process.number(), number)?;
         let start = self.output.mark();
-        let with_code = self.output.with_code;
         let batch = self.output.batch();
-        let stop = (active.thread).read(&mut active.reader, &self.plans, batch, TURN, with_code);
+        let stop = (active.thread).read(&mut active.reader, &self.plans, batch, TURN);
         self.keep(index, start);
         match stop {
-            Stop::Unnumbered(number) => self.number(index, number),
+            Stop::New(number) => self.meet(index, number),
             Stop::Empty => self.rings[index].reader.postpone(),
             Stop::Full => {}
             Stop::Message => self.message(index)?,
@@ -256,15 +258,27 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         Ok(())
     }
 
-    /// Gives a block that the thread executes next its place in the recording.
-    fn number(&mut self, index: usize, number: usize) {
-        let Some(process) = self.processes.get(&self.rings[index].process) else {
+    /// A thread executes a block next that none has executed before: finds out what it makes known, and
+    /// gives it its place in the recording.
+    fn meet(&mut self, index: usize, number: usize) {
+        let of = self.rings[index].process;
+        let Some(process) = self.processes.get(&of) else {
             return;
         };
         let plan = &mut self.plans[number];
-        let file = process.files.at(plan.block.pc);
-        let batch = self.output.batch();
-        self.code.define(plan, process.number(), file, batch);
+        plan.executed = true;
+        let anew = self.ways.add(of, number, plan);
+        if self.output.with_code {
+            let file = process.files.at(plan.block.pc);
+            let batch = self.output.batch();
+            self.code.define(plan, process.number(), file, batch);
+        } else {
+            plan.take_code();
+        }
+        for number in anew {
+            let plan = &mut self.plans[number];
+            plan.between = self.ways.meet(of, number, &plan.block);
+        }
     }
 
     /// Reads one message that is neither a block nor an access.

@@ -1,6 +1,6 @@
 //! One recorded thread: from words to accesses.
 
-use pagelab_events::{Batch, Flow, NO_SITE, Op, Stores};
+use pagelab_events::{Batch, Flow, Mispredicted, NO_SITE, Op, Stores};
 use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
@@ -59,17 +59,36 @@ pub(crate) enum Stop {
     Full,
     /// The next word is neither an access nor a block.
     Message,
-    /// The next word starts a block, of this number, that has no place in the recording yet.
-    Unnumbered(usize),
+    /// The next word starts a block, of this number, that was never executed before.
+    New(usize),
 }
 
 impl Position {
     /// Says before the next access which branches were mispredicted since the last.
     #[inline(always)]
     pub(crate) fn say_mispredicted(&mut self, batch: &mut Batch) {
-        for producers in self.branches.mispredicted.drain(..) {
+        for (producers, reconverges) in self.branches.mispredicted.drain(..) {
             let dep = dependence(self.accesses + 1, producers, self.forgotten);
-            batch.push_mispredicted(dep);
+            batch.push_mispredicted(Mispredicted { dep, reconverges });
+        }
+    }
+
+    /// Enters a block.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, pc: u64) {
+        let written = self.branches.enter(pc);
+        if written != 0 {
+            self.control(written);
+        }
+    }
+
+    /// What these registers hold waits for the branch that was mispredicted last.
+    #[cold]
+    fn control(&mut self, written: u32) {
+        for (register, loads) in self.registers.iter_mut().enumerate() {
+            if written & 1 << register != 0 {
+                *loads = merge(*loads, self.branches.controlled_by);
+            }
         }
     }
 }
@@ -100,20 +119,17 @@ impl Thread {
         self.at.instructions
     }
 
-    /// Reads blocks and accesses into `batch`, about `room` accesses at most; with their code, if
-    /// the recording is to have it.
+    /// Reads blocks and accesses into `batch`, about `room` accesses at most.
     pub(crate) fn read(
         &mut self,
         reader: &mut Reader<'_>,
         plans: &[Plan],
         batch: &mut Batch,
         room: usize,
-        with_code: bool,
     ) -> Stop {
         let end = batch.len() + room;
-        let unnumbered = |plan: &Plan| with_code && plan.code.is_none();
         loop {
-            self.run(reader, plans, batch, end, unnumbered);
+            self.run(reader, plans, batch, end);
             if reader.is_empty() {
                 return Stop::Empty;
             }
@@ -127,8 +143,8 @@ impl Thread {
                 }
             } else if word >> 32 == BLOCK {
                 let number = word as u32 as usize;
-                if plans.get(number).is_some_and(unnumbered) {
-                    return Stop::Unnumbered(number);
+                if plans.get(number).is_some_and(|plan| !plan.executed) {
+                    return Stop::New(number);
                 }
                 reader.advance();
                 self.finish_block(plans, batch);
@@ -140,21 +156,14 @@ impl Thread {
     }
 
     /// Reads regular blocks as long as there are any.
-    fn run(
-        &mut self,
-        reader: &mut Reader<'_>,
-        plans: &[Plan],
-        batch: &mut Batch,
-        end: usize,
-        unnumbered: impl Fn(&Plan) -> bool,
-    ) {
+    fn run(&mut self, reader: &mut Reader<'_>, plans: &[Plan], batch: &mut Batch, end: usize) {
         let words = reader.available();
         let mut done = 0;
         while let Some(&word) = words.get(done)
             && word >> 32 == BLOCK
             && batch.len() < end
             && let Some(plan) = plans.get(word as u32 as usize)
-            && !unnumbered(plan)
+            && plan.executed
         {
             if self.block.is_some() {
                 self.finish_block(plans, batch);
@@ -172,7 +181,7 @@ impl Thread {
             return;
         };
         let block = &plan.block;
-        self.at.branches.enter(block.pc);
+        self.at.enter(block.pc);
         // Each further repetition of a string instruction executes its block anew.
         if block.repeats && block.pc == self.at.last_pc {
             self.at.instructions = self.at.instructions.saturating_sub(1);
@@ -267,7 +276,8 @@ impl Thread {
         self.at.last_site = plan.code.map_or(NO_SITE, |code| code.last_site);
         if let (Some(branch), None) = (&block.branch, missing) {
             let producers = self.producers(branch.decided_by, &self.at.registers);
-            self.at.branches.leave(block.last_pc, branch, producers);
+            let between = plan.between;
+            (self.at.branches).leave(block.last_pc, branch, producers, between);
         }
         self.update_registers(block);
     }
@@ -313,6 +323,10 @@ impl Thread {
             if self.at.accesses + 1 - found <= Stores::REACH {
                 producers = merge(producers, [found, 0]);
             }
+        }
+        if self.at.branches.controlled > 0 {
+            self.at.branches.controlled -= 1;
+            producers = merge(producers, self.at.branches.controlled_by);
         }
         self.at.accesses += 1;
         let instruction = self.at.instructions + u64::from(entry.instruction);

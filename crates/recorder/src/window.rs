@@ -183,12 +183,12 @@ impl Windows {
                     cut_dependences(batch, index);
                     since = Some(kept);
                 }
-                while let Some((_, dep)) = branches.next_if(|&(at, _)| at as usize <= index) {
-                    let dep = match since {
-                        Some(since) => dependence::within(dep, (kept - since) as u32),
-                        None => dep,
+                while let Some((_, branch)) = branches.next_if(|&(at, _)| at as usize <= index) {
+                    let branch = match since {
+                        Some(since) => branch.within((kept - since) as u32),
+                        None => branch,
                     };
-                    batch.mispredicted.push((kept as u32, dep));
+                    batch.mispredicted.push((kept as u32, branch));
                 }
                 batch.addr[kept] = batch.addr[index];
                 batch.op[kept] = batch.op[index];

@@ -1,7 +1,9 @@
 use super::TITLE;
 use super::words::{ADVICE, BACKINGS, to_protection};
 use crate::foreign::{Lines, Progress, Records};
-use crate::{Access, Advice, Backing, Batch, Control, Op, Protection, SourceError, dependence};
+use crate::{
+    Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, SourceError, dependence,
+};
 use std::collections::HashMap;
 use std::io::BufRead;
 
@@ -12,14 +14,14 @@ pub struct CsvReader<R> {
     /// The thread that each process has named last.
     threads: HashMap<u32, u32>,
     /// Mispredicted branches before the next access.
-    mispredicted: Vec<u32>,
+    mispredicted: Vec<Mispredicted>,
 }
 
 /// What a line says.
 enum Line {
     Nothing,
     Access(Access),
-    Mispredicted(u32),
+    Mispredicted(Mispredicted),
     Control(Control),
     Process(u32),
 }
@@ -50,12 +52,12 @@ impl<R: BufRead> Records for CsvReader<R> {
         match parse(line) {
             Ok(Line::Nothing) => {}
             Ok(Line::Access(access)) => {
-                for dep in self.mispredicted.drain(..) {
-                    batch.push_mispredicted(dep);
+                for branch in self.mispredicted.drain(..) {
+                    batch.push_mispredicted(branch);
                 }
                 batch.push(access);
             }
-            Ok(Line::Mispredicted(dep)) => self.mispredicted.push(dep),
+            Ok(Line::Mispredicted(branch)) => self.mispredicted.push(branch),
             Ok(Line::Control(control)) => {
                 if let Control::Thread { thread } = control {
                     self.threads.insert(self.process, thread);
@@ -161,8 +163,8 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
         "mispredicted" => (
-            columns.dependence().map(Line::Mispredicted),
-            "mispredicted[,DEP]",
+            mispredicted(&mut columns).map(Line::Mispredicted),
+            "mispredicted[,DEP[,reconverges]]",
         ),
         _ => {
             let (parsed, expected) = control(kind, &mut columns).ok_or(KINDS)?;
@@ -173,6 +175,17 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
         return Err(expected);
     }
     parsed.ok_or(expected)
+}
+
+fn mispredicted(columns: &mut Columns) -> Option<Mispredicted> {
+    Some(Mispredicted {
+        dep: columns.dependence()?,
+        reconverges: match columns.next() {
+            None => false,
+            Some("reconverges") => true,
+            Some(_) => return None,
+        },
+    })
 }
 
 fn access(kind: &str, columns: &mut Columns) -> Option<Access> {

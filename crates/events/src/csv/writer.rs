@@ -50,9 +50,15 @@ impl<W: Write> CsvWriter<W> {
     fn write_accesses(&mut self, batch: &Batch, from: usize, to: usize) -> io::Result<()> {
         let mut mispredicted = batch.mispredicted_in(from..to).iter().peekable();
         for index in from..to {
-            while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
+            while let Some((_, branch)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
                 write!(self.output, "mispredicted,")?;
-                self.write_dependence(*dep)?;
+                self.write_dependence(branch.dep)?;
+                let joins = if branch.reconverges {
+                    ",reconverges"
+                } else {
+                    ""
+                };
+                writeln!(self.output, "{joins}")?;
             }
             let Access { addr, op, gap, dep } = batch.access(index);
             let kind = match (op.is_kernel(), op.is_store()) {
@@ -63,15 +69,16 @@ impl<W: Write> CsvWriter<W> {
             };
             write!(self.output, "{kind},{addr:x},{},{gap},", op.size())?;
             self.write_dependence(dep)?;
+            writeln!(self.output)?;
         }
         Ok(())
     }
 
-    /// Ends a line with the loads that are waited for.
+    /// Writes the loads that are waited for.
     fn write_dependence(&mut self, dep: u32) -> io::Result<()> {
         match (dependence::near(dep), dependence::far(dep)) {
-            (near, 0) => writeln!(self.output, "{near}"),
-            (near, far) => writeln!(self.output, "{near}:{far}"),
+            (near, 0) => write!(self.output, "{near}"),
+            (near, far) => write!(self.output, "{near}:{far}"),
         }
     }
 

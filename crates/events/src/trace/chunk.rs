@@ -4,7 +4,7 @@ use super::accesses::{self, FromCode, MAX_ACCESSES, Streams};
 use super::block::{BlockHeader, Tag, le_u32};
 use super::code::{self, Symbol};
 use super::controls::{self, Entry};
-use crate::{Batch, CodeTable, Flow, NO_SITE, dependence};
+use crate::{Batch, CodeTable, Flow, Mispredicted, NO_SITE, dependence};
 use std::io;
 use std::ops::Range;
 
@@ -284,9 +284,10 @@ impl ChunkDecoder {
                 .filter(|&at| at <= header.accesses)
                 .ok_or("a control event stands after the last access")?;
             let entry = match entry {
-                Entry::Mispredicted(dep) if self.one_load => {
-                    Entry::Mispredicted(dependence::of_two(dep, 0))
-                }
+                Entry::Mispredicted(branch) if self.one_load => Entry::Mispredicted(Mispredicted {
+                    dep: dependence::of_two(branch.dep, 0),
+                    ..branch
+                }),
                 entry => entry,
             };
             self.controls.push((at, entry));

@@ -1,7 +1,7 @@
 //! Control events as bytes: a kind, then its numbers as varints.
 
 use super::varint;
-use crate::{Advice, Backing, Control, Protection};
+use crate::{Advice, Backing, Control, Mispredicted, Protection};
 
 /// An entry of a chunk's control stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,9 +10,8 @@ pub enum Entry {
     Process(u32),
     /// An event.
     Event(Control),
-    /// A mispredicted branch before the next access, and how far back the load is that it waited
-    /// for.
-    Mispredicted(u32),
+    /// A mispredicted branch before the next access.
+    Mispredicted(Mispredicted),
 }
 
 const PROCESS: u64 = 0;
@@ -30,6 +29,7 @@ const THREAD_END: u64 = 11;
 const EXIT: u64 = 12;
 const SKIPPED: u64 = 13;
 const MISPREDICTED: u64 = 14;
+const RECONVERGES: u64 = 15;
 
 /// Appends an entry that stands `distance` accesses after the one before it.
 pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
@@ -41,7 +41,14 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
     };
     match entry {
         Entry::Process(process) => numbers(&[PROCESS, u64::from(process)]),
-        Entry::Mispredicted(dep) => numbers(&[MISPREDICTED, u64::from(dep)]),
+        Entry::Mispredicted(branch) => {
+            let kind = if branch.reconverges {
+                RECONVERGES
+            } else {
+                MISPREDICTED
+            };
+            numbers(&[kind, u64::from(branch.dep)]);
+        }
         Entry::Event(control) => match control {
             Control::Thread { thread } => numbers(&[THREAD, u64::from(thread)]),
             Control::Map {
@@ -92,7 +99,13 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
     let mut long = || varint::take(input);
     let control = match kind {
         PROCESS => return Some((distance, Entry::Process(long()?.try_into().ok()?))),
-        MISPREDICTED => return Some((distance, Entry::Mispredicted(long()?.try_into().ok()?))),
+        MISPREDICTED | RECONVERGES => {
+            let branch = Mispredicted {
+                dep: long()?.try_into().ok()?,
+                reconverges: kind == RECONVERGES,
+            };
+            return Some((distance, Entry::Mispredicted(branch)));
+        }
         THREAD => Control::Thread {
             thread: long()?.try_into().ok()?,
         },

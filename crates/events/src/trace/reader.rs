@@ -401,7 +401,7 @@ impl<R: Read + Seek> TraceReader<R> {
                 Entry::Mispredicted(_) if self.at == self.accesses || self.thread.is_none() => {
                     return Err("a mispredicted branch comes before no access");
                 }
-                Entry::Mispredicted(dep) => batch.push_mispredicted(dep),
+                Entry::Mispredicted(branch) => batch.push_mispredicted(branch),
             }
             self.control_at += 1;
         }
@@ -472,7 +472,7 @@ fn read_metadata(
     let version = le_u32(&buffer[MAGIC.len()..]);
     if !VERSIONS.contains(&version) {
         return Ok(Err(format!(
-            "a pagelab trace of version {version}; this program reads versions 1, 2, 4, 8 and 16"
+            "a pagelab trace of version {version}; this program reads versions 1, 2, 4, 8, 16 and 32"
         )));
     }
     let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));

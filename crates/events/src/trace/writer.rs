@@ -256,8 +256,8 @@ impl<W: Write> TraceWriter<W> {
             self.name_process(batch.process);
             let thread = self.threads.get(&batch.process).copied().unwrap_or(0);
             self.name_thread(thread);
-            for &(_, dep) in branches {
-                self.chunk.push_control(Entry::Mispredicted(dep));
+            for &(_, branch) in branches {
+                self.chunk.push_control(Entry::Mispredicted(branch));
             }
         }
         self.write_accesses(batch, done, accesses.end, flow)
@@ -419,8 +419,8 @@ fn check(batch: &Batch) -> io::Result<()> {
         entries.is_sorted_by_key(|&(at, _)| at)
             && entries.last().is_none_or(|&(at, _)| at as usize <= len)
     }
-    let before_accesses = |&(at, _): &(u32, u32)| (at as usize) < len;
-    if !in_order(&batch.mispredicted, len) || !batch.mispredicted.iter().all(before_accesses) {
+    let last = batch.mispredicted.last();
+    if !in_order(&batch.mispredicted, len) || last.is_some_and(|last| last.0 as usize == len) {
         let what = "the mispredicted branches of the batch are out of order";
         return Err(invalid(what));
     }

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "no test file uses all of them")]
 
 use pagelab_events::{
-    Access, Advice, Backing, Batch, Control, Op, Protection, Source, SourceError, dependence,
+    Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, Source, SourceError,
+    dependence,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -41,7 +42,7 @@ impl Drop for Scratch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Access(u32, u32, Access),
-    Mispredicted(u32, u32, u32),
+    Mispredicted(u32, u32, Mispredicted),
     Control(u32, u32, Control),
 }
 
@@ -69,8 +70,9 @@ impl Flat {
             }
             if index < batch.len() {
                 let thread = *self.threads.entry(batch.process).or_default();
-                while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
-                    let event = Event::Mispredicted(batch.process, thread, *dep);
+                while let Some((_, branch)) = mispredicted.next_if(|(at, _)| *at as usize == index)
+                {
+                    let event = Event::Mispredicted(batch.process, thread, *branch);
                     self.events.push(event);
                 }
                 self.events
@@ -198,7 +200,11 @@ pub fn any_access() -> impl Strategy<Value = Access> {
 /// A batch that names its thread first.
 pub fn any_batch(most: usize) -> impl Strategy<Value = Batch> {
     let controls = proptest::collection::vec((any::<prop::sample::Index>(), any_control()), 0..8);
-    let branch = (0u32..1100, 0u32..1100).prop_map(|(one, other)| dependence::of_two(one, other));
+    let branch = (0u32..1100, 0u32..1100, any::<bool>());
+    let branch = branch.prop_map(|(one, other, reconverges)| Mispredicted {
+        dep: dependence::of_two(one, other),
+        reconverges,
+    });
     let mispredicted = proptest::collection::vec((any::<prop::sample::Index>(), branch), 0..8);
     (
         0u32..3,
@@ -220,8 +226,9 @@ pub fn any_batch(most: usize) -> impl Strategy<Value = Batch> {
             batch.controls.push((0, Control::Thread { thread }));
             batch.controls.extend(placed);
             if !accesses.is_empty() {
-                let place =
-                    |(at, dep): (prop::sample::Index, u32)| (at.index(accesses.len()) as u32, dep);
+                let place = |(at, branch): (prop::sample::Index, Mispredicted)| {
+                    (at.index(accesses.len()) as u32, branch)
+                };
                 batch.mispredicted = mispredicted.into_iter().map(place).collect();
                 batch.mispredicted.sort_by_key(|&(at, _)| at);
             }

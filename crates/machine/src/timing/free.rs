@@ -5,6 +5,7 @@ use crate::error::BuildError;
 use crate::hierarchy::Served;
 use crate::main_memory::MainMemory;
 use pagelab_cpu::Core;
+use pagelab_events::Mispredicted;
 
 /// Clocks of the same cores doing the same, but for translations, which take no time: what they
 /// are ahead of the others is what translation costs.
@@ -24,7 +25,8 @@ impl FreeClocks {
     pub(crate) fn new(config: &MachineConfig, latencies: &Latencies) -> Result<Self, BuildError> {
         let clock = |_| {
             let pending = Pending::new(config.core.reorder_buffer);
-            Ok((Core::new(&config.core)?, pending))
+            let hit = latencies.served[Served::L1 as usize];
+            Ok((Core::new(&config.core, hit)?, pending))
         };
         Ok(FreeClocks {
             cores: (0..config.cores)
@@ -67,7 +69,7 @@ impl FreeClocks {
     }
 
     /// Takes mispredicted branches before a core's next access.
-    pub(crate) fn mispredicted(&mut self, core: usize, branches: &[(u32, u32)]) {
+    pub(crate) fn mispredicted(&mut self, core: usize, branches: &[(u32, Mispredicted)]) {
         let (mut paths, pending) = self.of(core);
         pending.mispredicted_all(&mut paths, branches);
     }

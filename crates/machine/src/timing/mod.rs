@@ -16,7 +16,7 @@ use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
 use crate::mmu::Ahead;
 use pagelab_cpu::{Core, Trapped, UNKNOWN};
-use pagelab_events::dependence;
+use pagelab_events::{Mispredicted, dependence};
 
 #[cfg(test)]
 mod tests;
@@ -43,8 +43,8 @@ pub(crate) struct Accesses<'a> {
     /// Instructions before each access, and how far back the loads are that made its address.
     pub(crate) gap: &'a [u32],
     pub(crate) dep: &'a [u32],
-    /// Mispredicted branches: before which access, and how far before it the loads are that decided.
-    pub(crate) mispredicted: &'a [(u32, u32)],
+    /// Mispredicted branches, and before which access.
+    pub(crate) mispredicted: &'a [(u32, Mispredicted)],
 }
 
 /// What the timing counts.
@@ -124,7 +124,7 @@ pub(crate) fn time<const FREE: bool>(
         mut mispredicted,
     } = accesses;
     // A branch is due when so many accesses are left.
-    let left_at = |branch: Option<&(u32, u32)>| {
+    let left_at = |branch: Option<&(u32, Mispredicted)>| {
         branch.map_or(usize::MAX, |&(at, _)| gap.len().wrapping_sub(at as usize))
     };
     if !paths.core.mispredicts() {

@@ -2,6 +2,7 @@ use super::{Paths, Read, Task, Walk, loads};
 use crate::chunk::{Prefetch, part};
 use crate::mmu::{Ahead, MOST_AHEAD};
 use pagelab_cpu::{Part, Trapped, UNKNOWN};
+use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;
 
 /// Accesses that were dispatched and cannot run yet, since what comes after them in the program
@@ -128,35 +129,78 @@ impl Pending {
             }
             self.run_next(paths);
         }
+        if paths.core.on_wrong_path() {
+            return self.dispatch_on_wrong_path(paths, gap, dep, store);
+        }
         let part = paths.core.dispatch(gap, loads(dep), store);
         if self.is_empty() {
             return (part, true);
         }
-        let dispatched = paths.core.dispatched();
-        while self.ready.first().is_some_and(|next| next.0 <= dispatched) {
-            self.run_next(paths);
-        }
+        self.run_until(paths, paths.core.dispatched());
         (paths.core.started(part, loads(dep)), self.is_empty())
     }
 
-    /// Takes the first of the mispredicted branches, and those before the same access. Nothing
-    /// after it is dispatched before it is decided, so what it waits for may run first.
+    /// The same, after a branch that may be decided by then. It can be dispatched.
     #[cold]
-    pub(super) fn mispredicted(&mut self, paths: &mut Paths, branches: &mut &[(u32, u32)]) {
+    fn dispatch_on_wrong_path(
+        &mut self,
+        paths: &mut Paths,
+        gap: u32,
+        dep: u32,
+        store: bool,
+    ) -> (Part, bool) {
+        loop {
+            let time = paths.core.next_dispatch(gap, store);
+            self.run_until(paths, time);
+            if !paths.core.leave_wrong_path(gap, store) {
+                break;
+            }
+        }
+        let part = paths.core.dispatch(gap, loads(dep), store);
+        let mut part = paths.core.started(part, loads(dep));
+        // What is put aside finds out when it starts.
+        if self.is_empty() && part.start > paths.core.dispatched() {
+            let access = paths.core.dispatched_accesses() - 1;
+            part.start = paths.core.start_again(access, part.number, part.start);
+        }
+        (part, self.is_empty())
+    }
+
+    /// Runs whatever starts by then.
+    fn run_until(&mut self, paths: &mut Paths, time: u64) {
+        while self.ready.first().is_some_and(|next| next.0 <= time) {
+            self.run_next(paths);
+        }
+    }
+
+    /// Takes the first of the mispredicted branches, and those before the same access. Nothing
+    /// after it is dispatched before it is decided, so what it waits for may run first, unless its wrong
+    /// path joins the right one.
+    #[cold]
+    pub(super) fn mispredicted(
+        &mut self,
+        paths: &mut Paths,
+        branches: &mut &[(u32, Mispredicted)],
+    ) {
         let at = branches.first().map(|branch| branch.0);
-        while let Some((&(place, dep), later)) = branches.split_first()
+        while let Some((&(place, branch), later)) = branches.split_first()
             && Some(place) == at
         {
-            while !paths.core.knows_branch(loads(dep)) && !self.is_empty() {
+            let loads = loads(branch.dep);
+            while !branch.reconverges && !paths.core.knows_branch(loads) && !self.is_empty() {
                 self.run_next(paths);
             }
-            paths.core.mispredicted(loads(dep));
+            paths.core.mispredicted(loads, branch.reconverges);
             *branches = later;
         }
     }
 
     /// Takes mispredicted branches before the access that is dispatched next.
-    pub(crate) fn mispredicted_all(&mut self, paths: &mut Paths, mut branches: &[(u32, u32)]) {
+    pub(crate) fn mispredicted_all(
+        &mut self,
+        paths: &mut Paths,
+        mut branches: &[(u32, Mispredicted)],
+    ) {
         while paths.core.mispredicts() && !branches.is_empty() {
             self.mispredicted(paths, &mut branches);
         }
@@ -165,9 +209,7 @@ impl Pending {
     /// Runs what starts before the next instruction is dispatched; returns when that would be.
     pub(super) fn front_end(&mut self, paths: &mut Paths) -> u64 {
         let dispatched = paths.core.dispatched();
-        while self.ready.first().is_some_and(|next| next.0 <= dispatched) {
-            self.run_next(paths);
-        }
+        self.run_until(paths, dispatched);
         dispatched
     }
 
@@ -326,6 +368,13 @@ impl Pending {
         let last = self.records.len() - 1;
         let place = access & last;
         let record = &mut self.records[place];
+        if paths.core.on_wrong_path() {
+            let later = (paths.core).start_again(access, record.part.number, start);
+            if later > start {
+                self.ready.push((later, access));
+                return;
+            }
+        }
         record.part.start = start;
         let task = record.task;
         let asked = paths.asked(task.bits, start);

@@ -17,6 +17,8 @@ pub(crate) struct Kind {
     pub(crate) stores: u64,
     /// Accesses after a mispredicted branch.
     pub(crate) mispredicted: u64,
+    /// And of those after one whose wrong path joins the right one.
+    pub(crate) reconverges: u64,
     /// Accesses of two lines, and a tenth of that of system calls.
     pub(crate) odd: u64,
 }
@@ -58,7 +60,8 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
                     0
                 },
                 mispredicted: (random.percent(kind.mispredicted))
-                    .then(|| random.below(6) as u32 | (random.below(3) as u32) << 16),
+                    .then(|| random.below(6) as u32 | (random.below(3) as u32) << 16)
+                    .map(|dep| (dep, random.percent(kind.reconverges))),
                 store: random.percent(kind.stores),
                 page: random.below(pages) as u32,
                 line,
@@ -147,7 +150,7 @@ proptest! {
     /// each of 1,024 hashes: a latency here and there. With 65,536 places there are none.
     #[test]
     fn exact_where_nothing_contends(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         let free = Parameters {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
@@ -161,7 +164,7 @@ proptest! {
 
     #[test]
     fn independent_accesses(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -171,19 +174,25 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 3000, dependent: 40, stores: 30, odd: 2, mispredicted: 0 };
+        let kind = Kind { pages: 3000, dependent: 40, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn mispredicted_branches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, stores: 30, odd: 2, mispredicted: 5 };
+        let kind = Kind { pages: 300, dependent: 40, stores: 30, odd: 2, mispredicted: 5, reconverges: 0 };
+        within(0.08, both(machine, &stream(seed, kind), sizes))?;
+    }
+
+    #[test]
+    fn wrong_paths(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
+        let kind = Kind { pages: 300, dependent: 40, stores: 30, odd: 2, mispredicted: 5, reconverges: 60 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn a_small_program(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 40, stores: 30, odd: 2, mispredicted: 0 };
+        let kind = Kind { pages: 60, dependent: 40, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 }

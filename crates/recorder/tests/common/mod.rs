@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pagelab_events::{Access, Batch, Control};
+use pagelab_events::{Access, Batch, Control, Mispredicted};
 use pagelab_recorder::{Outcome, Request, record_into};
 
 /// A program of tests/record, built.
@@ -118,9 +118,8 @@ pub struct Event {
 pub enum What {
     Access(Access),
     Control(Control),
-    /// A mispredicted branch before the next access, and how far before that the load is that it waited
-    /// for.
-    Mispredicted(u32),
+    /// A mispredicted branch before the next access.
+    Mispredicted(Mispredicted),
 }
 
 /// The QEMU that the environment variable PAGELAB_TEST_QEMU names, if it is set: there need not be
@@ -162,11 +161,11 @@ fn flatten(batch: &Batch, events: &mut Vec<Event>) {
                 });
             }
         }
-        while let Some((_, dep)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
+        while let Some((_, branch)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
             events.push(Event {
                 process,
                 thread: thread.expect("a batch starts with its thread"),
-                what: What::Mispredicted(*dep),
+                what: What::Mispredicted(*branch),
             });
         }
         if index < batch.len() {

@@ -9,7 +9,7 @@ pub(crate) struct Made {
     pub(crate) gap: u32,
     pub(crate) dep: u32,
     /// Whether a mispredicted branch comes before it, and which load that waits for.
-    pub(crate) mispredicted: Option<u32>,
+    pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
     pub(crate) page: u32,
     /// Its line in the page.

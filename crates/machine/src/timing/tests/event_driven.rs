@@ -9,9 +9,11 @@
 mod lines;
 mod pipeline;
 mod translation;
+mod wrong_paths;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use wrong_paths::WrongPaths;
 
 /// One read or write of a line.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +59,7 @@ pub(crate) struct Access {
     pub(crate) gap: u32,
     pub(crate) dep: u32,
     /// A mispredicted branch before its gap: which load before the access that waits for.
-    pub(crate) mispredicted: Option<u32>,
+    pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
     pub(crate) parts: Vec<Part>,
 }
@@ -115,6 +117,8 @@ enum Event {
     Back { part: usize },
     /// A part has its translation.
     Translated { part: usize },
+    /// Something may be dispatched, or a branch be decided.
+    Look,
 }
 
 /// Who waits for a line.
@@ -169,6 +173,8 @@ pub(crate) struct Twin<'a> {
     dispatch_from: u64,
     /// Accesses up to this one are past their mispredicted branches.
     redirected: usize,
+    wrong_paths: WrongPaths,
+    now: u64,
     // Translation.
     walkers: Resource<()>,
     progress: Vec<Progress>,
@@ -237,6 +243,8 @@ impl<'a> Twin<'a> {
             trapped: BTreeMap::new(),
             dispatch_from: 0,
             redirected: 0,
+            wrong_paths: WrongPaths::default(),
+            now: 0,
             walkers: Resource {
                 free: parameters.walkers,
                 queue: BTreeSet::new(),
@@ -313,6 +321,8 @@ impl<'a> Twin<'a> {
     pub(crate) fn run(mut self) -> u64 {
         self.proceed();
         while let Some(Reverse((now, _, event))) = self.events.pop() {
+            self.now = now;
+            self.wrong_paths.looking = event == Event::Look;
             self.happens(now, event);
             self.proceed();
         }
@@ -348,6 +358,8 @@ impl<'a> Twin<'a> {
 
     fn happens(&mut self, now: u64, event: Event) {
         match event {
+            Event::Look => {}
+            Event::Start { access } if self.again(access, now) => {}
             Event::Start { access } => {
                 let first = self.first_part[access];
                 for part in first..first + self.accesses[access].parts.len() {

@@ -6,6 +6,7 @@ use crate::hierarchy::Served;
 use crate::main_memory::MainMemory;
 use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
 use pagelab_cpu::{Core, CoreConfig};
+use pagelab_events::Mispredicted;
 
 fn served(level: usize) -> Served {
     [Served::L1, Served::L2, Served::Llc, Served::Dram][level]
@@ -65,7 +66,7 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
 
 /// When the last instruction retires.
 pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
-    let mut core = Core::new(&CoreConfig {
+    let config = CoreConfig {
         ghz: 1.0,
         width: parameters.width as u32,
         reorder_buffer: parameters.reorder_buffer as u32,
@@ -73,8 +74,8 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         miss_buffers: parameters.miss_buffers as u32,
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
-    })
-    .unwrap();
+    };
+    let mut core = Core::new(&config, parameters.latency[0]).unwrap();
     let mut memory = MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64);
     let latencies = Latencies {
         served: [0, 1, 2, 3, 3].map(|level| parameters.latency[level]),
@@ -110,7 +111,10 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         let dep: Vec<u32> = taken.iter().map(|access| access.dep).collect();
         let mispredicted: Vec<_> = (0u32..)
             .zip(taken)
-            .filter_map(|(at, access)| Some((at, access.mispredicted?)))
+            .filter_map(|(at, access)| {
+                let (dep, reconverges) = access.mispredicted?;
+                Some((at, Mispredicted { dep, reconverges }))
+            })
             .collect();
         let accesses = Accesses {
             gap: &gap,

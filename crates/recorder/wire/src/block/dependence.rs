@@ -229,7 +229,7 @@ fn keeps_part(register: Register) -> bool {
 }
 
 /// The register's place among those followed.
-fn number(register: Register) -> Option<usize> {
+pub(super) fn number(register: Register) -> Option<usize> {
     if register.is_gpr() {
         Some(register.full_register().number())
     } else if register.is_vector_register() && register.number() < 16 {

@@ -9,6 +9,7 @@
 mod address;
 mod branch;
 mod dependence;
+mod path;
 mod trusted;
 
 use iced_x86::{
@@ -20,6 +21,7 @@ use address::Addresses;
 pub use branch::Branch;
 use dependence::Producers;
 pub use dependence::{REGISTERS, Source};
+pub use path::Path;
 
 /// A translated block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::{Event, Translation, Twin};
 
 /// The loads that access `number` waits for: the low half of `dep` is how far back one is, the high half
 /// how much further another.
-fn loads(number: usize, dep: u32) -> Vec<usize> {
+pub(super) fn loads(number: usize, dep: u32) -> Vec<usize> {
     let (one, apart) = ((dep % 65_536) as usize, (dep / 65_536) as usize);
     let mut loads = Vec::new();
     if one > 0 && one <= number {
@@ -19,6 +19,7 @@ fn loads(number: usize, dep: u32) -> Vec<usize> {
 impl Twin<'_> {
     /// Dispatches whatever can be.
     pub(super) fn dispatch(&mut self) {
+        self.decide();
         while self.next_access < self.accesses.len() {
             let access = &self.accesses[self.next_access];
             // What comes after a fault has to start anew when it has been handled.
@@ -33,9 +34,17 @@ impl Twin<'_> {
                 self.dispatch_from = self.dispatch_from.max(self.last_retired + 1);
                 self.kernel_until = Some((self.next_access, self.last_retired));
             }
-            if let Some(dep) = access.mispredicted
+            if let Some((dep, reconverges)) = access.mispredicted
                 && self.redirected <= self.next_access
             {
+                if reconverges || self.on_wrong_path() {
+                    self.branch_off(dep, reconverges);
+                }
+                if reconverges {
+                    self.redirected = self.next_access + 1;
+                    self.decide();
+                    continue;
+                }
                 let mut decided = 0;
                 for load in loads(self.next_access, dep) {
                     match self.completed[load] {
@@ -53,6 +62,9 @@ impl Twin<'_> {
                 let Some(time) = self.dispatches_next() else {
                     return;
                 };
+                if self.waits_to_be_dispatched(time) {
+                    return;
+                }
                 self.dispatched.push(time);
             }
             let Some(mut time) = self.dispatches_next() else {
@@ -64,6 +76,9 @@ impl Twin<'_> {
                     Some(&commit) => time = time.max(commit),
                     None => return,
                 }
+            }
+            if self.waits_to_be_dispatched(time) {
+                return;
             }
             let number = self.next_access;
             self.dispatched.push(time);
@@ -111,16 +126,23 @@ impl Twin<'_> {
     pub(super) fn retire(&mut self) {
         while let Some(&(access, number)) = self.parts.get(self.next_part) {
             while number == 0 && self.retired.len() < self.instruction[access] {
+                if self.held_back(self.retired.len()) {
+                    return;
+                }
                 let Some(&dispatched) = self.dispatched.get(self.retired.len()) else {
                     return;
                 };
                 self.last_retired = (self.last_retired + 1).max(dispatched);
                 self.retired.push(self.last_retired);
             }
+            if self.held_back(self.instruction[access]) {
+                break;
+            }
             self.take_trap();
             let Some(ready) = self.ready[self.next_part] else {
                 break;
             };
+            let ready = ready.max(self.ready_again(access));
             self.last_retired = (self.last_retired + u64::from(number == 0)).max(ready);
             self.retired_parts.push(self.last_retired);
             if number + 1 == self.accesses[access].parts.len() {
