@@ -65,6 +65,18 @@ pub(crate) struct Cached {
     /// there and that nothing waits for; and how many of [`Chunk::ahead`] these are.
     pub(crate) behind: u16,
     pub(crate) ahead: u8,
+    /// How many of [`Chunk::early`] are fetched while it is walked.
+    pub(crate) early: u8,
+}
+
+/// A line that is fetched into the second level before anybody has asked for it, by a design's
+/// guess.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Early {
+    pub(crate) line: u32,
+    pub(crate) served: Served,
+    /// How long after the second-level TLB has answered, in slots.
+    pub(crate) after: u32,
 }
 
 /// A line that a data reference had the prefetchers fetch.
@@ -95,6 +107,8 @@ pub(crate) struct Chunk {
     pub(crate) episodes: Buffer<Episode>,
     /// The walks of these that nothing waits for, with their fixed times in slots.
     pub(crate) ahead: Vec<Ahead>,
+    /// What is fetched by guess while walks are made.
+    pub(crate) early: Vec<Early>,
     /// Modified lines that left the last level, with the place of the reference on whose account
     /// they did; where memory wants to know.
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
@@ -136,6 +150,7 @@ impl Chunk {
         self.steps.clear();
         self.episodes.clear();
         self.ahead.clear();
+        self.early.clear();
         self.prefetches.clear();
         self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {

@@ -1,5 +1,5 @@
 use crate::fetch::FetchConfig;
-use crate::mmu::{TlbPrefetchConfig, VictimaConfig};
+use crate::mmu::{RevelatorConfig, TlbPrefetchConfig, VictimaConfig};
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
 use pagelab_os::OsConfig;
@@ -77,6 +77,9 @@ pub struct MachineConfig {
     /// The `victima` TLB, besides `tlb`.
     #[serde(default, skip_serializing_if = "VictimaConfig::is_default")]
     pub victima: VictimaConfig,
+    /// The `revelator` design, besides `radix` and `tlb`.
+    #[serde(default, skip_serializing_if = "RevelatorConfig::is_default")]
+    pub revelator: RevelatorConfig,
     /// The `nested-*` designs.
     #[serde(default)]
     pub nested: NestedConfig,

@@ -3,7 +3,7 @@
 
 use crate::config::{MachineConfig, suggestion};
 use crate::error::BuildError;
-use crate::mmu::{Conventional, Victima};
+use crate::mmu::{Conventional, Revelator, Victima};
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
 use pagelab_os::{Os, Placement};
@@ -214,6 +214,7 @@ macro_rules! with_radix {
 
 with_radix! {
     victima: Victima<Radix> = "TLB entries in the second-level cache";
+    revelator: Revelator = "hashed frames, guessed and fetched while the table is walked";
 }
 
 /// A design that can be simulated: a page table and a TLB.

@@ -55,6 +55,9 @@ pub enum BuildError {
     /// What a design does not go with.
     #[error("victima: {0}")]
     Victima(&'static str),
+    /// The same.
+    #[error("revelator: {0}")]
+    Revelator(&'static str),
     /// What prefetches translations.
     #[error("tlb_prefetch: {0}")]
     TlbPrefetch(&'static str),

@@ -53,6 +53,8 @@ pub struct Machine<M> {
     pub(crate) walks: Walks,
     /// The instruction of the access that is translated, or [`NO_SITE`].
     pub(crate) instruction: u32,
+    /// Its line within 4 KiB, for a design that looks into caches.
+    pub(crate) line: u32,
     effects: Effects,
     pub(crate) latencies: Latencies,
     /// The instruction side, where it is simulated.
@@ -258,6 +260,7 @@ impl<M: Mmu> Machine<M> {
             mispredicted: Vec::new(),
             walks: Walks::new(),
             instruction: NO_SITE,
+            line: 0,
             effects: Effects::default(),
             latencies,
             free,

@@ -162,6 +162,9 @@ impl<M: Mmu> Machine<M> {
             // Only the clock knows.
             counters.insert("prefetches_late", self.timing.late_translations);
         }
+        if counters.contains_key("data_guesses") {
+            counters.insert("data_lines_late", self.timing.late_lines);
+        }
         counters
     }
 }

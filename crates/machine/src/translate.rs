@@ -104,6 +104,7 @@ impl<M: Mmu> Machine<M> {
                 self.instruction = site;
             }
             let (addr, op) = (addr[at], op[at]);
+            self.at(addr);
             let page = Page {
                 id: pages[at],
                 asid,
@@ -188,6 +189,7 @@ impl<M: Mmu> Machine<M> {
                     vpn,
                     ..page
                 };
+                self.at(line << LINE_SHIFT);
                 pfn = self.locate(core, page, store, bits)?;
             }
             let reference = reference(pfn, line << LINE_SHIFT, op);
@@ -297,6 +299,14 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
+    /// The next translation is for this address.
+    #[inline(always)]
+    fn at(&mut self, addr: u64) {
+        if M::LOOKS_INTO_CACHES {
+            self.line = line_in_page(addr);
+        }
+    }
+
     #[inline(always)]
     fn request(&self, core: usize, page: Page, store: bool) -> Request {
         let instructions = if M::LOOKS_INTO_CACHES {
@@ -307,6 +317,7 @@ impl<M: Mmu> Machine<M> {
         Request {
             core,
             page,
+            line: if M::LOOKS_INTO_CACHES { self.line } else { 0 },
             store,
             instruction: self.instruction,
             instructions,
@@ -327,6 +338,7 @@ impl<M: Mmu> Machine<M> {
         self.chunk.enter(bits | second | part::SLOW, name);
         for _ in 0..=MAX_FAULTS {
             self.walks.asked.clear();
+            let early = self.chunk.early.len();
             let found = if M::FREE {
                 let found = self.mmu.table().lookup(page);
                 let found = found.filter(|found| found.writable || !store);
@@ -357,6 +369,12 @@ impl<M: Mmu> Machine<M> {
                 walked: !M::FREE,
                 ..Episode::default()
             };
+            if M::LOOKS_INTO_CACHES {
+                let slots = self.slots_per_cycle as u32;
+                let own = &mut self.chunk.early[early..];
+                own.iter_mut().for_each(|early| early.after *= slots);
+                episode.cached.early = own.len() as u8;
+            }
             if let Some(Found {
                 pfn,
                 shift,
@@ -393,10 +411,15 @@ impl<M: Mmu> Machine<M> {
 /// `MODIFY` for a store.
 #[inline(always)]
 fn reference(pfn: Pfn, addr: u64, op: Op) -> u32 {
-    const LINES_PER_PAGE: u32 = 1 << (PAGE_SHIFT - LINE_SHIFT);
-    let line_in_page = (addr >> LINE_SHIFT) as u32 & (LINES_PER_PAGE - 1);
     let modify = if op.is_store() { MODIFY } else { 0 };
-    (pfn.0 * LINES_PER_PAGE) | line_in_page | modify
+    (pfn.0 * LINES_PER_PAGE) | line_in_page(addr) | modify
+}
+
+const LINES_PER_PAGE: u32 = 1 << (PAGE_SHIFT - LINE_SHIFT);
+
+#[inline(always)]
+fn line_in_page(addr: u64) -> u32 {
+    (addr >> LINE_SHIFT) as u32 & (LINES_PER_PAGE - 1)
 }
 
 /// Whether an access touches more than one line.

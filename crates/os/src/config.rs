@@ -93,6 +93,12 @@ pub enum Placement {
     Eager,
     /// One of the few that hashing the page gives (see [`pagelab_translation::Iceberg`]).
     Hashed,
+    /// The one that the first of so many hash functions gives whose frame is free (see
+    /// [`pagelab_translation::Tiers`]); any, if none is.
+    Tiered {
+        /// How many functions there are.
+        functions: u32,
+    },
 }
 
 /// A configuration that cannot be.

@@ -1,11 +1,11 @@
 use crate::HashedStatistics;
 use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
-use crate::hashed::Hashed;
+use crate::hashed::{Hashed, Places};
 use crate::manager::Manager;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
 use crate::shared_memory::{ObjectId, SharedMemory};
 use pagelab_addr::{PageId, PageSize, Pfn};
-use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg};
+use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg, Tiers};
 
 /// What a frame is used for, as its tag in the buddy allocator. 0 is free.
 pub(crate) mod tag {
@@ -55,13 +55,13 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    pub(crate) fn new(buddy: Buddy, iceberg: Option<Iceberg>, manager: Box<dyn Manager>) -> Self {
+    pub(crate) fn new(buddy: Buddy, places: Option<Places>, manager: Box<dyn Manager>) -> Self {
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames(),
             buddy,
             owners: OwnerLists::new(),
             shared: SharedMemory::default(),
-            hashed: iceberg.map(Hashed::new),
+            hashed: places.map(Hashed::new),
             manager,
             zeros: None,
             pinned: None,
@@ -76,9 +76,20 @@ impl FrameTable {
         &self.buddy
     }
 
-    /// How pages are hashed to frames, where they are.
+    /// How pages are hashed to buckets of frames, where they are.
     pub fn iceberg(&self) -> Option<Iceberg> {
-        self.hashed.as_ref().map(|hashed| hashed.iceberg)
+        match self.hashed.as_ref()?.places {
+            Places::Iceberg(iceberg) => Some(iceberg),
+            Places::Tiers(_) => None,
+        }
+    }
+
+    /// How pages are hashed to frames by several functions, where they are.
+    pub fn tiers(&self) -> Option<Tiers> {
+        match self.hashed.as_ref()?.places {
+            Places::Iceberg(_) => None,
+            Places::Tiers(tiers) => Some(tiers),
+        }
     }
 
     pub(crate) fn hashed_statistics(&self) -> Option<HashedStatistics> {

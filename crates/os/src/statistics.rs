@@ -30,9 +30,9 @@ impl BySize {
 /// Pages placed by hashing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HashedStatistics {
-    /// In a front yard.
+    /// In a front yard, or where the first of several hash functions says.
     pub front: u64,
-    /// In a back yard.
+    /// In a back yard, or where another of the functions says.
     pub back: u64,
     /// Pages all of whose places were in use: they are elsewhere.
     pub conflicts: u64,

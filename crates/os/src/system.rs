@@ -1,6 +1,7 @@
 use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
 use crate::frame_table::FrameTable;
+use crate::hashed::Places;
 use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{SplitMix64, hashed_frames, preallocate, preallocate_hashed};
@@ -8,7 +9,7 @@ use crate::presence::Presence;
 use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
-use pagelab_translation::{Iceberg, Page, PageTable};
+use pagelab_translation::{Iceberg, Page, PageTable, Tiers};
 
 /// The operating system of a simulated machine.
 #[derive(Clone, Debug)]
@@ -45,18 +46,24 @@ impl Os {
         seed: u64,
     ) -> Result<Self, OsConfigError> {
         config.validate()?;
-        let (tags, iceberg) = match placement {
+        let too_little = || OsConfigError {
+            key: "unhashed_share",
+            reason: format!(
+                "{} of {} bytes leave too little for hashed pages",
+                config.unhashed_share, config.memory_bytes
+            ),
+        };
+        let (tags, places) = match placement {
             Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, None),
             Placement::Hashed => {
-                let iceberg =
-                    Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(|| OsConfigError {
-                        key: "unhashed_share",
-                        reason: format!(
-                            "{} of {} bytes leave too little for hashed pages",
-                            config.unhashed_share, config.memory_bytes
-                        ),
-                    })?;
-                (preallocate_hashed(&config, seed, &iceberg), Some(iceberg))
+                let iceberg = Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(too_little)?;
+                let tags = preallocate_hashed(&config, seed, &iceberg);
+                (tags, Some(Places::Iceberg(iceberg)))
+            }
+            Placement::Tiered { functions } => {
+                let tiers = Tiers::of_data(hashed_frames(&config), functions);
+                let tiers = Places::Tiers(tiers.ok_or_else(too_little)?);
+                (preallocate(&config, seed)?, Some(tiers))
             }
         };
         let nodes = config.node_frames();
@@ -65,17 +72,17 @@ impl Os {
             return Err(OsConfigError {
                 key: "manager",
                 reason:
-                    "the design's TLB has pages placed in ways of its own; only linux goes with it"
+                    "the design has pages placed in ways of its own; only linux goes with it"
                         .to_owned(),
             });
         }
         if matches!(config.page_policy, PagePolicy::Folio { .. })
-            && (placement == Placement::Hashed || !config.manager.is_default())
+            && (places.is_some() || !config.manager.is_default())
         {
             return Err(OsConfigError {
                 key: "page_policy",
                 reason: format!(
-                    "{} goes with neither hashed frames (mosaic) nor a manager other than linux",
+                    "{} goes with neither hashed frames (mosaic, revelator) nor a manager other than linux",
                     config.page_policy
                 ),
             });
@@ -85,12 +92,13 @@ impl Os {
             buddy.shuffle(&mut SplitMix64(seed));
         }
         Ok(Os {
-            frames: FrameTable::new(buddy, iceberg, manager),
+            frames: FrameTable::new(buddy, places, manager),
             spaces: Vec::new(),
             presence: Presence::default(),
             statistics: OsStatistics::default(),
             eager: placement == Placement::Eager,
-            zero_page: config.zero_page && placement == Placement::Buddy,
+            zero_page: config.zero_page
+                && matches!(placement, Placement::Buddy | Placement::Tiered { .. }),
             config,
         })
     }

@@ -25,6 +25,7 @@ mod page_table;
 mod radix;
 mod ranges;
 mod replay;
+mod tiers;
 mod tlb;
 mod walk;
 mod walk_cache;
@@ -46,6 +47,7 @@ pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use ranges::{Range, RangeCounters, Ranged};
 pub use replay::{ReplayError, Replayed, replay_ranges};
+pub use tiers::Tiers;
 pub use tlb::{
     ConventionalTlb, Mapped, MosaicConfig, MosaicError, MosaicTlb, PerfectTlb, RangeConfig,
     RangeTlb, Tlb, TlbArrayConfig, TlbConfig, TlbCounters, TlbError,

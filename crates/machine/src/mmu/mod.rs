@@ -7,11 +7,14 @@
 
 mod conventional;
 mod port;
+mod revelator;
 mod tlb_prefetch;
 mod victima;
 
 pub use conventional::Conventional;
 pub use port::{Looks, Port};
+pub(crate) use revelator::MOST as MOST_EARLY;
+pub use revelator::{Revelator, RevelatorConfig};
 pub(crate) use tlb_prefetch::MOST as MOST_AHEAD;
 pub use tlb_prefetch::TlbPrefetchConfig;
 pub use victima::{Victima, VictimaConfig};
@@ -32,6 +35,8 @@ pub struct Request {
     pub core: usize,
     /// The page, with its address space.
     pub page: Page,
+    /// The line within its 4 KiB; 0 for a design that does not look into caches.
+    pub line: u32,
     /// Whether the access is a store.
     pub store: bool,
     /// The instruction: a site of the source's code, or [`pagelab_events::NO_SITE`].

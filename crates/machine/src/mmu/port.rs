@@ -1,4 +1,4 @@
-use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::chunk::{Chunk, Early, Episode, Prefetch, part};
 use crate::config::WalksEnter;
 use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
@@ -77,6 +77,33 @@ impl Port<'_> {
             }
         }
         done
+    }
+
+    /// Fetches a line of memory into the core's second-level cache by guess, so many cycles after
+    /// the second-level TLB has answered, whatever the walk is at then; whether it was in neither
+    /// of the first two levels. Whoever asks for it later has it there, or when it comes. It holds
+    /// a miss buffer until then.
+    pub fn fetch(&mut self, line: u32, cycles: u32) -> bool {
+        let caches = &mut self.caches[self.core];
+        let near = [&caches.l1, &caches.l2];
+        if near.iter().any(|level| level.modified(line).is_some()) {
+            return false;
+        }
+        let gone = &mut self.looks.one.write_backs;
+        if let Some(gone) = gone {
+            gone.clear();
+        }
+        let served = hierarchy::fetch(caches, self.shared, line, gone.as_mut());
+        if let (Some(into), Some(gone)) = (&mut self.chunk.write_backs, gone) {
+            let place = self.chunk.served.as_slice().len().saturating_sub(1) as u32;
+            into.extend(gone.iter().map(|&(_, line)| (place, line)));
+        }
+        self.chunk.early.push(Early {
+            line,
+            served,
+            after: cycles,
+        });
+        true
     }
 
     /// Whether the core's second-level cache has a line, which nothing notices.

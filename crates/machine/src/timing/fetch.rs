@@ -47,6 +47,7 @@ pub(crate) fn fetch<const FREE: bool>(
         write_backs: &[],
         prefetches: &[],
         ahead: &[],
+        early: &[],
     };
     for episode in chunk.episodes.as_slice() {
         if FREE {

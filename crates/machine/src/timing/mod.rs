@@ -10,13 +10,15 @@ pub(crate) use latencies::Latencies;
 pub(crate) use pending::Pending;
 
 use crate::by_code::{Payer, Tallies};
-use crate::chunk::{Cached, Chunk, Episode, Prefetch, part};
+use crate::chunk::{Cached, Chunk, Early, Episode, Prefetch, part};
 use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
 use crate::mmu::Ahead;
 use pagelab_cpu::{Core, Trapped, UNKNOWN};
 use pagelab_events::{Mispredicted, dependence};
+use pagelab_memory::MODIFY;
+use pending::Besides;
 
 #[cfg(test)]
 mod tests;
@@ -64,6 +66,8 @@ pub(crate) struct Counts {
     pub(crate) walker_wait: u64,
     /// Translations that a cache or buffer had, and that were still under way.
     pub(crate) late_translations: u64,
+    /// Lines that were fetched by a right guess and were still under way when the translation came.
+    pub(crate) late_lines: u64,
     /// What the instructions came to, where that is counted.
     pub(crate) by_code: Option<Box<Tallies>>,
 }
@@ -142,6 +146,7 @@ pub(crate) fn time<const FREE: bool>(
         write_backs: chunk.write_backs.as_deref().unwrap_or_default(),
         prefetches: chunk.prefetches.as_slice(),
         ahead: chunk.ahead.as_slice(),
+        early: chunk.early.as_slice(),
     };
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
@@ -236,6 +241,7 @@ struct Slow<'a> {
     write_backs: &'a [(u32, u32)],
     prefetches: &'a [Prefetch],
     ahead: &'a [Ahead],
+    early: &'a [Early],
 }
 
 impl<'a> Slow<'a> {
@@ -305,9 +311,11 @@ impl<'a> Slow<'a> {
         }
         let mut trapped = Trapped::default();
         for episode in faults {
+            let early = self.early(episode);
             if FREE {
                 self.skip(episode, references);
             } else if episode.walked {
+                paths.fetch_early(early, asked, part.start);
                 let walk = self.walk(episode, references, pending, paths);
                 asked = paths.walk(&walk, pending.reads(paths, &walk), asked, part.start);
             }
@@ -317,6 +325,12 @@ impl<'a> Slow<'a> {
             trapped.fault += fault;
             trapped.migration += migration;
             asked = (paths.core).trap(&mut part, asked, Trapped { fault, migration });
+        }
+        let mut early: &[Early] = &[];
+        if bits & part::LOOKED != 0
+            && let Some(episode) = walk
+        {
+            early = self.early(episode);
         }
         if FREE && let Some(episode) = walk {
             self.skip(episode, references);
@@ -361,16 +375,25 @@ impl<'a> Slow<'a> {
             bits,
             served,
         };
+        let own;
+        if FREE {
+            // There is nothing to guess: the access itself asks for its line.
+            let asked = early.iter().find(|early| early.line == line & !MODIFY);
+            own = asked.map(|&early| Early { after: 0, ..early });
+            early = own.as_slice();
+        }
         if !straddles && !alone {
             // What starts when it is dispatched comes before everything that follows.
-            let early = part.start == paths.core.dispatched();
+            let at_once = part.start == paths.core.dispatched();
             let contends = walk.is_some() || served != Served::L1 || bits & part::INVALIDATES != 0;
-            if !early && (contends || !pending.is_empty()) {
+            if !at_once && (contends || !pending.is_empty()) {
                 let walk = walk.map(|walk| (walk, ahead));
-                pending.defer_with(paths, part, task, dep, walk, prefetches);
+                let besides = Besides { prefetches, early };
+                pending.defer_with(paths, part, task, dep, walk, besides);
                 return;
             }
         }
+        paths.fetch_early(early, asked, start);
         let translated = match &walk {
             None => paths.look_up(bits, page, start, asked),
             Some(walk) => {
@@ -378,6 +401,7 @@ impl<'a> Slow<'a> {
                 paths.find(walk, (reads, ahead), (bits, page), start, asked)
             }
         };
+        paths.count_late(early, line, translated);
         let done = paths.data_alone(&task, translated, start);
         for prefetch in prefetches {
             paths.prefetch(prefetch, translated);
@@ -435,6 +459,14 @@ impl<'a> Slow<'a> {
             shift: episode.shift,
             cached: episode.cached,
         }
+    }
+
+    /// What is fetched by guess while a walk is made.
+    #[inline(always)]
+    fn early(&mut self, episode: &Episode) -> &'a [Early] {
+        let (early, later) = self.early.split_at(episode.cached.early.into());
+        self.early = later;
+        early
     }
 
     /// Passes over what a walk reads.

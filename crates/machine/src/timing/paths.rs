@@ -1,7 +1,7 @@
 //! When a part of an access has its translation and its data.
 
 use super::{Paths, Read, Task, Walk};
-use crate::chunk::{Prefetch, part};
+use crate::chunk::{Early, Prefetch, part};
 use crate::hierarchy::Served;
 use crate::mmu::Ahead;
 use pagelab_cpu::Idle;
@@ -167,6 +167,35 @@ impl Paths<'_> {
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);
         self.core.ask_line(line, now, arrives);
+    }
+
+    /// Fetches lines by guess for an access that starts at `start` and whose walk is asked for at
+    /// `asked`.
+    #[inline(always)]
+    pub(super) fn fetch_early(&mut self, early: &[Early], asked: u64, start: u64) {
+        if !early.is_empty() {
+            self.fetch_all_early(early, asked, start);
+        }
+    }
+
+    #[inline(never)]
+    fn fetch_all_early(&mut self, early: &[Early], asked: u64, start: u64) {
+        for early in early {
+            let now = asked + u64::from(early.after);
+            if self.core.line_under_way(early.line, now).is_none() {
+                self.fetch(early.served, early.line, now, start);
+            }
+        }
+    }
+
+    /// Counts whether an access to a line that was fetched early still has to wait for it.
+    #[inline(always)]
+    pub(super) fn count_late(&mut self, early: &[Early], line: u32, translated: u64) {
+        let line = line & !MODIFY;
+        if early.iter().any(|early| early.line == line) {
+            let under_way = self.core.line_under_way(line, translated).is_some();
+            self.counts.late_lines += u64::from(under_way);
+        }
     }
 
     /// Times a walk asked for at `asked`; returns when it ends.

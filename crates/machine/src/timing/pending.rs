@@ -1,6 +1,6 @@
 use super::{Paths, Read, Task, Walk, loads};
-use crate::chunk::{Prefetch, part};
-use crate::mmu::{Ahead, MOST_AHEAD};
+use crate::chunk::{Early, Prefetch, part};
+use crate::mmu::{Ahead, MOST_AHEAD, MOST_EARLY};
 use pagelab_cpu::{Part, Trapped, UNKNOWN};
 use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;
@@ -20,6 +20,7 @@ pub(crate) struct Pending {
     walks: Box<[(Walk, [Read; READS])]>,
     prefetches: Box<[[Prefetch; MAX_PREFETCHES]]>,
     ahead: Box<[[Ahead; MOST_AHEAD]]>,
+    early: Box<[[Early; MOST_EARLY]]>,
     /// The reads of a walk that is not put aside.
     long: Vec<Read>,
     /// Those whose start is known.
@@ -43,6 +44,7 @@ struct Record {
     store: bool,
     walks: bool,
     prefetches: u8,
+    early: u8,
     /// What it waits for.
     dep: u32,
     /// How many accesses later those are that wait for this one, the first and the last, and the
@@ -50,6 +52,13 @@ struct Record {
     first_waiter: u32,
     last_waiter: u32,
     next_waiter: u32,
+}
+
+/// What is fetched on an access's account.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Besides<'a> {
+    pub(super) prefetches: &'a [Prefetch],
+    pub(super) early: &'a [Early],
 }
 
 /// Times and accesses, the earliest first: a ring that is sorted as it is filled. What comes is
@@ -90,6 +99,7 @@ impl Pending {
             walks: vec![Default::default(); places].into(),
             prefetches: vec![Default::default(); places].into(),
             ahead: vec![Default::default(); places].into(),
+            early: vec![Default::default(); places].into(),
             long: Vec::new(),
             ready: Ready {
                 places: vec![(0, 0); places].into(),
@@ -251,7 +261,7 @@ impl Pending {
     /// Puts the access aside that was dispatched last, and that does not walk.
     #[inline(always)]
     pub(super) fn defer(&mut self, paths: &mut Paths, part: Part, task: Task, dep: u32) {
-        self.defer_with(paths, part, task, dep, None, &[]);
+        self.defer_with(paths, part, task, dep, None, Besides::default());
     }
 
     /// Puts the access aside that was dispatched last. The reads of its walk are where
@@ -264,7 +274,7 @@ impl Pending {
         task: Task,
         dep: u32,
         walk: Option<(Walk, &[Ahead])>,
-        prefetches: &[Prefetch],
+        Besides { prefetches, early }: Besides,
     ) {
         let access = self.add(paths, part, task.bits & part::STORE != 0);
         let last = self.records.len() - 1;
@@ -274,6 +284,7 @@ impl Pending {
         record.task = task;
         record.walks = walk.is_some();
         record.prefetches = prefetches.len() as u8;
+        record.early = early.len() as u8;
         if let Some((walk, ahead)) = walk {
             self.walks[access & last].0 = walk;
             if !ahead.is_empty() {
@@ -282,6 +293,9 @@ impl Pending {
         }
         if !prefetches.is_empty() {
             self.prefetches[access & last][..prefetches.len()].copy_from_slice(prefetches);
+        }
+        if !early.is_empty() {
+            self.early[access & last][..early.len()].copy_from_slice(early);
         }
         if part.start != UNKNOWN {
             self.ready.push((part.start, access));
@@ -378,6 +392,8 @@ impl Pending {
         record.part.start = start;
         let task = record.task;
         let asked = paths.asked(task.bits, start);
+        let early = &self.early[place][..usize::from(record.early)];
+        paths.fetch_early(early, asked, start);
         let translated = if record.walks {
             let (walk, reads) = &self.walks[place];
             let reads = &reads[..usize::from(walk.reads)];
@@ -386,6 +402,7 @@ impl Pending {
         } else {
             paths.look_up(task.bits, task.page, start, asked)
         };
+        paths.count_late(early, task.line, translated);
         let done = paths.data_alone(&task, translated, start);
         for prefetch in &self.prefetches[place][..usize::from(record.prefetches)] {
             paths.prefetch(prefetch, translated);

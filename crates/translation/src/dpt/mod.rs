@@ -12,6 +12,8 @@ mod reserve;
 mod tests;
 mod walk;
 
+pub(crate) use placement::base_frame;
+
 pub use config::{DmcConfig, DmtConfig, DptConfig, Prefer};
 pub use counters::DptCounters;
 

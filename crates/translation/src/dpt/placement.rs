@@ -46,7 +46,7 @@ fn sequence(
 }
 
 /// The frame that the hash names.
-pub(super) fn base_frame(tag: u64, seed: u64, frames: u32) -> u32 {
+pub(crate) fn base_frame(tag: u64, seed: u64, frames: u32) -> u32 {
     (city_hash64(tag, seed) % u64::from(frames)) as u32
 }
 

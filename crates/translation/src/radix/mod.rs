@@ -8,6 +8,7 @@ mod upper;
 pub use config::{PwcConfig, RadixConfig};
 
 use crate::leaf::{NO_SLOT, PageMap, Pte, stretch};
+use crate::tiers::Tiers;
 use crate::walk_cache::WalkCache;
 use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
 use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
@@ -36,6 +37,8 @@ pub struct Radix {
     caches: Vec<PageWalkCache>,
     cache_cycles: u32,
     counters: RadixCounters,
+    /// Where pages of PTEs go, if not to any frame, by the number of their region.
+    places: Option<Tiers>,
 }
 
 /// The node of the PMD level for one 1 GiB stretch.
@@ -103,12 +106,37 @@ impl Radix {
             caches: vec![of_core; cores],
             cache_cycles: cycles.max().unwrap_or(0),
             counters: RadixCounters::default(),
+            places: None,
         })
     }
 
     /// What it did so far.
     pub fn counters(&self) -> RadixCounters {
         self.counters
+    }
+
+    /// From now on pages of PTEs go where hashing their region says, as far as it is free there.
+    pub fn hash_leaves(&mut self, places: Tiers) {
+        self.places = Some(places);
+    }
+
+    /// Takes a frame for a node.
+    fn take_frame<F: Frames>(
+        &self,
+        frames: &mut F,
+        page: Page,
+        level: u32,
+        work: &mut Work,
+    ) -> Option<Pfn> {
+        if let Some(places) = self.places.filter(|_| level == PTE) {
+            for frame in places.all(page.id.region() as u64) {
+                work.probes += 1;
+                if frames.claim_table(frame) {
+                    return Some(frame);
+                }
+            }
+        }
+        frames.allocate_table(0)
     }
 
     fn has_node(&self, page: Page, level: u32) -> bool {
@@ -137,7 +165,7 @@ impl Radix {
         // All frames first, so that running out leaves the table as it was.
         let mut taken = [Pfn(0); MAX_LEVELS];
         for level in missing.clone() {
-            match frames.allocate_table(0) {
+            match self.take_frame(frames, page, level, work) {
                 Some(frame) => taken[level as usize] = frame,
                 None => {
                     for level in lowest..level {

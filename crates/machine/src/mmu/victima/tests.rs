@@ -496,6 +496,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 let request = Request {
                     core: 0,
                     page,
+                    line,
                     store,
                     instruction: pagelab_events::NO_SITE,
                     instructions,

@@ -1,0 +1,73 @@
+use crate::dpt::base_frame;
+use pagelab_addr::Pfn;
+
+/// Tiered hashing to frames: several hash functions, each of which names one frame. Whatever is
+/// placed goes to the frame of the first function whose frame is free, so that whoever knows the
+/// functions knows the few frames where it probably is (Kanellopoulos et al., "Revelator",
+/// arXiv 2508.02007). The hash is the one by which DPT places its page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiers {
+    frames: u32,
+    functions: u32,
+    first_seed: u64,
+}
+
+impl Tiers {
+    /// The most functions there can be.
+    pub const MAX_FUNCTIONS: u32 = 8;
+
+    /// Hashing of pages of data over the first `frames` frames. `None` without frames, or with no
+    /// function or more than [`Tiers::MAX_FUNCTIONS`].
+    pub fn of_data(frames: u32, functions: u32) -> Option<Self> {
+        Self::new(frames, functions, 0)
+    }
+
+    /// The same of pages of a page table, by other functions.
+    pub fn of_tables(frames: u32, functions: u32) -> Option<Self> {
+        Self::new(frames, functions, u64::from(Self::MAX_FUNCTIONS))
+    }
+
+    fn new(frames: u32, functions: u32, first_seed: u64) -> Option<Self> {
+        let possible = frames > 0 && (1..=Self::MAX_FUNCTIONS).contains(&functions);
+        possible.then_some(Tiers {
+            frames,
+            functions,
+            first_seed,
+        })
+    }
+
+    /// The frames that are hashed to.
+    pub fn frames(&self) -> std::ops::Range<u32> {
+        0..self.frames
+    }
+
+    /// How many functions there are.
+    pub fn functions(&self) -> u32 {
+        self.functions
+    }
+
+    /// The frame that a function, numbered from 0, names for a key.
+    #[inline]
+    pub fn frame(&self, key: u64, function: u32) -> Pfn {
+        let seed = self.first_seed + u64::from(function);
+        Pfn(base_frame(key, seed, self.frames))
+    }
+
+    /// The frames that all functions name for a key, in the order in which they are tried.
+    pub fn all(&self, key: u64) -> impl Iterator<Item = Pfn> + use<> {
+        let tiers = *self;
+        (0..self.functions).map(move |function| tiers.frame(key, function))
+    }
+
+    /// The first frame of a key that is free, and the function that names it.
+    pub fn place(&self, key: u64, free: impl Fn(Pfn) -> bool) -> Option<(Pfn, u32)> {
+        let mut all = self.all(key).zip(0..);
+        all.find(|&(pfn, _)| free(pfn))
+    }
+
+    /// The function that names a frame for a key, the first if several do.
+    pub fn function(&self, key: u64, frame: Pfn) -> Option<u32> {
+        self.place(key, |pfn| pfn == frame)
+            .map(|(_, function)| function)
+    }
+}
