@@ -164,6 +164,8 @@ impl<M: Mmu> Machine<M> {
         }
         if counters.contains_key("data_guesses") {
             counters.insert("data_lines_late", self.timing.late_lines);
+            let from_memory = self.timing.early_served[Served::Dram as usize];
+            counters.insert("lines_fetched_from_memory", from_memory);
         }
         counters
     }
@@ -320,6 +322,7 @@ fn dram(totals: &Totals, slots: u64, config: &MachineConfig) -> DramResult {
     DramResult {
         reads: reads
             + totals.prefetch_served[Served::Dram as usize]
+            + totals.early_served[Served::Dram as usize]
             + totals.fetch.served[Served::Dram as usize]
             + totals.fetch.prefetched[Served::Dram as usize],
         writes: totals.writebacks,

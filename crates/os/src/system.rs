@@ -56,7 +56,8 @@ impl Os {
         let (tags, places) = match placement {
             Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, None),
             Placement::Hashed => {
-                let iceberg = Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(too_little)?;
+                let iceberg =
+                    Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(too_little)?;
                 let tags = preallocate_hashed(&config, seed, &iceberg);
                 (tags, Some(Places::Iceberg(iceberg)))
             }
@@ -71,9 +72,8 @@ impl Os {
         if placement != Placement::Buddy && !config.manager.is_default() {
             return Err(OsConfigError {
                 key: "manager",
-                reason:
-                    "the design has pages placed in ways of its own; only linux goes with it"
-                        .to_owned(),
+                reason: "the design has pages placed in ways of its own; only linux goes with it"
+                    .to_owned(),
             });
         }
         if matches!(config.page_policy, PagePolicy::Folio { .. })

@@ -232,8 +232,7 @@ fn survives<T: PageTable>(table: T, os: Os, maps_left: u64, steps: &[(u32, Step)
 fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
     // Folios go with neither hashed frames nor another manager.
     let folios = matches!(config.page_policy, PagePolicy::Folio { .. });
-    let alone =
-        placement != pagelab_os::Placement::Hashed && config.manager == ManagerConfig::Linux;
+    let alone = placement == pagelab_os::Placement::Buddy && config.manager == ManagerConfig::Linux;
     let config = OsConfig {
         unhashed_share: 0.5,
         page_policy: if folios && !alone {
@@ -288,6 +287,7 @@ fn frames() -> impl Strategy<Value = pagelab_os::Placement> {
     prop_oneof![
         Just(pagelab_os::Placement::Buddy),
         Just(pagelab_os::Placement::Hashed),
+        (1u32..5).prop_map(|functions| pagelab_os::Placement::Tiered { functions }),
     ]
 }
 

@@ -2,10 +2,11 @@
 
 mod support;
 
-use pagelab_addr::PAGE_BYTES;
+use pagelab_addr::{PAGE_BYTES, Pfn};
 use pagelab_events::{Backing, Control};
 use pagelab_os::{Os, OsConfig, OsError, PagePolicy, Placement};
-use pagelab_translation::{Frames, Ideal, PageTable, Radix, RadixConfig};
+use pagelab_translation::{FrameUse, Frames, Ideal, PageTable, Radix, RadixConfig, Tiers};
+use std::collections::HashSet;
 use support::{Machine, READ_WRITE, config};
 
 fn touch<T: PageTable>(machine: &mut Machine<T>, vpn: u64) -> Result<(), OsError> {
@@ -99,4 +100,56 @@ fn large_pages_find_blocks_beside_hashed_pages() {
     assert_eq!(statistics.anonymous.large, 20);
     assert_eq!(statistics.anonymous.base, 64);
     assert_eq!(statistics.hashed.unwrap().conflicts, 0);
+}
+
+/// A page is where the first function says whose frame was free, a page of PTEs likewise, and the
+/// rest anywhere; as lists have it that begin with what is in use when the machine starts.
+#[test]
+fn pages_are_where_the_first_function_with_a_free_frame_says() {
+    const FUNCTIONS: u32 = 3;
+    let config = OsConfig {
+        memory_bytes: 64 << 20,
+        utilisation: 0.5,
+        ..OsConfig::default()
+    };
+    let placement = Placement::Tiered {
+        functions: FUNCTIONS,
+    };
+    let os = Os::with_placement(config, placement, 7).unwrap();
+    let frames = os.frames().count();
+    let data = os.frames().tiers().unwrap();
+    let tables = Tiers::of_tables(frames, FUNCTIONS).unwrap();
+    let mut table = Radix::new(&RadixConfig::default(), 1).unwrap();
+    table.hash_leaves(tables);
+    let in_use = |os: &Os| -> HashSet<u32> {
+        let used = |&pfn: &u32| os.frames().usage(Pfn(pfn)) != FrameUse::Free;
+        (0..frames).filter(used).collect()
+    };
+    let mut machine = Machine::with_os(os, table);
+    let mut elsewhere = 0;
+    // 40 pages in each of 64 pages of PTEs.
+    for number in 0..64 * 40u64 {
+        let page = machine.page(0, number % 64 * 512 + number / 64);
+        let mut before = in_use(&machine.os);
+        let new = number < 64;
+        touch(&mut machine, page.vpn.0).unwrap();
+        let found = machine.table.lookup(page).unwrap();
+        let first = |tiers: Tiers, key, used: &HashSet<u32>| {
+            let mut all = (0..FUNCTIONS).map(|function| tiers.frame(key, function));
+            all.find(|pfn| !used.contains(&pfn.0))
+        };
+        match first(data, u64::from(page.id.0), &before) {
+            Some(pfn) => assert_eq!(found.pfn, pfn),
+            None => elsewhere += 1,
+        }
+        before.insert(found.pfn.0);
+        if new && let Some(pfn) = first(tables, page.id.region() as u64, &before) {
+            assert!(!before.contains(&pfn.0) && in_use(&machine.os).contains(&pfn.0));
+        }
+    }
+    // An eighth of the pages, more as memory fills up.
+    assert!((300..500).contains(&elsewhere), "{elsewhere}");
+    let hashed = machine.os.statistics(&machine.table).hashed.unwrap();
+    assert_eq!(hashed.front + hashed.back, 64 * 40 - elsewhere);
+    assert_eq!(hashed.conflicts, elsewhere);
 }

@@ -71,3 +71,32 @@ impl Tiers {
             .map(|(_, function)| function)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::city::city_hash64;
+
+    #[test]
+    fn the_first_function_with_a_free_frame_has_the_page() {
+        let tiers = Tiers::of_data(1000, 3).unwrap();
+        let by_hand = |seed| Pfn((city_hash64(77, seed) % 1000) as u32);
+        let all: Vec<Pfn> = tiers.all(77).collect();
+        assert_eq!(all, [by_hand(0), by_hand(1), by_hand(2)]);
+        assert_eq!(tiers.place(77, |_| true), Some((all[0], 0)));
+        assert_eq!(tiers.place(77, |pfn| pfn != all[0]), Some((all[1], 1)));
+        assert_eq!(tiers.place(77, |_| false), None);
+        assert_eq!(tiers.function(77, all[2]), Some(2));
+        assert_eq!(tiers.function(77, Pfn(1000)), None);
+        // Page tables have functions of their own.
+        let tables = Tiers::of_tables(1000, 3).unwrap();
+        assert_eq!(tables.frame(77, 0), by_hand(8));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert_eq!(Tiers::of_data(0, 3), None);
+        assert_eq!(Tiers::of_data(1000, 0), None);
+        assert_eq!(Tiers::of_data(1000, 9), None);
+    }
+}

@@ -56,6 +56,8 @@ pub(crate) struct Counts {
     pub(crate) data_served: [u64; PLACES],
     /// Prefetches by where they were served.
     pub(crate) prefetch_served: [u64; PLACES],
+    /// Lines that were fetched by guess, by where they were served.
+    pub(crate) early_served: [u64; PLACES],
     /// Walk references by where they were served.
     pub(crate) walk_served: [u64; PLACES],
     /// Those of them that read metadata.
@@ -311,7 +313,7 @@ impl<'a> Slow<'a> {
         }
         let mut trapped = Trapped::default();
         for episode in faults {
-            let early = self.early(episode);
+            let early = self.early(episode, paths.counts);
             if FREE {
                 self.skip(episode, references);
             } else if episode.walked {
@@ -330,7 +332,7 @@ impl<'a> Slow<'a> {
         if bits & part::LOOKED != 0
             && let Some(episode) = walk
         {
-            early = self.early(episode);
+            early = self.early(episode, paths.counts);
         }
         if FREE && let Some(episode) = walk {
             self.skip(episode, references);
@@ -461,11 +463,14 @@ impl<'a> Slow<'a> {
         }
     }
 
-    /// What is fetched by guess while a walk is made.
+    /// Counts what is fetched by guess while a walk is made.
     #[inline(always)]
-    fn early(&mut self, episode: &Episode) -> &'a [Early] {
+    fn early(&mut self, episode: &Episode, counts: &mut Counts) -> &'a [Early] {
         let (early, later) = self.early.split_at(episode.cached.early.into());
         self.early = later;
+        for early in early {
+            counts.early_served[early.served as usize] += 1;
+        }
         early
     }
 

@@ -15,6 +15,7 @@ mod nodes;
 mod pieces;
 mod presets;
 mod programs;
+mod revelator;
 mod same_bits;
 mod shootdowns;
 mod tiers;

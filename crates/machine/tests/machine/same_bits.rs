@@ -84,9 +84,10 @@ proptest! {
             ahead: 10,
             busy,
         });
-        // Victima goes without coherence.
+        // What looks into caches goes without coherence.
         let coherent = config.caches.coherence.is_some() && cores > 1;
-        for design in Design::all().filter(|d| !coherent || d.name() != "radix+victima") {
+        let looks = ["radix+victima", "radix+revelator"];
+        for design in Design::all().filter(|d| !coherent || !looks.contains(&&d.name()[..])) {
             let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
             let single = run(&config, &design.name(), &mut Cut::new(&events, 1));
             prop_assert_eq!(

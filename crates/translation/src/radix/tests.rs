@@ -23,6 +23,16 @@ fn five_levels_conform() {
     conformance::run(57, with_levels(5));
 }
 
+#[test]
+fn hashed_leaves_conform() {
+    conformance::run(48, |cores| {
+        let mut table = with_levels(4)(cores);
+        // Frames that the fake memory has, whatever its size.
+        table.hash_leaves(Tiers::of_tables(1 << 10, 2).unwrap());
+        table
+    });
+}
+
 const GIB: u64 = 1 << 18;
 
 /// A table with some pages mapped.

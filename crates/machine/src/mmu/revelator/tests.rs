@@ -1,1 +1,392 @@
+//! Revelator beside lists: TLBs, caches and guesses of one core, looked through from end to end.
 
+use super::Revelator;
+use crate::chunk::Chunk;
+use crate::config::MachineConfig;
+use crate::hierarchy::{PrivateCaches, Served, SharedCache};
+use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
+use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use pagelab_memory::simd::Baseline;
+use pagelab_memory::{CacheConfig, MODIFY};
+use pagelab_os::Os;
+use pagelab_translation::{Frames, Page, PageTable, Translation, Walk, Work};
+use proptest::prelude::*;
+
+/// Keys in the order of their last use, the latest first, with whether they are modified.
+struct Lru {
+    ways: usize,
+    sets: Vec<Vec<(u32, bool)>>,
+}
+
+impl Lru {
+    fn new(entries: u32, ways: u32) -> Self {
+        Lru {
+            ways: ways as usize,
+            sets: vec![Vec::new(); (entries / ways) as usize],
+        }
+    }
+
+    fn of_cache(level: &CacheConfig) -> Self {
+        Self::new(level.kib * 16, level.ways)
+    }
+
+    fn set(&mut self, key: u32) -> &mut Vec<(u32, bool)> {
+        let sets = self.sets.len() as u32;
+        &mut self.sets[(key % sets) as usize]
+    }
+
+    fn has(&mut self, key: u32) -> bool {
+        self.set(key).iter().any(|entry| entry.0 == key)
+    }
+
+    /// Whether it was there, and a modified key that left for it.
+    fn reference(&mut self, key: u32, modifies: bool) -> (bool, Option<u32>) {
+        let ways = self.ways;
+        let set = self.set(key);
+        let old = set.iter().position(|entry| entry.0 == key);
+        let old = old.map(|at| set.remove(at));
+        let modified = modifies || old.is_some_and(|entry| entry.1);
+        set.insert(0, (key, modified));
+        let gone = (set.len() > ways).then(|| set.pop().unwrap());
+        (
+            old.is_some(),
+            gone.filter(|entry| entry.1).map(|entry| entry.0),
+        )
+    }
+
+    fn remove(&mut self, key: u32) {
+        self.set(key).retain(|entry| entry.0 != key);
+    }
+
+    fn keys(&self) -> Vec<u32> {
+        let mut keys: Vec<u32> = self.sets.iter().flatten().map(|entry| entry.0).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+/// CityHash64WithSeed of eight bytes, as its authors' source has it (city.cc, version 1.1).
+fn city(key: u64, seed: u64) -> u64 {
+    const K2: u64 = 0x9ae1_6a3b_2f90_404f;
+    let shift_mix = |value: u64| value ^ (value >> 47);
+    let hash_len_16 = |u: u64, v: u64, mul: u64| {
+        let a = shift_mix((u ^ v).wrapping_mul(mul));
+        shift_mix((v ^ a).wrapping_mul(mul)).wrapping_mul(mul)
+    };
+    let mul = K2.wrapping_add(2 * 8);
+    let a = key.wrapping_add(K2);
+    let c = key.rotate_right(37).wrapping_mul(mul).wrapping_add(a);
+    let d = a.rotate_right(25).wrapping_add(key).wrapping_mul(mul);
+    let plain = hash_len_16(c, d, mul);
+    hash_len_16(plain.wrapping_sub(K2), seed, 0x9ddf_ea08_eb38_2d69)
+}
+
+#[derive(Debug, PartialEq)]
+enum Came {
+    First,
+    Second,
+    /// The lines that were fetched by guess, and whether memory had to serve them.
+    Walk(Vec<(u32, bool)>),
+}
+
+/// What is guessed of pages, or of pages of PTEs.
+#[derive(Default)]
+struct Guesses {
+    seed: u64,
+    /// Of every walk that found a frame, the function that names it.
+    found: Vec<Option<u32>>,
+    guesses: u64,
+    right: u64,
+}
+
+struct Twin {
+    config: MachineConfig,
+    frames: u64,
+    tlbs: [Lru; 2],
+    l1: Lru,
+    l2: Lru,
+    llc: Lru,
+    data: Guesses,
+    entries: Guesses,
+}
+
+impl Twin {
+    fn new(config: &MachineConfig, frames: u32) -> Self {
+        let tlb = |tlb: &pagelab_translation::TlbArrayConfig| Lru::new(tlb.entries, tlb.ways);
+        Twin {
+            frames: u64::from(frames),
+            tlbs: [tlb(&config.tlb.l1_4k), tlb(&config.tlb.l2_4k)],
+            l1: Lru::of_cache(&config.caches.l1),
+            l2: Lru::of_cache(&config.caches.l2),
+            llc: Lru::of_cache(&config.caches.llc),
+            data: Guesses::default(),
+            entries: Guesses {
+                seed: 8,
+                ..Guesses::default()
+            },
+            config: config.clone(),
+        }
+    }
+
+    fn frame(&self, key: u32, seed: u64) -> u32 {
+        (city(key.into(), seed) % self.frames) as u32
+    }
+
+    /// What the second level and those behind it do with a reference; whether memory served it.
+    fn reference_behind(&mut self, line: u32) -> bool {
+        let (hit, gone) = self.l2.reference(line, false);
+        let memory = !hit && !self.llc.reference(line, false).0;
+        if let Some(gone) = gone {
+            self.llc.reference(gone, true);
+        }
+        memory
+    }
+
+    fn reference(&mut self, line: u32, modifies: bool) {
+        let (hit, gone) = self.l1.reference(line, modifies);
+        if !hit {
+            self.reference_behind(line);
+        }
+        if let Some(gone) = gone
+            && let (_, Some(gone)) = self.l2.reference(gone, true)
+        {
+            self.llc.reference(gone, true);
+        }
+    }
+
+    /// The functions that are worth a guess, from all that was ever found.
+    fn worth(&self, guesses: &Guesses) -> Vec<u32> {
+        let revelator = self.config.revelator;
+        let window = revelator.window as usize;
+        let whole = guesses.found.len() / window * window;
+        if !revelator.filter || whole == 0 {
+            return (0..revelator.functions).collect();
+        }
+        let last = &guesses.found[whole - window..whole];
+        let share = |function| {
+            let named = last.iter().filter(|&&found| found == Some(function));
+            named.count() as f64 / window as f64
+        };
+        (0..revelator.functions)
+            .filter(|&function| share(function) >= revelator.least_share)
+            .collect()
+    }
+
+    fn guess(&mut self, key: u32, line: u32, worth: &[u32], seed: u64) -> Vec<(u32, bool)> {
+        let mut fetched = Vec::new();
+        for &function in worth {
+            let line = self.frame(key, seed + u64::from(function)) * 64 + line;
+            if !self.l1.has(line) && !self.l2.has(line) {
+                fetched.push((line, self.reference_behind(line)));
+            }
+        }
+        fetched
+    }
+
+    fn function(&self, key: u32, seed: u64, frame: u32) -> Option<u32> {
+        let mut all = 0..self.config.revelator.functions;
+        all.find(|&function| self.frame(key, seed + u64::from(function)) == frame)
+    }
+
+    fn translate(&mut self, page: Page, line: u32, frame: u32, leaf: u32, reads: &[u32]) -> Came {
+        let number = page.id.0;
+        for level in 0..2 {
+            if self.tlbs[level].has(number) {
+                for level in 0..=level {
+                    self.tlbs[level].reference(number, false);
+                }
+                return [Came::First, Came::Second].into_iter().nth(level).unwrap();
+            }
+        }
+        let revelator = self.config.revelator;
+        let mut fetched = Vec::new();
+        if revelator.data {
+            let worth = self.worth(&self.data);
+            fetched = self.guess(number, line, &worth, 0);
+            let function = self.function(number, 0, frame);
+            self.data.guesses += worth.len() as u64;
+            self.data.right += u64::from(function.is_some_and(|of| worth.contains(&of)));
+            self.data.found.push(function);
+        }
+        if revelator.entries {
+            let seed = self.entries.seed;
+            let worth = self.worth(&self.entries);
+            let function = self.function(number / 512, seed, leaf);
+            if reads.len() > 1 {
+                let entry = (page.vpn.0 % 512 / 8) as u32;
+                fetched.extend(self.guess(number / 512, entry, &worth, seed));
+                self.entries.guesses += worth.len() as u64;
+                self.entries.right += u64::from(function.is_some_and(|of| worth.contains(&of)));
+            }
+            self.entries.found.push(function);
+        }
+        for &read in reads {
+            self.reference(read, false);
+        }
+        self.tlbs[0].reference(number, false);
+        self.tlbs[1].reference(number, false);
+        Came::Walk(fetched)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Access { page: usize, line: u32, store: bool },
+    Unmap { first: usize, pages: usize },
+}
+
+/// Eight pages in each of so many pages of PTEs.
+const REGIONS: usize = 48;
+const PAGES: usize = REGIONS * 8;
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let page = prop_oneof![0..PAGES, 0..PAGES / 8, (0..PAGES / 16).prop_map(|n| n * 16)];
+    let access = (page, 0..64u32, any::<bool>());
+    let access = access.prop_map(|(page, line, store)| Step::Access { page, line, store });
+    let unmap = (0..PAGES, 1..8usize).prop_map(|(first, pages)| Step::Unmap {
+        first,
+        // Within 2 MiB.
+        pages: pages.min(8 - first % 8),
+    });
+    proptest::collection::vec(prop_oneof![40 => access, 1 => unmap], 200..800)
+}
+
+fn config() -> impl Strategy<Value = MachineConfig> {
+    let switches = proptest::array::uniform3(prop_oneof![3 => Just(true), 1 => Just(false)]);
+    (switches, 1..6u32, 0.0..0.5f64, 1..60u32).prop_map(|(switches, functions, share, window)| {
+        let mut config = MachineConfig::load("dpt-paper", &[]).unwrap();
+        config.memory.memory_bytes = 64 << 20;
+        config.memory.utilisation = 0.3;
+        (config.tlb.l1_4k.entries, config.tlb.l1_4k.ways) = (4, 4);
+        (config.tlb.l2_4k.entries, config.tlb.l2_4k.ways) = (24, 12);
+        config.caches.l1.kib = 2;
+        config.caches.l2.kib = 8;
+        config.caches.llc.kib = 16;
+        let revelator = &mut config.revelator;
+        [revelator.data, revelator.entries, revelator.filter] = switches;
+        revelator.data |= !revelator.entries;
+        (revelator.functions, revelator.window) = (functions, window);
+        revelator.least_share = share;
+        config
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn it_does_what_lists_do(config in config(), steps in steps()) {
+        drive(&config, &steps);
+    }
+}
+
+fn drive(config: &MachineConfig, steps: &[Step]) {
+    let placement = Revelator::placement(config);
+    let mut os = Os::with_placement(config.memory.clone(), placement, 1).unwrap();
+    let mut fast = Revelator::build(config, &os).unwrap();
+    let mut slow = Twin::new(config, os.frames().count());
+    let mut caches = vec![PrivateCaches::new(&config.caches, 1).unwrap()];
+    let mut shared = SharedCache::new(&config.caches, 1, 1).unwrap();
+    let mut directory = PageDirectory::new();
+    let mut chunk = Chunk::default();
+    let mut looks = Looks::new(1, false);
+    let mut walks = Walks::new();
+    let mut work = Work::default();
+    let frames = os.frames_mut();
+    let mut pages = Vec::new();
+    for number in 0..PAGES as u64 {
+        let vpn = Vpn((1 << 18) + number / 8 * 512 + number % 8 * 37);
+        let id = directory.page(Asid(0), vpn).unwrap();
+        let asid = Asid(0);
+        pages.push(Page { id, asid, vpn });
+    }
+    // Where the first four functions say, or elsewhere.
+    let frame = |page: Page| match page.id.0 % 7 {
+        function @ 0..4 => (city(page.id.0.into(), function.into()) % (64 << 8)) as u32,
+        _ => 0x1000 + page.id.0 * 7 % 1024,
+    };
+    for (number, step) in steps.iter().enumerate() {
+        chunk.clear();
+        chunk.served.clear();
+        let mut port = Port {
+            core: 0,
+            caches: &mut caches,
+            shared: &mut shared,
+            directory: &directory,
+            chunk: &mut chunk,
+            looks: &mut looks,
+        };
+        match *step {
+            Step::Access { page, line, store } => {
+                let page = pages[page];
+                let pfn = frame(page);
+                if fast.table().lookup(page).is_none() {
+                    let translation = Translation {
+                        pfn: Pfn(pfn),
+                        size: PageSize::Base4K,
+                        writable: true,
+                    };
+                    let table = fast.table_mut();
+                    table.map(frames, page, translation, &mut work).unwrap();
+                }
+                let mut walk = Walk::new();
+                fast.table().clone().walk(0, page, &mut walk);
+                let reads: Vec<u32> = (walk.reads().iter())
+                    .map(|read| (read.addr.0 / 64) as u32)
+                    .collect();
+                let leaf = fast.table().entry_frame(page).unwrap().0;
+                let expected = slow.translate(page, line, pfn, leaf, &reads);
+                let request = Request {
+                    core: 0,
+                    page,
+                    line,
+                    store,
+                    instruction: pagelab_events::NO_SITE,
+                    instructions: 0,
+                };
+                walks.asked.clear();
+                let came = if fast.lookup_first::<Baseline>(0, page.id, store).is_some() {
+                    Came::First
+                } else if (fast.lookup_behind::<Baseline>(&request, &mut port, &mut walks))
+                    .is_some()
+                {
+                    Came::Second
+                } else {
+                    let found = fast.walk::<Baseline>(&request, &mut port, &mut walks);
+                    assert_eq!(found.unwrap().pfn, Pfn(pfn));
+                    let early = port.chunk.early.iter();
+                    Came::Walk(
+                        early
+                            .map(|early| (early.line, early.served == Served::Dram))
+                            .collect(),
+                    )
+                };
+                assert_eq!(came, expected, "step {number}: {step:?}");
+                let data = pfn * 64 + line;
+                let modify = if store { MODIFY } else { 0 };
+                port.chunk.references.push(data | modify);
+                port.serve_data();
+                slow.reference(data, store);
+            }
+            Step::Unmap {
+                first,
+                pages: count,
+            } => {
+                for &page in &pages[first..first + count] {
+                    fast.table_mut()
+                        .unmap(frames, page, PageSize::Base4K, &mut work);
+                    fast.invalidate(0, page, 1, &mut port);
+                    slow.tlbs.iter_mut().for_each(|tlb| tlb.remove(page.id.0));
+                }
+            }
+        }
+        let mut has: Vec<u32> = caches[0].l2.held().collect();
+        has.sort_unstable();
+        assert_eq!(has, slow.l2.keys(), "step {number}: {step:?}");
+    }
+    for (guesses, slow) in [(&fast.data, &slow.data), (&fast.entries, &slow.entries)] {
+        let counts = guesses.as_ref().map(|guesses| guesses.counts);
+        let counts = counts.unwrap_or_default();
+        assert_eq!((counts.guesses, counts.right), (slow.guesses, slow.right));
+    }
+}
