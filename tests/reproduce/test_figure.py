@@ -33,7 +33,7 @@ def test_the_checkout_has_every_figure_the_paper_computes() -> None:
 
 
 def test_every_paper_can_be_read() -> None:
-    assert paper.names() == ["dpt", "fbmm", "foliomap", "measuring", "victima"]
+    assert paper.names() == ["dpt", "fbmm", "foliomap", "measuring", "revelator", "victima"]
     for name in paper.names():
         assert load(name).figures
 

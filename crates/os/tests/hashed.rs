@@ -147,8 +147,8 @@ fn pages_are_where_the_first_function_with_a_free_frame_says() {
             assert!(!before.contains(&pfn.0) && in_use(&machine.os).contains(&pfn.0));
         }
     }
-    // An eighth of the pages, more as memory fills up.
-    assert!((300..500).contains(&elsewhere), "{elsewhere}");
+    // The cube of the share in use, which grows from 0.50 to 0.66: 514 on average.
+    assert!((430..600).contains(&elsewhere), "{elsewhere}");
     let hashed = machine.os.statistics(&machine.table).hashed.unwrap();
     assert_eq!(hashed.front + hashed.back, 64 * 40 - elsewhere);
     assert_eq!(hashed.conflicts, elsewhere);
