@@ -7,6 +7,8 @@
 mod agile;
 mod config;
 mod distance;
+#[cfg(test)]
+mod example;
 mod free;
 mod recent;
 mod sequential;

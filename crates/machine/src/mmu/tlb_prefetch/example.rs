@@ -1,0 +1,82 @@
+//! The worked example of docs/architecture.md, "An addition, whole", is what is compiled.
+
+use super::stride::Stride;
+use super::{Miss, Prefetcher};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const GUIDE: &str = include_str!("../../../../../docs/architecture.md");
+
+/// The section's blocks of Rust.
+fn blocks() -> Vec<&'static str> {
+    let (_, section) = GUIDE.split_once("### An addition, whole\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let blocks = section.split("```rust\n").skip(1);
+    blocks
+        .map(|block| block.split_once("```\n").unwrap().0)
+        .collect()
+}
+
+#[test]
+fn the_file_is_the_one_that_is_compiled() {
+    let file = blocks()[0];
+    assert_eq!(file, include_str!("stride.rs"));
+    assert!(file.lines().count() < 60);
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+/// Lines of the crate that name it, in the form in which the guide has them.
+#[test]
+fn no_other_line_of_the_simulator_names_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    sources(&root.join("src"), &mut files);
+    let own = ["stride.rs", "example.rs"];
+    let mut named = Vec::new();
+    for path in files
+        .iter()
+        .filter(|path| !own.iter().any(|own| path.ends_with(own)))
+    {
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        let text = fs::read_to_string(path).unwrap();
+        let names = |line: &&str| {
+            let parts = ["mod stride;", "stride::", "\"stride\""];
+            parts.iter().any(|part| line.contains(part))
+        };
+        let lines = text.lines().filter(names).map(str::to_owned);
+        named.extend(lines.map(|line| format!("{name} {line}")));
+    }
+    let mut file = "";
+    let mut told = Vec::new();
+    for line in blocks()[1].lines() {
+        match line.strip_prefix("// crates/machine/") {
+            Some(name) => file = name,
+            None => told.push(format!("{file} {line}")),
+        }
+    }
+    named.sort();
+    told.sort();
+    assert_eq!(named, told);
+}
+
+#[test]
+fn it_says_the_pages_of_the_guide() {
+    let mut stride = Stride::default();
+    let mut next = Vec::new();
+    for page in [10, 13, 16] {
+        assert!(next.is_empty());
+        let instruction = Some(1);
+        stride.missed(Miss { page, instruction }, &mut next);
+    }
+    assert_eq!(next, [19]);
+}
