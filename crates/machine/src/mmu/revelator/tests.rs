@@ -272,7 +272,7 @@ fn config() -> impl Strategy<Value = MachineConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn it_does_what_lists_do(config in config(), steps in steps()) {
