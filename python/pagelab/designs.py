@@ -94,6 +94,37 @@ def radix_victima(
     )
 
 
+def radix_revelator(
+    *,
+    levels: int | None = None,
+    pwc: Mapping[str, Any] | None = None,
+    revelator_data: bool | None = None,
+    revelator_entries: bool | None = None,
+    revelator_functions: int | None = None,
+    revelator_filter: bool | None = None,
+    revelator_least_share: float | None = None,
+    revelator_window: int | None = None,
+    revelator_cycles: int | None = None,
+    pages: PageSize | None = None,
+) -> Design:
+    """Radix with hashed frames, guessed and fetched while the table is walked."""
+    return changed(
+        "radix+revelator",
+        pages,
+        {
+            "levels": levels,
+            "pwc": pwc,
+            "revelator.data": revelator_data,
+            "revelator.entries": revelator_entries,
+            "revelator.functions": revelator_functions,
+            "revelator.filter": revelator_filter,
+            "revelator.least_share": revelator_least_share,
+            "revelator.window": revelator_window,
+            "revelator.cycles": revelator_cycles,
+        },
+    )
+
+
 def flattened(
     *,
     upper: bool | None = None,
@@ -659,6 +690,7 @@ ALL = (
     radix_mosaic(),
     radix_range(),
     radix_victima(),
+    radix_revelator(),
     flattened(),
     flattened_mosaic(),
     flattened_range(),

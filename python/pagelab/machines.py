@@ -442,6 +442,31 @@ class Machine(MachineBase):
             },
         )
 
+    def revelator(
+        self,
+        *,
+        data: bool | None = None,
+        entries: bool | None = None,
+        functions: int | None = None,
+        filter: bool | None = None,
+        least_share: float | None = None,
+        window: int | None = None,
+        cycles: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `revelator`."""
+        return self._with(
+            "revelator",
+            {
+                "data": data,
+                "entries": entries,
+                "functions": functions,
+                "filter": filter,
+                "least_share": least_share,
+                "window": window,
+                "cycles": cycles,
+            },
+        )
+
 
 dpt_paper = Machine("dpt-paper")
 """The DPT paper's simulated system: 4-wide out-of-order cores at 2.66 GHz, 16 GiB."""
