@@ -179,7 +179,7 @@ const KEYS: [&[&str]; 20] = [
     &["victima.predictor=false", "victima.insert_on_miss=false"],
     &["victima.tlb_mpki=0.0", "victima.tlb_aware=false"],
     &[
-        "revelator.filter=false",
+        "revelator.filtered=false",
         "revelator.data=false",
         "revelator.entries=false",
         "revelator.cycles=30",

@@ -128,7 +128,7 @@ fn guesses_hold_miss_buffers() {
     let two = [
         "core.miss_buffers=2",
         "revelator.functions=2",
-        "revelator.filter=false",
+        "revelator.filtered=false",
     ];
     let (cycles, result) = chain(&far(&two), "revelator", 1);
     close(cycles, 8.0 + 2.0 + 100.0 + 100.0 + 16.0);
@@ -159,7 +159,7 @@ fn a_right_guess_of_an_entry_is_there_when_the_level_above_has_been_read() {
 
 #[test]
 fn free_translation_needs_no_guess() {
-    let mut config = far(&["revelator.filter=false"]);
+    let mut config = far(&["revelator.filtered=false"]);
     config.free_clock = true;
     let recoverable = halves(&config, "revelator", 1).map(|half| half.cycles.recoverable.unwrap());
     // Of 8 + 2 + 100 + 16 cycles; free, each load takes 100 in the last level.

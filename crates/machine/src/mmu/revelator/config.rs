@@ -12,7 +12,7 @@ pub struct RevelatorConfig {
     /// Hash functions, each of which names one frame.
     pub functions: u32,
     /// Whether only functions are guessed by that have named frames often enough of late.
-    pub filter: bool,
+    pub filtered: bool,
     /// How often that is: a share of the walks of a window.
     pub least_share: f64,
     /// Walks over which it is counted.
@@ -27,7 +27,7 @@ impl Default for RevelatorConfig {
             data: true,
             entries: true,
             functions: 4,
-            filter: true,
+            filtered: true,
             least_share: 0.1,
             window: 256,
             cycles: 2,

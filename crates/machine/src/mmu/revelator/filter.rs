@@ -20,7 +20,7 @@ impl Filter {
     pub(super) fn new(config: &RevelatorConfig) -> Self {
         Filter {
             functions: config.functions,
-            least: config.filter.then_some(config.least_share),
+            least: config.filtered.then_some(config.least_share),
             window: config.window,
             walks: 0,
             named: Default::default(),

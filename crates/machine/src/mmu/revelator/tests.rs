@@ -159,7 +159,7 @@ impl Twin {
         let revelator = self.config.revelator;
         let window = revelator.window as usize;
         let whole = guesses.found.len() / window * window;
-        if !revelator.filter || whole == 0 {
+        if !revelator.filtered || whole == 0 {
             return (0..revelator.functions).collect();
         }
         let last = &guesses.found[whole - window..whole];
@@ -263,7 +263,7 @@ fn config() -> impl Strategy<Value = MachineConfig> {
         config.caches.l2.kib = 8;
         config.caches.llc.kib = 16;
         let revelator = &mut config.revelator;
-        [revelator.data, revelator.entries, revelator.filter] = switches;
+        [revelator.data, revelator.entries, revelator.filtered] = switches;
         revelator.data |= !revelator.entries;
         (revelator.functions, revelator.window) = (functions, window);
         revelator.least_share = share;
