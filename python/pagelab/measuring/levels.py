@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from pagelab import units
-from pagelab.measuring.result import Plateau, Step, Stepped
+from pagelab.measuring.result import Fit, Plateau, Step, Stepped
 
 LINE = 64
 
@@ -33,6 +33,9 @@ class Level:
     latency_source: str = ""
     size_concluded: bool = False
     latency_concluded: bool = False
+    # What the curve says of how lines leave it: at random, and from sets of so many.
+    at_random: bool = False
+    ways: int | None = None
 
 
 @dataclass
@@ -118,11 +121,26 @@ def _level(found: Stepped, own: Plateau | None, above: Plateau | None, claim: in
     elif half:
         level.size = half
         level.size_source = "no conclusion: half of the loads miss there"
+        if step and step.fit and own.last < step.fit.capacity < above.first:
+            _explained(level, step.fit)
         if claim:
             level.size_source += (
                 f", at the claimed {units.size(claim)} they take {_at(found, claim):.3g} ns"
             )
     return level
+
+
+def _explained(level: Level, fit: Fit) -> None:
+    """A level without an edge has the size and the replacement that explain the curve best.
+
+    What others bring into a level that they share evicts lines in no order of the program's: a
+    chain of the level's size then misses now and then, and one of twice the size not always.
+    """
+    level.size = fit.capacity * LINE
+    level.at_random, level.ways = fit.evicts_at_random, fit.ways
+    how = "at random" if level.at_random else "the oldest first"
+    low, high = (units.size(lines * LINE) for lines in (fit.capacity_low, fit.capacity_high))
+    level.size_source = f"no conclusion: {low} to {high} explain the curve, evicting {how}"
 
 
 def _reaches(step: Step, above: Plateau) -> bool:

@@ -268,11 +268,16 @@ def _caches(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
         known = index == 0 or effective_page(measurement) == HUGE
         if known and crossing and crossing["confidence"] >= 0.95:
             ways, how = crossing["last_below"], "measured"
+        elif level.ways:
+            ways, how = level.ways, "as the curve has them"
         else:
             ways, how = (claim["ways"], "as claimed") if claim else (16, "assumed")
         kib = max(1, size // 1024)
+        if level.ways:
+            kib = max(1, round(kib / ways)) * ways  # Whole sets.
         ways = _split(kib * 1024 // LINE, ways)
-        value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles} }}"
+        order = ', replacement = "random"' if level.at_random else ""
+        value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles}{order} }}"
         yield Entry(key, value, status, f"{source}; ways {how}")
     # Not sooner than the last level, which is asked first.
     cycles = max(_cycles(BASE_TRANSFER, ghz), last + 1)

@@ -60,6 +60,19 @@ class Fit(_Model):
     shape: str | dict[str, dict[str, int]]
     misfit: float
 
+    @property
+    def ways(self) -> int | None:
+        """The ways of a set, where the shape has some."""
+        if isinstance(self.shape, str):
+            return None
+        return next((of["ways"] for of in self.shape.values() if "ways" in of), None)
+
+    @property
+    def evicts_at_random(self) -> bool:
+        """Whether what leaves is any entry of a set, and not the oldest."""
+        name = self.shape if isinstance(self.shape, str) else next(iter(self.shape), "")
+        return name in ("random_replacement", "scattered_random")
+
 
 class Step(_Model):
     """One step of a curve; `no_conclusion` says why, where no capacity is concluded."""
