@@ -102,7 +102,7 @@ impl Ways {
         {
             let last = straight.steps.len().saturating_sub(1);
             for (index, &(pc, written, accesses)) in straight.steps.iter().enumerate() {
-                if pc == block.last_pc {
+                if pc == block.last_pc || way.len() > MOST {
                     return way;
                 }
                 place.accesses += accesses;
