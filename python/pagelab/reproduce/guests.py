@@ -40,7 +40,8 @@ class Guests(Shown):
 
     Of the samples that a benchmark prints, those of `bench` whose other fields are as `where` says;
     a row a value of the field `row`, named as `row_name` says. Values are divided by the field
-    `per`, and shown for each of `values`: time is instructions where they are counted, else ns.
+    `per`, and shown for each of `values`: time is instructions where they are counted, else ns,
+    or, with `number`, that field of the sample.
     `ratio` names two series whose ratio of times is a column. With `pairs`, the boots of the two
     are compared one by one, as they followed each other.
     """
@@ -52,6 +53,7 @@ class Guests(Shown):
     row_name: str = "{} KB"
     per: str = "pages"
     unit: str
+    number: str | None = None
     values: list[Literal["time", "copies", "atomics"]] = ["time"]
     ratio: tuple[str, str] | None = None
     pairs: bool = False
@@ -78,7 +80,8 @@ class Guests(Shown):
                 continue
             counted &= one.data["icount"] or bool(one.data["counts"])
             boots.setdefault(series, []).append(list(self._samples(one.data)))
-        shows = f"{'Instructions' if counted else 'Nanoseconds'} per {self.unit}. {self.shows}"
+        what = self.number or ("instructions" if counted else "nanoseconds")
+        shows = f"{what.capitalize()} per {self.unit}. {self.shows}"
         table = self._paired(boots) if self.pairs else self._medians(boots)
         return Outcome(
             name=name,
@@ -112,7 +115,7 @@ class Guests(Shown):
             instructions, atomics = numbers if numbers else (None, None)
             units = printed[self.per]
             found = {
-                "time": printed.get("ns") if instructions is None else instructions,
+                "time": printed.get(self.number or "ns") if instructions is None else instructions,
                 "copies": printed.get("copies"),
                 "atomics": atomics,
             }

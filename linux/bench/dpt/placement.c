@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What it costs to place page tables: Figures 19 to 21 of the DPT paper, with
+ * the first touches of its programs at a guest's size.
+ *
+ * Memory is in use first, as the simulator has it: so much of it, half of the
+ * rest in blocks of 2 MB with other than free pages. What is in use is a file
+ * in memory, which can be moved and needs no page tables itself.
+ *
+ * Usage: placement WHAT MB ROUNDS STEPS UTILISATION...
+ *
+ * with memory of the programs, how often each runs, steps of a stride and memory
+ * in use in percent, and of
+ *	search	instructions; linux/guest/count.c counts between the marks
+ *	moves	pages that were moved out of the way of tables
+ *	blocks	free blocks of 2 MB while a program has its memory
+ */
+#include "../../tests/dpt/lab.h"
+
+#include <setjmp.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define HELD		"/tmp/held"
+#define STEPS		"/sys/module/dpt/parameters/max_soa_step"
+#define SPARE_KB	(40ul << 10)	/* of memory that is never held */
+#define PARTS		6
+
+struct part {
+	char *start;
+	size_t size;
+};
+
+static uint64_t state = 0x9e3779b97f4a7c15;
+static struct part parts[PARTS];
+static unsigned int part_count;
+static size_t pages_touched, regions_touched;
+static sigjmp_buf no_place;
+
+static uint64_t random_below(uint64_t bound)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state % bound;
+}
+
+static unsigned long free_kb(void)
+{
+	return proc_kb("/proc/meminfo", NULL, "MemFree");
+}
+
+/* Free blocks of 2 MB, of which one of 4 MB is two */
+static unsigned long free_blocks(void)
+{
+	unsigned long found = 0, number;
+	char line[512];
+	FILE *file = fopen("/proc/buddyinfo", "r");
+
+	if (!file)
+		fail("/proc/buddyinfo");
+	while (fgets(line, sizeof(line), file)) {
+		char *at = strstr(line, "zone");
+		int order, used;
+
+		if (!at || sscanf(at, "zone %*s%n", &used) < 0)
+			fail(line);
+		for (order = 0, at += used; sscanf(at, "%lu%n", &number, &used) == 1;
+		     order++, at += used)
+			if (order >= 9)
+				found += number << (order - 9);
+	}
+	fclose(file);
+	return found;
+}
+
+static void punch(int fd, size_t page, size_t pages)
+{
+	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page * page_size,
+		      pages * page_size))
+		fail("fallocate");
+}
+
+/* Use all memory, then give back what is not to be in use: blocks, then pages. */
+static int hold(unsigned int percent)
+{
+	const size_t region = REGION / page_size;
+	const long total = proc_kb("/proc/meminfo", NULL, "MemTotal") / 4;
+	size_t pages = (free_kb() - SPARE_KB) / 4 / region * region;
+	long wanted, before;
+	size_t i;
+	int fd;
+
+	mkdir(HELD, 0700);
+	if (mount("held", HELD, "tmpfs", 0, "size=100%,huge=always"))
+		fail("mount");
+	fd = open(HELD "/file", O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || fallocate(fd, 0, 0, pages * page_size))
+		fail(HELD "/file");
+	wanted = total * (100 - percent) / 100 - free_kb() / 4;
+	before = free_kb() / 4;
+	for (i = 0; (long)(free_kb() / 4) - before < wanted / 2; i++)
+		punch(fd, random_below(pages / region) * region, region);
+	while ((long)(free_kb() / 4) - before < wanted)
+		for (i = 0; i < 256; i++)
+			punch(fd, random_below(pages), 1);
+	return fd;
+}
+
+static void let_go(int fd)
+{
+	close(fd);
+	if (umount(HELD))
+		fail("umount");
+}
+
+/* Anywhere, so that each round's tables have other places. */
+static char *map_anywhere(size_t size)
+{
+	char *memory;
+
+	do {
+		char *hint = (char *)((1ull << 44) + random_below(1 << 24) * REGION);
+
+		memory = mmap(hint, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+			      MAP_FIXED_NOREPLACE, -1, 0);
+	} while (memory == MAP_FAILED && errno == EEXIST);
+	if (memory == MAP_FAILED || part_count == PARTS)
+		fail("mmap");
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	parts[part_count++] = (struct part){ memory, size };
+	regions_touched += size / REGION;
+	return memory;
+}
+
+static void unmap_first(void)
+{
+	munmap(parts[0].start, parts[0].size);
+	memmove(parts, parts + 1, --part_count * sizeof(*parts));
+}
+
+static void touch(char *memory, size_t page)
+{
+	memory[page * page_size] = 1;
+	pages_touched++;
+}
+
+/* Objects of a graph: a heap that grows a little at a time, as a thread's of glibc */
+static void graph(size_t size)
+{
+	const size_t grow = 32;
+	char *heap = map_anywhere(size);
+	size_t page;
+
+	if (mprotect(heap, size, PROT_NONE))
+		fail("mprotect");
+	for (page = 0; page < size / page_size; page++) {
+		if (page % grow == 0 && mprotect(heap + page * page_size, grow * page_size,
+						 PROT_READ | PROT_WRITE))
+			fail("mprotect");
+		touch(heap, page);
+	}
+}
+
+/* Counts of k-mers: a hash table that doubles, filled at random from the old one */
+static void genes(size_t size)
+{
+	size_t now, page;
+
+	for (now = size / 8; now <= size; now *= 2) {
+		char *table = map_anywhere(now);
+		const size_t pages = now / page_size;
+
+		/* An odd factor visits each page once. */
+		for (page = 0; page < pages; page++)
+			touch(table, page * 40503 % pages);
+		if (part_count > 1)
+			unmap_first();
+	}
+}
+
+/* A table for random updates, initialised in order */
+static void updates(size_t size)
+{
+	char *table = map_anywhere(size);
+	size_t page;
+
+	for (page = 0; page < size / page_size; page++)
+		touch(table, page);
+}
+
+/* Grids of energies and cross sections, made side by side */
+static void grids(size_t size)
+{
+	const size_t each = size / 4;
+	char *grid[4];
+	size_t page, i;
+
+	for (i = 0; i < 4; i++)
+		grid[i] = map_anywhere(each);
+	for (page = 0; page < each / page_size; page++)
+		for (i = 0; i < 4; i++)
+			touch(grid[i], page);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(size_t size);
+} programs[] = {
+	{ "GRAPH", graph }, { "GEN", genes }, { "RND", updates }, { "XS", grids },
+};
+
+#define PROGRAMS (sizeof(programs) / sizeof(*programs))
+
+static void on_bus_error(int signal)
+{
+	(void)signal;
+	siglongjmp(no_place, 1);
+}
+
+/* Whether each of its tables found a place; its memory stays until clear(). */
+static bool run(unsigned int program, size_t size)
+{
+	if (sigsetjmp(no_place, 1))
+		return false;
+	programs[program].run(size);
+	return true;
+}
+
+static void clear(void)
+{
+	while (part_count)
+		unmap_first();
+}
+
+static void search(size_t size, unsigned int rounds, unsigned int percent)
+{
+	const int held = hold(percent);
+	unsigned int round, i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		for (round = 0; round < rounds; round++) {
+			bool whole;
+
+			regions_touched = 0;
+			mark_begin();
+			whole = run(i, size);
+			mark_end();
+			/* The first one has the program's own faults, too. */
+			printf("{\"bench\": \"%s\", \"program\": \"%s\", \"utilisation\": %u, \"tables\": %zu}\n",
+			       !whole ? "no place" : round ? "search" : "warm",
+			       programs[i].name, percent, regions_touched);
+			clear();
+		}
+	}
+	let_go(held);
+}
+
+static void moves(size_t size, unsigned int rounds, unsigned int percent)
+{
+	const int held = hold(percent);
+	const unsigned long moved = counter("cpd_moves"), made = counter("tables");
+	unsigned long failed = 0;
+	unsigned int round, i;
+
+	pages_touched = 0;
+	for (round = 0; round < rounds; round++) {
+		for (i = 0; i < PROGRAMS; i++) {
+			failed += !run(i, size);
+			clear();
+		}
+	}
+	printf("{\"bench\": \"moves\", \"utilisation\": %u, \"pages\": %zu, \"moves\": %lu, \"tables\": %lu, \"broken_off\": %lu}\n",
+	       percent, pages_touched, counter("cpd_moves") - moved,
+	       counter("tables") - made, failed);
+	let_go(held);
+}
+
+static void blocks(size_t size, unsigned int rounds, unsigned int percent)
+{
+	unsigned int round, i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		for (round = 0; round < rounds; round++) {
+			const int held = hold(percent);
+			const unsigned long before = free_blocks();
+
+			run(i, size);
+			printf("{\"bench\": \"blocks\", \"program\": \"%s\", \"before\": %lu, \"blocks\": %lu, \"runs\": 1}\n",
+			       programs[i].name, before, free_blocks());
+			clear();
+			let_go(held);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*measure)(size_t size, unsigned int rounds, unsigned int percent);
+	} kinds[] = { { "search", search }, { "moves", moves }, { "blocks", blocks } };
+	static char printed[1 << 16];
+	unsigned int kind, i;
+
+	if (argc < 6) {
+		fprintf(stderr, "placement: WHAT MB ROUNDS STEPS UTILISATION...\n");
+		return 2;
+	}
+	lab_init();
+	setvbuf(stdout, printed, _IOFBF, sizeof(printed));
+	signal(SIGBUS, on_bus_error);
+	/* Only now: no system boots without a search. */
+	if (!access(STEPS, W_OK) && !write_file(STEPS, argv[4]))
+		fail(STEPS);
+	for (kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++)
+		for (i = 5; !strcmp(kinds[kind].name, argv[1]) && i < (unsigned int)argc; i++)
+			kinds[kind].measure(strtoul(argv[2], NULL, 0) << 20,
+					    strtoul(argv[3], NULL, 0),
+					    strtoul(argv[i], NULL, 0));
+	return 0;
+}
