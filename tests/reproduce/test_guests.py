@@ -62,6 +62,14 @@ def test_medians_of_each_side() -> None:
     assert found.shows == "Nanoseconds per page."
 
 
+def test_a_printed_number_may_stand_for_time() -> None:
+    figure = FORK.model_copy(update={"number": "copies"})
+    off, on = boot(sample(1, copies=5)), boot(sample(1, copies=20))
+    found = table(figure, off=[off], on=[on])
+    assert found.shows == "Copies per page."
+    assert found.rows == {"64 KB": [0.5, 2.0, 0.25]}
+
+
 def test_other_benchmarks_stay_out_and_sizes_measured_once_have_no_ratio() -> None:
     off = boot(sample(1), sample(1, kb=16), sample(1, bench="munmap", kb=32))
     found = table(FORK, off=[off], on=[boot(sample(1), sample(1, kb=2048))])

@@ -3,9 +3,7 @@
  * What it costs to place page tables: Figures 19 to 21 of the DPT paper, with
  * the first touches of its programs at a guest's size.
  *
- * Memory is in use first, as the simulator has it: so much of it, half of the
- * rest in blocks of 2 MB with other than free pages. What is in use is a file
- * in memory, which can be moved and needs no page tables itself.
+ * A part of memory is in use first (linux/tests/dpt/held.h).
  *
  * Usage: placement WHAT MB ROUNDS STEPS UTILISATION...
  *
@@ -15,15 +13,11 @@
  *	moves	pages that were moved out of the way of tables
  *	blocks	free blocks of 2 MB while a program has its memory
  */
-#include "../../tests/dpt/lab.h"
+#include "../../tests/dpt/held.h"
 
 #include <setjmp.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 
-#define HELD		"/tmp/held"
 #define STEPS		"/sys/module/dpt/parameters/max_soa_step"
-#define SPARE_KB	(40ul << 10)	/* of memory that is never held */
 #define PARTS		6
 
 struct part {
@@ -31,24 +25,10 @@ struct part {
 	size_t size;
 };
 
-static uint64_t state = 0x9e3779b97f4a7c15;
 static struct part parts[PARTS];
 static unsigned int part_count;
 static size_t pages_touched, regions_touched;
 static sigjmp_buf no_place;
-
-static uint64_t random_below(uint64_t bound)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % bound;
-}
-
-static unsigned long free_kb(void)
-{
-	return proc_kb("/proc/meminfo", NULL, "MemFree");
-}
 
 /* Free blocks of 2 MB, of which one of 4 MB is two */
 static unsigned long free_blocks(void)
@@ -72,46 +52,6 @@ static unsigned long free_blocks(void)
 	}
 	fclose(file);
 	return found;
-}
-
-static void punch(int fd, size_t page, size_t pages)
-{
-	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page * page_size,
-		      pages * page_size))
-		fail("fallocate");
-}
-
-/* Use all memory, then give back what is not to be in use: blocks, then pages. */
-static int hold(unsigned int percent)
-{
-	const size_t region = REGION / page_size;
-	const long total = proc_kb("/proc/meminfo", NULL, "MemTotal") / 4;
-	size_t pages = (free_kb() - SPARE_KB) / 4 / region * region;
-	long wanted, before;
-	size_t i;
-	int fd;
-
-	mkdir(HELD, 0700);
-	if (mount("held", HELD, "tmpfs", 0, "size=100%,huge=always"))
-		fail("mount");
-	fd = open(HELD "/file", O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || fallocate(fd, 0, 0, pages * page_size))
-		fail(HELD "/file");
-	wanted = total * (100 - percent) / 100 - free_kb() / 4;
-	before = free_kb() / 4;
-	for (i = 0; (long)(free_kb() / 4) - before < wanted / 2; i++)
-		punch(fd, random_below(pages / region) * region, region);
-	while ((long)(free_kb() / 4) - before < wanted)
-		for (i = 0; i < 256; i++)
-			punch(fd, random_below(pages), 1);
-	return fd;
-}
-
-static void let_go(int fd)
-{
-	close(fd);
-	if (umount(HELD))
-		fail("umount");
 }
 
 /* Anywhere, so that each round's tables have other places. */

@@ -39,6 +39,7 @@ void dpt_dmt_set(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u8 metadata)
 /* place.c */
 struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
 		u8 *metadata);
+bool dpt_would_fit(u64 tag, u64 seed);
 
 /* frame.c */
 enum dpt_use { DPT_FREE, DPT_MOVABLE, DPT_UNMOVABLE, DPT_TABLE };
@@ -85,6 +86,7 @@ void dpt_log(const struct dpt_record *record);
 extern u64 dpt_frames;
 extern unsigned int dpt_dmt_lines[DPT_LEVELS];
 extern unsigned int dpt_max_soa_step;
+extern unsigned int dpt_max_cva_count, dpt_max_cva_mib;
 extern bool dpt_cpd, dpt_fap, dpt_prefer_fragmentation;
 
 /* stats.c */
@@ -103,6 +105,9 @@ enum dpt_counter {
 	DPT_NO_PLACE,
 	DPT_NO_MEMORY,
 	DPT_DMT_GROWN,
+	DPT_CVA_SEARCHES,
+	DPT_CVA_ATTEMPTS,
+	DPT_CVA_SUCCESSES,
 	DPT_UNPLACED,
 	DPT_COUNTERS
 };

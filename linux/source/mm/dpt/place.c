@@ -17,6 +17,8 @@ struct search {
 	u64 base;
 	gfp_t gfp;
 	struct page **spare;
+	/* Whether a frame is only to be found, not taken */
+	bool dry;
 	/* The first free frame in a block that is not fragmented */
 	u8 whole;
 	/* Frames of movable data */
@@ -73,6 +75,8 @@ static struct page *try_frame(struct search *search, u8 metadata)
 	dpt_count(DPT_PROBES);
 	use = dpt_frame_use(pfn, *search->spare, &size, &fragmented);
 	if (use == DPT_FREE && (fragmented || !READ_ONCE(dpt_fap))) {
+		if (search->dry)
+			return pfn_to_page(pfn);
 		page = dpt_frame_take(pfn, search->gfp, search->spare);
 		looked(search, metadata, page ? DPT_FREE : DPT_UNMOVABLE, size,
 		       fragmented);
@@ -132,7 +136,7 @@ static struct page *open_addressing(struct search *search, u8 *metadata)
 			page = try_frame(search, *metadata);
 		}
 	}
-	if (page && READ_ONCE(dpt_fap))
+	if (page && !search->dry && READ_ONCE(dpt_fap))
 		dpt_count(DPT_FRAGMENTED);
 	return page;
 }
@@ -214,4 +218,21 @@ struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
 		dpt_log(&record);
 	}
 	return page;
+}
+
+/*
+ * Whether the table of a tag would be placed now without breaking up a block
+ * or moving data.
+ */
+bool dpt_would_fit(u64 tag, u64 seed)
+{
+	struct search search = {
+		.base = dpt_base_frame(tag, seed, dpt_frames),
+		.spare = &(struct page *){ NULL },
+		.whole = DPT_INVALID,
+		.dry = true,
+	};
+	u8 metadata;
+
+	return open_addressing(&search, &metadata);
 }

@@ -12,6 +12,8 @@
 
 /* Table I of the paper, but for tables that grow to the size they need */
 unsigned int dpt_max_soa_step = 4;
+unsigned int dpt_max_cva_count = 4;
+unsigned int dpt_max_cva_mib = 128;
 bool dpt_cpd = true;
 bool dpt_fap = true;
 bool dpt_prefer_fragmentation;
@@ -47,6 +49,8 @@ static const struct kernel_param_ops lines_ops = {
 };
 
 module_param_cb(max_soa_step, &step_ops, &dpt_max_soa_step, 0644);
+module_param_named(max_cva_count, dpt_max_cva_count, uint, 0644);
+module_param_named(max_cva_mib, dpt_max_cva_mib, uint, 0644);
 module_param_named(cpd, dpt_cpd, bool, 0644);
 module_param_named(fap, dpt_fap, bool, 0644);
 module_param_named(prefer_fragmentation, dpt_prefer_fragmentation, bool, 0644);
@@ -69,6 +73,9 @@ static const char * const names[DPT_COUNTERS] = {
 	[DPT_NO_PLACE] = "no_place",
 	[DPT_NO_MEMORY] = "no_memory",
 	[DPT_DMT_GROWN] = "dmt_grown",
+	[DPT_CVA_SEARCHES] = "cva_searches",
+	[DPT_CVA_ATTEMPTS] = "cva_attempts",
+	[DPT_CVA_SUCCESSES] = "cva_successes",
 	[DPT_UNPLACED] = "unplaced",
 };
 

@@ -43,7 +43,8 @@ def cases(name: str, *, replay: dict[str, Any] | None = None) -> list[tuple[suit
             job.folder / "lab.py",
             *sorted(job.folder.glob("*.h")),
             where.linux / "guest",
-            where.linux / "tests" / "foliomap" / "lab.h",
+            # What benchmarks share with tests.
+            *sorted((where.linux / "tests").glob("*/*.h")),
             *([where.linux / "modules"] if "fbmm=on" in job.append else []),
         ]
         asked = [job.entry.model_dump(), job.append, job.manager, seen[job.name], replay]
