@@ -26,7 +26,9 @@ _CPUS = os.cpu_count() or 1
 
 Debug = Annotated[
     list[str] | None,
-    typer.Option(help="Another kernel: vm, kasan, kmemleak, no-designs or no-dpt; may be repeated."),
+    typer.Option(
+        help="Another kernel: vm, kasan, kmemleak, no-designs or no-dpt; may be repeated."
+    ),
 ]
 Append = Annotated[str, typer.Option(help="Kernel parameters, e.g. foliomap=on.")]
 Memory = Annotated[int, typer.Option(help="Guest memory, MB.")]
