@@ -7,7 +7,7 @@
 #include "held.h"
 
 #define PARAMETERS "/sys/module/dpt/parameters/"
-#define AREAS 160
+#define AREAS 120
 #define SIZE (2 * REGION)
 
 static void set(const char *name, const char *value)
@@ -53,6 +53,8 @@ int main(void)
 	}
 	lab_init();
 	held = hold(90);
+	/* Else most areas break up blocks, and do not move data. */
+	set("fap", "0");
 	set("max_cva_count", "0");
 	searches = counter("cva_searches");
 	without = moved(&same);

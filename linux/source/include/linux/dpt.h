@@ -157,6 +157,6 @@ static inline void dpt_pagefault_out_of_memory(void)
 
 /* With dpt_enabled(): an area was found for memory that may lie anywhere */
 unsigned long dpt_choose_area(unsigned long addr, unsigned long len,
-		unsigned long pgoff, unsigned long flags, vm_flags_t vm_flags);
+		unsigned long flags, vm_flags_t vm_flags);
 
 #endif /* _LINUX_DPT_H */

@@ -38,31 +38,41 @@ static bool fits(struct mm_struct *mm, unsigned long addr, unsigned long len)
 }
 
 /*
- * The areas next to this one, as far as they are free: each with other regions
- * of 2 MB, and aligned alike. With mmap_lock held for writing.
+ * Free areas below this one, each with other regions of 2 MB, and aligned alike.
+ * A search goes on where the last one ended: what it has refused is free still,
+ * and would be met again. With mmap_lock held for writing.
  */
 unsigned long dpt_choose_area(unsigned long addr, unsigned long len,
-		unsigned long pgoff, unsigned long flags, vm_flags_t vm_flags)
+		unsigned long flags, vm_flags_t vm_flags)
 {
-	unsigned long count = READ_ONCE(dpt_max_cva_count), i;
-	unsigned long step = ALIGN((addr & ~PMD_MASK) + len, PMD_SIZE);
+	unsigned int count = READ_ONCE(dpt_max_cva_count), i;
 	struct mm_struct *mm = current->mm;
-	bool down = test_bit(MMF_TOPDOWN, &mm->flags);
+	struct vm_unmapped_area_info info = {
+		.flags = VM_UNMAPPED_AREA_TOPDOWN,
+		.length = len,
+		.low_limit = max(mmap_min_addr, PAGE_SIZE),
+		.align_mask = ~PMD_MASK,
+		.align_offset = addr & ~PMD_MASK,
+	};
+	unsigned long other;
 
-	if (!count || !mm->dpt || (flags & (MAP_FIXED | MAP_32BIT | MAP_GROWSDOWN)) ||
+	/* Where these may lie is more than this knows. */
+	if ((flags & (MAP_FIXED | MAP_32BIT | MAP_ABOVE4G | MAP_GROWSDOWN)) ||
+	    (vm_flags & VM_SHADOW_STACK) || !test_bit(MMF_TOPDOWN, &mm->flags))
+		return addr;
+	if (!count || !mm->dpt ||
 	    len > (unsigned long)READ_ONCE(dpt_max_cva_mib) << 20 ||
 	    fits(mm, addr, len))
 		return addr;
 	dpt_count(DPT_CVA_SEARCHES);
-	for (i = 1; i <= count; i++) {
-		unsigned long other = down ? addr - i * step : addr + i * step;
-
-		if (down ? other > addr || other < mmap_min_addr :
-			   other < addr || other + len < other)
+	if (!mm->dpt->area || mm->dpt->area > addr)
+		mm->dpt->area = addr;
+	for (i = 0; i < count; i++) {
+		info.high_limit = mm->dpt->area & PMD_MASK;
+		other = vm_unmapped_area(&info);
+		mm->dpt->area = IS_ERR_VALUE(other) ? 0 : other;
+		if (!mm->dpt->area)
 			break;
-		if (mm_get_unmapped_area_vmflags(mm, NULL, other, len, pgoff,
-						 flags, vm_flags) != other)
-			continue;
 		dpt_count(DPT_CVA_ATTEMPTS);
 		if (!fits(mm, other, len))
 			continue;

@@ -25,6 +25,8 @@ struct dpt_mm {
 	/* Replacing a table by a larger one */
 	struct mutex grow;
 	struct dpt_dmt dmt[DPT_LEVELS];
+	/* The last area that was looked at to choose an address */
+	unsigned long area;
 	/* Whose last table found no place */
 	struct task_struct *without_place;
 };
