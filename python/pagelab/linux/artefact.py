@@ -68,8 +68,9 @@ def pack(layout: Layout, target: Path) -> str:
 def sources(layout: Layout) -> str:
     """Which patches, new files and configuration a kernel is made from, as a hash of them."""
     whole = hashlib.sha256()
-    config = layout.linux / "config" / "base.config"
-    files = [config, *layout.patches.iterdir(), *layout.source.rglob("*")]
+    config = layout.linux / "config"
+    configs = [config / "base.config", config / layout.version / "base.config"]
+    files = [*configs, *layout.patches.glob("*"), *layout.source.rglob("*")]
     for path in sorted(filter(Path.is_file, files)):
         content = path.read_bytes()
         whole.update(f"{path.relative_to(layout.linux)} {len(content)}\n".encode() + content)

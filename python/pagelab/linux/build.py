@@ -21,18 +21,49 @@ LOG = "pagelab-build.log"
 PREBUILT = ".pagelab-prebuilt"
 # Of the image and of the packages: equal, so that packaging does not link the kernel again.
 _BUILD = "1"
+# Kernel parameters of the designs, by their first word, and the option that brings them.
+_DESIGNS = {"foliomap": "FOLIOMAP", "foliomap_ids": "FOLIOMAP", "fbmm": "FBMM", "dpt": "DPT"}
 # Told of the files built so far, the files the last full build took or 0, and the current one.
 Progress = Callable[[int, int, str], None]
 
 
+def _fragments(layout: Layout, name: str) -> list[Path]:
+    """Of that name: what all versions share, then what this version says."""
+    folders = (layout.linux / "config", layout.linux / "config" / layout.version)
+    return [folder / name for folder in folders if (folder / name).is_file()]
+
+
 def debug_options(layout: Layout) -> list[str]:
-    """What `--debug` accepts: one configuration fragment each, linux/config/debug-NAME.config."""
-    found = (layout.linux / "config").glob("debug-*.config")
-    return sorted(path.stem.removeprefix("debug-") for path in found)
+    """What `--debug` accepts: one configuration fragment each, debug-NAME.config."""
+    config = layout.linux / "config"
+    found = [*config.glob("debug-*.config"), *(config / layout.version).glob("debug-*.config")]
+    return sorted({path.stem.removeprefix("debug-") for path in found})
+
+
+def need_designs(layout: Layout, debug: tuple[str, ...], append: str) -> None:
+    """Refuse kernel parameters of designs that the kernel does not have.
+
+    Linux itself would pass them on to the first process without a word, and a comparison of a
+    design off and on would be one of a kernel with itself.
+
+    Raises:
+        PagelabError: it has not; names the parameter and the kernel.
+
+    """
+    config = layout.out(debug) / ".config"
+    have = config.read_text().splitlines() if config.exists() else []
+    for word in append.split():
+        design = _DESIGNS.get(word.partition("=")[0])
+        if have and design is not None and f"CONFIG_{design}=y" not in have:
+            patched = layout.patches.is_dir()
+            raise PagelabError(
+                f"{word}: the kernel in {layout.out(debug)} has no CONFIG_{design}"
+                + ("" if patched else f": Linux {layout.version} is built without patches")
+            )
 
 
 def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) -> None:
-    """Write .config into the build directory: tinyconfig plus the fragments.
+    """Write .config into the build directory: tinyconfig plus the version's fragments.
 
     Raises:
         PagelabError: an option did not take effect; names the fragment and the option. Not if
@@ -43,11 +74,11 @@ def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) 
     if (out / PREBUILT).exists():
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
-    fragments = [layout.linux / "config" / "base.config"]
+    fragments = _fragments(layout, "base.config")
     for name in debug:
         if name not in debug_options(layout):
             raise unknown("debug option", name, debug_options(layout))
-        fragments.append(layout.linux / "config" / f"debug-{name}.config")
+        fragments += _fragments(layout, f"debug-{name}.config")
     stamp = out / ".pagelab-config"
     inputs = "".join(path.read_text() for path in fragments)
     made = stamp.exists() and stamp.read_text() == inputs and (out / ".config").exists()
@@ -208,7 +239,9 @@ def debian_packages(
     out = layout.out(debug)
     if not layout.image(debug).exists():
         flags = "".join(f" --debug {name}" for name in debug)
-        raise PagelabError(f"no kernel in {out}: run `pagelab linux build{flags}` first")
+        raise PagelabError(
+            f"no kernel in {out}: run `pagelab linux build{layout.flags}{flags}` first"
+        )
     release = (out / "include" / "config" / "kernel.release").read_text().strip().rstrip("+")
     targets = [f"KDEB_PKGVERSION={release}-{_BUILD}", "bindeb-pkg"]
     _make_logged(layout, out, targets, jobs, progress, "pagelab-deb.log")

@@ -27,7 +27,25 @@ _CPUS = os.cpu_count() or 1
 Debug = Annotated[
     list[str] | None,
     typer.Option(
-        help="Another kernel: vm, kasan, kmemleak, no-designs or no-dpt; may be repeated."
+        help="Another kernel: vm, kasan, kmemleak, no-designs, no-dpt, or with 7.2 no-page-mapcount; "
+        "may be repeated."
+    ),
+]
+Kernel = Annotated[
+    str, typer.Option(help="The version of Linux; pagelab's patches are for the default's.")
+]
+KernelToBuild = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel", help=f"The version of Linux. [default: --source's, else {layout.VERSION}]"
+    ),
+]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        help="Kernel source: a folder, an archive, a .deb, or the name of a Debian package such "
+        "as linux-source-7.2. [default: Debian's package of --kernel]",
     ),
 ]
 Append = Annotated[str, typer.Option(help="Kernel parameters, e.g. foliomap=on.")]
@@ -41,18 +59,17 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Compilers at once.")]
 
 @app.command()
 def build(
-    from_source: Annotated[
-        Path | None, typer.Option("--source", help="Kernel source instead of Debian's package.")
-    ] = None,
+    from_source: Source = None,
+    kernel: KernelToBuild = None,
     debug: Debug = None,
     jobs: Jobs = _CPUS,
 ) -> None:
     """Apply the patch series and compile the kernel."""
-    where = layout.find()
+    where, given = _choose(kernel, from_source)
     options = tuple(debug or ())
     with only_one(where.work):
         made_from = artefact.sources(where)
-        source.prepare(where, from_source, lambda text: _console.print(text, highlight=False))
+        source.prepare(where, given, lambda text: _console.print(text, highlight=False))
         kbuild.configure(where, options)
         with _compiling() as told:
             image = kbuild.compile_kernel(where, options, jobs, told)
@@ -62,14 +79,20 @@ def build(
 
 
 @app.command()
-def tree(
-    from_source: Annotated[
-        Path | None, typer.Option("--source", help="Kernel source instead of Debian's package.")
-    ] = None,
-) -> None:
+def tree(from_source: Source = None, kernel: KernelToBuild = None) -> None:
     """Prepare the patched source as a git repository to edit; print where it is."""
-    where = layout.find()
-    print(source.prepare(where, from_source, lambda text: _console.print(text, highlight=False)))
+    where, given = _choose(kernel, from_source)
+    print(source.prepare(where, given, lambda text: _console.print(text, highlight=False)))
+
+
+def _choose(kernel: str | None, origin: str | None) -> tuple[layout.Layout, Path | None]:
+    """Where a kernel is built, and from what; not from Debian's package if there is a path."""
+    if origin is None:
+        return layout.find(kernel or layout.VERSION), None
+    version, path = source.named(origin)
+    if kernel not in (None, version):
+        raise UsageError(f"{origin} is Linux {version}, not {kernel}")
+    return layout.find(version), path
 
 
 @app.command()
@@ -142,6 +165,7 @@ def fetch(
 
 @app.command()
 def boot(
+    kernel: Kernel = layout.VERSION,
     debug: Debug = None,
     append: Append = "",
     memory: Memory = 2048,
@@ -150,13 +174,14 @@ def boot(
     accel: Accel = "auto",
 ) -> None:
     """Open a shell in the guest. The host's files are there, read-only."""
-    machine = _machine(debug, append, memory, cpus, nodes, accel)
+    machine = _machine(layout.find(kernel), debug, append, memory, cpus, nodes, accel)
     raise typer.Exit(guest.boot(machine) or 0)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def run(
     command: Annotated[list[str], typer.Argument(help="What to run; put -- before it.")],
+    kernel: Kernel = layout.VERSION,
     debug: Debug = None,
     append: Append = "",
     memory: Memory = 2048,
@@ -190,8 +215,8 @@ def run(
     ] = "",
 ) -> None:
     """Run a command in a fresh guest; its output and exit status are passed through."""
+    where = layout.find(kernel)
     if memory_manager is not None:
-        where = layout.find()
         least = manager.nodes(where, memory_manager)
         if nodes is not None and nodes < least:
             raise UsageError(f"{memory_manager} needs --nodes {least}")
@@ -199,9 +224,10 @@ def run(
         prepared = manager.prepare(where, tuple(debug or ()))
         command = manager.wrap(where, prepared, memory_manager, command)
         append = f"{append} {manager.APPEND}".strip()
-    machine = _machine(debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
+    machine = _machine(where, debug, append, memory, cpus, nodes or 1, accel, icount, timeout)
     if walks:
-        machine = replace(machine, processor=walks, emulator=suite.need_emulator(layout.find()))
+        kbuild.need_designs(where, tuple(debug or ()), "dpt")
+        machine = replace(machine, processor=walks, emulator=suite.need_emulator(where))
     result = guest.run(machine, command, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer)
     if out is not None:
         for name, content in result.files.items():
@@ -244,8 +270,8 @@ def _run_suites(root: Path, names: list[str], *, verbose: bool, retries: int = 0
     firsts: dict[tuple[Path, str], guest.Result] = {}
     for job in suite.load(root, names):
         asked = f"{job.folder.name}/{job.entry.name}" in names
-        if not asked and job.entry.debug and not where.image(tuple(job.entry.debug)).exists():
-            flags = "".join(f" --debug {name}" for name in job.entry.debug)
+        image, flags = suite.kernel(where, job)
+        if not asked and flags and not image.exists():
             print(f"skip  {job.name}: no kernel of `pagelab linux build{flags}`", flush=True)
             continue
         if not asked and job.processor and not where.emulator.exists():
@@ -306,6 +332,7 @@ def _explain(result: guest.Result, *, verbose: bool) -> None:
 
 
 def _machine(
+    where: layout.Layout,
     debug: list[str] | None,
     append: str,
     memory: int,
@@ -315,11 +342,12 @@ def _machine(
     icount: bool = False,
     timeout: float = 600.0,
 ) -> guest.Machine:
-    where = layout.find()
-    image = where.image(tuple(debug or ()))
+    options = tuple(debug or ())
+    image = where.image(options)
     if not image.exists():
-        flags = "".join(f" --debug {name}" for name in debug or ())
+        flags = where.flags + "".join(f" --debug {name}" for name in options)
         raise PagelabError(f"no kernel at {image}: run `pagelab linux build{flags}` first")
+    kbuild.need_designs(where, options, append)
     return guest.Machine(
         image=image,
         init=where.linux / "guest" / "init",

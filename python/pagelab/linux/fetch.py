@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pagelab.errors import PagelabError
-from pagelab.linux.layout import PACKAGE, Layout
+from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
-_FILE = Path(f"usr/src/{PACKAGE}.tar.xz")
-INSTALLED = "/" / _FILE
+# Where the distribution's packages have it, here and in themselves.
+SOURCES = Path("/usr/src")
 # The package, the source, one kernel and the compiler's cache.
 _ROOM = 4 << 30
 
@@ -30,33 +30,57 @@ def tarball(layout: Layout, say: Callable[[str], None]) -> Path:
             f"{layout.cache} has {free >> 20} MB left; a kernel takes {_ROOM >> 30} GB with its "
             "source. Make room, or name another folder: XDG_CACHE_HOME"
         )
-    if INSTALLED.is_file():
-        return INSTALLED
-    kept = layout.cache / "downloads" / _FILE.name
+    name = f"{layout.package}.tar.xz"
+    if (SOURCES / name).is_file():
+        return SOURCES / name
+    kept = layout.cache / "downloads" / name
     if not kept.is_file():
         kept.parent.mkdir(exist_ok=True)
-        _fetch(kept, say)
+        _fetch(layout.package, kept, say)
     return kept
 
 
-def _fetch(kept: Path, say: Callable[[str], None]) -> None:
+def unpack(archive: Path, folder: Path) -> Path:
+    """Unpack a source, an archive or a Debian package that has one, into a folder; where it is.
+
+    Raises:
+        PagelabError: it cannot be unpacked, or is not the source of a kernel.
+
+    """
+    if archive.suffix == ".deb":
+        capture(["dpkg-deb", "--extract", archive, folder / "package"])
+        inside = list((folder / "package" / SOURCES.relative_to("/")).glob("linux-*.tar*"))
+        if len(inside) != 1:
+            raise PagelabError(f"{archive} has no archive under {SOURCES}")
+        archive = inside[0]
+    (folder / "source").mkdir()
+    capture(["tar", "-xf", archive, "-C", folder / "source"])
+    found = [path.parent for path in (folder / "source").glob("*/Kbuild")]
+    if len(found) != 1:
+        raise PagelabError(f"{archive} is not a kernel's source: it has no folder with a Kbuild")
+    return found[0]
+
+
+def _fetch(package: str, kept: Path, say: Callable[[str], None]) -> None:
     """Puts the archive there as the last step, so that an interruption leaves nothing behind."""
+    missing = SOURCES / kept.name
     instead = (
-        f"Install it with `apt-get install {PACKAGE}`, or name a kernel source with --source DIR"
+        f"Install it with `apt-get install {package}`, or name a source with --source: a folder, "
+        "an archive, or a .deb"
     )
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise PagelabError(f"{INSTALLED} is missing, and this system has no apt-get. {instead}")
-    say(f"fetching {PACKAGE} (150 MB)")
+        raise PagelabError(f"{missing} is missing, and this system has no apt-get. {instead}")
+    say(f"fetching {package} (150 MB)")
     with tempfile.TemporaryDirectory(prefix="apt-", dir=kept.parent) as work:
         # apt-get checks the distribution's signature. What it says of its progress is not ours.
         done = subprocess.run(
-            ["apt-get", "download", PACKAGE], cwd=work, stdout=sys.stderr, check=False
+            ["apt-get", "download", package], cwd=work, stdout=sys.stderr, check=False
         )
         packages = list(Path(work).glob("*.deb"))
         if done.returncode != 0 or len(packages) != 1:
             raise PagelabError(
-                f"{INSTALLED} is missing, and `apt-get download {PACKAGE}` did not get it "
+                f"{missing} is missing, and `apt-get download {package}` did not get it "
                 f"(`apt-get update` may help). {instead}"
             )
         capture(["dpkg-deb", "--extract", packages[0], work])
-        (Path(work) / _FILE).replace(kept)
+        (Path(work) / SOURCES.relative_to("/") / kept.name).replace(kept)

@@ -1,12 +1,21 @@
 """Where the laboratory keeps its sources and what it builds from them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pagelab import files
+from pagelab.errors import unknown
 
+# Of the kernel that is built where no other is asked for, and that CI builds.
 VERSION = "6.12"
-PACKAGE = f"linux-source-{VERSION}"
+
+
+def package(version: str) -> str:
+    """The distribution's package of that version's source."""
+    return f"linux-source-{version}"
+
+
+PACKAGE = package(VERSION)
 
 
 @dataclass(frozen=True)
@@ -14,12 +23,31 @@ class Layout:
     """Paths of the laboratory.
 
     `root` is the checkout, or the installed copy of its linux/ and experiments/. Kernels are built
-    in `builds`, build/ of the checkout if none is given, and there in `folder`.
+    in `builds`, build/ of the checkout if none is given, and there in `folder`. `version` is the
+    version of Linux, without its stable release.
     """
 
     root: Path
     folder: str = "linux"
     builds: Path | None = None
+    version: str = VERSION
+
+    def of(self, version: str) -> "Layout":
+        """The same for another version of Linux, which is built in a folder of its own.
+
+        Raises:
+            UsageError: linux/config has nothing for that version; lists those it has.
+
+        """
+        if version != VERSION and version not in self.versions():
+            raise unknown("version of Linux", version, self.versions())
+        folder = "linux" if version == VERSION else f"linux-{version}"
+        return replace(self, version=version, folder=folder)
+
+    def versions(self) -> list[str]:
+        """What can be built: each has a folder under linux/config."""
+        folders = filter(Path.is_dir, (self.linux / "config").glob("*"))
+        return sorted((path.name for path in folders), key=_as_numbers)
 
     @property
     def linux(self) -> Path:
@@ -28,13 +56,29 @@ class Layout:
 
     @property
     def patches(self) -> Path:
-        """The patch series, one file a commit, listed in the file `series`."""
-        return self.linux / "patches"
+        """The patch series, one file a commit, listed in the file `series`.
+
+        It is made for one version; another one is built as it is where there is no such folder.
+        """
+        return self.linux / self._made_for("patches")
 
     @property
     def source(self) -> Path:
         """The files that the series adds to the kernel, under their paths there."""
-        return self.linux / "source"
+        return self.linux / self._made_for("source")
+
+    def _made_for(self, name: str) -> str:
+        return name if self.version == VERSION else f"{name}-{self.version}"
+
+    @property
+    def package(self) -> str:
+        """The distribution's package of the source."""
+        return package(self.version)
+
+    @property
+    def flags(self) -> str:
+        """What `pagelab linux build` is told to build it."""
+        return "" if self.version == VERSION else f" --kernel {self.version}"
 
     @property
     def work(self) -> Path:
@@ -70,11 +114,15 @@ class Layout:
         return self.out(debug) / "arch" / "x86" / "boot" / "bzImage"
 
 
-def find() -> Layout:
+def find(version: str = VERSION) -> Layout:
     """Of the checkout this package runs from, or of the installed package and the user's cache.
 
     Raises:
-        PagelabError: the installed package is not whole.
+        PagelabError: the installed package is not whole, or has nothing for that version.
 
     """
-    return Layout(files.linux().parent, builds=files.build())
+    return Layout(files.linux().parent, builds=files.build()).of(version)
+
+
+def _as_numbers(version: str) -> list[int]:
+    return [int(part) if part.isdecimal() else 0 for part in version.split(".")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pagelab.errors import PagelabError, unknown
+from pagelab.errors import unknown
 from pagelab.linux import build
 from pagelab.linux.layout import Layout
 
@@ -78,8 +78,7 @@ def nodes(layout: Layout, text: str) -> int:
 
 def prepare(layout: Layout, debug: tuple[str, ...]) -> dict[str, str]:
     """Compile the modules and the wrapper; where they are, as a guest's environment has it."""
-    if "CONFIG_FBMM=y" not in (layout.out(debug) / ".config").read_text().splitlines():
-        raise PagelabError(f"the kernel in {layout.out(debug)} has no CONFIG_FBMM: build it again")
+    build.need_designs(layout, debug, APPEND)
     modules = build.build_module(layout, debug, layout.linux / "modules")
     wrapper = build.build_program(layout, layout.linux / "tools" / "fbmm-run.c")
     return {

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagelab.errors import PagelabError
-from pagelab.linux.layout import PACKAGE, Layout
+from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
 # Commits need an author; the machine may have none configured. Packing the whole kernel after the
@@ -159,8 +159,8 @@ def commit(tree: Path, patches: list[Patch], parent: str, release: str) -> str:
                         [
                             f"{patch.path.name} does not apply to {release}:",
                             *(f"  {line}" for line in hunks),
-                            f"The series is made for the {PACKAGE} it was last refreshed "
-                            f"against; install that version, or port the patch in {tree} "
+                            "The series is made for the source it was last refreshed against; "
+                            f"take that one, or port the patch in {tree} "
                             "and run `make linux-refresh`.",
                         ]
                     )

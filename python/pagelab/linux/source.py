@@ -9,21 +9,54 @@ import itertools
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.linux import fetch, series
-from pagelab.linux.layout import PACKAGE, VERSION, Layout
+from pagelab.linux.layout import Layout, package
 from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
 from pagelab.linux.series import Patch, git
+
+# linux-source-7.2, linux-source-7.2_7.2.12-1_all.deb, linux-7.2.12.tar.xz
+_NAMED = re.compile(r"linux-(?:source-)?(\d+\.\d+)(?![\d])")
+
+
+def named(origin: str) -> tuple[str, Path | None]:
+    """Which version of Linux a source is of, and where it is.
+
+    It is a folder, an archive, a Debian package, or the name of one, which is nowhere yet: the
+    distribution's.
+
+    Raises:
+        UsageError: there is no such file, or its name does not say what it is.
+
+    """
+    path = Path(origin)
+    if path.is_dir():
+        if not (path / "Kbuild").is_file():
+            raise UsageError(f"{path} is not a kernel source directory (it has no Kbuild)")
+        return _version(_release(path)), path
+    said = _NAMED.match(path.name)
+    if said is None:
+        raise UsageError(
+            f"'{origin}' does not say which version of Linux it is: a folder with a kernel's "
+            "source, linux-7.2.12.tar.xz, linux-source-7.2_7.2.12-1_all.deb or linux-source-7.2 do"
+        )
+    if path.name == origin == package(said[1]) and not path.exists():
+        return said[1], None
+    if not path.is_file():
+        raise UsageError(f"there is no {origin}")
+    return said[1], path
 
 
 def prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) -> Path:
     """Make sure the tree exists and carries the current series; return it.
 
-    `source` replaces the distribution's package: a kernel source directory, which is copied.
+    `source` replaces the distribution's package: a kernel's source as a folder, which is copied,
+    an archive or a Debian package. A version that nobody has patched has no series.
     """
     with only_one(layout.work):
         return _prepare(layout, source, say)
@@ -50,7 +83,8 @@ def _prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) ->
             f"`git -C {tree} reset --hard series`"
         )
     keep = _common(applied.read_text() if applied.exists() else "", mark)
-    say(f"applying {len(patches) - keep} of {len(patches)} patches")
+    if patches:
+        say(f"applying {len(patches) - keep} of {len(patches)} patches")
     apply_series(tree, patches, keep)
     applied.write_text(mark)
     return tree
@@ -140,23 +174,18 @@ def _unpack(layout: Layout, source: Path | None, say: Callable[[str], None]) -> 
     layout.work.mkdir(parents=True, exist_ok=True)
     if tree.exists():
         shutil.rmtree(tree)
-    if source is not None:
-        if not (source / "Kbuild").is_file():
-            raise PagelabError(f"{source} is not a kernel source directory (it has no Kbuild)")
+    if source is not None and source.is_dir():
         say(f"copying {source}")
         shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         label = str(source.resolve())
     else:
-        archive = fetch.tarball(layout, say)
+        archive = source.resolve() if source is not None else fetch.tarball(layout, say)
         say(f"unpacking {archive}")
-        unpacked = layout.work / PACKAGE
-        if unpacked.exists():
-            shutil.rmtree(unpacked)
-        capture(["tar", "-xf", archive, "-C", layout.work])
-        unpacked.rename(tree)
+        with tempfile.TemporaryDirectory(prefix="source-", dir=layout.work) as folder:
+            fetch.unpack(archive, Path(folder)).rename(tree)
         label = str(archive)
-    if not _release(tree).startswith(f"{VERSION}."):
-        raise PagelabError(f"{label} is Linux {_release(tree)}; the series is for {VERSION}")
+    if _version(_release(tree)) != layout.version:
+        raise PagelabError(f"{label} is Linux {_release(tree)}, not {layout.version}")
     _track_everything(tree)
     capture(["git", "init", "--quiet", tree])
     git(tree, "add", "--all", "--force")
@@ -178,6 +207,11 @@ def _release(tree: Path) -> str:
         r"^(?:VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", (tree / "Makefile").read_text(), re.MULTILINE
     )
     return ".".join(fields)
+
+
+def _version(release: str) -> str:
+    """Without the number of the stable release."""
+    return ".".join(release.split(".")[:2])
 
 
 def _has_local_work(tree: Path) -> bool:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux import build, guest, manager
-from pagelab.linux.layout import Layout, find
+from pagelab.linux.layout import VERSION, Layout, find
 
 KSFT_SKIP = 4
 
@@ -36,6 +36,7 @@ class Entry(BaseModel):
     sizes. After a run under one, nothing of its memory may be left. `icount` makes
     the guest's clock count instructions; `count` is a plugin of linux/guest that counts something
     between the marks in the program, and `count_options` its options beside those it always gets.
+    `kernel` is the version of Linux, where it is not the one that pagelab patches.
     `kvm` skips it under emulation, where its times mean nothing. `processor` lists how the
     processor finds page table entries, "" for as always; a guest each (docs/dpt-linux.md).
     """
@@ -51,6 +52,7 @@ class Entry(BaseModel):
     manager: list[str] = []
     managers: dict[str, int] = {}
     debug: list[str] = []
+    kernel: str = VERSION
     cpus: int = 2
     nodes: int = 1
     memory: int = 1024
@@ -83,8 +85,9 @@ class Job:
     def name(self) -> str:
         """Unique among all jobs: folder, entry, and the boot's own parameters."""
         base = f"{self.folder.name}/{self.entry.name}"
+        version = "" if self.entry.kernel == VERSION else f"Linux {self.entry.kernel}"
         walks = f"walks={self.processor}" if self.processor else ""
-        how = " ".join(filter(None, (self.append, self.manager, walks)))
+        how = " ".join(filter(None, (version, self.append, self.manager, walks)))
         return f"{base} [{how}]" if how else base
 
 
@@ -117,10 +120,14 @@ def load(root: Path, only: list[str]) -> Iterator[Job]:
 
 
 def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest.Result]:
-    """Compile what the job needs, run it in a guest of its own, and judge how it ended."""
+    """Compile what the job needs, run it in a guest of its own, and judge how it ended.
+
+    `layout` is of any version: the job says its own.
+    """
     entry = job.entry
     debug = tuple(entry.debug)
     image = need_kernel(layout, job)
+    layout = layout.of(entry.kernel)
     env = {
         f"MODULE_{name.upper()}": str(
             build.build_module(layout, debug, job.folder / name) / f"{name}.ko"
@@ -168,14 +175,21 @@ def need_kernel(layout: Layout, job: Job) -> Path:
     """The image the job runs on.
 
     Raises:
-        PagelabError: it is not built; says how to.
+        PagelabError: it is not built; says how to. Or it lacks a design that the job asks for.
 
     """
-    image = layout.image(tuple(job.entry.debug))
+    image, flags = kernel(layout, job)
     if not image.exists():
-        flags = "".join(f" --debug {name}" for name in job.entry.debug)
         raise PagelabError(f"{job.name} needs a kernel: run `pagelab linux build{flags}` first")
+    build.need_designs(layout.of(job.entry.kernel), tuple(job.entry.debug), job.append)
     return image
+
+
+def kernel(layout: Layout, job: Job) -> tuple[Path, str]:
+    """The image the job runs on, built or not, and what `pagelab linux build` is told for it."""
+    own = layout.of(job.entry.kernel)
+    flags = "".join(f" --debug {name}" for name in job.entry.debug)
+    return own.image(tuple(job.entry.debug)), own.flags + flags
 
 
 def need_emulator(layout: Layout) -> Path:
