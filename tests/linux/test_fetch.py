@@ -17,7 +17,7 @@ CONTENT = b"an archive"
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     """A machine without the package, whose apt-get downloads one that was made here."""
-    monkeypatch.setattr(fetch, "SOURCES", tmp_path / "none")
+    monkeypatch.setattr(fetch, "INSTALLED", tmp_path / "none")
     tree = tmp_path / "package"
     (tree / "DEBIAN").mkdir(parents=True)
     (tree / "DEBIAN/control").write_text(

@@ -11,8 +11,9 @@ from pagelab.errors import PagelabError
 from pagelab.linux.layout import Layout
 from pagelab.linux.process import capture
 
-# Where the distribution's packages have it, here and in themselves.
-SOURCES = Path("/usr/src")
+# Where the distribution's packages have it, in themselves and once they are installed.
+_SOURCES = Path("usr/src")
+INSTALLED = "/" / _SOURCES
 # The package, the source, one kernel and the compiler's cache.
 _ROOM = 4 << 30
 
@@ -31,8 +32,8 @@ def tarball(layout: Layout, say: Callable[[str], None]) -> Path:
             "source. Make room, or name another folder: XDG_CACHE_HOME"
         )
     name = f"{layout.package}.tar.xz"
-    if (SOURCES / name).is_file():
-        return SOURCES / name
+    if (INSTALLED / name).is_file():
+        return INSTALLED / name
     kept = layout.cache / "downloads" / name
     if not kept.is_file():
         kept.parent.mkdir(exist_ok=True)
@@ -49,9 +50,9 @@ def unpack(archive: Path, folder: Path) -> Path:
     """
     if archive.suffix == ".deb":
         capture(["dpkg-deb", "--extract", archive, folder / "package"])
-        inside = list((folder / "package" / SOURCES.relative_to("/")).glob("linux-*.tar*"))
+        inside = list((folder / "package" / _SOURCES).glob("linux-*.tar*"))
         if len(inside) != 1:
-            raise PagelabError(f"{archive} has no archive under {SOURCES}")
+            raise PagelabError(f"{archive} has no archive under {_SOURCES}")
         archive = inside[0]
     (folder / "source").mkdir()
     capture(["tar", "-xf", archive, "-C", folder / "source"])
@@ -63,7 +64,7 @@ def unpack(archive: Path, folder: Path) -> Path:
 
 def _fetch(package: str, kept: Path, say: Callable[[str], None]) -> None:
     """Puts the archive there as the last step, so that an interruption leaves nothing behind."""
-    missing = SOURCES / kept.name
+    missing = INSTALLED / kept.name
     instead = (
         f"Install it with `apt-get install {package}`, or name a source with --source: a folder, "
         "an archive, or a .deb"
@@ -83,4 +84,4 @@ def _fetch(package: str, kept: Path, say: Callable[[str], None]) -> None:
                 f"(`apt-get update` may help). {instead}"
             )
         capture(["dpkg-deb", "--extract", packages[0], work])
-        (Path(work) / SOURCES.relative_to("/") / kept.name).replace(kept)
+        (Path(work) / _SOURCES / kept.name).replace(kept)
