@@ -59,6 +59,8 @@ static int depth;
 /* -1 without XFS. The second is never written to and holds zeros. */
 static int shared_file = -1, private_file = -1;
 static unsigned long disk_folios;	/* of files, seen by the oracle */
+/* Folios of one address space, as the oracle saw them, and those not known to be. */
+static unsigned long exclusive_folios, unsure_folios;
 
 static uint32_t rnd(uint32_t below)
 {
@@ -399,7 +401,7 @@ static void work(unsigned long ops)
 static unsigned long oracle_wrong(bool show)
 {
 	char text[1 << 16];
-	unsigned long wrong = ~0ul, disk;
+	unsigned long wrong = ~0ul, disk, exclusive, unsure;
 	size_t length = 0;
 	ssize_t got;
 	char *last;
@@ -414,9 +416,13 @@ static unsigned long oracle_wrong(bool show)
 		fail("reading the oracle");
 	text[length] = 0;
 	last = strstr(text, "spaces ");
-	if (last && sscanf(last, "spaces %*u folios %*u disk %lu exclusive %*u wrong %lu",
-			   &disk, &wrong) == 2)
+	if (last && sscanf(last,
+			   "spaces %*u folios %*u disk %lu exclusive %lu wrong %lu unsure %lu",
+			   &disk, &exclusive, &wrong, &unsure) == 4) {
 		disk_folios += disk;
+		exclusive_folios += exclusive;
+		unsure_folios += unsure;
+	}
 	if (show || wrong)
 		printf("# %s", text);
 	fflush(stdout);
@@ -564,6 +570,8 @@ int main(int argc, char **argv)
 
 	printf("# seed %lu, %u rounds, %lu operations, %lu forks\n",
 	       (unsigned long)seed, rounds, control->ops, control->forks);
+	printf("# folios of one address space: %lu, of which maybe shared: %lu\n",
+	       exclusive_folios, unsure_folios);
 	test_result(!wrong, "accounting agrees with the page tables");
 	test_result(!control->faults, "no page was written by another process");
 	test_result(!control->lost, "no process was killed or gave up");

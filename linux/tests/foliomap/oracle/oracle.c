@@ -2,7 +2,7 @@
 /*
  * The oracle for folio accounting: walk the page tables of all processes,
  * count for every large folio how often and by whom it is mapped, and compare
- * with what the kernel believes. It shares no code with mm/foliomap.c: the truth
+ * with what the kernel believes (belief.h). It shares no code with it: the truth
  * is a table of (folio, address space, mappings).
  *
  * Reading /proc/folio_oracle checks everything. Programs that map memory must
@@ -21,7 +21,8 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
-#include <kunit/visibility.h>
+
+#include "belief.h"
 
 /* What must pass before a difference counts, or a lack of memory */
 #define WALKS		6
@@ -49,6 +50,7 @@ struct check {
 	unsigned int nr_mms;
 	unsigned long wrong;
 	unsigned long exclusive;
+	unsigned long unsure;		/* and of these not known to be */
 	unsigned long disk;		/* folios of files on disk */
 	struct seq_file *report;	/* on the last walk only */
 };
@@ -266,7 +268,7 @@ static void compare(struct check *check, struct seen *seen)
 
 	for (page = 0; page < nr_pages; page++) {
 		const int count = atomic_read(&folio_page(folio, page)->_mapcount) + 1;
-		const int expected = foliomap_enabled() ? 0 : seen->pages[page];
+		const int expected = counts_pages() ? seen->pages[page] : 0;
 
 		if (count != expected) {
 			wrong(check, seen, "page %ld has map count %d, expected %d",
@@ -275,19 +277,22 @@ static void compare(struct check *check, struct seen *seen)
 		}
 	}
 
-	if (!foliomap_enabled())
+	if (!answers())
 		return;
 	for (sharer = seen->sharers; sharer; sharer = sharer->next) {
 		/* More mappings than pages are shared by definition. */
 		const bool shared = seen->nr_sharers > 1 ||
 				    seen->mappings > nr_pages;
+		const bool believed = believed_shared(folio, sharer->mm);
 
 		check->exclusive += !shared;
-		if (foliomap_mapped_shared(folio, sharer->mm) != shared)
+		if (exact() ? believed != shared : !believed && seen->nr_sharers > 1)
 			wrong(check, seen,
 			      "said to be %s, mapped by %u address spaces (%u of %u by this one)",
 			      shared ? "exclusive" : "shared", seen->nr_sharers,
 			      sharer->mappings, seen->mappings);
+		else
+			check->unsure += believed && !shared;
 	}
 }
 
@@ -302,6 +307,7 @@ static int walk_all(struct check *check, unsigned long *nr_folios)
 	check->nr_mms = 0;
 	check->wrong = 0;
 	check->exclusive = 0;
+	check->unsure = 0;
 	check->disk = 0;
 	*nr_folios = 0;
 
@@ -342,8 +348,9 @@ static int oracle_show(struct seq_file *file, void *unused)
 	}
 	if (err)
 		return err;
-	seq_printf(file, "spaces %u folios %lu disk %lu exclusive %lu wrong %lu\n",
-		   check.nr_mms, folios, check.disk, check.exclusive, check.wrong);
+	seq_printf(file, "spaces %u folios %lu disk %lu exclusive %lu wrong %lu unsure %lu\n",
+		   check.nr_mms, folios, check.disk, check.exclusive, check.wrong,
+		   check.unsure);
 	return 0;
 }
 
@@ -405,6 +412,5 @@ static void __exit oracle_exit(void)
 
 module_init(oracle_init);
 module_exit(oracle_exit);
-MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
 MODULE_DESCRIPTION("Compares folio accounting with the page tables");
 MODULE_LICENSE("GPL");
