@@ -27,8 +27,8 @@ _CPUS = os.cpu_count() or 1
 Debug = Annotated[
     list[str] | None,
     typer.Option(
-        help="Another kernel: vm, kasan, kmemleak, no-designs, no-dpt, or with 7.2 no-page-mapcount; "
-        "may be repeated."
+        help="Another kernel: vm, kasan, kmemleak, no-designs, no-dpt, or with 7.2 "
+        "no-page-mapcount; may be repeated."
     ),
 ]
 Kernel = Annotated[
