@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from pagelab import units
-from pagelab.measuring.result import Fit, Plateau, Step, Stepped
+from pagelab.measuring.result import Fit, Plateau, Shape, Step, Stepped
 
 LINE = 64
 
@@ -19,6 +19,8 @@ LINE = 64
 _SAME = 0.1
 # Half of the loads miss this near to the capacity of a level that others use, too.
 _NEAR = 0.2
+# A shape explains a curve as well as the best one within this factor of its misfit: the probe's.
+_AS_WELL = 1.5
 # Memory was seen if the sweep went this much further than the largest claim.
 _BEYOND = 1.5
 
@@ -71,7 +73,8 @@ def hierarchy(found: Stepped, claims: list[dict[str, Any]], count: int = 3) -> H
     )
     for index, claim in enumerate(sizes):
         above = next((p for p in assigned[index + 1 :] if p), memory)
-        result.levels.append(_level(found, assigned[index], above, claim))
+        last = index == len(sizes) - 1
+        result.levels.append(_level(found, assigned[index], above, claim, last=last))
     _fill(found, result)
     if memory is not None:
         _without_room(found, result, memory, sizes)
@@ -98,7 +101,9 @@ def _assign(plateaus: list[Plateau], sizes: list[int | None]) -> list[Plateau | 
     return assigned
 
 
-def _level(found: Stepped, own: Plateau | None, above: Plateau | None, claim: int | None) -> Level:
+def _level(
+    found: Stepped, own: Plateau | None, above: Plateau | None, claim: int | None, *, last: bool
+) -> Level:
     """Size and latency of the level of one plateau, under the next one's."""
     level = Level()
     if own is None:
@@ -122,7 +127,7 @@ def _level(found: Stepped, own: Plateau | None, above: Plateau | None, claim: in
         level.size = half
         level.size_source = "no conclusion: half of the loads miss there"
         if step and step.fit and own.last < step.fit.capacity < above.first:
-            _explained(level, step.fit)
+            _explained(level, _of_last_level(step.fit) if last else step.fit)
         if claim:
             level.size_source += (
                 f", at the claimed {units.size(claim)} they take {_at(found, claim):.3g} ns"
@@ -130,17 +135,29 @@ def _level(found: Stepped, own: Plateau | None, above: Plateau | None, claim: in
     return level
 
 
-def _explained(level: Level, fit: Fit) -> None:
+def _explained(level: Level, shape: Shape) -> None:
     """A level without an edge has the size and the replacement that explain the curve best.
 
     What others bring into a level that they share evicts lines in no order of the program's: a
     chain of the level's size then misses now and then, and one of twice the size not always.
     """
-    level.size = fit.capacity * LINE
-    level.at_random, level.ways = fit.evicts_at_random, fit.ways
+    level.size = shape.capacity * LINE
+    level.at_random, level.ways = shape.evicts_at_random, shape.ways
     how = "at random" if level.at_random else "the oldest first"
-    low, high = (units.size(lines * LINE) for lines in (fit.capacity_low, fit.capacity_high))
-    level.size_source = f"no conclusion: {low} to {high} explain the curve, evicting {how}"
+    explains = f"{units.size(level.size)} explain the curve, evicting {how}"
+    level.size_source = f"no conclusion: {explains}"
+
+
+def _of_last_level(fit: Fit) -> Shape:
+    """The shape that evicts at random, where the curve leaves it open.
+
+    No last level of the last ten years keeps the youngest lines whatever comes (Jaleel et al., ISCA
+    2010), and what its other users bring in comes at any time.
+    """
+    rival = fit.rival
+    if rival and rival.evicts_at_random and rival.misfit <= _AS_WELL * fit.misfit:
+        return rival
+    return fit
 
 
 def _reaches(step: Step, above: Plateau) -> bool:

@@ -51,18 +51,16 @@ class Plateau(_Model):
     level: float
 
 
-class Fit(_Model):
-    """The capacity behind a step."""
+class Shape(_Model):
+    """A store that explains a step: its capacity, and how it is indexed and replaces."""
 
     capacity: int
-    capacity_low: int
-    capacity_high: int
     shape: str | dict[str, dict[str, int]]
     misfit: float
 
     @property
     def ways(self) -> int | None:
-        """The ways of a set, where the shape has some."""
+        """The ways of a set, where there are some."""
         if isinstance(self.shape, str):
             return None
         return next((of["ways"] for of in self.shape.values() if "ways" in of), None)
@@ -72,6 +70,14 @@ class Fit(_Model):
         """Whether what leaves is any entry of a set, and not the oldest."""
         name = self.shape if isinstance(self.shape, str) else next(iter(self.shape), "")
         return name in ("random_replacement", "scattered_random")
+
+
+class Fit(Shape):
+    """The store that explains a step best, and the one that says most against it."""
+
+    capacity_low: int
+    capacity_high: int
+    rival: Shape | None = None
 
 
 class Step(_Model):
