@@ -100,8 +100,9 @@ impl WrongPaths {
         branch.decided = time;
         if branch.dispatched < last.decided {
             // Thrown away with everything else, and perhaps what it waits for, too.
-            let load = branch.access - branch.loads[0] as usize;
-            let repeated = branch.loads[0] != 0 && load >= last.access;
+            // The younger of its loads; none if it lies before the first access.
+            let load = branch.access.wrapping_sub(branch.loads[0] as usize);
+            let repeated = (last.access..branch.access).contains(&load);
             let again = last.from + branch.number + if repeated { hit } else { 0 };
             branch.decided = time.max(again);
         }

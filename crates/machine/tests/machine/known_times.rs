@@ -206,6 +206,31 @@ fn what_is_loaded_on_a_wrong_path_that_joins_the_right_one_is_there_afterwards()
     close(a_round(true), 4.0 + 20.0 + 0.25);
 }
 
+/// What a stream from outside may say: a branch that waits for loads before the first access.
+#[test]
+fn a_branch_on_a_wrong_path_may_wait_for_what_was_never_recorded() {
+    let elapsed = |dep| {
+        let mut batch = Batch::default();
+        batch.push_control(Control::Thread { thread: 0 });
+        for (place, waits) in [(0, None), (64, Some(1)), (128, Some(dep)), (192, None)] {
+            if let Some(dep) = waits {
+                batch.push_mispredicted(Mispredicted {
+                    dep,
+                    reconverges: true,
+                });
+            }
+            batch.push(Access {
+                addr: BASE + place,
+                op: Op::load(8),
+                ..Access::default()
+            });
+        }
+        let config = machine(&["core.misprediction=20"]);
+        run(&config, "ideal", &mut Once(Some(batch))).cycles.elapsed
+    };
+    assert_eq!(elapsed(900), elapsed(0));
+}
+
 #[test]
 fn independent_loads_are_bound_by_bandwidth() {
     let config = machine(&[
