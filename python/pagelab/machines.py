@@ -104,6 +104,7 @@ class Machine(MachineBase):
         walks_enter: Literal["l1", "l2"] | None = None,
         prefetch: Mapping[str, Any] | None = None,
         coherence: Mapping[str, Any] | None = None,
+        others: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `caches`."""
         return self._with(
@@ -115,6 +116,7 @@ class Machine(MachineBase):
                 "walks_enter": walks_enter,
                 "prefetch": prefetch,
                 "coherence": coherence,
+                "others": others,
             },
         )
 

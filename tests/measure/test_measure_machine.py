@@ -11,6 +11,7 @@ import pytest
 from pagelab import _core
 from pagelab.errors import PagelabError
 from pagelab.measuring import cores, levels, machine, result, validate
+from pagelab.measuring.findings import findings
 from pagelab.measuring.result import Measurement
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
@@ -233,6 +234,76 @@ def test_a_preset_does_not_contradict_its_measurement(zen4_guest: Measurement) -
     assert table["tlb"]["l2_4k"] == {"entries": 3072, "ways": 12}
     assert "32.0 MiB they take 150 ns" in made.toml()
     assert any(note.startswith("caches.llc") for note in made.notes)
+
+
+def shared(lines: tuple[int, int, int], others: tuple[float, float, float], why: str | None) -> Any:
+    """A last level as loads at random find it: least, most likely and most of both."""
+    level = {"lines": lines[1], "lines_low": lines[0], "lines_high": lines[2], "misfit": 0.04}
+    level |= {"others": others[1], "others_low": others[0], "others_high": others[2]}
+    return {"walkers": {}, "level": level | {"no_conclusion": why}}
+
+
+MIB = 1024 * KIB
+
+
+@pytest.mark.parametrize(
+    ("at_random", "mib", "others", "noted"),
+    [
+        # Laps of a chain found 3 MiB; what others bring in is outside of what is nothing.
+        (shared((15 * MIB, 20 * MIB, 26 * MIB), (0.8, 1.2, 1.5), None), 20, 1.2, False),
+        (shared((15 * MIB, 20 * MIB, 26 * MIB), (0.0, 0.1, 0.2), None), 20, None, False),
+        # The interval holds what the chain found, which was no conclusion.
+        (shared((2 * MIB, 4 * MIB, 6 * MIB), (0.8, 1.2, 1.5), None), 4, 1.2, False),
+        (shared((2 * MIB, 9 * MIB, 90 * MIB), (0.0, 1.2, 9.5), "2 to 90 MiB"), 3, None, True),
+        (None, 3, None, True),
+    ],
+)
+def test_a_last_level_that_others_use_is_what_loads_at_random_find(
+    at_random: Any,
+    mib: int,
+    others: float | None,
+    noted: bool,
+    zen4_guest: Measurement,
+    tmp_path: Path,
+) -> None:
+    zen4_guest.parts["caches"]["at_random"] = at_random
+    file = tmp_path / "here.toml"
+    made = machine.write(zen4_guest, "here", file)
+    caches = json.loads(_core.machine(str(file), []))["caches"]
+    assert caches["llc"]["kib"] == pytest.approx(mib * 1024, rel=0.1)
+    assert (caches.get("others") or {}).get("gigabytes_per_second") == others
+    assert any(note.startswith("caches.llc") for note in made.notes) == noted
+    assert any(note.startswith("caches.others") for note in made.notes) == noted
+    rows = {row.what: row for row in findings(zen4_guest)}
+    row = rows.get("last level, by loads at random")
+    assert (row is None) == (at_random is None)
+    if row and noted:
+        assert (row.value, row.note) == ("no conclusion", "2 to 90 MiB")
+    elif row:
+        assert row.number == mib << 20
+
+
+@pytest.mark.parametrize(("last", "ways"), [(6, 12), (12, 12), (16, 16)])
+def test_the_first_level_has_no_fewer_ways_for_want_of_tlb_ways(
+    last: int, ways: int, zen4_guest: Measurement
+) -> None:
+    """Small pieces of huge pages fall into one set of the TLB, whose ways are fewer."""
+    caches = zen4_guest.parts["caches"]
+    caches["claimed"][0] |= {"ways": 12, "size": 48 << 10}
+    found = {"level": 1, "ways": {"last_below": last, "confidence": 1.0}}
+    caches["associativity"] = {"levels": [found]}
+    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())
+    assert table["caches"]["l1"]["ways"] == ways
+
+
+def test_a_last_level_with_an_edge_is_as_large_as_that(zen4_guest: Measurement) -> None:
+    """A chain tells the size of a level that is one's own more exactly."""
+    claims = zen4_guest.parts["caches"]["claimed"]
+    claims[-1]["size"] = 3 << 20
+    level = shared((2 * MIB, 5 * MIB, 6 * MIB), (0.0, 0.01, 0.2), None)
+    zen4_guest.parts["caches"]["at_random"] = level
+    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())
+    assert table["caches"]["llc"]["kib"] == pytest.approx(3072, rel=0.1)
 
 
 def test_a_guest_that_shares_two_cores_with_twenty_programs_gets_what_is_left_to_it() -> None:

@@ -106,6 +106,18 @@ pub struct CachesConfig {
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<CoherenceConfig>,
+    /// Who else uses the last level. Without, nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<OthersConfig>,
+}
+
+/// Programs outside of this machine that share its last level: other guests, other cores. What they
+/// bring in takes the place of other lines as time goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OthersConfig {
+    /// Lines that they bring in, in 10^9 bytes a second.
+    pub gigabytes_per_second: f64,
 }
 
 /// What it costs that a line may be in the private caches of several cores only as long as nobody

@@ -19,6 +19,7 @@ mod machine;
 mod main_memory;
 mod memory;
 mod mmu;
+mod others;
 mod pieces;
 mod programs;
 mod result;
@@ -35,7 +36,8 @@ mod windows;
 
 pub use by_code::{ByCode, Tally};
 pub use config::{
-    CachesConfig, CoherenceConfig, ConfigError, CostConfig, MachineConfig, PRESETS, WalksEnter,
+    CachesConfig, CoherenceConfig, ConfigError, CostConfig, MachineConfig, OthersConfig, PRESETS,
+    WalksEnter,
 };
 pub use designs::Design;
 pub use error::{BuildError, RunError};

@@ -9,6 +9,7 @@ use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::mmu::{Looks, Mmu, Walks};
+use crate::others::Others;
 use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
 use crate::translate::StretchCache;
@@ -41,6 +42,8 @@ pub struct Machine<M> {
     /// Each core's own.
     pub(crate) caches: Vec<PrivateCaches>,
     pub(crate) shared: SharedCache,
+    /// Who else uses the last level.
+    others: Option<Others>,
     pub(crate) memory: MainMemory,
     pub(crate) mmu: M,
     pub(crate) looks: Looks,
@@ -188,6 +191,12 @@ impl<M: Mmu> Machine<M> {
             config.memory.memory_bytes <= MAX_MEMORY_BYTES,
             "at most 128 GiB",
         )?;
+        check(
+            "memory.bytes",
+            config.memory.memory_bytes.to_string(),
+            config.caches.others.is_none() || config.memory.memory_bytes < MAX_MEMORY_BYTES,
+            "less than 128 GiB with caches.others",
+        )?;
         if config.caches.coherence.is_some() {
             check(
                 "cores",
@@ -250,6 +259,7 @@ impl<M: Mmu> Machine<M> {
             cores,
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
+            others: Others::new(&config.caches, config.seed.wrapping_add(3), slots_per_ns)?,
             memory,
             mmu,
             looks,
@@ -435,8 +445,8 @@ impl<M: Mmu> Machine<M> {
         state.accesses += addr.len() as u64;
         self.counts.mispredicted += self.mispredicted.len() as u64;
         self.counts.accesses += addr.len() as u64;
-        if self.cores[core].clock.now() >= self.next_tick && self.begins_turn() {
-            self.tick(core);
+        if self.begins_turn() {
+            self.after_turn(core);
         }
         if self.counts.accesses == self.timeline.next() {
             let sample = self.sample();
@@ -444,6 +454,23 @@ impl<M: Mmu> Machine<M> {
         }
         self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
         Ok(())
+    }
+
+    /// What is done between two turns, by the clock of a core: what others bring into the last level,
+    /// and the memory manager's work.
+    fn after_turn(&mut self, core: usize) {
+        let now = self.cores[core].clock.now();
+        if let Some(others) = &mut self.others {
+            let memory = &mut self.memory;
+            others.until(now, &mut self.shared, |line| {
+                if memory.takes_write_backs() {
+                    memory.write_back(line, now);
+                }
+            });
+        }
+        if now >= self.next_tick {
+            self.tick(core);
+        }
     }
 
     /// Lets the memory manager work, on the core that gets there first.

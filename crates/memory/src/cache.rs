@@ -11,6 +11,9 @@ pub const MODIFY: u32 = FLAG;
 /// No line has this number, nor a larger one.
 pub const NO_LINE: u32 = EMPTY;
 
+/// The line of somebody else who shares the cache; several may be in a set.
+const FOREIGN: u32 = EMPTY - 1;
+
 /// Geometry and latency of one cache level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -239,6 +242,36 @@ impl Cache {
         }
     }
 
+    /// Somebody else who shares the cache brings a line of their own into a set; which modified line
+    /// left for it.
+    pub fn intrude(&mut self, set: usize) -> Option<u32> {
+        let lines = self.lines.ways_mut(set, self.ways);
+        let way = match &mut self.victims {
+            None => {
+                lines.rotate_right(1);
+                0
+            }
+            Some(victims) => {
+                let free = lines.iter().position(|&line| line == EMPTY);
+                let way = free.unwrap_or_else(|| victims.victim(set));
+                victims.enter(set, way);
+                way
+            }
+        };
+        let old = std::mem::replace(&mut lines[way], FOREIGN);
+        (old & FLAG != 0).then_some(old & !FLAG)
+    }
+
+    /// How many sets there are.
+    pub fn sets(&self) -> usize {
+        self.lines.sets()
+    }
+
+    /// Hints to the host that a set will soon be used.
+    pub fn prefetch_set(&self, set: usize) {
+        self.lines.prefetch(set);
+    }
+
     /// Whether a line is here, and if so, whether it is modified.
     pub fn modified(&self, line: u32) -> Option<bool> {
         let lines = self.lines.ways(self.index.of(line), self.ways);
@@ -276,7 +309,7 @@ impl Cache {
     pub fn held(&self) -> impl Iterator<Item = u32> {
         let sets = (0..self.lines.sets()).map(|set| self.lines.ways(set, self.ways));
         sets.flatten()
-            .filter(|&&line| line != EMPTY)
+            .filter(|&&line| line != EMPTY && line != FOREIGN)
             .map(|line| line & !FLAG)
     }
 

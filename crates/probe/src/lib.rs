@@ -6,6 +6,7 @@ pub mod noise;
 pub mod parts;
 pub mod places;
 pub mod programs;
+pub mod random_loads;
 pub mod rounds;
 pub mod stats;
 pub mod system;

@@ -1,6 +1,7 @@
 //! Sets of places for chains: which bytes of which pages a chain visits.
 
 use crate::chain::{Chain, LINE, LINK};
+use crate::random_loads;
 use crate::stats::median;
 use crate::system::Refused;
 use crate::system::mapping::{HUGE, Mapping, PAGE, backing, memory_file};
@@ -134,6 +135,19 @@ impl Region {
     /// Reads every line from byte `at` on.
     pub fn read_from(&self, at: usize) {
         self.memory.read(at, self.memory.len() - at, LINE);
+    }
+
+    /// Nanoseconds a load at random in the first `len` bytes, of so many walkers side by side. See
+    /// [`random_loads`].
+    ///
+    /// # Panics
+    /// When there is no page in `len`, or there are not so many bytes.
+    pub fn latency_at_random(&self, len: usize, walkers: usize, rng: &mut Rng) -> f64 {
+        assert!((PAGE..=self.memory.len()).contains(&len), "{len} bytes");
+        // Three times as many loads as there are lines leave one in twenty unread.
+        let settle = 3 * len / LINE;
+        // SAFETY: that much is mapped, and only chains write it, through an exclusive borrow.
+        unsafe { random_loads::latency(self.memory.as_ptr(), len, walkers, settle, rng) }
     }
 
     /// Other places in the same memory.

@@ -61,6 +61,22 @@ def _capacity(part: str, what: str, step: Step, unit: int, claimed: str) -> Find
     return Finding(part, what, show(step.nominal), float(step.nominal), note, claimed)
 
 
+def _shared_level(measurement: Measurement, claimed: str) -> Iterator[Finding]:
+    """The last level as loads at random find it."""
+    level = measurement.shared_level()
+    if level is None:
+        return
+    room, others = "last level, by loads at random", "what others bring into it"
+    if level.no_conclusion:
+        yield Finding("caches", room, "no conclusion", None, level.no_conclusion, claimed)
+        return
+    size = level.lines * LINE
+    interval = f"{units.size(level.lines_low * LINE)} to {units.size(level.lines_high * LINE)}"
+    yield Finding("caches", room, units.size(size), float(size), interval, claimed)
+    interval = f"{level.others_low:.2g} to {level.others_high:.2g}"
+    yield Finding("caches", others, f"{level.others:.2g} GB/s", level.others, interval, "")
+
+
 def _caches(measurement: Measurement) -> Iterator[Finding]:
     found = measurement.stepped("caches", "lines")
     if found is None:
@@ -92,6 +108,7 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
             number = crossing["last_below"]
             note = f"({crossing['confidence']:.0%})"
             yield Finding("caches", what, str(number), float(number), note, claimed)
+    yield from _shared_level(measurement, units.size(claims[-1]["size"]) if claims else "")
     line = raw["line_bytes"]
     if line and line["line"]:
         claimed = f"{claims[0]['line']} B" if claims else ""

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from pagelab import units
-from pagelab.measuring.result import Fit, Plateau, Shape, Step, Stepped
+from pagelab.measuring.result import Fit, Plateau, Shape, SharedLevel, Step, Stepped
 
 LINE = 64
 
@@ -38,6 +38,8 @@ class Level:
     # What the curve says of how lines leave it: at random, and from sets of so many.
     at_random: bool = False
     ways: int | None = None
+    # What others bring into it, 10^9 bytes a second.
+    others: float = 0.0
 
 
 @dataclass
@@ -49,10 +51,16 @@ class Hierarchy:
     memory_source: str = ""
 
 
-def hierarchy(found: Stepped, claims: list[dict[str, Any]], count: int = 3) -> Hierarchy:
+def hierarchy(
+    found: Stepped,
+    claims: list[dict[str, Any]],
+    shared: SharedLevel | None = None,
+    count: int = 3,
+) -> Hierarchy:
     """Reads `count` levels of cache off a curve over lines; latencies rise from one to the next.
 
-    `claims` are what the system says, nearest level first.
+    `claims` are what the system says, nearest level first; `shared` is what loads at random say of
+    the last level.
     """
     sizes: list[int | None] = [claim["size"] for claim in claims[:count]]
     sizes += [None] * (count - len(sizes))
@@ -78,6 +86,8 @@ def hierarchy(found: Stepped, claims: list[dict[str, Any]], count: int = 3) -> H
     _fill(found, result)
     if memory is not None:
         _without_room(found, result, memory, sizes)
+    if shared is not None and shared.no_conclusion is None:
+        _with_others(result.levels[-1], shared)
     _rise(result)
     return result
 
@@ -235,6 +245,24 @@ def _without_room(
             )
             level.latency_source = "no plateau: the median of what lies between"
         below = level.size or below
+
+
+def _with_others(level: Level, shared: SharedLevel) -> None:
+    """A last level as loads at random find it, and not laps of a chain.
+
+    A chain that comes back to its lines in the time that others leave them there finds room that
+    loads at random do not; those tell how much there is and how fast others take it.
+    """
+    room = range(shared.lines_low * LINE, shared.lines_high * LINE + 1)
+    interval = f"{units.size(room[0])} to {units.size(room[-1])}"
+    if level.size is None or not level.size_concluded or level.size not in room:
+        was = f", a chain's laps {units.size(level.size)}" if level.size else ""
+        level.size, level.size_concluded = shared.lines * LINE, True
+        level.size_source = f"by loads at random ({interval}{was})"
+        level.at_random, level.ways = False, None
+    # Where nobody else uses it, the interval begins at nothing.
+    if shared.others_low > 0.0:
+        level.others = shared.others
 
 
 def _rise(result: Hierarchy) -> None:

@@ -10,29 +10,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from pagelab import units
 from pagelab.errors import PagelabError
-from pagelab.measuring import cores
-from pagelab.measuring.findings import LINE, capacity, effective_page, second_level_sets
+from pagelab.measuring import cores, machine_caches
+from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
+from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
 from pagelab.measuring.result import Environment, Estimate, Measurement, Step, Stepped
-
-BASE = "skylake-sp"
-# Its time between two cores' caches.
-BASE_TRANSFER = 50.3
-
-# Lines in order that take less than this of what lines at random take were fetched ahead.
-_AHEAD = 0.5
 
 # Bytes of a leaf entry.
 LEAF = 8
 PAGE = 4096
-HUGE = 2 << 20
-
-# Where a value is from. `open`: nothing was concluded; the base preset's value or a bound stands.
-Status = Literal["measured", "claimed", "published", "open"]
 
 # A step that fewer resamples show has no fit that means anything.
 _SURE = 0.95
@@ -51,16 +41,6 @@ _WALK_CACHE = 2
 _NESTED_LOOKUPS = 3
 # The nested TLB's geometry, as docs/designs/nested.md has it.
 _NESTED_TLB = "{{ entries = 16, ways = 16, cycles = {} }}"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A key of the preset and where its value comes from; `value` is TOML, None for none at all."""
-
-    key: str
-    value: str | None
-    status: Status
-    source: str
 
 
 @dataclass(frozen=True)
@@ -128,7 +108,8 @@ def preset(measurement: Measurement, name: str) -> Preset:
     ghz = measurement.parts.get("caches", {}).get("core_ghz")
     if lines is None or small is None or ghz is None:
         raise PagelabError("a machine needs the parts caches and tlb: run  pagelab measure")
-    found = hierarchy(lines, measurement.parts["caches"]["claimed"])
+    shared = measurement.shared_level()
+    found = hierarchy(lines, measurement.parts["caches"]["claimed"], shared)
     here = measurement.environment
     page = effective_page(measurement)
     guest = here.hypervisor is not None
@@ -136,7 +117,7 @@ def preset(measurement: Measurement, name: str) -> Preset:
     tables = {
         "core": list(_core(measurement, ghz)),
         "tlb": list(_tlb(measurement, small, ghz)),
-        "caches": [*_caches(measurement, found, ghz), _prefetch(measurement)],
+        "caches": [*machine_caches.entries(measurement, found, ghz)],
         "dram": list(_dram(measurement, found, small)),
         "nested": list(_nested(measurement, found, small, ghz, page)) if guest else [],
         "radix.pwc": [] if guest else list(_walk(measurement, found, small, ghz)),
@@ -169,17 +150,6 @@ def write(measurement: Measurement, name: str, path: Path) -> Preset:
     except OSError as error:
         raise PagelabError(f"cannot write {path}: {error.strerror}") from error
     return made
-
-
-def _cycles(nanoseconds: float, ghz: float) -> int:
-    return max(1, round(nanoseconds * ghz))
-
-
-def _split(entries: int, ways: int) -> int:
-    """The largest number of ways up to `ways` that makes whole sets; all of them for 0."""
-    if ways == 0:
-        return entries
-    return next(w for w in range(min(ways, entries), 0, -1) if entries % w == 0)
 
 
 def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
@@ -215,7 +185,7 @@ def _misprediction(raw: dict[str, Any], ghz: float) -> Entry:
     found = Estimate.model_validate(cost)
     what = f"branches on random bits ({found.low * ghz:.1f} to {found.high * ghz:.1f} cycles)"
     if found.relative_error() < 0.2 and 1 <= found.median * ghz < 100:
-        return Entry(key, str(_cycles(found.median, ghz)), "measured", what)
+        return Entry(key, str(cycles(found.median, ghz)), "measured", what)
     return Entry(key, None, "open", f"not concluded from {what}; {BASE}'s")
 
 
@@ -239,86 +209,6 @@ def _under_way(key: str, raw: Any, published: int | None, core: str, noisy: bool
     if published is None:
         return Entry(key, None, "open", f"not measured; {BASE}'s")
     return Entry(key, str(published), "published", f"of {core}; not measured")
-
-
-def _caches(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[Entry]:
-    raw = measurement.parts["caches"]
-    claims = raw["claimed"]
-    ways_found = (raw["associativity"] or {}).get("levels", [])
-    last = 0
-    status: Status
-    for index, (key, level) in enumerate(zip(("l1", "l2", "llc"), found.levels, strict=True)):
-        claim = claims[index] if index < len(claims) else None
-        if level.size is None or level.latency is None:
-            why = level.latency_source or level.size_source or "no plateau"
-            bound = _bounded(found, index, claim, ghz, last)
-            if bound is None:
-                yield Entry(key, None, "open", f"{why}; {BASE}'s")
-                continue
-            size, cycles = bound
-            status, source = "open", f"{why}; size as claimed, latency between its neighbours'"
-        else:
-            size, cycles = level.size, _cycles(level.latency, ghz)
-            concluded = level.size_concluded and level.latency_concluded
-            status = "measured" if concluded else "open"
-            source = f"size {level.size_source}; latency {level.latency_source}"
-        cycles = last = max(cycles, last + 1)
-        crossing = ways_found[index]["ways"] if index < len(ways_found) else None
-        # The sets of a larger level are known where huge pages are whole.
-        known = index == 0 or effective_page(measurement) == HUGE
-        if known and crossing and crossing["confidence"] >= 0.95:
-            ways, how = crossing["last_below"], "measured"
-        elif level.ways:
-            ways, how = level.ways, "as the curve has them"
-        else:
-            ways, how = (claim["ways"], "as claimed") if claim else (16, "assumed")
-        kib = max(1, size // 1024)
-        if level.ways:
-            kib = max(1, round(kib / ways)) * ways  # Whole sets.
-        ways = _split(kib * 1024 // LINE, ways)
-        order = ', replacement = "random"' if level.at_random else ""
-        value = f"{{ kib = {kib}, ways = {ways}, cycles = {cycles}{order} }}"
-        yield Entry(key, value, status, f"{source}; ways {how}")
-    # Not sooner than the last level, which is asked first.
-    cycles = max(_cycles(BASE_TRANSFER, ghz), last + 1)
-    value = f"{{ transfer_cycles = {cycles}, invalidate_cycles = {cycles}, turn = 64 }}"
-    yield Entry("coherence", value, "open", f"not measured; {BASE}'s {BASE_TRANSFER} ns")
-
-
-def _prefetch(measurement: Measurement) -> Entry:
-    """What the second level fetches ahead: the manufacturer's numbers, if lines are."""
-    key = "prefetch"
-    nothing = "{ adjacent = false, streams = 0, ahead = 0 }"
-    raw = measurement.parts.get("memory", {}).get("prefetching")
-    if raw is None:
-        return Entry(key, nothing, "open", "not measured")
-    in_order, random = (raw[order]["ns"][0] for order in ("in_order", "random"))
-    if not in_order or not random:
-        return Entry(key, nothing, "open", "not measured")
-    what = f"lines in order take {in_order:.3g} ns, at random {random:.3g}"
-    if in_order > _AHEAD * random:
-        return Entry(key, nothing, "measured", what)
-    core = cores.documented(measurement.environment)
-    if core is None or core.prefetch is None:
-        return Entry(key, nothing, "open", f"{what}; how far ahead is not published")
-    return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
-
-
-def _bounded(
-    found: Hierarchy, index: int, claim: dict[str, Any] | None, ghz: float, last: int
-) -> tuple[int, int] | None:
-    """Size and cycles of a level that the curve does not show: between its neighbours."""
-    level = found.levels[index]
-    size = level.size or (claim["size"] if claim else None)
-    above = next((lv.latency for lv in found.levels[index + 1 :] if lv.latency), found.memory)
-    if size is None or above is None:
-        return None
-    smaller = [lv.size for lv in found.levels[:index] if lv.size]
-    if smaller and size <= smaller[-1]:
-        size = 2 * smaller[-1]
-    if level.latency is not None:
-        return size, _cycles(level.latency, ghz)
-    return size, max(last + 1, round(math.sqrt(max(last, 1) * above * ghz)))
 
 
 def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry]:
@@ -366,7 +256,7 @@ def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry
         raise PagelabError("the second TLB level was not overflowed: run without --quick")
     if len(small.plateaus) > 1:
         cost = small.plateaus[1].level - small.plateaus[0].level
-        yield Entry("l2_cycles", str(_cycles(cost, ghz)), "measured", "the second plateau's rise")
+        yield Entry("l2_cycles", str(cycles(cost, ghz)), "measured", "the second plateau's rise")
     else:
         yield Entry("l2_cycles", None, "open", f"no second plateau; {BASE}'s")
 
@@ -395,7 +285,7 @@ def _covering(
 
 
 def _array(entries: int, ways: int) -> str:
-    return f"{{ entries = {entries}, ways = {_split(entries, ways)} }}"
+    return f"{{ entries = {entries}, ways = {split(entries, ways)} }}"
 
 
 def _first_of_huge(measurement: Measurement) -> int | None:
@@ -499,7 +389,7 @@ def _walk(
         yield Entry("pmd.cycles", None, "open", f"no plateau of walks; {BASE}'s")
         return
     what = f"a walk ({walk.ns:.3g} ns) less the read of its leaf entry"
-    yield Entry("pmd.cycles", str(_cycles(walk.ns - level.latency, ghz)), "measured", what)
+    yield Entry("pmd.cycles", str(cycles(walk.ns - level.latency, ghz)), "measured", what)
 
 
 def _nested(
@@ -524,7 +414,7 @@ def _nested(
         yield Entry("tlb", None, "open", "no plateau of walks; as the walk caches")
         return
     reads = level.latency + 2 * first
-    rest = _cycles(max(walk.ns - reads, 0), ghz) - _NESTED_LOOKUPS * _WALK_CACHE
+    rest = cycles(max(walk.ns - reads, 0), ghz) - _NESTED_LOOKUPS * _WALK_CACHE
     what = f"a nested walk ({walk.ns:.3g} ns) less its three reads ({reads:.3g} ns) and walk caches"
     if rest < 0:
         what += f", {-rest} cycles too many"

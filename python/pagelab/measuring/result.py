@@ -101,6 +101,22 @@ class Stepped(_Model):
     steps: list[Step]
 
 
+class SharedLevel(_Model):
+    """What loads at random say of a last level: its room in lines, and what others bring in.
+
+    `others` are in 10^9 bytes a second; each has its 95 % interval.
+    """
+
+    lines: int
+    lines_low: int
+    lines_high: int
+    others: float
+    others_low: float
+    others_high: float
+    misfit: float
+    no_conclusion: str | None
+
+
 class Noise(_Model):
     """How quiet the machine was."""
 
@@ -187,6 +203,11 @@ class Measurement(_Model):
         """A curve of a part, if it was measured."""
         value = self.parts.get(part, {}).get(name)
         return None if value is None else Stepped.model_validate(value)
+
+    def shared_level(self) -> SharedLevel | None:
+        """The last level as loads at random find it, if that was measured."""
+        level = (self.parts.get("caches", {}).get("at_random") or {}).get("level")
+        return None if level is None else SharedLevel.model_validate(level)
 
 
 def _curves(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Curve]]:

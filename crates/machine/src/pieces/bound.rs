@@ -44,6 +44,7 @@ impl Bound {
             latencies: [l2.saturating_sub(l1), llc.saturating_sub(l2), dram],
             memory: llc + dram,
             is_lru: config.tlb_prefetch.is_none()
+                && config.caches.others.is_none()
                 && levels.iter().all(|level| level.replacement.is_lru())
                 && (arrays.iter().flatten()).all(|array| array.replacement.is_lru()),
         }

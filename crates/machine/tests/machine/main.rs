@@ -12,6 +12,7 @@ mod golden;
 mod heat_map;
 mod known_times;
 mod nodes;
+mod others;
 mod pieces;
 mod presets;
 mod programs;

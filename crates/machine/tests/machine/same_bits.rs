@@ -5,7 +5,7 @@
 
 use crate::common::{BASE, Cut, Event, map, run, small_machine};
 use pagelab_events::{Access, Advice, Control, Op};
-use pagelab_machine::{CoherenceConfig, Design, PrefetchConfig, WalksEnter};
+use pagelab_machine::{CoherenceConfig, Design, OthersConfig, PrefetchConfig, WalksEnter};
 use proptest::prelude::*;
 
 /// A mapping of 40 MiB, accesses all over it (some straddling lines and pages), and calls that
@@ -68,6 +68,7 @@ proptest! {
         walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
         coherent in any::<bool>(),
         busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
+        others in proptest::option::of(0.1..20.0f64),
     ) {
         let mut config = small_machine();
         config.cores = cores;
@@ -83,6 +84,9 @@ proptest! {
             streams: 8,
             ahead: 10,
             busy,
+        });
+        config.caches.others = others.map(|gigabytes_per_second| OthersConfig {
+            gigabytes_per_second,
         });
         // What looks into caches goes without coherence.
         let coherent = config.caches.coherence.is_some() && cores > 1;

@@ -17,6 +17,7 @@ mod fit;
 mod plateaus;
 mod search;
 mod shape;
+mod sharing;
 
 pub use crossing::{Crossing, crossing};
 pub use curve::{Curve, Summary};
@@ -24,3 +25,4 @@ pub use fit::{Rival, StepFit, fit_step};
 pub use plateaus::{Plateau, plateaus};
 pub use search::{Options, Step, Steps, find_steps, geometric_grid};
 pub use shape::Shape;
+pub use sharing::{SharedLevel, shared_level};

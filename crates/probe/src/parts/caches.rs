@@ -8,10 +8,11 @@
 //! level: it overflows a level when there are more of them than the level has ways.
 
 use super::{Context, Failure, Part, curve_with_steps, no_options};
-use crate::chain::{Chain, sweep};
-use crate::detect::{Options, Steps, crossing, find_steps};
+use crate::chain::{Chain, LINE, sweep};
+use crate::detect::{Options, Steps, crossing, find_steps, geometric_grid, shared_level};
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
-use crate::system::mapping::{HUGE, Mapping};
+use crate::random_loads::WALKERS;
+use crate::system::mapping::{HUGE, Mapping, PAGE};
 use crate::system::{budget, claims};
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -59,6 +60,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
             Ok::<f64, Failure>(latency(&mut grouped, x, rng))
         })
     })?;
+    let at_random = loads_at_random(context, &region, &claims)?;
     let line = line_size(context, &found);
     let ways = if pages == Pages::Huge {
         associativity(context, region, &found)?
@@ -72,11 +74,46 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     Ok(json!({
         "pages": format!("{pages:?}").to_lowercase(),
         "lines": curve_with_steps(&found),
+        "at_random": at_random,
         "line_bytes": line,
         "associativity": ways,
         "claimed": claims,
         "core_ghz": core_ghz(),
     }))
+}
+
+/// Latency of loads at random by the lines they are spread over, for several numbers of walkers, and
+/// what it says of a last level that others use, too.
+fn loads_at_random(
+    context: &mut Context,
+    region: &Region,
+    claims: &[claims::CacheClaim],
+) -> Result<Value, Failure> {
+    context.say("loads at random");
+    // The level before the last one.
+    let mut sizes: Vec<u64> = claims.iter().map(|claim| claim.size).collect();
+    sizes.sort_unstable();
+    let below = sizes.len().checked_sub(2).map_or(1 << 20, |at| sizes[at]) / LINE as u64;
+    let x: Vec<u64> = geometric_grid(2 * below, region.count() as u64, 2)
+        .into_iter()
+        .map(|lines| lines.next_multiple_of((PAGE / LINE) as u64))
+        .filter(|&lines| lines as usize <= region.count())
+        .collect();
+    let rounds = if context.quick { 2 } else { 5 };
+    let mut rng = context.rng.fork();
+    let mut curves = Vec::new();
+    for walkers in WALKERS {
+        curves.push(sweep(&x, rounds, &mut rng, |x, rng| {
+            Ok::<f64, Failure>(region.latency_at_random(x as usize * LINE, walkers, rng))
+        })?);
+    }
+    let by_walkers: serde_json::Map<String, Value> = WALKERS
+        .iter()
+        .zip(&curves)
+        .map(|(walkers, curve)| (walkers.to_string(), json!(curve.summary())))
+        .collect();
+    let level = shared_level(&curves, below, 40, &mut rng);
+    Ok(json!({ "walkers": by_walkers, "level": level }))
 }
 
 /// Huge pages if they can be had.

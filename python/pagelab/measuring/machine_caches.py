@@ -1,0 +1,117 @@
+"""The caches of a machine preset: sizes, ways, latencies, others that use them, prefetchers."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from pagelab.measuring import cores
+from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
+from pagelab.measuring.findings import LINE, effective_page
+from pagelab.measuring.levels import Hierarchy
+from pagelab.measuring.result import Measurement
+
+# The base preset's time between two cores' caches, ns.
+BASE_TRANSFER = 50.3
+
+# Lines in order that take less than this of what lines at random take were fetched ahead.
+_AHEAD = 0.5
+
+
+def entries(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[Entry]:
+    """The keys of `caches`."""
+    raw = measurement.parts["caches"]
+    claims = raw["claimed"]
+    ways_found = (raw["associativity"] or {}).get("levels", [])
+    last = 0
+    status: Status
+    for index, (key, level) in enumerate(zip(("l1", "l2", "llc"), found.levels, strict=True)):
+        claim = claims[index] if index < len(claims) else None
+        if level.size is None or level.latency is None:
+            why = level.latency_source or level.size_source or "no plateau"
+            bound = _bounded(found, index, claim, ghz, last)
+            if bound is None:
+                yield Entry(key, None, "open", f"{why}; {BASE}'s")
+                continue
+            size, latency = bound
+            status, source = "open", f"{why}; size as claimed, latency between its neighbours'"
+        else:
+            size, latency = level.size, cycles(level.latency, ghz)
+            concluded = level.size_concluded and level.latency_concluded
+            status = "measured" if concluded else "open"
+            source = f"size {level.size_source}; latency {level.latency_source}"
+        latency = last = max(latency, last + 1)
+        crossing = ways_found[index]["ways"] if index < len(ways_found) else None
+        # Sets are known where huge pages are whole. Elsewhere those of the first level are, but its
+        # lines, a huge page apart, may be more than the TLB's ways are before they are the cache's.
+        whole = effective_page(measurement) == HUGE
+        fewer = claim is not None and crossing and crossing["last_below"] < claim["ways"]
+        known = whole or (index == 0 and not fewer)
+        if known and crossing and crossing["confidence"] >= 0.95:
+            ways, how = crossing["last_below"], "measured"
+        elif level.ways:
+            ways, how = level.ways, "as the curve has them"
+        else:
+            ways, how = (claim["ways"], "as claimed") if claim else (16, "assumed")
+        kib = max(1, size // 1024)
+        if level.ways:
+            kib = max(1, round(kib / ways)) * ways  # Whole sets.
+        ways = split(kib * 1024 // LINE, ways)
+        order = ', replacement = "random"' if level.at_random else ""
+        value = f"{{ kib = {kib}, ways = {ways}, cycles = {latency}{order} }}"
+        yield Entry(key, value, status, f"{source}; ways {how}")
+    yield _others(measurement, found.levels[-1].others)
+    # Not sooner than the last level, which is asked first.
+    transfer = max(cycles(BASE_TRANSFER, ghz), last + 1)
+    value = f"{{ transfer_cycles = {transfer}, invalidate_cycles = {transfer}, turn = 64 }}"
+    yield Entry("coherence", value, "open", f"not measured; {BASE}'s {BASE_TRANSFER} ns")
+    yield _prefetch(measurement)
+
+
+def _others(measurement: Measurement, others: float) -> Entry:
+    """What others bring into the last level."""
+    key, shared = "others", measurement.shared_level()
+    if shared is None:
+        return Entry(key, None, "open", "loads at random were not measured: nobody")
+    if shared.no_conclusion:
+        return Entry(key, None, "open", f"no conclusion: {shared.no_conclusion}; nobody")
+    interval = f"{shared.others_low:.2g} to {shared.others_high:.2g} GB/s"
+    if not others:
+        return Entry(key, None, "measured", f"nobody else uses the last level ({interval})")
+    value = f"{{ gigabytes_per_second = {others:.3g} }}"
+    return Entry(key, value, "measured", f"loads at random, side by side and alone ({interval})")
+
+
+def _prefetch(measurement: Measurement) -> Entry:
+    """What the second level fetches ahead: the manufacturer's numbers, if lines are."""
+    key = "prefetch"
+    nothing = "{ adjacent = false, streams = 0, ahead = 0 }"
+    raw = measurement.parts.get("memory", {}).get("prefetching")
+    if raw is None:
+        return Entry(key, nothing, "open", "not measured")
+    in_order, random = (raw[order]["ns"][0] for order in ("in_order", "random"))
+    if not in_order or not random:
+        return Entry(key, nothing, "open", "not measured")
+    what = f"lines in order take {in_order:.3g} ns, at random {random:.3g}"
+    if in_order > _AHEAD * random:
+        return Entry(key, nothing, "measured", what)
+    core = cores.documented(measurement.environment)
+    if core is None or core.prefetch is None:
+        return Entry(key, nothing, "open", f"{what}; how far ahead is not published")
+    return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
+
+
+def _bounded(
+    found: Hierarchy, index: int, claim: dict[str, Any] | None, ghz: float, last: int
+) -> tuple[int, int] | None:
+    """Size and cycles of a level that the curve does not show: between its neighbours."""
+    level = found.levels[index]
+    size = level.size or (claim["size"] if claim else None)
+    above = next((lv.latency for lv in found.levels[index + 1 :] if lv.latency), found.memory)
+    if size is None or above is None:
+        return None
+    smaller = [lv.size for lv in found.levels[:index] if lv.size]
+    if smaller and size <= smaller[-1]:
+        size = 2 * smaller[-1]
+    if level.latency is not None:
+        return size, cycles(level.latency, ghz)
+    return size, max(last + 1, round(math.sqrt(max(last, 1) * above * ghz)))
