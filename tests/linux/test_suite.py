@@ -24,6 +24,17 @@ def test_one_job_a_boot(tmp_path: Path) -> None:
     assert [job.name for job in suite.load(root, [])] == ["feature/a", "feature/a [x=on]"]
 
 
+def test_any_suite_runs_on_a_kernel_that_checks_itself(tmp_path: Path) -> None:
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\ndebug = ["vm"]\nmemory = 1000\ntimeout = 10.0\n'
+    root = _write(tmp_path, text + '[[entry]]\nname = "b"\nprogram = "b.c"\nkernel = "7.2"\n')
+    first, second = suite.load(root, [], ("kasan", "vm"))
+    assert first.entry.debug == ["kasan", "vm"]
+    # Shadow memory, and checks at each access.
+    assert first.entry.memory > 1000 and first.entry.timeout > 10.0
+    # No other version is patched, nor built with these.
+    assert second.entry.debug == []
+
+
 def test_a_typing_error_names_file_and_key(tmp_path: Path) -> None:
     root = _write(tmp_path, '[[entry]]\nname = "a"\nprogram = "a.c"\nmemmory = 3\n')
     with pytest.raises(PagelabError, match=r"suite\.toml.*memmory"):

@@ -296,6 +296,14 @@ def test_the_first_level_has_no_fewer_ways_for_want_of_tlb_ways(
     assert table["caches"]["l1"]["ways"] == ways
 
 
+def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
+    caches = zen4_guest.parts["caches"]
+    caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}
+    made = machine.preset(zen4_guest, "here").toml()
+    assert tomllib.loads(made)["dram"]["latency_ns"] == pytest.approx(163 - 13, abs=0.1)
+    assert "flushed lines (162 to 165.5)" in made
+
+
 def test_a_last_level_with_an_edge_is_as_large_as_that(zen4_guest: Measurement) -> None:
     """A chain tells the size of a level that is one's own more exactly."""
     claims = zen4_guest.parts["caches"]["claimed"]

@@ -137,6 +137,11 @@ impl Region {
         self.memory.read(at, self.memory.len() - at, LINE);
     }
 
+    /// Flushes every line from all caches; whether there is an instruction for that.
+    pub fn flush(&self) -> bool {
+        self.memory.flush(LINE)
+    }
+
     /// Nanoseconds a load at random in the first `len` bytes, of so many walkers side by side. See
     /// [`random_loads`].
     ///

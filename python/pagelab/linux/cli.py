@@ -251,9 +251,11 @@ def run_tests(
             min=0, help="Run what failed up to so many times more; what passes then is flaky."
         ),
     ] = 0,
+    debug: Debug = None,
 ) -> None:
     """Run the tests under linux/tests, each in its own guest."""
-    _run_suites(layout.find().linux / "tests", names or [], verbose=verbose, retries=retries)
+    root, options = layout.find().linux / "tests", tuple(debug or ())
+    _run_suites(root, names or [], verbose=verbose, retries=retries, debug=options)
 
 
 @app.command("bench")
@@ -264,11 +266,18 @@ def run_benchmarks(
     _run_suites(layout.find().linux / "bench", names or [], verbose=True)
 
 
-def _run_suites(root: Path, names: list[str], *, verbose: bool, retries: int = 0) -> None:
+def _run_suites(
+    root: Path,
+    names: list[str],
+    *,
+    verbose: bool,
+    retries: int = 0,
+    debug: tuple[str, ...] = (),
+) -> None:
     where = layout.find()
     failed: list[str] = []
     firsts: dict[tuple[Path, str], guest.Result] = {}
-    for job in suite.load(root, names):
+    for job in suite.load(root, names, debug):
         asked = f"{job.folder.name}/{job.entry.name}" in names
         image, flags = suite.kernel(where, job)
         if not asked and flags and not image.exists():

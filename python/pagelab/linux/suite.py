@@ -99,8 +99,15 @@ class Verdict(StrEnum):
     FAIL = "fail"
 
 
-def load(root: Path, only: list[str]) -> Iterator[Job]:
+# A kernel that checks itself takes longer, and more memory.
+_SLOWER = 6
+_MORE_MEMORY = 1.5
+
+
+def load(root: Path, only: list[str], debug: tuple[str, ...] = ()) -> Iterator[Job]:
     """The jobs under linux/tests or linux/bench; `only` picks folders or folder/entry names.
+
+    With `debug`, those of the patched kernel run on the one with these options besides their own.
 
     Raises:
         UsageError: `only` names something that does not exist.
@@ -116,7 +123,17 @@ def load(root: Path, only: list[str]) -> Iterator[Job]:
     for job in jobs:
         full = f"{job.folder.name}/{job.entry.name}"
         if not only or full in only or job.folder.name in only:
-            yield job
+            yield _debugged(job, debug) if debug and job.entry.kernel == VERSION else job
+
+
+def _debugged(job: Job, debug: tuple[str, ...]) -> Job:
+    entry = job.entry
+    changed = {
+        "debug": sorted({*entry.debug, *debug}),
+        "timeout": entry.timeout * _SLOWER,
+        "memory": round(entry.memory * _MORE_MEMORY),
+    }
+    return replace(job, entry=entry.model_copy(update=changed))
 
 
 def run(layout: Layout, job: Job, *, show: bool = False) -> tuple[Verdict, guest.Result]:

@@ -108,6 +108,11 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
             number = crossing["last_below"]
             note = f"({crossing['confidence']:.0%})"
             yield Finding("caches", what, str(number), float(number), note, claimed)
+    if raw.get("flushed_ns"):
+        memory = Estimate.model_validate(raw["flushed_ns"])
+        interval = f"{memory.low:.4g} to {memory.high:.4g}"
+        what = "latency of flushed lines"
+        yield Finding("caches", what, nanoseconds(memory.median), memory.median, interval)
     yield from _shared_level(measurement, units.size(claims[-1]["size"]) if claims else "")
     line = raw["line_bytes"]
     if line and line["line"]:

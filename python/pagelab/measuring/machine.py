@@ -425,7 +425,13 @@ def _nested(
 def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterator[Entry]:
     """What memory adds to the last level, and its bandwidth."""
     last = found.levels[-1].latency
-    if found.memory is None or last is None:
+    flushed = measurement.parts["caches"].get("flushed_ns")
+    if last is not None and flushed is not None:
+        # Without walks, and whatever of a last level others leave.
+        lines = Estimate.model_validate(flushed)
+        what = f"flushed lines ({lines.low:.4g} to {lines.high:.4g}) less the last level"
+        yield Entry("latency_ns", f"{max(1.0, lines.median - last):.1f}", "measured", what)
+    elif found.memory is None or last is None:
         why = found.memory_source if found.memory is None else "the last level's latency is open"
         yield Entry("latency_ns", None, "open", f"{why}; {BASE}'s")
     else:

@@ -38,15 +38,17 @@ const WIDE: f64 = 2.0;
 /// One walker comes back to its lines so seldom that those of others push them out, sixteen
 /// fill the level by themselves: so both the room and the others' share can be told. What a hit, a
 /// miss, a hit in the level before and the walks of ever more pages cost is fitted to each curve.
+/// `memory`, if known, is what one walker's miss takes when its page is translated already.
 ///
 /// `None` where there are too few points.
 pub fn shared_level(
     curves: &[Curve],
     below: u64,
+    memory: Option<f64>,
     resamples: usize,
     rng: &mut Rng,
 ) -> Option<SharedLevel> {
-    let best = fit(&points(curves, below), below)?;
+    let best = fit(&points(curves, below, memory), below)?;
     let mut lines = Vec::new();
     let mut others = Vec::new();
     for _ in 0..resamples {
@@ -54,7 +56,7 @@ pub fn shared_level(
             .iter()
             .map(|curve| curve.resampled(&resample(curve.rounds.len(), rng)))
             .collect();
-        if let Some(found) = fit(&points(&again, below), below) {
+        if let Some(found) = fit(&points(&again, below, memory), below) {
             lines.push(found.lines);
             others.push(found.others);
         }
@@ -96,16 +98,24 @@ pub fn shared_level(
 /// Lines that loads are spread over, and ns of a load.
 type Points = Vec<(f64, f64)>;
 
-/// The points of each curve at which the level before holds half or less.
-fn points(curves: &[Curve], below: u64) -> Vec<Points> {
+/// The points of each curve at which the level before holds half or less. What is known of memory is a
+/// point of the first one without hits, as sure as [`KNOWN`] others.
+fn points(curves: &[Curve], below: u64, memory: Option<f64>) -> Vec<Points> {
     let of = |curve: &Curve| {
         let all = curve.x.iter().zip(curve.medians());
         all.filter(|&(&x, ns)| x >= 2 * below && ns.is_finite() && ns > 0.0)
             .map(|(&x, ns)| (x as f64, ns))
             .collect()
     };
-    curves.iter().map(of).collect()
+    let mut all: Vec<Points> = curves.iter().map(of).collect();
+    if let (Some(first), Some(ns)) = (all.first_mut(), memory) {
+        first.extend([(f64::INFINITY, ns); KNOWN]);
+    }
+    all
 }
+
+/// Points that memory's own latency counts for.
+const KNOWN: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Fitted {
@@ -125,7 +135,8 @@ fn fit(curves: &[Points], below: u64) -> Option<Fitted> {
         return None;
     }
     let least = below.max(1) as f64;
-    let most = curves.iter().flatten().map(|p| p.0).fold(least, f64::max);
+    let spreads = curves.iter().flatten().map(|p| p.0);
+    let most = spreads.filter(|x| x.is_finite()).fold(least, f64::max);
     let mut best: Option<Fitted> = None;
     let mut consider = |lines: f64, others: f64| {
         let misfit = misfit(curves, below as f64, lines, others);
@@ -190,6 +201,9 @@ fn misfit(curves: &[Points], below: f64, lines: f64, others: f64) -> f64 {
         let rows: Vec<[f64; COSTS]> = points
             .iter()
             .map(|&(spread, ns)| {
+                if spread == f64::INFINITY {
+                    return [1.0, 1.0, 0.0, 0.0];
+                }
                 let misses = 1.0 - hits(spread, ns, lines, others);
                 let before = (below / spread).min(1.0);
                 [1.0, misses, -before, (spread / lines).log2().max(0.0)]
@@ -343,10 +357,16 @@ mod tests {
 
     #[test]
     fn room_and_others_are_found() {
-        for (capacity, others) in [(4096, 0.0), (4096, 0.02), (8192, 0.01), (8192, 0.05)] {
+        for (capacity, others, memory) in [
+            (4096, 0.0, None),
+            (4096, 0.02, None),
+            (8192, 0.01, Some(150.0)),
+            (8192, 0.05, Some(150.0)),
+        ] {
             let found = shared_level(
                 &curves(capacity, others, 0.02),
                 256,
+                memory,
                 20,
                 &mut Rng::with_seed(1),
             )
@@ -362,7 +382,13 @@ mod tests {
 
     #[test]
     fn a_level_that_was_not_overflowed_is_not_concluded() {
-        let found = shared_level(&curves(1 << 20, 0.0, 0.02), 256, 20, &mut Rng::with_seed(1));
+        let found = shared_level(
+            &curves(1 << 20, 0.0, 0.02),
+            256,
+            None,
+            20,
+            &mut Rng::with_seed(1),
+        );
         assert!(found.is_none_or(|found| found.no_conclusion.is_some()));
     }
 
@@ -372,7 +398,13 @@ mod tests {
             x: vec![1000, 2000],
             rounds: vec![vec![10.0, 20.0]],
         };
-        let found = shared_level(&[curve.clone(), curve], 100, 5, &mut Rng::with_seed(1));
+        let found = shared_level(
+            &[curve.clone(), curve],
+            100,
+            None,
+            5,
+            &mut Rng::with_seed(1),
+        );
         assert_eq!(found, None);
     }
 }

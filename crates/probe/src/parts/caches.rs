@@ -12,6 +12,7 @@ use crate::chain::{Chain, LINE, sweep};
 use crate::detect::{Options, Steps, crossing, find_steps, geometric_grid, shared_level};
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
 use crate::random_loads::WALKERS;
+use crate::stats::Estimate;
 use crate::system::mapping::{HUGE, Mapping, PAGE};
 use crate::system::{budget, claims};
 use clap::ArgMatches;
@@ -60,7 +61,9 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
             Ok::<f64, Failure>(latency(&mut grouped, x, rng))
         })
     })?;
-    let at_random = loads_at_random(context, &region, &claims)?;
+    let flushed = flushed(context)?;
+    let memory = flushed.as_ref().map(|ns| ns.median);
+    let at_random = loads_at_random(context, &region, &claims, memory)?;
     let line = line_size(context, &found);
     let ways = if pages == Pages::Huge {
         associativity(context, region, &found)?
@@ -75,11 +78,40 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "pages": format!("{pages:?}").to_lowercase(),
         "lines": curve_with_steps(&found),
         "at_random": at_random,
+        "flushed_ns": flushed,
         "line_bytes": line,
         "associativity": ways,
         "claimed": claims,
         "core_ghz": core_ghz(),
     }))
+}
+
+/// Latency of lines that were flushed from all caches, in so few pages that every TLB holds them: what
+/// memory takes, whoever uses the last level, and without a walk. `None` where no instruction flushes
+/// a line.
+fn flushed(context: &mut Context) -> Result<Option<Estimate>, Failure> {
+    // No first-level TLB is smaller.
+    const PAGES: usize = 16;
+    const LINES: usize = PAGE / LINE;
+    let rounds = if context.quick { 50 } else { 200 };
+    let mut region = Region::new(PAGES * PAGE, Pages::Small, Spread::Packed)?;
+    let mut rng = context.rng.fork();
+    let samples: Vec<f64> = (0..rounds)
+        .filter_map(|_| {
+            // Eight lines of each page, no two of a pair that a prefetcher would complete.
+            let mut order: Vec<usize> = (0..PAGES * 8)
+                .map(|i| i / 8 * LINES + i % 8 * 8 + rng.usize(0..8))
+                .collect();
+            rng.shuffle(&mut order);
+            let chain = region.chain(&order);
+            chain.one_lap();
+            region.flush().then(|| chain.one_lap())
+        })
+        .collect();
+    if samples.is_empty() {
+        context.skip("memory's own latency", "no instruction flushes a line here");
+    }
+    Ok(Estimate::of(&samples))
 }
 
 /// Latency of loads at random by the lines they are spread over, for several numbers of walkers, and
@@ -88,6 +120,7 @@ fn loads_at_random(
     context: &mut Context,
     region: &Region,
     claims: &[claims::CacheClaim],
+    memory: Option<f64>,
 ) -> Result<Value, Failure> {
     context.say("loads at random");
     // The level before the last one.
@@ -112,7 +145,7 @@ fn loads_at_random(
         .zip(&curves)
         .map(|(walkers, curve)| (walkers.to_string(), json!(curve.summary())))
         .collect();
-    let level = shared_level(&curves, below, 40, &mut rng);
+    let level = shared_level(&curves, below, memory, 40, &mut rng);
     Ok(json!({ "walkers": by_walkers, "level": level }))
 }
 

@@ -210,6 +210,27 @@ impl Mapping {
         }
     }
 
+    /// Takes every line, one every `line` bytes, out of all caches; whether there is an instruction for
+    /// that which programs may use.
+    pub fn flush(&self, line: usize) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+            for offset in (0..self.len).step_by(line) {
+                // SAFETY: inside the range, which is mapped; flushing changes no contents.
+                unsafe { _mm_clflush(self.addr.add(offset)) };
+            }
+            // SAFETY: SSE2 is part of x86-64. Loads after it find the lines flushed.
+            unsafe { _mm_mfence() };
+            true
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = line;
+            false
+        }
+    }
+
     /// Splits a page-middle-directory mapping of the range into base-page entries, and leaves
     /// the folios whole: changing the protection of one base page of each huge page forces the
     /// kernel to split the entry (`__split_huge_pmd` in mm/huge_memory.c), not the folio.
