@@ -30,7 +30,8 @@ def test_any_suite_runs_on_a_kernel_that_checks_itself(tmp_path: Path) -> None:
     first, second = suite.load(root, [], ("kasan", "vm"))
     assert first.entry.debug == ["kasan", "vm"]
     # Shadow memory, and checks at each access.
-    assert first.entry.memory > 1000 and first.entry.timeout > 10.0
+    assert first.entry.memory > 1000
+    assert first.entry.timeout > 10.0
     # No other version is patched, nor built with these.
     assert second.entry.debug == []
 
