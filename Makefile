@@ -11,7 +11,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python bench lint format fuzz lock clean qemu qemu-wheel \
+.PHONY: help setup demo test test-rust test-python bench bench-check bench-baseline bench-history lint format fuzz lock clean qemu qemu-wheel \
     wheel wheel-test man
 
 help: ## list the targets
@@ -33,9 +33,19 @@ test-rust: $(STAMPS)/system-test $(STAMPS)/emulator
 test-python: $(STAMPS)/system-test $(STAMPS)/module $(STAMPS)/probe $(STAMPS)/emulator
 	$(BIN)/python -m pytest
 
-bench: $(STAMPS)/system-bench $(STAMPS)/module $(STAMPS)/emulator ## accesses a second for fixed workloads
+bench: $(STAMPS)/system-bench $(STAMPS)/module $(STAMPS)/emulator ## accesses a second for fixed workloads, and instructions
 	PAGELAB_TEST_QEMU=$${PAGELAB_TEST_QEMU:-$$(cat $(STAMPS)/emulator)} \
 	    cargo bench $(LOCKED) --workspace --bench '*'
+	scripts/instructions.py show
+
+bench-check: ## fails when fixed work takes 3 % more instructions than scripts/instructions.json says
+	scripts/instructions.py check
+
+bench-baseline: $(STAMPS)/system-bench ## counts them anew, into that file
+	scripts/instructions.py baseline
+
+bench-history: ## what that file said before
+	scripts/instructions.py history
 
 lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
 	cargo fmt --all --check

@@ -29,6 +29,8 @@ fi
 if [ "$goal" = bench ]; then
     # One of the programs whose recording is timed.
     need sqlite3 sqlite3
+    # What counts instructions.
+    need valgrind valgrind
 fi
 
 if [ "$goal" = test ]; then
