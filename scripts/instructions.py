@@ -3,9 +3,9 @@
 
     scripts/instructions.py show|check|baseline|history
 
-The work is crates/machine/benches/instructions.rs, the counter valgrind's callgrind. `check` exits with
-1 when a count has grown by more than 3 %, `baseline` writes the counts into scripts/instructions.json,
-`history` prints what was written there before.
+The work is crates/machine/benches/instructions.rs, the counter valgrind's callgrind. `check` exits
+with 1 when a count has grown by more than 3 %, `baseline` writes the counts into
+scripts/instructions.json, `history` prints what was written there before.
 
 Counts depend on the compiler and on the vector instructions that are used (valgrind knows none of
 AVX-512), so they are kept for each; where there are none yet, `check` says so and passes.

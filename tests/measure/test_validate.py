@@ -112,13 +112,13 @@ def test_bootstrap_intervals_cover_the_median_as_often_as_they_promise() -> None
 def test_what_the_native_run_says_is_what_the_program_did(tmp_path: Path) -> None:
     """A program of known faults: it touches so many pages, and fewer with huge ones."""
     shutil.copy("/bin/true", tmp_path / "it")
-    done = native.run([str(tmp_path / "it")], OFF, huge=False)
+    done = native.run([str(tmp_path / "it")], {}, huge=False)
     assert 10 < done.faults < 2000
     assert done.cpu < done.wall + 1
     with pytest.raises(PagelabError, match="status 1"):
-        native.run(["false"], OFF, huge=False)
+        native.run(["false"], {}, huge=False)
     with pytest.raises(PagelabError, match="status 1"):
-        native.run([str(tmp_path / "nothing")], OFF, huge=False)
+        native.run([str(tmp_path / "nothing")], {}, huge=False)
 
 
 def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,9 +144,9 @@ def test_the_kernel_gives_no_huge_pages_to_who_forgoes_them() -> None:
     if pages.policy is None:
         pytest.skip("this kernel gives no huge pages")
     command = [str(probe.find()), "program", "random-updates", "--mib", "64", "--steps", "100000"]
-    small = native.run(command, pages, huge=False)
+    small = native.run(command, pages.environment, huge=False)
     before = _fallbacks()
-    huge = native.run(command, pages, huge=True)
+    huge = native.run(command, pages.environment, huge=True)
     # 64 MiB are 16,384 small pages.
     assert small.faults > 16_000
     if _fallbacks() > before:

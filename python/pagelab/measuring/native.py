@@ -1,12 +1,13 @@
-"""Runs a program natively, without and with huge pages, until the change is known well enough."""
+"""Runs programs natively in turns, until what differs is known well enough."""
 
 import os
 import random
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from pagelab.errors import PagelabError
@@ -90,6 +91,11 @@ class Interval:
         """Whether it is on one side of 0."""
         return self.low > 0 or self.high < 0
 
+    @property
+    def narrow(self) -> bool:
+        """Whether a change is known well enough."""
+        return (self.high - self.low) / 2 <= max(_WIDEST, _WIDEST_SHARE * abs(self.median))
+
 
 @dataclass
 class Native:
@@ -100,8 +106,7 @@ class Native:
 
     def gain(self) -> Interval | None:
         """What huge pages change: processor time without over with them, less 1."""
-        ratios = [s.cpu / h.cpu - 1 for s, h in zip(self.small, self.huge, strict=False) if h.cpu]
-        return bootstrap(ratios) if len(ratios) >= _LEAST_ROUNDS else None
+        return changes((run.cpu for run in self.small), (run.cpu for run in self.huge))
 
     def user(self) -> Interval:
         """Seconds in the program itself with small pages."""
@@ -110,10 +115,13 @@ class Native:
     def settled(self) -> bool:
         """Whether the change is known well enough."""
         gain = self.gain()
-        if gain is None:
-            return False
-        half = (gain.high - gain.low) / 2
-        return half <= max(_WIDEST, _WIDEST_SHARE * abs(gain.median))
+        return gain is not None and gain.narrow
+
+
+def changes(above: Iterable[float], below: Iterable[float]) -> Interval | None:
+    """The ratio of what two settings took, less 1, from their runs of each round; of few, none."""
+    ratios = [a / b - 1 for a, b in zip(above, below, strict=False) if b]
+    return bootstrap(ratios) if len(ratios) >= _LEAST_ROUNDS else None
 
 
 def bootstrap(samples: list[float]) -> Interval:
@@ -127,36 +135,53 @@ def bootstrap(samples: list[float]) -> Interval:
     return Interval(statistics.median(samples), low, high)
 
 
-def measure(
-    command: list[str], pages: HugePages, budget: float, say: Callable[[str], None]
-) -> Native:
-    """Runs rounds of both settings, in an order drawn anew, until it is settled or for `budget` s.
+def interleave(
+    settings: Mapping[str, Callable[[], Run]],
+    settled: Callable[[Mapping[str, list[Run]]], bool],
+    budget: float,
+    say: Callable[[str], None],
+) -> dict[str, list[Run]]:
+    """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
 
     It takes five rounds at the least, if they can be had in four times the budget. The first one
-    warms up files and is thrown away. Raises PagelabError when the program cannot be run or fails.
+    warms up files and is thrown away. Raises PagelabError when a program cannot be run or fails.
     """
-    native = Native()
+    runs: dict[str, list[Run]] = {name: [] for name in settings}
     order = random.Random(1)
     begin = time.monotonic()
     said = 0.0
-    settings = [False, True] if pages.policy else [False]
-    for setting in settings:
-        run(command, pages, huge=setting)
-    while True:
-        order.shuffle(settings)
-        for setting in settings:
-            done = run(command, pages, huge=setting)
-            (native.huge if setting else native.small).append(done)
+    names = list(settings)
+    for name in names:
+        settings[name]()
+    for rounds in count(1):
+        order.shuffle(names)
+        for name in names:
+            runs[name].append(settings[name]())
         spent = time.monotonic() - begin
         if spent >= said + SECONDS_BETWEEN_LINES:
             said = spent
-            say(f"{len(native.small)} rounds, {spent:.0f} s")
-        over = spent > budget or native.settled() or not pages.policy
-        if (over and len(native.small) >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
-            return native
+            say(f"{rounds} rounds, {spent:.0f} s")
+        over = spent > budget or settled(runs)
+        if (over and rounds >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
+            break
+    return runs
 
 
-def run(command: list[str], pages: HugePages, *, huge: bool) -> Run:
+def measure(
+    command: list[str], pages: HugePages, budget: float, say: Callable[[str], None]
+) -> Native:
+    """Runs rounds without and with huge pages, as `interleave` does."""
+    settings = {"small": lambda: run(command, pages.environment, huge=False)}
+    if pages.policy:
+        settings["huge"] = lambda: run(command, pages.environment, huge=True)
+
+    def settled(runs: Mapping[str, list[Run]]) -> bool:
+        return not pages.policy or Native(**runs).settled()
+
+    return Native(**interleave(settings, settled, budget, say))
+
+
+def run(command: list[str], environment: Mapping[str, str], *, huge: bool) -> Run:
     """One run. Without `huge` it has no huge pages, whatever the kernel's setting is."""
     # The probe becomes the program, so that the setting is the program's alone.
     become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"]), "--", *command]
@@ -166,7 +191,7 @@ def run(command: list[str], pages: HugePages, *, huge: bool) -> Run:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **pages.environment},
+        env={**os.environ, **environment},
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -7,6 +7,7 @@ from pagelab.reproduce.collisions import Collisions
 from pagelab.reproduce.counted import Counted
 from pagelab.reproduce.guests import Guests
 from pagelab.reproduce.machine import OnMachine
+from pagelab.reproduce.native import Native
 from pagelab.reproduce.nodes import Nodes
 from pagelab.reproduce.placement import Placement
 from pagelab.reproduce.ranges import Ranges
@@ -21,5 +22,6 @@ KINDS: dict[str, type[BaseModel]] = {
     "ranges": Ranges,
     "calls": Calls,
     "counted": Counted,
+    "native": Native,
     "machine": OnMachine,
 }

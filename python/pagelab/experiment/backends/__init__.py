@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pagelab.experiment.backends import checkout, collisions, guest, probe, simulate
+from pagelab.experiment.backends import checkout, collisions, guest, native, probe, simulate
 from pagelab.experiment.progress import Progress
 
 # What a backend does with a case's task: JSON comes out. It raises RunError when the task has no
@@ -14,6 +14,7 @@ BACKENDS: dict[str, Backend] = {
     "simulate": simulate.run,
     "guest": guest.run,
     "probe": probe.run,
+    "native": native.run,
     "collisions": collisions.run,
     "checkout": checkout.run,
 }

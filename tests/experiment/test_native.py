@@ -1,0 +1,125 @@
+"""Programs run here in turns: what is run in which order, what a result depends on, what fails."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pagelab.errors import PagelabError
+from pagelab.experiment.backends import native as backend
+from pagelab.experiment.backends.native import Variant
+from pagelab.experiment.case import Failed, Result
+from pagelab.experiment.work import work
+from pagelab.measuring import native
+from pagelab.measuring.native import HugePages, Run
+
+
+def pages(mib: int) -> Variant:
+    """A program that fills a buffer of that size once."""
+    command = ["dd", "if=/dev/zero", "of=/dev/null", f"bs={mib}M", "count=1"]
+    return Variant(command, huge_pages=False)
+
+
+def case(variants: dict[str, Variant], **changed: object) -> backend.Case:
+    asked = {"against": "a", "metric": "faults", "budget": 0.1} | changed
+    return backend.case("a and b", variants, **asked)  # type: ignore[arg-type]
+
+
+def test_every_round_has_every_variant_once_in_an_order_drawn_anew() -> None:
+    ran: list[str] = []
+
+    def runs(name: str) -> Callable[[], Run]:
+        def one() -> Run:
+            ran.append(name)
+            return Run(float(len(ran)), 0.0, 0.0, 0)
+
+        return one
+
+    found = native.interleave(
+        {name: runs(name) for name in "abc"},
+        lambda so_far: len(so_far["a"]) == 12,
+        1e9,
+        lambda _: None,
+    )
+    rounds = [ran[at : at + 3] for at in range(0, len(ran), 3)]
+    assert len(rounds) == 13
+    assert all(Counter(one) == Counter("abc") for one in rounds)
+    assert len({tuple(one) for one in rounds}) > 3
+    # The first round is not among what was found, and the others are in their order.
+    for name, of in found.items():
+        assert [run.user for run in of] == [3 * n + rounds[n].index(name) + 1 for n in range(1, 13)]
+
+
+def test_a_budget_ends_what_is_never_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second a look at the clock, one look a round: five rounds at least, then the budget."""
+    for budget, rounds in [(2.5, 5), (8.5, 9), (0.5, 3)]:
+        clock = iter(range(1000))
+        monkeypatch.setattr("time.monotonic", lambda clock=clock: float(next(clock)))
+        settings = {name: lambda: Run(1, 1, 1, 1) for name in "ab"}
+        found = native.interleave(settings, lambda _: False, budget, lambda _: None)
+        assert len(found["a"]) == len(found["b"]) == rounds
+
+
+def test_page_faults_are_those_of_the_pages_that_each_touches() -> None:
+    """8 and 16 MiB are 2,048 and 4,096 small pages; both programs take the same ones beside."""
+    asked = case({"a": pages(8), "b": pages(16)})
+    ended = work(asked.backend, asked.task)
+    assert isinstance(ended, Result), ended
+    assert ended.data["settled"]
+    runs = {name: [Run(**run) for run in of] for name, of in ended.data["runs"].items()}
+    assert len(runs["a"]) == len(runs["b"]) >= 5
+    for a, b in zip(runs["a"], runs["b"], strict=True):
+        assert b.faults - a.faults == pytest.approx(2048, abs=20)
+
+
+def test_variables_reach_the_variant_that_has_them(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    command = ["sh", "-c", f'echo "${{SAYS-none}}" >> {said}']
+    asked = case({"a": Variant(command), "b": Variant(command, {"SAYS": "b"})})
+    assert isinstance(work(asked.backend, asked.task), Result)
+    counts = Counter(said.read_text().split())
+    assert counts["none"] == counts["b"] >= 6
+
+
+def test_a_program_that_fails_fails_the_case_and_one_that_is_not_there_the_plan() -> None:
+    asked = case({"a": Variant(["true"]), "b": Variant(["false"])})
+    ended = work(asked.backend, asked.task)
+    assert isinstance(ended, Failed)
+    assert ended.error == "false ended with status 1"
+    with pytest.raises(PagelabError, match="there is no program no-such-program"):
+        case({"a": Variant(["true"]), "b": Variant(["no-such-program"])})
+
+
+def test_no_huge_pages_can_be_asked_of_a_kernel_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "huge_pages", lambda: HugePages("never", None, {}))
+    with pytest.raises(PagelabError, match="gives no huge pages"):
+        case({"a": Variant(["true"], huge_pages=False), "b": Variant(["true"], huge_pages=True)})
+
+
+def test_the_key_holds_all_that_a_result_depends_on(tmp_path: Path) -> None:
+    program, data = tmp_path / "program", tmp_path / "data"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    data.write_text("1")
+
+    def key(**changed: object) -> str:
+        first = Variant([str(program), str(data)])
+        variants = {"a": first, "b": Variant([str(program)], {"X": "1"})}
+        return case(variants | changed.pop("variants", {}), **changed).key  # type: ignore[operator]
+
+    before = key()
+    assert key() == before
+    changed = [
+        key(metric="cpu"),
+        key(budget=1.0),
+        key(against="b"),
+        key(variants={"b": Variant([str(program)], {"X": "2"})}),
+        key(variants={"b": Variant([str(program), "2"], {"X": "1"})}),
+        key(variants={"b": Variant([str(program)], {"X": "1"}, False)}),
+    ]
+    data.write_text("2")
+    changed.append(key())
+    program.write_text("#!/bin/sh\nexit 0\n")
+    changed.append(key())
+    assert len({before, *changed}) == 9
