@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pagelab.errors import PagelabError
 from pagelab.experiment.backends import native as backend
 from pagelab.experiment.backends.native import Variant
-from pagelab.experiment.case import Failed, Result
+from pagelab.experiment.case import Case, Failed, Result
 from pagelab.experiment.work import work
 from pagelab.measuring import native
 from pagelab.measuring.native import HugePages, Run
@@ -21,9 +22,9 @@ def pages(mib: int) -> Variant:
     return Variant(command, huge_pages=False)
 
 
-def case(variants: dict[str, Variant], **changed: object) -> backend.Case:
-    asked = {"against": "a", "metric": "faults", "budget": 0.1} | changed
-    return backend.case("a and b", variants, **asked)  # type: ignore[arg-type]
+def case(variants: dict[str, Variant], **changed: Any) -> Case:
+    asked: dict[str, Any] = {"against": "a", "metric": "faults", "budget": 0.1} | changed
+    return backend.case("a and b", variants, **asked)
 
 
 def test_every_round_has_every_variant_once_in_an_order_drawn_anew() -> None:
@@ -103,10 +104,12 @@ def test_the_key_holds_all_that_a_result_depends_on(tmp_path: Path) -> None:
     program.chmod(0o755)
     data.write_text("1")
 
-    def key(**changed: object) -> str:
-        first = Variant([str(program), str(data)])
-        variants = {"a": first, "b": Variant([str(program)], {"X": "1"})}
-        return case(variants | changed.pop("variants", {}), **changed).key  # type: ignore[operator]
+    def key(b: Variant | None = None, **changed: Any) -> str:
+        variants = {
+            "a": Variant([str(program), str(data)]),
+            "b": b or Variant([str(program)], {"X": "1"}),
+        }
+        return case(variants, **changed).key
 
     before = key()
     assert key() == before
@@ -114,9 +117,9 @@ def test_the_key_holds_all_that_a_result_depends_on(tmp_path: Path) -> None:
         key(metric="cpu"),
         key(budget=1.0),
         key(against="b"),
-        key(variants={"b": Variant([str(program)], {"X": "2"})}),
-        key(variants={"b": Variant([str(program), "2"], {"X": "1"})}),
-        key(variants={"b": Variant([str(program)], {"X": "1"}, False)}),
+        key(Variant([str(program)], {"X": "2"})),
+        key(Variant([str(program), "2"], {"X": "1"})),
+        key(Variant([str(program)], {"X": "1"}, False)),
     ]
     data.write_text("2")
     changed.append(key())
