@@ -155,8 +155,8 @@ static inline void dpt_pagefault_out_of_memory(void)
 		__dpt_pagefault_out_of_memory();
 }
 
-/* With dpt_enabled(): an area was found for memory that may lie anywhere */
-unsigned long dpt_choose_area(unsigned long addr, unsigned long len,
-		unsigned long flags, vm_flags_t vm_flags);
+/* With dpt_enabled(): an area for private anonymous memory without a hint */
+unsigned long dpt_get_unmapped_area(unsigned long len, unsigned long flags,
+		vm_flags_t vm_flags);
 
 #endif /* _LINUX_DPT_H */

@@ -42,7 +42,7 @@ static bool fits(struct mm_struct *mm, unsigned long addr, unsigned long len)
  * A search goes on where the last one ended: what it has refused is free still,
  * and would be met again. With mmap_lock held for writing.
  */
-unsigned long dpt_choose_area(unsigned long addr, unsigned long len,
+static unsigned long choose(unsigned long addr, unsigned long len,
 		unsigned long flags, vm_flags_t vm_flags)
 {
 	unsigned int count = READ_ONCE(dpt_max_cva_count), i;
@@ -80,4 +80,19 @@ unsigned long dpt_choose_area(unsigned long addr, unsigned long len,
 		return other;
 	}
 	return addr;
+}
+
+/* What __get_unmapped_area() does for private anonymous memory without a hint */
+unsigned long dpt_get_unmapped_area(unsigned long len, unsigned long flags,
+		vm_flags_t vm_flags)
+{
+	unsigned long addr;
+
+	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) && IS_ALIGNED(len, PMD_SIZE))
+		addr = thp_get_unmapped_area_vmflags(NULL, 0, len, 0, flags,
+						     vm_flags);
+	else
+		addr = mm_get_unmapped_area_vmflags(current->mm, NULL, 0, len, 0,
+						    flags, vm_flags);
+	return IS_ERR_VALUE(addr) ? addr : choose(addr, len, flags, vm_flags);
 }
