@@ -12,6 +12,7 @@
 #include "qapi/error.h"
 #include "cpu.h"
 #include "dpt.h"
+#include "walks.h"
 
 #define CPUS            64
 #define SIZES           3
@@ -197,8 +198,10 @@ static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
             if ((x86_ldq_phys(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
                 return NO_STRIDE;
             }
+            walks_read(line, word);
             return word >> (index % METADATA_A_WORD * METADATA_BITS) & METADATA_MASK;
         }
+        walks_read(line, head);
         if (!(head & LINE_USED)) {
             break;
         }
@@ -229,6 +232,8 @@ static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
     }
     id = x86_ldq_phys(cs, space);
     frames = x86_ldq_phys(cs, space + 8);
+    walks_read(space, id);
+    walks_read(space + 8, frames);
     /* Of valid metadata those of the smallest page count. */
     for (size = 0; size < SIZES; size++) {
         table = x86_ldq_phys(cs, space + 16 + 8 * size);
@@ -257,8 +262,10 @@ DptLeaf dpt_walk(CPUX86State *env, uint64_t addr)
 {
     CPUState *cs = env_cpu(env);
     Counts *c = counts_of(cs);
-    DptLeaf leaf = walk(cs, c, env->dpt_space & ~DPT_SPACE_ON, addr);
+    DptLeaf leaf;
 
+    walks_by_hash();
+    leaf = walk(cs, c, env->dpt_space & ~DPT_SPACE_ON, addr);
     c->walks++;
     count_leaf(c, leaf);
     return leaf;

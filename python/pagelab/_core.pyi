@@ -81,6 +81,16 @@ def record(
     `simulate`. Raises Error, and ProgramError for what is wrong with the program.
     """
 
+def record_guest(report: int, trace: Path, walks: Path, metadata: str) -> str:
+    """Writes a trace, and a list of walks, of what linux/guest/system.c reports.
+
+    `report` is a descriptor, which is closed; it is read until it ends. `metadata` is a JSON object
+    of strings. Returns the JSON of `pagelab.linux.recording.Recorded`. Raises Error.
+    """
+
+def judge_walks(walks: Path) -> str:
+    """The JSON of `pagelab.linux.recording.Judged`: walks beside the simulator's. Raises Error."""
+
 def emulator(options: str) -> str:
     """The JSON of the emulator to record with: the fields of `pagelab.emulator.Emulator`.
 

@@ -1,6 +1,7 @@
 //! The Python module `pagelab._core`: whole runs go in, JSON comes out, and the interpreter lock
 //! is not held in between. `python/pagelab/_core.pyi` documents the functions for Python.
 
+mod guest;
 mod lines;
 mod progress;
 mod record;
@@ -158,6 +159,22 @@ mod _core {
         progress: Py<PyAny>,
     ) -> PyResult<String> {
         super::record::record(py, command, output, window, options, progress)
+    }
+
+    #[pyfunction]
+    fn record_guest(
+        py: Python<'_>,
+        report: i32,
+        trace: PathBuf,
+        walks: PathBuf,
+        metadata: &str,
+    ) -> PyResult<String> {
+        super::guest::record(py, report, &trace, &walks, metadata)
+    }
+
+    #[pyfunction]
+    fn judge_walks(py: Python<'_>, walks: PathBuf) -> PyResult<String> {
+        super::guest::judge(py, &walks)
     }
 
     #[pyfunction]

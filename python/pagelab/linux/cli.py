@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pagelab import files
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import artefact, guest, layout, manager, source, suite
+from pagelab.linux import artefact, guest, layout, manager, recording, source, suite
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
 from pagelab.linux.lock import only_one
@@ -239,6 +239,54 @@ def run(
     if result.ending is not guest.Ending.EXIT:
         raise PagelabError(result.describe())
     raise typer.Exit(result.status or 0)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def record(
+    command: Annotated[list[str], typer.Argument(help="What to run; put -- before it.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The trace; its list of walks is OUT.walks.")
+    ],
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system", help="Everything that runs: the program, other programs, the kernel."
+        ),
+    ] = False,
+    kernel: Kernel = layout.VERSION,
+    debug: Debug = None,
+    append: Append = "",
+    memory: Memory = 1280,
+    levels: Annotated[int, typer.Option(min=4, max=5, help="Levels of the page tables.")] = 4,
+    timeout: Annotated[float, typer.Option(help="Stop the guest after so many seconds.")] = 3600.0,
+    walks: Annotated[
+        str, typer.Option(help="As of `run`: check or dpt; else the tree is walked.")
+    ] = "",
+) -> None:
+    """Record all accesses and page walks of a fresh guest while a command runs in it."""
+    if not system:
+        raise UsageError("say --system; a program alone is recorded by `pagelab record`")
+    where = layout.find(kernel)
+    if levels == 4:
+        append = f"{append} {recording.FOUR_LEVELS}".strip()
+    machine = _machine(where, debug, append, memory, 1, 1, "tcg", timeout=timeout)
+    if walks:
+        kbuild.need_designs(where, tuple(debug or ()), "dpt")
+    machine = replace(machine, processor=walks, emulator=suite.need_emulator(where))
+    result, recorded = recording.record(where, machine, command, out)
+    _console.print(f"pagelab: {recorded.summary()}", highlight=False, markup=False)
+    raise typer.Exit(result.status or 0)
+
+
+@app.command("walks")
+def compare_walks(
+    walks: Annotated[Path, typer.Argument(help="A list of walks of `record`.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare a guest's page walks with those of the simulator; fail where they differ."""
+    judged = recording.judge(walks)
+    print(judged.model_dump_json(indent=1) if as_json else judged.summary())
+    raise typer.Exit(1 if judged.different else 0)
 
 
 @app.command("test")

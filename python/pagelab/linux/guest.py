@@ -50,7 +50,8 @@ class Machine:
 
     `memory` is in MB, `timeout` in seconds of the host. CPUs are divided among the nodes; a single
     one is on node 0, and the other nodes have memory only. `plugin` is a QEMU plugin that is told
-    out=PATH and `plugin_options`; what it writes there comes back as the result's file COUNTS.
+    out=PATH and `plugin_options`; what it writes there comes back as the result's file COUNTS,
+    unless `report` is a pipe for it, which is closed when the guest has it.
     `emulator` is a QEMU of our own whose processor walks a distributed page table, and `processor`
     how: "check" or "dpt" (docs/dpt-linux.md); what it counted comes back as the file WALKS.
     """
@@ -64,6 +65,7 @@ class Machine:
     icount: bool = False
     plugin: Path | None = None
     plugin_options: tuple[str, ...] = ()
+    report: BinaryIO | None = None
     accel: str = "auto"
     timeout: float = 600.0
     emulator: Path | None = None
@@ -170,7 +172,8 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
     else:
         argv += ["-accel", "tcg,thread=multi"]
     if machine.plugin:
-        told = (f"out={job / 'out' / COUNTS}", *machine.plugin_options)
+        to = f"/dev/fd/{machine.report.fileno()}" if machine.report else job / "out" / COUNTS
+        told = (f"out={to}", *machine.plugin_options)
         argv += ["-plugin", ",".join([str(machine.plugin), *told])]
     if not ports:
         return [*argv, "-serial", "mon:stdio"]
@@ -293,19 +296,22 @@ def _drive(
     reads = [read for read, _ in pipes]
     targets: dict[int, BinaryIO | None] = dict(zip(reads[1:], sinks, strict=True))
     deadline = time.monotonic() + machine.timeout
+    report = [machine.report.fileno()] if machine.report else []
     try:
         started = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
-            pass_fds=[write for _, write in pipes],
+            pass_fds=[*(write for _, write in pipes), *report],
             start_new_session=True,
         )
     finally:
         # Only QEMU may hold these, so that its end is the end of the streams.
         for _, write in pipes:
             os.close(write)
+        if machine.report:
+            machine.report.close()
     with started as qemu:
         try:
             open_reads = set(reads)

@@ -1,0 +1,107 @@
+//! What the processor of a guest did, as linux/guest/system.c reports it: every access becomes an
+//! event of a trace, every page walk a line of a list, which the simulator's page table is then
+//! compared with. See docs/dpt-linux.md.
+
+mod judge;
+mod list;
+mod record;
+mod spaces;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use judge::{Judged, judge};
+pub use list::{WalkLines, WalkList};
+pub use record::{Recorded, record};
+
+use pagelab_addr::PageSize;
+use std::io;
+
+/// One page walk of the guest's processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuestWalk {
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The address that was translated.
+    pub addr: u64,
+    /// The root of the tree: CR3 without its low bits.
+    pub root: u64,
+    /// What the address was translated to, and the size of the page; `None` for a fault.
+    pub found: Option<(u64, PageSize)>,
+    /// The entries read, in order.
+    pub reads: Vec<EntryRead>,
+}
+
+impl GuestWalk {
+    /// How many levels the tree has, of a walk that found a page of this size.
+    fn levels(&self, size: PageSize) -> u32 {
+        self.reads.len() as u32 + size.order() / LEVEL_BITS
+    }
+}
+
+/// Bits of an address by which a level's entry is chosen.
+const LEVEL_BITS: u32 = 9;
+
+/// An entry of a page table that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryRead {
+    /// Its physical address.
+    pub entry: u64,
+    /// What it was.
+    pub value: u64,
+}
+
+/// What a walk was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// A load.
+    #[default]
+    Load,
+    /// A store.
+    Store,
+    /// Fetching an instruction.
+    Fetch,
+}
+
+impl Purpose {
+    const ALL: [(Purpose, &str); 3] = [
+        (Purpose::Load, "load"),
+        (Purpose::Store, "store"),
+        (Purpose::Fetch, "fetch"),
+    ];
+}
+
+/// Why a recording of a guest could not be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// The stream of the guest, a trace or a list of walks.
+    #[error("{what}: {error}")]
+    Io {
+        /// Which.
+        what: String,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// What the guest reports is not what linux/guest/system.c writes.
+    #[error("the guest's report is not understood: {0}")]
+    Stream(&'static str),
+    /// A line of a list of walks.
+    #[error("line {line} is no walk: {what}")]
+    Line {
+        /// Its number, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The simulator does not number so much.
+    #[error("{0}")]
+    TooMuch(String),
+}
+
+fn failed(what: impl ToString) -> impl FnOnce(io::Error) -> GuestError {
+    move |error| GuestError::Io {
+        what: what.to_string(),
+        error,
+    }
+}

@@ -1,0 +1,102 @@
+//! Which pages a guest has mapped, as far as its walks tell.
+
+use crate::stream::ROOT;
+use crate::{GuestWalk, LEVEL_BITS};
+use pagelab_addr::{PAGE_SHIFT, PageSize};
+use std::collections::{BTreeMap, HashMap};
+
+const PRESENT: u64 = 1;
+
+/// What a walk says of the pages that were known before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// So many bytes from here on are not mapped any more as they were.
+    Unmapped(u64, u64),
+    /// A page is mapped that was not, or elsewhere.
+    Mapped(u64, PageSize),
+}
+
+/// The address spaces, each the tree below a root. Kernel addresses are in each of them, as the
+/// processor has it.
+#[derive(Debug, Default)]
+pub(crate) struct Spaces {
+    numbers: HashMap<u64, u32>,
+    pages: Vec<Pages>,
+    /// Of the trees: all have as many.
+    levels: Option<u32>,
+}
+
+/// The pages of a space by address: the frame's address and the size.
+type Pages = BTreeMap<u64, (u64, PageSize)>;
+
+impl Spaces {
+    pub(crate) fn count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The number of the space of a root, in the order in which they were first used.
+    pub(crate) fn number(&mut self, root: u64) -> u32 {
+        let next = self.pages.len() as u32;
+        let number = *self.numbers.entry(root & ROOT).or_insert(next);
+        if number == next {
+            self.pages.push(Pages::new());
+        }
+        number
+    }
+
+    /// Takes a walk in a space to the notes; what it changes.
+    pub(crate) fn learn(&mut self, space: u32, walk: &GuestWalk, changes: &mut Vec<Change>) {
+        changes.clear();
+        let pages = &mut self.pages[space as usize];
+        let Some((paddr, size)) = walk.found else {
+            let absent = self.levels.and_then(|levels| absent(walk, levels));
+            if let Some((start, len)) = absent {
+                forget(pages, start, len, changes);
+            }
+            return;
+        };
+        self.levels.get_or_insert(walk.levels(size));
+        let inside = size.bytes() - 1;
+        let (start, frame) = (walk.addr & !inside, paddr & !inside);
+        if pages.get(&start) == Some(&(frame, size)) {
+            return;
+        }
+        forget(pages, start, size.bytes(), changes);
+        pages.insert(start, (frame, size));
+        changes.push(Change::Mapped(start, size));
+    }
+
+    /// Forgets the pages that overlap a range; which those were.
+    pub(crate) fn forget(&mut self, space: u32, start: u64, len: u64, changes: &mut Vec<Change>) {
+        changes.clear();
+        forget(&mut self.pages[space as usize], start, len, changes);
+    }
+}
+
+/// What a walk in a tree of so many levels has found not to be mapped: the range of the entry that
+/// is not present. Other faults, of permissions, take nothing away.
+fn absent(walk: &GuestWalk, levels: u32) -> Option<(u64, u64)> {
+    let last = walk.reads.last()?;
+    if last.value & PRESENT != 0 {
+        return None;
+    }
+    let below = levels.checked_sub(walk.reads.len() as u32)?;
+    let len = 1 << (PAGE_SHIFT + LEVEL_BITS * below);
+    Some((walk.addr & !(len - 1), len))
+}
+
+/// Removes the pages that overlap a range.
+fn forget(pages: &mut Pages, start: u64, len: u64, changes: &mut Vec<Change>) {
+    let last = start + (len - 1);
+    let before = pages.range(..start).next_back();
+    let first = match before {
+        Some((&page, &(_, size))) if page + (size.bytes() - 1) >= start => page,
+        _ => start,
+    };
+    let gone: Vec<u64> = pages.range(first..=last).map(|(&page, _)| page).collect();
+    for page in gone {
+        if let Some((_, size)) = pages.remove(&page) {
+            changes.push(Change::Unmapped(page, size.bytes()));
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A guest of a few lines, whose memory is a map from addresses to words.
+
+use crate::stream::{Record, Stream};
+use crate::{EntryRead, GuestWalk, Purpose, WalkLines, WalkList, judge, record};
+use pagelab_addr::PageSize;
+use pagelab_events::{Batch, Control, Metadata, Source, TraceReader};
+use std::collections::HashMap;
+use std::path::Path;
+
+const PRESENT: u64 = 1;
+const LARGE: u64 = 0x80;
+
+/// Page tables as the architecture's manual has them.
+struct Guest {
+    memory: HashMap<u64, u64>,
+    levels: u32,
+    next: u64,
+}
+
+impl Guest {
+    fn new(levels: u32) -> Guest {
+        Guest {
+            memory: HashMap::new(),
+            levels,
+            next: 0x10_0000,
+        }
+    }
+
+    fn frame(&mut self) -> u64 {
+        // Not one after the other, so that no table is where another one would be looked for.
+        self.next += 0x3000;
+        self.next
+    }
+
+    fn entry(table: u64, addr: u64, level: u32) -> u64 {
+        table + (addr >> (12 + 9 * (level - 1)) & 0x1ff) * 8
+    }
+
+    /// Maps the page at an address; `level` 1 is one of 4 KiB.
+    fn map(&mut self, root: u64, addr: u64, level: u32, paddr: u64) {
+        let mut table = root;
+        for at in (level + 1..=self.levels).rev() {
+            let entry = Self::entry(table, addr, at);
+            let value = self.memory.get(&entry).copied().unwrap_or(0);
+            table = if value & PRESENT != 0 {
+                value & !0xfff
+            } else {
+                let new = self.frame();
+                self.memory.insert(entry, new | PRESENT);
+                new
+            };
+        }
+        let large = if level > 1 { LARGE } else { 0 };
+        let entry = Self::entry(table, addr, level);
+        self.memory.insert(entry, paddr | large | PRESENT);
+    }
+
+    fn walk(&self, root: u64, addr: u64) -> GuestWalk {
+        let (mut table, mut reads, mut found) = (root, Vec::new(), None);
+        for level in (1..=self.levels).rev() {
+            let entry = Self::entry(table, addr, level);
+            let value = self.memory.get(&entry).copied().unwrap_or(0);
+            reads.push(EntryRead { entry, value });
+            if value & PRESENT == 0 {
+                break;
+            }
+            if level == 1 || value & LARGE != 0 {
+                let size = PageSize::ALL[level as usize - 1];
+                let inside = addr & (size.bytes() - 1);
+                found = Some(((value & !0xfff) | inside, size));
+                break;
+            }
+            table = value & !0xfff;
+        }
+        GuestWalk {
+            purpose: Purpose::Load,
+            addr,
+            root,
+            found,
+            reads,
+        }
+    }
+}
+
+fn judged(walks: &[GuestWalk]) -> crate::Judged {
+    judge(walks.iter().map(|walk| Ok((0, walk.clone())))).unwrap()
+}
+
+/// Pages of all sizes, of programs and of the kernel, in two spaces that have the kernel's tables
+/// in common.
+fn walks_of(levels: u32) -> Vec<GuestWalk> {
+    let mut guest = Guest::new(levels);
+    let (one, two) = (0x1000, 0x2000);
+    let kernel = 0xffff_ffff_8000_0000;
+    guest.map(one, kernel, 2, 0x20_0000);
+    guest.map(one, kernel + (3 << 20), 1, 0x5000);
+    // The root's upper entries are the same in all spaces.
+    for (entry, value) in guest.memory.clone() {
+        if entry & !0xfff == one {
+            guest.memory.insert(entry + two - one, value);
+        }
+    }
+    for root in [one, two] {
+        for page in 0..600 {
+            guest.map(
+                root,
+                0x7fff_0000_0000 + page * 0x1000,
+                1,
+                0x100_0000 + page * 0x2000,
+            );
+        }
+        guest.map(root, 0x4000_0000, 3, 0x8000_0000);
+    }
+    let mut walks = Vec::new();
+    for round in 0..2 {
+        for root in [one, two] {
+            for page in (0..600).step_by(7) {
+                walks.push(guest.walk(root, 0x7fff_0000_0000 + page * 0x1000 + 8 * round));
+            }
+            walks.push(guest.walk(root, kernel + 0x1234));
+            walks.push(guest.walk(root, kernel + (3 << 20) + 0x10));
+            walks.push(guest.walk(root, 0x4123_4567));
+        }
+    }
+    walks
+}
+
+#[test]
+fn the_simulator_reads_the_entries_that_the_guest_read() {
+    for levels in [4, 5] {
+        let walks = walks_of(levels);
+        let judged = judged(&walks);
+        assert_eq!(judged.different, 0, "{:?}", judged.differences);
+        assert_eq!(judged.levels, levels);
+        let counted: u64 = judged.walks.values().sum();
+        assert_eq!((counted, judged.moved), (walks.len() as u64, 0));
+        let whole = u64::from(levels);
+        let kinds: Vec<u64> = judged.walks.keys().copied().collect();
+        assert_eq!(kinds, [whole - 2, whole - 1, whole]);
+    }
+}
+
+#[test]
+fn a_walk_that_reads_another_entry_is_told() {
+    for at in 0..4 {
+        let mut walks = walks_of(4);
+        // A later one, of a page whose tables are all known.
+        walks[20].reads[at].entry ^= 8;
+        let judged = judged(&walks);
+        assert_eq!((judged.different, judged.moved), (1, 0), "read {at}");
+    }
+    let mut walks = walks_of(4);
+    let extra = walks[20].reads[0];
+    walks[20].reads.insert(0, extra);
+    assert!(judged(&walks).different > 0);
+}
+
+#[test]
+fn tables_that_the_guest_has_freed_and_made_anew_are_followed() {
+    let (mut guest, root) = (Guest::new(4), 0x1000);
+    let at = |page: u64| 0x10_0000_0000 + page * 0x1000;
+    let mut walks = Vec::new();
+    for page in 0..4 {
+        guest.map(root, at(page), 1, 0x80_0000 + page * 0x1000);
+        walks.push(guest.walk(root, at(page)));
+    }
+    // munmap() of all: the page of PTEs is freed, and another one takes its place.
+    let pmd = walks[0].reads[2].entry;
+    guest.memory.insert(pmd, 0);
+    walks.push(guest.walk(root, at(0)));
+    for page in 0..4 {
+        guest.map(root, at(page), 1, 0x90_0000 + page * 0x1000);
+        walks.push(guest.walk(root, at(page)));
+    }
+    // A large page in its place, and small ones again.
+    guest.memory.insert(pmd, 0x4000_0000 | LARGE | PRESENT);
+    walks.push(guest.walk(root, at(3)));
+    guest.memory.insert(pmd, 0);
+    guest.map(root, at(2), 1, 0xa0_0000);
+    walks.push(guest.walk(root, at(2)));
+    let judged = judged(&walks);
+    assert_eq!(judged.different, 0, "{:?}", judged.differences);
+    assert_eq!(judged.faults, 1);
+    assert!(judged.moved >= 1);
+}
+
+#[test]
+fn a_list_of_walks_is_read_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("walks");
+    let mut walks = walks_of(4);
+    walks.truncate(100);
+    walks.push(Guest::new(4).walk(0x1000, 0x5000));
+    walks[3].purpose = Purpose::Store;
+    walks[4].purpose = Purpose::Fetch;
+    let mut list = WalkList::create(&path).unwrap();
+    for walk in &walks {
+        list.write(7, 3, walk).unwrap();
+    }
+    list.finish().unwrap();
+    let read: Vec<_> = WalkLines::open(&path)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    // A list has where the page is, not the address in it.
+    for walk in &mut walks {
+        if let Some((paddr, size)) = &mut walk.found {
+            *paddr &= !(size.bytes() - 1);
+        }
+    }
+    let written: Vec<_> = walks.into_iter().map(|walk| (3, walk)).collect();
+    assert_eq!(read, written);
+}
+
+#[test]
+fn lines_that_are_no_walks_are_refused_by_number() {
+    for line in [
+        "1",
+        "1,x",
+        "1,0,jump,0,0,0",
+        "1,0,load,zz,0,0",
+        "1,0,load,0,5,0",
+        "1,0,load,0,0,0,12",
+    ] {
+        let text = format!("# a comment\n{line}\n");
+        let error = WalkLines::new(text.as_bytes()).next().unwrap().unwrap_err();
+        assert!(
+            error.to_string().starts_with("line 2 is no walk: "),
+            "{line}: {error}"
+        );
+    }
+}
+
+fn bytes(words: &[u64]) -> Vec<u8> {
+    let words = words.iter().flat_map(|word| word.to_le_bytes());
+    b"pglsys1\n".iter().copied().chain(words).collect()
+}
+
+fn events(path: &Path) -> Vec<String> {
+    let mut reader = TraceReader::open(path).unwrap();
+    let (mut batch, mut events) = (Batch::default(), Vec::new());
+    while reader.next_batch(&mut batch).unwrap() {
+        let mut controls = batch.controls.iter().peekable();
+        for index in 0..=batch.len() {
+            while let Some((_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
+                if !matches!(control, Control::Thread { .. }) {
+                    events.push(format!("{} {control:?}", batch.process));
+                }
+            }
+            if index < batch.len() {
+                let access = batch.access(index);
+                let (op, gap) = (access.op.0, access.gap);
+                events.push(format!("{} {:x} {op:x} {gap}", batch.process, access.addr));
+            }
+        }
+    }
+    events
+}
+
+/// Words written by hand after linux/guest/system.c: a program stores, enters the kernel, another
+/// address space follows, and the first page is mapped elsewhere when it is used again.
+#[test]
+fn a_report_becomes_a_trace_and_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, list) = (folder.path().join("trace"), folder.path().join("walks"));
+    let walk = |purpose: u64, reads: u64, shift: u64| 1 | purpose << 2 | reads << 4 | shift << 12;
+    let mut words = vec![walk(1, 4, 12), 0x7000_0123, 0x1000, 0x5123];
+    words.extend([
+        0x1000, 0x2001, 0x2008, 0x3001, 0x3c00, 0x4001, 0x4000, 0x5001,
+    ]);
+    words.extend([1 << 2 | 3 << 4 | 9 << 32, 0x7000_0123]);
+    words.extend([walk(0, 3, 21), 0xffff_8000_0020_0040, 0x1000, 0x20_0040]);
+    words.extend([0x1800, 0x6001, 0x6000, 0x7001, 0x7008, 0x20_0081]);
+    words.extend([2 << 2 | 6 << 4, 0xffff_8000_0020_0040]);
+    // Another space: the same address is another page, which is not there.
+    words.extend([walk(0, 1, 0), 0x7000_0123, 0x9000, 0, 0x9000, 0]);
+    words.extend([walk(1, 4, 12), 0x7000_0200, 0x1000, 0x8200]);
+    words.extend([
+        0x1000, 0x2001, 0x2008, 0x3001, 0x3c00, 0x4001, 0x4000, 0x8001,
+    ]);
+    words.extend([0, 0x7000_0200]);
+    words.extend([2, 100, 200]);
+    let recorded = record(&bytes(&words)[..], &trace, &list, &Metadata::new()).unwrap();
+    let counts = (
+        recorded.accesses,
+        recorded.by_kernel,
+        recorded.walks,
+        recorded.faults,
+    );
+    assert_eq!(counts, (3, 1, 4, 1));
+    assert_eq!(
+        (recorded.instructions, recorded.kernel_instructions),
+        (100, 200)
+    );
+    assert!(recorded.whole);
+    assert_eq!(recorded.spaces, 2);
+    let map = |addr: u64, len: u64| {
+        let rest = "prot: Protection(7), backing: Anonymous, populate: true";
+        format!("0 Map {{ addr: {addr}, len: {len}, {rest} }}")
+    };
+    let expected = [
+        map(0x7000_0000, 0x1000),
+        "0 70000123 8008 9".to_owned(),
+        map(0xffff_8000_0020_0000, 0x20_0000),
+        "0 ffff800000200040 4040 0".to_owned(),
+        "0 Unmap { addr: 1879048192, len: 4096 }".to_owned(),
+        map(0x7000_0000, 0x1000),
+        "0 70000200 1 0".to_owned(),
+    ];
+    assert_eq!(events(&trace), expected);
+    let judged = judge(WalkLines::open(&list).unwrap()).unwrap();
+    assert_eq!((judged.different, judged.faults), (0, 1));
+    assert_eq!(judged.walks, [(3, 1), (4, 2)].into());
+}
+
+#[test]
+fn a_report_that_is_cut_off_is_read_up_to_there() {
+    let mut guest = Guest::new(4);
+    guest.map(0x1000, 0x5000, 1, 0x9000);
+    let walk = guest.walk(0x1000, 0x5000);
+    let mut words = vec![1 | 4 << 4 | 12 << 12, 0x5000, 0x1000, 0x9000];
+    words.extend(walk.reads.iter().flat_map(|read| [read.entry, read.value]));
+    let whole = bytes(&words);
+    for end in 8..=whole.len() {
+        let mut stream = Stream::new(&whole[..end]).unwrap();
+        let expected = (end == whole.len()).then(|| Record::Walk(walk.clone()));
+        assert_eq!(stream.next().unwrap(), expected);
+    }
+    assert!(Stream::new(&b"pagelab\n"[..]).is_err());
+    for bad in [3, 7 << 4, 1 | 3 << 2, 1 | 13 << 12, 1 | 65 << 4] {
+        let report = bytes(&[bad, 0, 0, 0]);
+        assert!(
+            Stream::new(&report[..]).unwrap().next().is_err(),
+            "{bad:#x}"
+        );
+    }
+}

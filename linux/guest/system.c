@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A QEMU plugin: every access that a guest's only CPU makes between two marks in a
+ * program, and every page walk. For the emulator of linux/qemu, which has
+ * qemu_plugin_report_walks(); crates/recorder/src/system reads what this writes.
+ *
+ *	system,out=PATH
+ *
+ * Words of 64 bits, little endian, after eight bytes "pglsys1\n". Bits of a record's
+ * first word:
+ *
+ *	0-1	0: an access; its address follows
+ *		1: a walk; address, CR3, physical address and the entries read follow,
+ *		   each with its address and its value
+ *		2: the end; instructions of programs and of the kernel follow
+ *	2-3	of an access, 1: a store, 2: by an instruction of the kernel
+ *		of a walk, 0: for a load, 1: for a store, 2: for an instruction
+ *	4-11	of an access: log2 of its size
+ *		of a walk: how many entries were read
+ *	12-19	of a walk: log2 of the page's size, 0 if it ended in a fault
+ *	20	of a walk: by hash; then the registers that hold the space's id and the
+ *		number of frames count as the first two entries, and lines of metadata,
+ *		each with the word that was looked for or its head, as the next ones
+ *	32-63	of an access: instructions since the last one
+ *
+ * Before the first mark nothing is reported, so that the guest boots as fast as usual.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is used of QEMU's interface, version 4 (QEMU 9.2 and 10.0) */
+typedef uint64_t qemu_plugin_id_t;
+typedef uint32_t qemu_plugin_meminfo_t;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+struct qemu_plugin_scoreboard;
+typedef struct {
+	struct qemu_plugin_scoreboard *score;
+	size_t offset;
+} qemu_plugin_u64;
+typedef struct {
+	const char *target_name;
+	struct { int min, cur; } version;
+	bool system_emulation;
+	struct { int smp_vcpus, max_vcpus; } system;
+} qemu_info_t;
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
+
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb,
+						 size_t index);
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *dest, size_t len);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn,
+		enum qemu_plugin_op op, qemu_plugin_u64 counter, uint64_t add);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
+		void (*cb)(unsigned int cpu, void *data),
+		enum qemu_plugin_cb_flags flags, void *data);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
+		void (*cb)(unsigned int cpu, qemu_plugin_meminfo_t info,
+			   uint64_t vaddr, void *data),
+		enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *data);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+		void (*cb)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb));
+void qemu_plugin_reset(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t id));
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
+unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
+void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score, unsigned int cpu);
+
+/* And what linux/qemu/patches add to it */
+typedef struct {
+	uint64_t entry, value;
+} qemu_plugin_walk_read;
+typedef struct {
+	uint64_t vaddr, root, paddr, page_size;
+	uint32_t access, by_hash, n_reads;
+	const qemu_plugin_walk_read *reads;
+} qemu_plugin_walk;
+void qemu_plugin_report_walks(void (*cb)(unsigned int cpu, const qemu_plugin_walk *walk));
+
+__attribute__((visibility("default"))) int qemu_plugin_version = 4;
+
+enum kind { ACCESS, WALK, END };
+enum { OF_PROGRAMS, OF_KERNEL, SIDES };
+
+static qemu_plugin_id_t self;
+static struct qemu_plugin_scoreboard *board;
+/* Instructions since the first mark: the only element of `board`. */
+static uint64_t *executed;
+static uint64_t last;
+static bool asked, recording;
+static FILE *out;
+
+static void put(const uint64_t *words, size_t count)
+{
+	/* A recording with a hole would be taken for a whole one. */
+	if (fwrite(words, sizeof(*words), count, out) != count) {
+		perror("system: cannot write");
+		exit(1);
+	}
+}
+
+static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
+		      void *by_kernel)
+{
+	const uint64_t now = executed[OF_PROGRAMS] + executed[OF_KERNEL];
+	const uint64_t gap = now > last ? now - last - 1 : 0;
+	const uint64_t words[] = {
+		ACCESS | (uint64_t)qemu_plugin_mem_is_store(info) << 2 |
+			(uint64_t)(by_kernel != NULL) << 3 |
+			(uint64_t)qemu_plugin_mem_size_shift(info) << 4 |
+			(gap < UINT32_MAX ? gap : UINT32_MAX) << 32,
+		vaddr,
+	};
+
+	(void)cpu;
+	if (!recording)
+		return;
+	last = now;
+	put(words, 2);
+}
+
+static void on_walk(unsigned int cpu, const qemu_plugin_walk *walk)
+{
+	const unsigned int shift = walk->page_size ? __builtin_ctzll(walk->page_size) : 0;
+	const uint64_t words[] = {
+		WALK | walk->access << 2 | walk->n_reads << 4 | shift << 12 |
+			walk->by_hash << 20,
+		walk->vaddr, walk->root, walk->paddr,
+	};
+
+	(void)cpu;
+	if (!recording)
+		return;
+	put(words, 4);
+	put(&walk->reads->entry, 2 * walk->n_reads);
+}
+
+static void on_end(unsigned int cpu, void *data)
+{
+	const uint64_t words[] = { END, executed[OF_PROGRAMS], executed[OF_KERNEL] };
+
+	(void)cpu;
+	(void)data;
+	if (!recording)
+		return;
+	put(words, 3);
+	fflush(out);
+	recording = false;
+	qemu_plugin_report_walks(NULL);
+}
+
+/* nopl of 0x07a61ab1 (begin) or 0x07a61ab2 (end) past %rax: plugin.h */
+static bool is_mark(const struct qemu_plugin_insn *insn, uint8_t which)
+{
+	const uint8_t mark[] = { 0x0f, 0x1f, 0x80, which, 0x1a, 0xa6, 0x07 };
+	uint8_t code[sizeof(mark)];
+
+	return qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
+	       !memcmp(code, mark, sizeof(mark));
+}
+
+static void report(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	const size_t count = qemu_plugin_tb_n_insns(tb);
+	size_t i;
+
+	(void)id;
+	for (i = 0; i < count; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const int side = qemu_plugin_insn_vaddr(insn) >> 63 ? OF_KERNEL : OF_PROGRAMS;
+		const qemu_plugin_u64 counter = { board, side * sizeof(uint64_t) };
+
+		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn,
+			QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
+		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
+			QEMU_PLUGIN_MEM_RW, side == OF_KERNEL ? &self : NULL);
+		if (is_mark(insn, 0xb2))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_end,
+				QEMU_PLUGIN_CB_NO_REGS, NULL);
+	}
+}
+
+/* All translations are gone, and no CPU runs. */
+static void begin(qemu_plugin_id_t id)
+{
+	executed = qemu_plugin_scoreboard_find(board, 0);
+	recording = true;
+	qemu_plugin_report_walks(on_walk);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, report);
+}
+
+static void on_begin(unsigned int cpu, void *data)
+{
+	(void)cpu;
+	(void)data;
+	if (asked)
+		return;
+	asked = true;
+	qemu_plugin_reset(self, begin);
+}
+
+static void look_for_begin(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	const size_t count = qemu_plugin_tb_n_insns(tb);
+	size_t i;
+
+	(void)id;
+	for (i = 0; i < count; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		if (is_mark(insn, 0xb1))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_begin,
+				QEMU_PLUGIN_CB_NO_REGS, NULL);
+	}
+}
+
+__attribute__((visibility("default")))
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	if (info->system.max_vcpus != 1) {
+		fprintf(stderr, "system: a guest of one CPU is needed\n");
+		return 1;
+	}
+	if (argc != 1 || strncmp(argv[0], "out=", 4)) {
+		fprintf(stderr, "system: expected out=PATH\n");
+		return 1;
+	}
+	out = fopen(argv[0] + 4, "w");
+	if (!out) {
+		perror(argv[0] + 4);
+		return 1;
+	}
+	setvbuf(out, NULL, _IOFBF, 1 << 20);
+	fputs("pglsys1\n", out);
+	self = id;
+	board = qemu_plugin_scoreboard_new(SIDES * sizeof(uint64_t));
+	qemu_plugin_register_vcpu_tb_trans_cb(id, look_for_begin);
+	return 0;
+}

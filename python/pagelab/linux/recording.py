@@ -1,0 +1,113 @@
+"""Everything that runs in a guest, as a trace, and the page walks of its processor beside it."""
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from pagelab import _core
+from pagelab.errors import PagelabError
+from pagelab.linux import build, guest
+from pagelab.linux.layout import Layout
+
+# The trees of guests have the levels that the simulator's `radix` has by default.
+FOUR_LEVELS = "no5lvl"
+
+
+class Recorded(BaseModel):
+    """What was recorded. Instructions are 0 unless the program ended before the guest did."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    accesses: int
+    by_kernel: int
+    instructions: int
+    kernel_instructions: int
+    walks: int
+    faults: int
+    spaces: int
+    whole: bool
+
+    def summary(self) -> str:
+        """A line for a person."""
+        share = self.by_kernel / self.accesses if self.accesses else 0.0
+        return (
+            f"{self.accesses:,} accesses, {share:.1%} by the kernel; "
+            f"{self.instructions:,} instructions of programs and {self.kernel_instructions:,} of "
+            f"the kernel; {self.walks:,} page walks, {self.faults:,} of them to a fault, "
+            f"in {self.spaces} address spaces"
+        )
+
+
+class Judged(BaseModel):
+    """The guest's walks beside those of the simulator's `radix`.
+
+    `walks` counts those that found a page, by how many entries they read; `different` those that
+    read others than the simulator. Walks that ended in a fault are not compared.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    levels: int
+    walks: dict[int, int]
+    reads: int
+    faults: int
+    different: int
+    moved: int
+    differences: list[str]
+
+    def summary(self) -> str:
+        """Some lines for a person."""
+        kinds = [f"{count:,} of {reads} reads" for reads, count in sorted(self.walks.items())]
+        lines = [
+            f"{sum(self.walks.values()):,} walks to a page in trees of {self.levels} levels "
+            f"({', '.join(kinds)}), {self.faults:,} to a fault",
+            f"tables that the guest had moved: {self.moved:,}",
+            f"walks that read other entries than the simulator's: {self.different:,}",
+        ]
+        return "\n".join([*lines, *self.differences])
+
+
+def walks_of(trace: Path) -> Path:
+    """The list of walks that belongs to a trace."""
+    return trace.with_name(f"{trace.name}.walks")
+
+
+def record(
+    where: Layout, machine: guest.Machine, command: list[str], trace: Path
+) -> tuple[guest.Result, Recorded]:
+    """Run a command in a guest of one CPU; record everything from its start to its end.
+
+    The machine's emulator is `make linux-qemu`'s. What the command prints is passed through.
+
+    Raises:
+        PagelabError: the guest did not come to its end, or a file could not be written.
+
+    """
+    guest_files = where.linux / "guest"
+    plugin = build.build_program(where, guest_files / "system.c", "-shared", "-fPIC")
+    marks = build.build_program(where, guest_files / "between-marks.c", "-static")
+    metadata = json.dumps({"command": " ".join(command), "recorder": "pagelab linux record"})
+    read, write = os.pipe()
+    # It is closed in any case: else nothing would end the reading.
+    with ThreadPoolExecutor(max_workers=1) as reader, os.fdopen(write, "wb") as report:
+        reading = reader.submit(_core.record_guest, read, trace, walks_of(trace), metadata)
+        result = guest.run(
+            replace(machine, cpus=1, plugin=plugin, report=report),
+            [str(marks), *command],
+            stdout=sys.stdout.buffer,
+            stderr=sys.stderr.buffer,
+        )
+        if result.ending is not guest.Ending.EXIT:
+            raise PagelabError(result.describe())
+        recorded = Recorded.model_validate_json(reading.result())
+    return result, recorded
+
+
+def judge(walks: Path) -> Judged:
+    """Compare a list of walks with what the simulator's `radix` reads."""
+    return Judged.model_validate_json(_core.judge_walks(walks))
