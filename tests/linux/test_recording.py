@@ -1,0 +1,168 @@
+"""Recording a guest: a program that knows what it accesses, and its walks beside the simulator's."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from pagelab.linux import build, layout, recording
+from pagelab.linux.guest import Machine
+
+PAGELAB = [sys.executable, "-m", "pagelab"]
+SMALL, LARGE, END = 0x1000_0000_0000, 0x2000_0000_0000, 0x3000_0000_0000
+# As in walks.c.
+PAGES, STRIDE, TOUCHES = 48, 17, 5
+WORDS = [SMALL + i * STRIDE * 4096 + i * 8 for i in range(PAGES)]
+TOUCHED = [LARGE + i * 3 * 4096 for i in range(TOUCHES)]
+
+
+@dataclass
+class Walk:
+    purpose: str
+    address: int
+    page_bytes: int
+    entries: list[tuple[int, int]]
+
+
+@dataclass
+class Recording:
+    recorded: recording.Recorded
+    trace: Path
+    walks: list[Walk]
+    # Lines of the trace: the program's accesses to the two regions, and what was mapped there.
+    lines: list[str]
+
+    @property
+    def accesses(self) -> list[tuple[str, int]]:
+        rows = [line.split(",") for line in self.lines]
+        return [(row[0], int(row[1], 16)) for row in rows if row[0] in "LS"]
+
+
+@pytest.fixture(scope="module")
+def recorded(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    where = layout.find()
+    if not where.emulator.exists():
+        pytest.skip("no emulator: make linux-qemu")
+    # Not under /tmp, which guests do not see.
+    program = build.build_program(where, Path(__file__).parent / "walks.c")
+    trace = tmp_path_factory.mktemp("recording") / "trace"
+    # With less than 512 MB Linux has no transparent huge pages.
+    machine = replace(
+        machine, memory=768, emulator=where.emulator, append=recording.FOUR_LEVELS, accel="tcg"
+    )
+    result, counts = recording.record(where, machine, [str(program)], trace)
+    assert result.status == 0
+    text = subprocess.run(
+        [*PAGELAB, "trace", "cat", trace], capture_output=True, text=True, check=True
+    ).stdout
+    lines = [line for line in text.splitlines() if _is_ours(line)]
+    return Recording(counts, trace, _walks(recording.walks_of(trace)), lines)
+
+
+def _is_ours(line: str) -> bool:
+    kind, _, rest = line.partition(",")
+    return kind in ("L", "S", "map", "unmap") and SMALL <= int(rest.split(",")[0], 16) < END
+
+
+def _walks(path: Path) -> list[Walk]:
+    walks = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("#"):
+            _, _, purpose, address, size, _, *reads = line.split(",")
+            pairs = [read.split("=") for read in reads]
+            entries = [(int(entry, 16), int(value, 16)) for entry, value in pairs]
+            walks.append(Walk(purpose, int(address, 16), int(size), entries))
+    return walks
+
+
+def test_every_access_of_the_program_is_there_in_its_order(recorded: Recording) -> None:
+    stores, loads = [("S", word) for word in WORDS], [("L", word) for word in WORDS]
+    assert recorded.accesses == [*stores, *loads, *(("S", word) for word in TOUCHED)]
+    counts = recorded.recorded
+    assert counts.whole
+    assert 0 < counts.by_kernel < counts.accesses
+    assert counts.instructions > 2 * PAGES
+
+
+def test_pages_are_mapped_as_the_guest_has_them(recorded: Recording) -> None:
+    mapped = [line.split(",")[1:3] for line in recorded.lines if line.startswith("map,")]
+    small = [[f"{word & ~4095:x}", "4096"] for word in WORDS]
+    assert mapped == [*small, [f"{LARGE:x}", "2097152"]]
+
+
+def test_the_first_store_faults_and_the_walk_after_it_finds_the_page(recorded: Recording) -> None:
+    tables: dict[int, int] = {}
+    for word in WORDS:
+        walks = [walk for walk in recorded.walks if walk.address == word]
+        first, second = walks[:2]
+        assert (first.purpose, first.page_bytes) == ("store", 0)
+        assert not first.entries[-1][1] & 1
+        assert (second.purpose, second.page_bytes) == ("store", 4096)
+        # Each entry is in the table that the one before names, at 9 bits of the address.
+        table = second.entries[0][0] & ~0xFFF
+        assert len(second.entries) == 4
+        for level, (entry, value) in zip((3, 2, 1, 0), second.entries, strict=True):
+            assert entry == table + (word >> (12 + 9 * level) & 511) * 8
+            assert value & 1
+            table = value & 0x000F_FFFF_FFFF_F000
+        leaf = second.entries[-1][0] & ~0xFFF
+        assert tables.setdefault(word >> 21, leaf) == leaf
+    assert len(set(tables.values())) == len(tables) == 2
+    large = [walk for walk in recorded.walks if walk.address in TOUCHED and walk.page_bytes]
+    assert {walk.address for walk in large} == set(TOUCHED)
+    assert {(walk.page_bytes, len(walk.entries)) for walk in large} == {(2 << 20, 3)}
+
+
+def test_the_simulators_tree_reads_the_same_entries(recorded: Recording, tmp_path: Path) -> None:
+    judged = recording.judge(recording.walks_of(recorded.trace))
+    found = [walk for walk in recorded.walks if walk.page_bytes]
+    assert judged.differences == []
+    assert judged.different == 0
+    assert judged.levels == 4
+    assert sum(judged.walks.values()) == len(found)
+    assert judged.reads == sum(len(walk.entries) for walk in found)
+    # And the comparison can fail: one digit of the last entry of one line.
+    lines = recording.walks_of(recorded.trace).read_text().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if f",{WORDS[3]:x},4096," in line)
+    head, _, last = lines[place].rpartition(",")
+    entry, _, value = last.partition("=")
+    lines[place] = f"{head},{int(entry, 16) ^ 8:x}={value}"
+    wrong = tmp_path / "wrong"
+    wrong.write_text("".join(lines))
+    assert recording.judge(wrong).different == 1
+
+
+def _simulate(source: Path) -> dict[str, int]:
+    none = [f"radix.pwc.{cache}.entries=0" for cache in ("pgd", "pud", "pmd")]
+    settings = [word for key in none for word in ("--set", key)]
+    command = [*PAGELAB, "simulate", "--trace", source, "--design", "radix", "--pages", "1G"]
+    done = subprocess.run(
+        [
+            *command,
+            *settings,
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result = json.loads(done.stdout)
+    return {key: result["walks"][key] for key in ("count", "reads")}
+
+
+def test_a_simulation_reads_as_much_as_the_guest_did(recorded: Recording, tmp_path: Path) -> None:
+    """One walk a page, since nothing is cached at first; the guest's own are those of the list."""
+    for first, last, distinct in ((SMALL, LARGE, PAGES), (LARGE, END, 1)):
+        part = tmp_path / f"{first:x}.csv"
+        ours = [line for line in recorded.lines if first <= int(line.split(",")[1], 16) < last]
+        part.write_text("\n".join(ours) + "\n")
+        simulated = _simulate(part)
+        own = [w for w in recorded.walks if first <= w.address < last and w.page_bytes]
+        each = {len(walk.entries) for walk in own}
+        assert simulated == {"count": distinct, "reads": distinct * each.pop()}
+        assert not each
+    whole = _simulate(recorded.trace)
+    assert 3 <= whole["reads"] / whole["count"] <= 4
