@@ -19,8 +19,9 @@
  *		of a walk: how many entries were read
  *	12-19	of a walk: log2 of the page's size, 0 if it ended in a fault
  *	20	of a walk: by hash; then the registers that hold the space's id and the
- *		number of frames count as the first two entries, and lines of metadata,
- *		each with the word that was looked for or its head, as the next ones
+ *		number of frames count as the first two entries, lines of metadata, each
+ *		with the word that was looked for or its head, as the next ones, and
+ *		before the entry itself its level and the metadata that led to it
  *	32-63	of an access: instructions since the last one
  *
  * Before the first mark nothing is reported, so that the guest boots as fast as usual.

@@ -224,7 +224,7 @@ static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
 {
     uint64_t id, frames, table;
     DptLeaf leaf = {};
-    unsigned found;
+    unsigned found, valid = 0;
     int size;
 
     if (!space) {
@@ -244,7 +244,11 @@ static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
         if ((found & 3) != NO_STRIDE && !leaf.level) {
             leaf.level = size + 1;
             leaf.entry = entry_of(id, frames, size, addr, found);
+            valid = found;
         }
+    }
+    if (leaf.level) {
+        walks_read(leaf.level, valid);
     }
     return leaf;
 }

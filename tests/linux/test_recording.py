@@ -1,4 +1,4 @@
-"""Recording a guest: a program that knows what it accesses, and its walks beside the simulator's."""
+"""Recording a guest: a program that knows its accesses, and walks beside the simulator's."""
 
 import json
 import subprocess
@@ -21,6 +21,8 @@ TOUCHED = [LARGE + i * 3 * 4096 for i in range(TOUCHES)]
 
 @dataclass
 class Walk:
+    """A line of the list."""
+
     purpose: str
     address: int
     page_bytes: int
@@ -29,6 +31,8 @@ class Walk:
 
 @dataclass
 class Recording:
+    """A recorded guest."""
+
     recorded: recording.Recorded
     trace: Path
     walks: list[Walk]
@@ -37,6 +41,7 @@ class Recording:
 
     @property
     def accesses(self) -> list[tuple[str, int]]:
+        """The program's in the two regions, in order."""
         rows = [line.split(",") for line in self.lines]
         return [(row[0], int(row[1], 16)) for row in rows if row[0] in "LS"]
 
@@ -71,7 +76,7 @@ def _walks(path: Path) -> list[Walk]:
     walks = []
     for line in path.read_text().splitlines():
         if not line.startswith("#"):
-            _, _, purpose, address, size, _, *reads = line.split(",")
+            _, _, purpose, address, size, _, _, *reads = line.split(",")
             pairs = [read.split("=") for read in reads]
             entries = [(int(entry, 16), int(value, 16)) for entry, value in pairs]
             walks.append(Walk(purpose, int(address, 16), int(size), entries))
@@ -138,7 +143,7 @@ def test_the_simulators_tree_reads_the_same_entries(recorded: Recording, tmp_pat
 def _simulate(source: Path) -> dict[str, int]:
     none = [f"radix.pwc.{cache}.entries=0" for cache in ("pgd", "pud", "pmd")]
     settings = [word for key in none for word in ("--set", key)]
-    command = [*PAGELAB, "simulate", "--trace", source, "--design", "radix", "--pages", "1G"]
+    command = [*PAGELAB, "simulate", "--trace", str(source), "--design", "radix", "--pages", "1G"]
     done = subprocess.run(
         [
             *command,

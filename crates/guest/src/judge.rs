@@ -1,16 +1,18 @@
-//! The guest's walks beside those of the simulator's radix tree.
+//! The guest's walks beside those of the simulator's radix tree and distributed page table.
 //!
-//! The tree is given what the guest's memory management decided: which page an address is mapped to,
+//! Both are given what the guest's memory management decided: which page an address is mapped to,
 //! and in which frames the tables lie. Which entries a walk then reads, how many, and at which
-//! addresses, is the simulator's own.
+//! addresses, is the simulator's own; for a distributed page table, too, which frames may be a
+//! table's at all.
 
+use crate::frames::GuestFrames;
 use crate::spaces::{Change, Spaces};
-use crate::stream::ROOT;
-use crate::{EntryRead, GuestError, GuestWalk};
-use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use crate::stream::{ROOT, size};
+use crate::{EntryRead, GuestError, GuestWalk, Hashed, LEVEL_BITS};
+use pagelab_addr::{Asid, PAGE_SHIFT, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_translation::{
-    Displaced, FrameUse, Frames, Page, PageTable, PwcConfig, Radix, RadixConfig, Translation, Walk,
-    WalkCacheConfig, Work,
+    ConfigError, DmcConfig, Dpt, DptConfig, MapError, Page, PageTable, PwcConfig, Radix,
+    RadixConfig, Translation, Walk, WalkCacheConfig, Work,
 };
 use std::collections::BTreeMap;
 
@@ -20,9 +22,13 @@ const DESCRIBED: usize = 10;
 /// How the walks compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Walks that found a page: by how many entries they read.
+    /// Walks of the tree that found a page: by how many entries they read.
     pub walks: BTreeMap<u64, u64>,
-    /// Entries that they read.
+    /// Walks by hash that found a page: by how many lines of metadata they read before the entry.
+    pub hashed: BTreeMap<u64, u64>,
+    /// As many walks, by how many the simulator read.
+    pub hashed_simulated: BTreeMap<u64, u64>,
+    /// Entries that all these read.
     pub reads: u64,
     /// Walks that ended in a fault; they are not compared, since which tables there are beside
     /// those on the way to pages is not known.
@@ -31,7 +37,7 @@ pub struct Judged {
     pub different: u64,
     /// How often a table was found elsewhere than the last time: the guest had freed it.
     pub moved: u64,
-    /// Levels of the guest's trees.
+    /// Levels of the guest's trees; 0 if none was walked.
     pub levels: u32,
     /// The first differences, in words.
     pub differences: Vec<String>,
@@ -44,47 +50,148 @@ pub struct Judged {
 pub fn judge(
     walks: impl Iterator<Item = Result<(u32, GuestWalk), GuestError>>,
 ) -> Result<Judged, GuestError> {
-    let mut judge: Option<Judge> = None;
     let mut judged = Judged::default();
+    let mut tree: Option<Beside<Radix>> = None;
+    let mut hashed: Option<Beside<Dpt>> = None;
     for walk in walks {
         let (process, walk) = walk?;
-        let Some((_, size)) = walk.found else {
-            judged.faults += 1;
-            if let Some(judge) = &mut judge {
-                judge.learn(&walk)?;
+        if let Some(Hashed { id, frames, .. }) = walk.hashed {
+            let beside = match &mut hashed {
+                Some(beside) => beside,
+                None => hashed.insert(Beside::new(dpt().map_err(too_much)?)),
+            };
+            beside.frames.count = u32::try_from(frames).map_err(too_much)?;
+            if frames == 0 {
+                return Err(too_much("no frame for a table"));
             }
+            let space = u32::try_from(id).map_err(too_much)?;
+            judged.add(beside, process, space, &walk)?;
             continue;
-        };
-        let judge = match &mut judge {
-            Some(judge) => judge,
-            None => {
-                judged.levels = walk.levels(size);
-                judge.insert(Judge::new(judged.levels)?)
-            }
-        };
-        let page = judge.page(&walk)?;
-        judged.moved += judge.follow_tables(page, &walk)?;
-        judge.learn(&walk)?;
-        judge.map(page, &walk)?;
-        let ours = judge.walk(page);
-        let theirs: Vec<u64> = walk.reads.iter().map(|read| read.entry).collect();
-        *judged.walks.entry(theirs.len() as u64).or_default() += 1;
-        judged.reads += theirs.len() as u64;
-        if ours != theirs {
-            judged.different += 1;
-            if judged.differences.len() < DESCRIBED {
-                judged.differences.push(format!(
-                    "process {process}, {:#x}: the guest read {theirs:x?}, the simulator {ours:x?}",
-                    walk.addr
-                ));
-            }
         }
+        let beside = match (&mut tree, walk.found) {
+            (Some(beside), _) => beside,
+            (None, Some((_, size))) => {
+                judged.levels = walk.levels(size);
+                let radix = radix(judged.levels).map_err(too_much)?;
+                tree.insert(Beside::new(radix))
+            }
+            (None, None) => {
+                judged.faults += 1;
+                continue;
+            }
+        };
+        let space = beside.spaces.number(walk.root);
+        judged.add(beside, process, space, &walk)?;
     }
     Ok(judged)
 }
 
-struct Judge {
-    table: Radix,
+impl Judged {
+    fn add<T: PageTable>(
+        &mut self,
+        beside: &mut Beside<T>,
+        process: u32,
+        space: u32,
+        walk: &GuestWalk,
+    ) -> Result<(), GuestError> {
+        let Some((paddr, size)) = walk.found else {
+            self.faults += 1;
+            return beside.learn(space, walk);
+        };
+        let page = beside.page_at(space, walk.addr)?;
+        self.moved += beside.follow_tables(page, walk, size)?;
+        beside.learn(space, walk)?;
+        let mapped = beside.map(page, walk, paddr, size)?;
+        let ours = beside.walk(page);
+        let theirs: Vec<u64> = walk.entries().iter().map(|read| read.entry).collect();
+        self.reads += theirs.len() as u64;
+        if walk.hashed.is_some() {
+            let metadata = walk.reads.len() - theirs.len();
+            *self.hashed.entry(metadata as u64).or_default() += 1;
+            let metadata = u64::from(beside.walk.metadata());
+            *self.hashed_simulated.entry(metadata).or_default() += 1;
+        } else {
+            *self.walks.entry(theirs.len() as u64).or_default() += 1;
+        }
+        let table = theirs.first().map_or(0, |entry| entry & ROOT);
+        let why = match (mapped, named_by_metadata(walk, size)?) {
+            (Err(error), _) => format!(": {error}"),
+            (_, Some(frame)) if frame != table => format!("; the metadata name {frame:x}"),
+            _ => String::new(),
+        };
+        if ours != theirs || !why.is_empty() {
+            self.different += 1;
+            if self.differences.len() < DESCRIBED {
+                let at = format!("process {process}, {:#x}", walk.addr);
+                self.differences.push(format!(
+                    "{at}: the guest read {theirs:x?}, the simulator {ours:x?}{why}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The frame's address that the simulator finds by the metadata that the guest found, for a walk by
+/// hash.
+fn named_by_metadata(walk: &GuestWalk, size: PageSize) -> Result<Option<u64>, GuestError> {
+    let Some(Hashed {
+        id,
+        frames,
+        metadata,
+    }) = walk.hashed
+    else {
+        return Ok(None);
+    };
+    let id = u32::try_from(id).map_err(too_much)?;
+    let frames = u32::try_from(frames).map_err(too_much)?;
+    let tag = walk.addr >> (PAGE_SHIFT + LEVEL_BITS + size.order());
+    let frame = metadata.and_then(|code| Dpt::frame_of(code, tag, id, size, frames));
+    // None is no frame's address.
+    Ok(Some(frame.map_or(u64::MAX, |frame| Pfn(frame).address().0)))
+}
+
+fn too_much(what: impl ToString) -> GuestError {
+    GuestError::TooMuch(what.to_string())
+}
+
+const NO_CACHE: WalkCacheConfig = WalkCacheConfig {
+    entries: 0,
+    ways: 1,
+    cycles: 0,
+};
+
+fn radix(levels: u32) -> Result<Radix, ConfigError> {
+    let pwc = PwcConfig {
+        pgd: NO_CACHE,
+        p4d: NO_CACHE,
+        pud: NO_CACHE,
+        pmd: NO_CACHE,
+    };
+    Radix::new(&RadixConfig { levels, pwc }, 1)
+}
+
+/// Address spaces are numbered by the guest's ids, and addresses are the guest's.
+fn dpt() -> Result<Dpt, ConfigError> {
+    let config = DptConfig {
+        first_pid: 0,
+        max_soa_step: 15,
+        max_cva_count: 0,
+        cpd: false,
+        ptp_mib: 0,
+        dmc: DmcConfig {
+            base: NO_CACHE,
+            large: NO_CACHE,
+            huge: NO_CACHE,
+        },
+        ..DptConfig::default()
+    };
+    Dpt::new(&config, 1)
+}
+
+/// A page table of the simulator with what the guest has mapped.
+struct Beside<T> {
+    table: T,
     directory: PageDirectory,
     spaces: Spaces,
     frames: GuestFrames,
@@ -93,25 +200,9 @@ struct Judge {
     work: Work,
 }
 
-impl Judge {
-    fn new(levels: u32) -> Result<Self, GuestError> {
-        let none = WalkCacheConfig {
-            entries: 0,
-            ways: 1,
-            cycles: 0,
-        };
-        let config = RadixConfig {
-            levels,
-            pwc: PwcConfig {
-                pgd: none,
-                p4d: none,
-                pud: none,
-                pmd: none,
-            },
-        };
-        let table =
-            Radix::new(&config, 1).map_err(|error| GuestError::TooMuch(error.to_string()))?;
-        Ok(Judge {
+impl<T: PageTable> Beside<T> {
+    fn new(table: T) -> Self {
+        Beside {
             table,
             directory: PageDirectory::new(),
             spaces: Spaces::default(),
@@ -119,152 +210,113 @@ impl Judge {
             changes: Vec::new(),
             walk: Walk::new(),
             work: Work::default(),
-        })
-    }
-
-    /// Takes pages out of the tree that the guest has unmapped, or mapped elsewhere.
-    fn learn(&mut self, walk: &GuestWalk) -> Result<(), GuestError> {
-        let space = self.spaces.number(walk.root);
-        let mut changes = std::mem::take(&mut self.changes);
-        self.spaces.learn(space, walk, &mut changes);
-        for change in &changes {
-            if let Change::Unmapped(start, len) = *change {
-                let page = self.page_at(space, start)?;
-                self.unmap(page, len);
-            }
         }
-        self.changes = changes;
-        Ok(())
-    }
-
-    fn unmap(&mut self, page: Page, len: u64) {
-        if let Some(size) = crate::stream::size(len) {
-            (self.table).unmap(&mut self.frames, page, size, &mut self.work);
-        }
-    }
-
-    fn page(&mut self, walk: &GuestWalk) -> Result<Page, GuestError> {
-        let space = self.spaces.number(walk.root);
-        self.page_at(space, walk.addr)
     }
 
     fn page_at(&mut self, space: u32, addr: u64) -> Result<Page, GuestError> {
-        let too_much = |_| GuestError::TooMuch(format!("{space} address spaces"));
         let asid = Asid(u16::try_from(space).map_err(too_much)?);
-        let vpn = Vpn(addr >> pagelab_addr::PAGE_SHIFT);
-        let id = self.directory.page(asid, vpn);
-        let id = id.map_err(|full| GuestError::TooMuch(full.to_string()))?;
+        let vpn = Vpn(addr >> PAGE_SHIFT);
+        let id = self.directory.page(asid, vpn).map_err(too_much)?;
         Ok(Page { id, asid, vpn })
+    }
+
+    /// Takes pages out of the table that the guest has unmapped, or mapped elsewhere.
+    fn learn(&mut self, space: u32, walk: &GuestWalk) -> Result<(), GuestError> {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.spaces.learn(space, walk, &mut changes);
+        let done = self.unmap(space, &changes);
+        self.changes = changes;
+        done
+    }
+
+    fn unmap(&mut self, space: u32, changes: &[Change]) -> Result<(), GuestError> {
+        for change in changes {
+            if let Change::Unmapped(start, len) = *change
+                && let Some(size) = size(len)
+            {
+                let page = self.page_at(space, start)?;
+                (self.table).unmap(&mut self.frames, page, size, &mut self.work);
+            }
+        }
+        Ok(())
     }
 
     /// The entries that the simulator reads.
     fn walk(&mut self, page: Page) -> Vec<u64> {
         self.walk.clear();
         self.table.walk(0, page, &mut self.walk);
-        self.walk.reads().iter().map(|read| read.addr.0).collect()
+        let entries = &self.walk.reads()[usize::from(self.walk.metadata())..];
+        entries.iter().map(|read| read.addr.0).collect()
     }
 
     /// Where the guest has a table elsewhere than it was before, takes all that was below the old
     /// one out of the tree. How often that was so.
-    fn follow_tables(&mut self, page: Page, walk: &GuestWalk) -> Result<u64, GuestError> {
+    fn follow_tables(
+        &mut self,
+        page: Page,
+        walk: &GuestWalk,
+        size: PageSize,
+    ) -> Result<u64, GuestError> {
         let mut moved = 0;
         loop {
             let ours = self.walk(page);
+            let theirs = walk.entries();
             let differs = |(ours, theirs): (&u64, &EntryRead)| *ours & ROOT != theirs.entry & ROOT;
-            let Some(level) = ours.iter().zip(&walk.reads).position(differs) else {
+            let Some(level) = ours.iter().zip(theirs).position(differs) else {
                 return Ok(moved);
             };
-            // The root is what names the space.
-            if level == 0 || moved > walk.reads.len() as u64 {
+            // The tree's root is what names the space.
+            let is_root = walk.hashed.is_none() && level == 0;
+            if is_root || moved > theirs.len() as u64 {
                 return Ok(moved);
             }
             moved += 1;
-            let found = walk.found.map_or(PageSize::Base4K, |(_, size)| size);
-            let below = walk.levels(found) - level as u32;
-            let len = 1u64 << (pagelab_addr::PAGE_SHIFT + crate::LEVEL_BITS * below);
+            let below = (theirs.len() - level) as u32 + size.order() / LEVEL_BITS;
+            let len = 1u64 << (PAGE_SHIFT + LEVEL_BITS * below);
             self.empty(page, walk.addr & !(len - 1), len)?;
         }
     }
 
-    /// Takes everything in a range out of the tree, and its tables.
+    /// Takes everything in a range out of the table, and what it had for it.
     fn empty(&mut self, page: Page, start: u64, len: u64) -> Result<(), GuestError> {
         let space = u32::from(page.asid.0);
         let mut changes = std::mem::take(&mut self.changes);
         self.spaces.forget(space, start, len, &mut changes);
-        for change in &changes {
-            if let Change::Unmapped(start, len) = *change {
-                let page = self.page_at(space, start)?;
-                self.unmap(page, len);
-            }
-        }
+        let done = self.unmap(space, &changes);
         self.changes = changes;
+        done?;
         let first = self.page_at(space, start)?;
-        let pages = len >> pagelab_addr::PAGE_SHIFT;
-        self.table.release(&mut self.frames, first, pages);
+        (self.table).release(&mut self.frames, first, len >> PAGE_SHIFT);
         Ok(())
     }
 
-    /// Maps the page where the guest has it, unless it is.
-    fn map(&mut self, page: Page, walk: &GuestWalk) -> Result<(), GuestError> {
-        let Some((paddr, size)) = walk.found else {
-            return Ok(());
-        };
-        let frame = |addr: u64| {
-            let frame = u32::try_from(addr >> pagelab_addr::PAGE_SHIFT);
-            let too_much = |_| GuestError::TooMuch("memory beyond 16 TiB".to_owned());
-            frame.map(Pfn).map_err(too_much)
-        };
+    /// Maps the page where the guest has it, unless it is; whether its tables have a place.
+    fn map(
+        &mut self,
+        page: Page,
+        walk: &GuestWalk,
+        paddr: u64,
+        size: PageSize,
+    ) -> Result<Result<(), MapError>, GuestError> {
         if self.table.lookup(page).is_some() {
-            return Ok(());
+            return Ok(Ok(()));
         }
+        let frame = |addr: u64| u32::try_from(addr >> PAGE_SHIFT).map_err(too_much);
         // A page's tables are asked for from the lowest up.
-        self.frames.given.clear();
-        for read in &walk.reads {
-            self.frames.given.push(frame(read.entry)?);
+        self.frames.path.clear();
+        for read in walk.entries() {
+            self.frames.path.push(Pfn(frame(read.entry)?));
+        }
+        if walk.hashed.is_some() {
+            self.frames.free = self.frames.path.pop();
         }
         let first = page.vpn.align_down(size);
         let page = self.page_at(u32::from(page.asid.0), first.address().0)?;
         let translation = Translation {
-            pfn: frame(paddr & !(size.bytes() - 1))?,
+            pfn: Pfn(frame(paddr & !(size.bytes() - 1))?),
             size,
             writable: true,
         };
-        let mapped = (self.table).map(&mut self.frames, page, translation, &mut self.work);
-        mapped.map_err(|error| GuestError::TooMuch(error.to_string()))
+        Ok((self.table).map(&mut self.frames, page, translation, &mut self.work))
     }
-}
-
-/// The guest's memory: tables go where the guest has them.
-#[derive(Default)]
-struct GuestFrames {
-    /// The frames of the tables on the way to a page, the lowest last.
-    given: Vec<Pfn>,
-}
-
-impl Frames for GuestFrames {
-    fn count(&self) -> u32 {
-        u32::MAX
-    }
-
-    fn usage(&self, _: Pfn) -> FrameUse {
-        FrameUse::PageTable
-    }
-
-    fn in_fragmented_block(&self, _: Pfn) -> bool {
-        true
-    }
-
-    fn allocate_table(&mut self, _: u32) -> Option<Pfn> {
-        self.given.pop()
-    }
-
-    fn claim_table(&mut self, _: Pfn) -> bool {
-        false
-    }
-
-    fn displace(&mut self, _: Pfn) -> Option<Displaced> {
-        None
-    }
-
-    fn free_table(&mut self, _: Pfn, _: u32) {}
 }

@@ -2,6 +2,7 @@
 //! event of a trace, every page walk a line of a list, which the simulator's page table is then
 //! compared with. See docs/dpt-linux.md.
 
+mod frames;
 mod judge;
 mod list;
 mod record;
@@ -24,18 +25,40 @@ pub struct GuestWalk {
     pub purpose: Purpose,
     /// The address that was translated.
     pub addr: u64,
-    /// The root of the tree: CR3 without its low bits.
+    /// The root of the tree: CR3 without its low bits. It names the address space also where the
+    /// tree is not walked.
     pub root: u64,
     /// What the address was translated to, and the size of the page; `None` for a fault.
     pub found: Option<(u64, PageSize)>,
-    /// The entries read, in order.
+    /// Whose distributed page table was walked; `None` for the tree.
+    pub hashed: Option<Hashed>,
+    /// The entries read, in order; before that of a distributed page table the lines of metadata.
     pub reads: Vec<EntryRead>,
 }
 
+/// What led a walk of a distributed page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hashed {
+    /// The address space's id, a seed of the hash.
+    pub id: u64,
+    /// How many frames the hash may name.
+    pub frames: u64,
+    /// The metadata by which the entry was found, the last read; `None` where there were none.
+    pub metadata: Option<u8>,
+}
+
 impl GuestWalk {
-    /// How many levels the tree has, of a walk that found a page of this size.
+    /// How many levels the tree has, of a walk of it that found a page of this size.
     fn levels(&self, size: PageSize) -> u32 {
         self.reads.len() as u32 + size.order() / LEVEL_BITS
+    }
+
+    /// The reads without those of metadata, of a walk that found a page.
+    fn entries(&self) -> &[EntryRead] {
+        match (self.hashed, self.reads.len()) {
+            (Some(_), length) => &self.reads[length.saturating_sub(1)..],
+            (None, _) => &self.reads,
+        }
     }
 }
 

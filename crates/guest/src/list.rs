@@ -1,19 +1,22 @@
 //! The list of walks that stands beside a guest's trace.
 //!
 //! A line a walk, as text: how many accesses of the trace come before it, the process, what it was
-//! for, the address, the page's size in bytes and its physical address (0 and 0 for a fault), then
-//! each entry read, its address and its value. Numbers are decimal, addresses and values
-//! hexadecimal. Lines that begin with # mean nothing.
+//! for, the address, the page's size in bytes and its physical address (0 and 0 for a fault); the id
+//! of the address space, the number of frames and the metadata where a distributed page table was
+//! walked, nothing for the tree; then each entry read, its address and its value. Numbers are decimal,
+//! addresses and values hexadecimal. Lines that begin with # mean nothing.
 //!
-//!     12,0,store,7f0000001000,4096,1c2b000,2f4cff8=1c2c067,...
+//!     12,0,store,7f0000001000,4096,1c2b000,,2f4cff8=1c2c067,...
+//!     12,0,load,7f0000001000,4096,1c2b000,17/327680/0,1e40080=2c0,39c08=800000001c2b067
 
 use crate::stream::size;
-use crate::{EntryRead, GuestError, GuestWalk, Purpose, failed};
+use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, failed};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
-const HEADER: &str = "# accesses before,process,purpose,address,page bytes,page,entry=value,...";
+const HEADER: &str =
+    "# accesses before,process,purpose,address,page bytes,page,id/frames/metadata,entry=value,...";
 
 /// Writes a list.
 pub struct WalkList(BufWriter<File>);
@@ -45,8 +48,14 @@ impl WalkList {
         let out = &mut self.0;
         write!(
             out,
-            "{accesses},{process},{purpose},{addr:x},{bytes},{page:x}"
+            "{accesses},{process},{purpose},{addr:x},{bytes},{page:x},"
         )?;
+        if let Some(hashed) = walk.hashed {
+            write!(out, "{}/{}/", hashed.id, hashed.frames)?;
+            if let Some(metadata) = hashed.metadata {
+                write!(out, "{metadata}")?;
+            }
+        }
         for EntryRead { entry, value } in reads {
             write!(out, ",{entry:x}={value:x}")?;
         }
@@ -132,6 +141,10 @@ fn parse(line: &str) -> Result<(u32, GuestWalk), &'static str> {
     let addr = hexadecimal(next("no address")?)?;
     let bytes = next("no page size")?.parse().map_err(|_| "no page size")?;
     let page = hexadecimal(next("no page")?)?;
+    let hashed = match next("no registers, or nothing in their place")? {
+        "" => None,
+        registers => Some(hashed(registers)?),
+    };
     let reads: Vec<EntryRead> = fields.map(read).collect::<Result<_, _>>()?;
     let found = match (bytes, size(bytes)) {
         (0, _) => None,
@@ -146,9 +159,26 @@ fn parse(line: &str) -> Result<(u32, GuestWalk), &'static str> {
             addr,
             root,
             found,
+            hashed,
             reads,
         },
     ))
+}
+
+fn hashed(field: &str) -> Result<Hashed, &'static str> {
+    const WHAT: &str = "registers that are not ID/FRAMES/METADATA";
+    let numbers: Vec<&str> = field.split('/').collect();
+    let &[id, frames, metadata] = &numbers[..] else {
+        return Err(WHAT);
+    };
+    Ok(Hashed {
+        id: id.parse().map_err(|_| WHAT)?,
+        frames: frames.parse().map_err(|_| WHAT)?,
+        metadata: match metadata {
+            "" => None,
+            code => Some(code.parse().map_err(|_| WHAT)?),
+        },
+    })
 }
 
 fn read(field: &str) -> Result<EntryRead, &'static str> {

@@ -1,8 +1,8 @@
 //! Which pages a guest has mapped, as far as its walks tell.
 
 use crate::stream::ROOT;
-use crate::{GuestWalk, LEVEL_BITS};
-use pagelab_addr::{PAGE_SHIFT, PageSize};
+use crate::{GuestWalk, Hashed, LEVEL_BITS};
+use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT, PageSize};
 use std::collections::{BTreeMap, HashMap};
 
 const PRESENT: u64 = 1;
@@ -31,31 +31,28 @@ type Pages = BTreeMap<u64, (u64, PageSize)>;
 
 impl Spaces {
     pub(crate) fn count(&self) -> usize {
-        self.pages.len()
+        self.numbers.len()
     }
 
     /// The number of the space of a root, in the order in which they were first used.
     pub(crate) fn number(&mut self, root: u64) -> u32 {
-        let next = self.pages.len() as u32;
-        let number = *self.numbers.entry(root & ROOT).or_insert(next);
-        if number == next {
-            self.pages.push(Pages::new());
-        }
-        number
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(root & ROOT).or_insert(next)
     }
 
     /// Takes a walk in a space to the notes; what it changes.
     pub(crate) fn learn(&mut self, space: u32, walk: &GuestWalk, changes: &mut Vec<Change>) {
         changes.clear();
-        let pages = &mut self.pages[space as usize];
         let Some((paddr, size)) = walk.found else {
-            let absent = self.levels.and_then(|levels| absent(walk, levels));
-            if let Some((start, len)) = absent {
-                forget(pages, start, len, changes);
+            if let Some((start, len)) = absent(walk, self.levels.unwrap_or(0)) {
+                forget(self.pages(space), start, len, changes);
             }
             return;
         };
-        self.levels.get_or_insert(walk.levels(size));
+        if walk.hashed.is_none() {
+            self.levels.get_or_insert(walk.levels(size));
+        }
+        let pages = self.pages(space);
         let inside = size.bytes() - 1;
         let (start, frame) = (walk.addr & !inside, paddr & !inside);
         if pages.get(&start) == Some(&(frame, size)) {
@@ -69,7 +66,15 @@ impl Spaces {
     /// Forgets the pages that overlap a range; which those were.
     pub(crate) fn forget(&mut self, space: u32, start: u64, len: u64, changes: &mut Vec<Change>) {
         changes.clear();
-        forget(&mut self.pages[space as usize], start, len, changes);
+        forget(self.pages(space), start, len, changes);
+    }
+
+    fn pages(&mut self, space: u32) -> &mut Pages {
+        let index = space as usize;
+        if self.pages.len() <= index {
+            self.pages.resize_with(index + 1, Pages::new);
+        }
+        &mut self.pages[index]
     }
 }
 
@@ -77,6 +82,11 @@ impl Spaces {
 /// is not present. Other faults, of permissions, take nothing away.
 fn absent(walk: &GuestWalk, levels: u32) -> Option<(u64, u64)> {
     let last = walk.reads.last()?;
+    if let Some(Hashed { metadata, .. }) = walk.hashed {
+        // Where there is no table, more than the page may be gone; that is seen when it is used.
+        let gone = metadata.is_none() || last.value & PRESENT == 0;
+        return gone.then_some((walk.addr & !(PAGE_BYTES - 1), PAGE_BYTES));
+    }
     if last.value & PRESENT != 0 {
         return None;
     }

@@ -1,6 +1,6 @@
 //! The words that linux/guest/system.c writes.
 
-use crate::{EntryRead, GuestError, GuestWalk, Purpose, failed};
+use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, failed};
 use pagelab_addr::PageSize;
 use pagelab_events::{Access, Op};
 use std::io::{ErrorKind, Read};
@@ -9,7 +9,9 @@ const MAGIC: [u8; 8] = *b"pglsys1\n";
 const ACCESS: u64 = 0;
 const WALK: u64 = 1;
 const END: u64 = 2;
-/// Five levels, and no more; a processor of several CPUs might read some again.
+/// Of a distributed page table.
+const MOST_LEVELS: u64 = 3;
+/// As many as linux/qemu/walks.c keeps.
 const MOST_READS: u64 = 64;
 
 /// What the guest reports next.
@@ -71,11 +73,14 @@ impl<R: Read> Stream<R> {
             };
             reads.push(EntryRead { entry, value });
         }
+        let hashed = (first >> 20 & 1 != 0).then(|| hashed(&mut reads));
+        let hashed = hashed.transpose().map_err(GuestError::Stream)?;
         Ok(Some(Record::Walk(GuestWalk {
             purpose,
             addr,
             root: root & ROOT,
             found,
+            hashed,
             reads,
         })))
     }
@@ -92,6 +97,23 @@ impl<R: Read> Stream<R> {
         }
         Ok(Some(words))
     }
+}
+
+/// Takes what is no read of memory from the reads of a walk by hash.
+fn hashed(reads: &mut Vec<EntryRead>) -> Result<Hashed, &'static str> {
+    let &[id, frames, ..] = &reads[..] else {
+        return Err("a walk by hash without its registers");
+    };
+    reads.drain(..2);
+    // Instead of an address there is the level.
+    let at = reads.len().checked_sub(2);
+    let at = at.filter(|&at| (1..=MOST_LEVELS).contains(&reads[at].entry));
+    let metadata = at.map(|at| reads.remove(at).value as u8);
+    Ok(Hashed {
+        id: id.value,
+        frames: frames.value,
+        metadata,
+    })
 }
 
 /// The bits of CR3, and of an entry, that are an address.

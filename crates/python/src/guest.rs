@@ -45,6 +45,8 @@ pub(crate) fn judge(py: Python<'_>, walks: &Path) -> PyResult<String> {
     let json = serde_json::json!({
         "levels": judged.levels,
         "walks": judged.walks,
+        "hashed": judged.hashed,
+        "hashed_simulated": judged.hashed_simulated,
         "reads": judged.reads,
         "faults": judged.faults,
         "different": judged.different,

@@ -44,16 +44,20 @@ class Recorded(BaseModel):
 
 
 class Judged(BaseModel):
-    """The guest's walks beside those of the simulator's `radix`.
+    """The guest's walks beside those of the simulator's `radix` and `dpt`.
 
-    `walks` counts those that found a page, by how many entries they read; `different` those that
-    read others than the simulator. Walks that ended in a fault are not compared.
+    `walks` counts those of the tree that found a page, by how many entries they read; `hashed`
+    those by hash, by how many lines of metadata they read, and `hashed_simulated` as many by how
+    many the simulator read; `different` all that read other entries than the simulator. Walks that
+    ended in a fault are not compared.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     levels: int
     walks: dict[int, int]
+    hashed: dict[int, int]
+    hashed_simulated: dict[int, int]
     reads: int
     faults: int
     different: int
@@ -62,14 +66,29 @@ class Judged(BaseModel):
 
     def summary(self) -> str:
         """Some lines for a person."""
-        kinds = [f"{count:,} of {reads} reads" for reads, count in sorted(self.walks.items())]
-        lines = [
-            f"{sum(self.walks.values()):,} walks to a page in trees of {self.levels} levels "
-            f"({', '.join(kinds)}), {self.faults:,} to a fault",
+        lines = []
+        if self.walks:
+            lines.append(
+                f"{sum(self.walks.values()):,} walks of trees of {self.levels} levels to a page: "
+                f"{_kinds(self.walks, 'entries')}"
+            )
+        if self.hashed:
+            lines.append(
+                f"{sum(self.hashed.values()):,} walks by hash to a page: an entry, and "
+                f"{_kinds(self.hashed, 'lines of metadata')}; "
+                f"the simulator: {_kinds(self.hashed_simulated, 'lines')}"
+            )
+        lines += [
+            f"walks to a fault, not compared: {self.faults:,}",
             f"tables that the guest had moved: {self.moved:,}",
             f"walks that read other entries than the simulator's: {self.different:,}",
         ]
         return "\n".join([*lines, *self.differences])
+
+
+def _kinds(walks: dict[int, int], reads: str) -> str:
+    kinds = [f"{count:,} of {number}" for number, count in sorted(walks.items())]
+    return f"{', '.join(kinds)} {reads}"
 
 
 def walks_of(trace: Path) -> Path:
@@ -109,5 +128,5 @@ def record(
 
 
 def judge(walks: Path) -> Judged:
-    """Compare a list of walks with what the simulator's `radix` reads."""
+    """Compare a list of walks with what the simulator's page tables read."""
     return Judged.model_validate_json(_core.judge_walks(walks))

@@ -126,6 +126,12 @@ enum Numbered {
 
 const UNLINKED: u32 = u32::MAX;
 
+/// The seed of the hash: the process id, and the page size, so that pages of PTEs of different
+/// sizes do not meet where their tags happen to be equal.
+pub(super) fn seed(pid: u64, size: PageSize) -> u64 {
+    pid + (u64::from(size.order()) << 32)
+}
+
 impl Layout {
     pub(super) fn new(first_pid: u32) -> Self {
         Layout {
@@ -134,10 +140,9 @@ impl Layout {
         }
     }
 
-    /// The seed of the hash: the process id, and the page size, so that pages of PTEs of
-    /// different sizes do not meet where their tags happen to be equal.
+    /// The seed of the hash for a process.
     pub(super) fn seed(&self, asid: Asid, size: PageSize) -> u64 {
-        u64::from(self.first_pid) + u64::from(asid.0) + (u64::from(size.order()) << 32)
+        seed(u64::from(self.first_pid) + u64::from(asid.0), size)
     }
 
     /// The effective region of a page; `None` while nothing was said of the page's stretch.

@@ -11,6 +11,11 @@ impl Metadata {
     /// The largest step that four bits hold.
     pub(super) const MAX_STEP: u32 = 15;
 
+    /// The metadata of six bits.
+    pub(super) fn from_code(code: u8) -> Metadata {
+        Metadata(code & 0x3f)
+    }
+
     /// `step` strides of one page of `stride` away from the hash.
     pub(super) fn new(stride: PageSize, step: u32) -> Metadata {
         debug_assert!(step <= Self::MAX_STEP);

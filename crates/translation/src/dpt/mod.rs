@@ -43,6 +43,16 @@ pub struct Dpt {
     counters: DptCounters,
 }
 
+impl Dpt {
+    /// The frame where metadata, as the processor has them in six bits, say that the page of PTEs
+    /// for a tag lies (equation 1); `None` if they are not valid. `size` is the pages' that it maps.
+    pub fn frame_of(metadata: u8, tag: u64, pid: u32, size: PageSize, frames: u32) -> Option<u32> {
+        let seed = layout::seed(u64::from(pid), size);
+        let base = base_frame(tag, seed, frames);
+        metadata::Metadata::from_code(metadata).frame(base, frames)
+    }
+}
+
 /// What belongs to one address space.
 #[derive(Clone, Debug, Default)]
 struct Process {
