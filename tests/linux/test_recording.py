@@ -171,3 +171,27 @@ def test_a_simulation_reads_as_much_as_the_guest_did(recorded: Recording, tmp_pa
         assert not each
     whole = _simulate(recorded.trace)
     assert 3 <= whole["reads"] / whole["count"] <= 4
+
+
+def test_walks_by_hash_read_what_the_simulators_dpt_does(machine: Machine, tmp_path: Path) -> None:
+    where = layout.find()
+    if not where.emulator.exists():
+        pytest.skip("no emulator: make linux-qemu")
+    program = build.build_program(where, Path(__file__).parent / "walks.c")
+    # 1.25 GB: docs/dpt-linux.md, "Small memories".
+    machine = replace(
+        machine,
+        memory=1280,
+        emulator=where.emulator,
+        append=f"{recording.FOUR_LEVELS} dpt=on",
+        processor="dpt",
+        accel="tcg",
+    )
+    trace = tmp_path / "trace"
+    result, _ = recording.record(where, machine, [str(program)], trace)
+    assert result.status == 0
+    judged = recording.judge(recording.walks_of(trace))
+    assert judged.differences == []
+    # Each page of the program was walked to by hash at least once, the kernel's by the tree.
+    assert sum(judged.hashed.values()) > PAGES
+    assert judged.walks
