@@ -29,6 +29,7 @@ fn config(adjacent: bool) -> CachesConfig {
             invalidate_cycles: 2,
             turn: 0,
         }),
+        others: None,
     }
 }
 
