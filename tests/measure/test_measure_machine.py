@@ -11,6 +11,7 @@ import pytest
 from pagelab import _core
 from pagelab.errors import PagelabError
 from pagelab.measuring import cores, levels, machine, result, validate
+from pagelab.measuring.entry import BASE
 from pagelab.measuring.findings import findings
 from pagelab.measuring.result import Measurement
 
@@ -71,7 +72,7 @@ def test_the_preset_says_where_each_value_is_from(measurement: Measurement) -> N
     text = machine.preset(measurement, "here").toml()
     lines = [line for line in text.splitlines() if " = " in line and "#" not in line]
     assert [line.split(" = ")[0] for line in lines] == ["base", "name", "description"]
-    assert tomllib.loads(text)["base"] == machine.BASE
+    assert tomllib.loads(text)["base"] == BASE
 
 
 def test_a_guest_on_small_host_pages_has_the_nested_design(measurement: Measurement) -> None:
