@@ -110,12 +110,28 @@ def charts(measurement: Measurement) -> list[Chart]:
         lines = log_chart("Plain chain", what, curve.x, labels, [Series("median", curve.ns)])
         out.append(Chart(lines, what, []))
     more = (
+        random_loads_chart(measurement),
         folio_chart(measurement),
         first_touch_chart(measurement),
         walk_chart(measurement, "Walks, sequential", random=False),
         walk_chart(measurement, "Walks, random", random=True),
     )
     return out + [chart for chart in more if chart]
+
+
+def random_loads_chart(measurement: Measurement) -> Chart | None:
+    """Loads at random by the memory they are spread over, alone and side by side."""
+    of_walkers = measurement.parts.get("caches", {}).get("at_random", {}).get("walkers")
+    if not of_walkers:
+        return None
+    curves = {count: Curve.model_validate(curve) for count, curve in of_walkers.items()}
+    x = next(iter(curves.values())).x
+    series = [
+        Series("alone" if count == "1" else f"{count} side by side", curve.ns)
+        for count, curve in curves.items()
+    ]
+    what = "Time of a load by the memory they are spread over: what a last level is worth."
+    return Chart(log_chart("Loads at random", what, x, [size(c * 64) for c in x], series), what, [])
 
 
 def first_touch_chart(measurement: Measurement) -> Chart | None:

@@ -71,9 +71,9 @@ def _shared_level(measurement: Measurement, claimed: str) -> Iterator[Finding]:
         yield Finding("caches", room, "no conclusion", None, level.no_conclusion, claimed)
         return
     size = level.lines * LINE
-    interval = f"{units.size(level.lines_low * LINE)} to {units.size(level.lines_high * LINE)}"
+    interval = f"{units.size(level.lines_low * LINE)} – {units.size(level.lines_high * LINE)}"
     yield Finding("caches", room, units.size(size), float(size), interval, claimed)
-    interval = f"{level.others_low:.2g} to {level.others_high:.2g}"
+    interval = f"{level.others_low:.2g} – {level.others_high:.2g}"
     yield Finding("caches", others, f"{level.others:.2g} GB/s", level.others, interval, "")
 
 
@@ -98,8 +98,12 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
         crossing = ways[level - 1]["ways"] if level <= len(ways) else None
         claimed = str(claim["ways"]) if claim else ""
         what = f"L{level} ways"
-        if level > 1 and (effective_page(measurement) or PAGE) < 2 << 20:
+        broken = (effective_page(measurement) or PAGE) < 2 << 20
+        if level > 1 and broken:
             why = "addresses are not known: huge pages are broken up"
+            yield Finding("caches", what, "no conclusion", None, why, claimed)
+        elif broken and claim and crossing and crossing["last_below"] < claim["ways"]:
+            why = "huge pages are broken up: these are the ways of the TLB"
             yield Finding("caches", what, "no conclusion", None, why, claimed)
         elif crossing is None or crossing["confidence"] < 0.95:
             why = "lines a power of two apart do not fall into one set"
@@ -110,7 +114,7 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
             yield Finding("caches", what, str(number), float(number), note, claimed)
     if raw.get("flushed_ns"):
         memory = Estimate.model_validate(raw["flushed_ns"])
-        interval = f"{memory.low:.4g} to {memory.high:.4g}"
+        interval = f"{memory.low:.4g} – {memory.high:.4g} ns"
         what = "latency of flushed lines"
         yield Finding("caches", what, nanoseconds(memory.median), memory.median, interval)
     yield from _shared_level(measurement, units.size(claims[-1]["size"]) if claims else "")
