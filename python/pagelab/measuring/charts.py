@@ -124,7 +124,8 @@ def random_loads_chart(measurement: Measurement) -> Chart | None:
     of_walkers = measurement.parts.get("caches", {}).get("at_random", {}).get("walkers")
     if not of_walkers:
         return None
-    curves = {count: Curve.model_validate(curve) for count, curve in of_walkers.items()}
+    counts = sorted(of_walkers, key=int)
+    curves = {count: Curve.model_validate(of_walkers[count]) for count in counts}
     x = next(iter(curves.values())).x
     series = [
         Series("alone" if count == "1" else f"{count} side by side", curve.ns)
