@@ -6,8 +6,10 @@
 //! walked, nothing for the tree; then each entry read, its address and its value. Numbers are decimal,
 //! addresses and values hexadecimal. Lines that begin with # mean nothing.
 //!
-//!     12,0,store,7f0000001000,4096,1c2b000,,2f4cff8=1c2c067,...
-//!     12,0,load,7f0000001000,4096,1c2b000,17/327680/0,1e40080=2c0,39c08=800000001c2b067
+//! ```text
+//! 12,0,store,7f0000001000,4096,1c2b000,,2f4cff8=1c2c067,...
+//! 12,0,load,7f0000001000,4096,1c2b000,17/327680/0,1e40080=2c0,39c08=800000001c2b067
+//! ```
 
 use crate::stream::size;
 use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, failed};
