@@ -272,7 +272,9 @@ impl<T: PageTable> Beside<T> {
             }
             moved += 1;
             let below = (theirs.len() - level) as u32 + size.order() / LEVEL_BITS;
-            let len = 1u64 << (PAGE_SHIFT + LEVEL_BITS * below);
+            let Some(len) = 1u64.checked_shl(PAGE_SHIFT + LEVEL_BITS * below) else {
+                return Ok(moved);
+            };
             self.empty(page, walk.addr & !(len - 1), len)?;
         }
     }

@@ -91,7 +91,7 @@ fn absent(walk: &GuestWalk, levels: u32) -> Option<(u64, u64)> {
         return None;
     }
     let below = levels.checked_sub(walk.reads.len() as u32)?;
-    let len = 1 << (PAGE_SHIFT + LEVEL_BITS * below);
+    let len = 1u64.checked_shl(PAGE_SHIFT + LEVEL_BITS * below)?;
     Some((walk.addr & !(len - 1), len))
 }
 

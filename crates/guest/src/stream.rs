@@ -60,7 +60,10 @@ impl<R: Read> Stream<R> {
             .ok_or(GuestError::Stream("a walk of an unknown purpose"))?;
         let found = match first >> 12 & 0xff {
             0 => None,
-            shift => Some((paddr, size(1 << shift).ok_or(GuestError::Stream(NO_PAGE))?)),
+            shift => {
+                let size = 1u64.checked_shl(shift as u32).and_then(size);
+                Some((paddr, size.ok_or(GuestError::Stream(NO_PAGE))?))
+            }
         };
         let count = first >> 4 & 0xff;
         if count > MOST_READS {

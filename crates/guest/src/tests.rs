@@ -1,9 +1,10 @@
 //! A guest of a few lines, whose memory is a map from addresses to words.
 
 use crate::stream::{Record, Stream};
-use crate::{EntryRead, GuestWalk, Purpose, WalkLines, WalkList, judge, record};
+use crate::{EntryRead, GuestWalk, Hashed, Purpose, WalkLines, WalkList, judge, record};
 use pagelab_addr::PageSize;
 use pagelab_events::{Batch, Control, Metadata, Source, TraceReader};
+use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -369,5 +370,54 @@ fn frames_that_linux_chose_by_hash_are_the_simulators() {
     for text in wrong {
         let judged = judge(WalkLines::new(text.as_bytes())).unwrap();
         assert!(judged.different > 0, "{text}");
+    }
+}
+
+/// Walks that no guest makes: few addresses, so that they meet, with any sizes and reads.
+fn any_walk() -> impl Strategy<Value = GuestWalk> {
+    let read = (0u64..6, 0u64..16, any::<u8>()).prop_map(|(table, at, value)| EntryRead {
+        entry: table << 12 | at << 3,
+        value: u64::from(value) << 10 | u64::from(value & 1),
+    });
+    let addr = (0u64..4, 0u64..4, 0u64..4).prop_map(|(a, b, c)| a << 30 | b << 21 | c << 12);
+    let found = prop::option::of((0u64..8, prop::sample::select(&PageSize::ALL[..])));
+    let hashed = prop::option::weighted(0.3, (0u64..3, prop::option::of(any::<u8>())));
+    let reads = prop::collection::vec(read, 0..7);
+    (addr, any::<bool>(), found, hashed, reads).prop_map(|(addr, high, found, hashed, reads)| {
+        GuestWalk {
+            purpose: Purpose::Load,
+            addr: if high { addr | 0xffff_8000 << 32 } else { addr },
+            root: reads.first().map_or(0, |read| read.entry & !0xfff),
+            found: found.map(|(frame, size)| (frame << 30 | addr & (size.bytes() - 1), size)),
+            hashed: hashed.map(|(id, metadata)| Hashed {
+                id,
+                frames: 64,
+                metadata,
+            }),
+            reads,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a list says, comparing it ends, and with a verdict or an error.
+    #[test]
+    fn any_list_is_judged(walks in prop::collection::vec(any_walk(), 0..60)) {
+        let found = walks.iter().filter(|walk| walk.found.is_some()).count() as u64;
+        if let Ok(judged) = judge(walks.into_iter().map(|walk| Ok((0, walk)))) {
+            let trees: u64 = judged.walks.values().sum();
+            let hashed: u64 = judged.hashed.values().sum();
+            prop_assert_eq!(trees + hashed, found);
+            prop_assert!(judged.different <= found);
+        }
+    }
+
+    #[test]
+    fn any_report_is_read_or_refused(words in prop::collection::vec(0u64..1 << 22, 0..60)) {
+        let report = bytes(&words);
+        let mut stream = Stream::new(&report[..]).unwrap();
+        while let Ok(Some(_)) = stream.next() {}
     }
 }
