@@ -1,8 +1,8 @@
 """Builds QEMU's system emulation with a processor that walks a distributed page table.
 
 Run by `make linux-qemu`. The source is the one that packaging/qemu pins, fetched and checked as
-there; dpt.c, dpt.h and patches/ are added, and only the devices of the laboratory's guests are
-compiled. The result is put in place as the last step: build/qemu-system/current.
+there; the C files here and patches/ are added, and only the devices of the laboratory's guests
+are compiled. The result is put in place as the last step: build/qemu-system/current.
 """
 
 import hashlib
