@@ -266,6 +266,36 @@ def test_functions_of_a_jit_have_the_names_that_it_tells_perf(tmp_path: Path) ->
     assert "made::touch(char*)" in {line.function for line in part.lines}
 
 
+def test_lines_of_a_jit_are_those_that_it_tells_perf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, source = tmp_path / "jitdump", tmp_path / "made.js"
+    subprocess.run(["gcc", "-O1", SOURCE.parent / "jitdump.c", "-o", program], check=True)
+    source.write_text("function touch(a) {\n  s += *a;\n  a += 4096\n}\n")
+    monkeypatch.chdir(tmp_path)
+    recorded = pagelab.record([program], tmp_path / "trace", code=True)
+    (dump,) = tmp_path.glob("jit-*.dump")
+    dump.unlink()
+    run = pagelab.simulate(recorded, "radix")
+    found = {(line.function, line.line): line for line in run.lines if line.module == "[JIT]"}
+    # As above; `again` runs twice, then from where it was moved to. Line 3 loads nothing.
+    expected = {
+        ("made::touch", 2): (8192, 8192, "s += *a;"),
+        ("made::touch", 4): (1, 0, "}"),
+        ("made::again", 2): (2 * 8192, 0, "s += *a;"),
+        ("made::again", 4): (2, 0, "}"),
+    }
+    assert {
+        key: (line.l2_tlb_misses, line.faults, line.text) for key, line in found.items()
+    } == expected
+    assert {line.file for line in found.values()} == {"made.js"}
+    assert "[JIT];made::again;made.js:2 16384" in annotate.folded(run, "l2_tlb_misses")
+    # A part of it has the lines as well.
+    window = pagelab.Window(limit=recorded.accesses - 8192)
+    part = pagelab.simulate(recorded, "radix", window=window)
+    assert ("made::touch", 2) in {(line.function, line.line) for line in part.lines}
+
+
 def test_memory_that_is_a_file_has_its_name(tmp_path: Path) -> None:
     program, data = tmp_path / "mapped", tmp_path / "data"
     subprocess.run(["gcc", "-O1", SOURCE.parent / "mapped.c", "-o", program], check=True)

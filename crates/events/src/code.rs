@@ -56,6 +56,13 @@ pub enum Definition {
         /// Of which processes and where.
         ranges: Box<[Range]>,
     },
+    /// Lines of source of code that the program has made itself, by site. Those need not be defined yet.
+    Lines {
+        /// The file, as the program names it.
+        path: String,
+        /// Sites with their lines, from 1.
+        sites: Box<[(u32, u32)]>,
+    },
 }
 
 impl Definition {
@@ -63,14 +70,16 @@ impl Definition {
     pub fn is_name(&self) -> bool {
         matches!(
             self,
-            Definition::Function { .. } | Definition::Mapping { .. }
+            Definition::Function { .. } | Definition::Mapping { .. } | Definition::Lines { .. }
         )
     }
 
     /// Bytes of its name, path or instructions.
     fn bytes(&self) -> usize {
         match self {
-            Definition::File(path) | Definition::Mapping { path, .. } => path.len(),
+            Definition::File(path)
+            | Definition::Mapping { path, .. }
+            | Definition::Lines { path, .. } => path.len(),
             Definition::Function { name, .. } => name.len(),
             Definition::Block(block) => block.bytes.len(),
         }
@@ -130,6 +139,9 @@ pub struct CodeTable {
     function_of: HashMap<u32, u32>,
     mappings: Vec<(String, Box<[Range]>)>,
     ranges: usize,
+    sources: Vec<String>,
+    /// By site, which of the sources and the line in it.
+    line_of: HashMap<u32, (u32, u32)>,
     /// Bytes of names, paths and instructions.
     bytes: usize,
 }
@@ -138,7 +150,8 @@ impl CodeTable {
     /// Takes a definition in. `false`, and nothing is changed, when there are too many, or too large
     /// ones together, or it is not well formed: its lengths, bytes and accesses do not go together.
     pub fn define(&mut self, definition: Definition) -> bool {
-        let names = self.files.len() + self.functions.len() + self.mappings.len();
+        let names =
+            self.files.len() + self.functions.len() + self.mappings.len() + self.sources.len();
         let bytes = definition.bytes();
         let fits =
             names + self.blocks.len() < MAX_SITES as usize && bytes <= MAX_BYTES - self.bytes;
@@ -157,6 +170,7 @@ impl CodeTable {
             }
             Definition::Block(block) => block,
             Definition::Function { name, blocks } => return self.define_function(name, &blocks),
+            Definition::Lines { path, sites } => return self.define_lines(path, &sites),
             Definition::Mapping { path, ranges } => {
                 let fits = self.ranges + ranges.len() <= MAX_SITES as usize;
                 if fits {
@@ -196,6 +210,24 @@ impl CodeTable {
         self.function_of
             .extend(blocks.iter().map(|&block| (block, number)));
         true
+    }
+
+    fn define_lines(&mut self, path: String, sites: &[(u32, u32)]) -> bool {
+        let room = MAX_SITES as usize - self.line_of.len();
+        if sites.len() > room || sites.iter().any(|&(site, _)| site >= MAX_SITES) {
+            return false;
+        }
+        let number = self.sources.len() as u32;
+        self.sources.push(path);
+        let lines = sites.iter().map(|&(site, line)| (site, (number, line)));
+        self.line_of.extend(lines);
+        true
+    }
+
+    /// The file and line of source of an instruction that the program has made itself, where it has said so.
+    pub fn line(&self, site: u32) -> Option<(&str, u32)> {
+        let &(source, line) = self.line_of.get(&site)?;
+        Some((&self.sources[source as usize], line))
     }
 
     /// The function that a block of code which the program has made itself is of, if it has a name.
@@ -338,6 +370,15 @@ mod tests {
         }));
         let found: Vec<_> = table.mappings().collect();
         assert_eq!(found, [("/a", &[range][..])]);
+        let lines = |path: &str, sites: &[(u32, u32)]| Definition::Lines {
+            path: path.to_owned(),
+            sites: sites.into(),
+        };
+        assert!(table.define(lines("a.js", &[(3, 10), (4, 11)])));
+        assert!(table.define(lines("b.js", &[(4, 12)])));
+        assert!(!table.define(lines("c.js", &[(MAX_SITES, 1)])));
+        let found = [2, 3, 4].map(|site| table.line(site));
+        assert_eq!(found, [None, Some(("a.js", 10)), Some(("b.js", 12))]);
     }
 
     #[test]
@@ -358,6 +399,10 @@ mod tests {
             Definition::File("/bin".to_owned()),
             function("main"),
             mapping("/lib"),
+            Definition::Lines {
+                path: "a.js".to_owned(),
+                sites: [].into(),
+            },
             Definition::Block(block(0x1000, &[1, 3], &[])),
         ] {
             assert!(!with(3).define(four.clone()));

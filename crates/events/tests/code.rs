@@ -336,6 +336,7 @@ fn as_text(bytes: Vec<u8>) -> Vec<String> {
             lines.push(match definition {
                 Definition::File(path) => format!("file {path}"),
                 Definition::Function { name, blocks } => format!("function {name} {blocks:?}"),
+                Definition::Lines { path, sites } => format!("lines {path} {sites:?}"),
                 Definition::Mapping { path, ranges } => {
                     let ranges = ranges.iter();
                     let ranges: Vec<_> = ranges
@@ -379,8 +380,8 @@ fn as_text(bytes: Vec<u8>) -> Vec<String> {
     lines
 }
 
-/// A function of blocks that may not be there, one of none, and a file that was mapped.
-fn names() -> [Definition; 3] {
+/// A function of blocks that may not be there, one of none, a file that was mapped, and lines.
+fn names() -> [Definition; 4] {
     let range = |process, addr, len| Range { process, addr, len };
     [
         Definition::Function {
@@ -394,6 +395,10 @@ fn names() -> [Definition; 3] {
         Definition::Mapping {
             path: "/some where/data".to_owned(),
             ranges: [range(0, 0x7000, 0x2000), range(1, 0x1000, 1 << 40)].into(),
+        },
+        Definition::Lines {
+            path: "some where.js".to_owned(),
+            sites: [(7, u32::MAX), (0, 1), (8, 2)].into(),
         },
     ]
 }
@@ -512,8 +517,9 @@ fn a_reader_made_from_the_documentation_reads_the_same_code() {
         // Ours are read first.
         let ours = essential(ours.iter().map(String::as_str));
         let theirs = essential(theirs.lines());
-        assert_eq!(theirs[theirs.len() - 3..], ours[..3]);
-        assert_eq!(theirs[..theirs.len() - 3], ours[3..]);
+        let names = names().len();
+        assert_eq!(theirs[theirs.len() - names..], ours[..names]);
+        assert_eq!(theirs[..theirs.len() - names], ours[names..]);
     }
     assert!(executions > 100, "{executions}");
 }

@@ -152,6 +152,10 @@ fn definitions() -> Vec<Definition> {
         }]
         .into(),
     });
+    all.push(Definition::Lines {
+        path: "a.js".to_owned(),
+        sites: [(1, 7), (2, 9)].into(),
+    });
     all
 }
 

@@ -253,6 +253,14 @@ def definitions(block: Block, code: Code) -> Iterator[str]:
                 ranges.append(f"{process}:{start:x}+{length:x}")
             yield f"mapping {path} {' '.join(ranges)}"
             continue
+        if kind == 4:
+            path, site, line, lines = taken(number()).decode(), 0, 0, []
+            for _ in range(number()):
+                site += unzigzag(number())
+                line += unzigzag(number())
+                lines.append((site, line))
+            yield f"lines {path} {lines}"
+            continue
         process = number()
         pc = pc + unzigzag(number()) & MASK64
         file = number()

@@ -65,7 +65,7 @@ impl CodeBook {
         };
         self.next_site += instructions;
         if file == 0 {
-            (self.generated).add(process, plan.block.pc, code.block);
+            (self.generated).add(process, plan.block.pc, code, &lengths);
         }
         batch.definitions.push(Definition::Block(CodeBlock {
             process,

@@ -7,6 +7,7 @@ mod branches;
 mod code;
 mod controls;
 mod files;
+mod jitdump;
 mod kernel;
 mod launch;
 mod loads;

@@ -1,6 +1,6 @@
-//! Names for code that a program has made itself, from the file in which it tells perf of them.
+//! Names for code that a program has made itself, from the files in which it tells perf of them.
 //!
-//! `/tmp/perf-PID.map` has a line for each function: first address and size in hexadecimal, and the
+//! One is a jitdump (`jitdump.rs`), which the program maps so that perf finds it. `/tmp/perf-PID.map` has a line for each function: first address and size in hexadecimal, and the
 //! name (tools/perf/Documentation/jit-interface.txt of Linux). A process appends to it while it runs, most
 //! programs through a buffer, so it is read when the process has ended.
 
@@ -14,13 +14,18 @@ use std::time::{Duration, SystemTime};
 
 use pagelab_events::Definition;
 
+use crate::code::Code;
+use crate::jitdump;
+
 /// What is read of a file, and of a line of it, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_LINE: u64 = 4096;
 /// What is kept of a name, in characters.
-const MAX_NAME: usize = 1000;
-/// Blocks of one definition, which must not become too large.
+pub(crate) const MAX_NAME: usize = 1000;
+/// Blocks, or lines, of one definition, which must not become too large.
 const MAX_BLOCKS: usize = 1 << 16;
+/// How often blocks are named by one jitdump: what it says of code that is not executed costs nothing.
+const MAX_NAMINGS: usize = 1 << 26;
 /// A file that was last written so long before the recording began is of another process that had the
 /// same number. Times of files are a little behind the clock.
 const SLACK: Duration = Duration::from_secs(1);
@@ -28,17 +33,45 @@ const SLACK: Duration = Duration::from_secs(1);
 /// Code that lies in no file, and the names that were found for it.
 #[derive(Debug, Default)]
 pub(crate) struct Generated {
-    /// Blocks without a name, by address, each with the process that met it first.
-    unnamed: BTreeMap<u64, Vec<(u32, u32)>>,
+    /// Blocks without a name, by address.
+    unnamed: BTreeMap<u64, Vec<Unnamed>>,
     /// The process that each was forked from, whose code it may execute.
     parents: HashMap<u32, u32>,
     functions: BTreeMap<String, Vec<u32>>,
+    /// By file, sites with their lines.
+    lines: BTreeMap<Rc<str>, Vec<(u32, u32)>>,
+    /// The jitdump that a process has mapped.
+    dumps: HashMap<u32, PathBuf>,
+}
+
+/// A block whose function is not known.
+#[derive(Debug)]
+struct Unnamed {
+    /// The process that met it first.
+    process: u32,
+    block: u32,
+    first_site: u32,
+    /// Of its instructions.
+    lengths: Box<[u8]>,
 }
 
 impl Generated {
-    /// Process `process` has met a block there.
-    pub(crate) fn add(&mut self, process: u32, pc: u64, block: u32) {
-        self.unnamed.entry(pc).or_default().push((process, block));
+    /// Process `process` has met a block there, with instructions of these lengths.
+    pub(crate) fn add(&mut self, process: u32, pc: u64, code: Code, lengths: &[u8]) {
+        self.unnamed.entry(pc).or_default().push(Unnamed {
+            process,
+            block: code.block,
+            first_site: code.first_site,
+            lengths: lengths.into(),
+        });
+    }
+
+    /// A process has mapped a file: if that is its jitdump, it is read when the process has ended.
+    pub(crate) fn mapped(&mut self, process: u32, pid: u32, path: &str) {
+        let path = Path::new(path);
+        if path.file_name() == Some(format!("jit-{pid}.dump").as_ref()) {
+            self.dumps.insert(process, path.to_owned());
+        }
     }
 
     /// One process has forked another.
@@ -49,43 +82,47 @@ impl Generated {
     /// A process runs another program: the code and the children that it had are now those of the
     /// process that it was forked from, which may have made that code and execute it as well.
     pub(crate) fn replaced(&mut self, process: u32) {
+        self.dumps.remove(&process);
         let Some(parent) = self.parents.remove(&process) else {
             self.parents.retain(|_, up| *up != process);
             self.unnamed.retain(|_, blocks| {
-                blocks.retain(|&(owner, _)| owner != process);
+                blocks.retain(|one| one.process != process);
                 !blocks.is_empty()
             });
             return;
         };
         let forked = self.parents.values_mut();
-        let met = (self.unnamed.values_mut().flatten()).map(|(owner, _)| owner);
+        let met = (self.unnamed.values_mut().flatten()).map(|one| &mut one.process);
         for owner in forked.chain(met).filter(|owner| **owner == process) {
             *owner = parent;
         }
     }
 
     /// A process has ended, or is about to run another program: reads what it has said of its code.
-    /// `since` is when the recording began. What the user should know, if anything.
-    pub(crate) fn name(&mut self, process: u32, pid: u32, since: SystemTime) -> Option<String> {
-        if self.unnamed.is_empty() {
-            return None;
-        }
-        let path = &path(pid);
+    /// `since` is when the recording began. What the user should know.
+    pub(crate) fn name(&mut self, process: u32, pid: u32, since: SystemTime) -> Vec<String> {
         // SAFETY: geteuid() has no preconditions.
         let owner = unsafe { libc::geteuid() };
-        let found = open(path, owner, since).and_then(|file| match file {
-            Some(file) => self.read(process, file),
-            None => Ok(false),
-        });
-        match found {
-            Ok(false) => None,
-            Ok(true) => Some(format!(
-                "{} is larger than {} MiB, the rest was not read",
-                path.display(),
-                MAX_BYTES >> 20
-            )),
-            Err(error) => Some(format!("{} was not read: {error}", path.display())),
+        let mut notes = Vec::new();
+        // What has a line is not named anew.
+        let dump = self.dumps.get(&process).cloned().map(|path| (path, true));
+        for (path, has_lines) in dump.into_iter().chain([(path(pid), false)]) {
+            if self.unnamed.is_empty() {
+                break;
+            }
+            let found = open(&path, owner, since).and_then(|file| match file {
+                Some(file) if has_lines => self.read_dump(process, file),
+                Some(file) => self.read(process, file),
+                None => Ok(false),
+            });
+            let path = path.display();
+            match found {
+                Ok(false) => {}
+                Ok(true) => notes.push(format!("{path} is too large, the rest was not read")),
+                Err(error) => notes.push(format!("{path} was not read: {error}")),
+            }
         }
+        notes
     }
 
     /// Names the blocks of a process and of those it has forked. Whether the file is too large.
@@ -102,29 +139,76 @@ impl Generated {
             if line.len() as u64 == MAX_LINE && !line.ends_with(b"\n") {
                 skip_line(&mut lines)?;
             }
-            let Some((start, end, name)) = parse(&line) else {
-                continue;
-            };
-            let blocks = self
-                .unnamed
-                .range(start..end)
-                .flat_map(|(_, blocks)| blocks);
-            for &(owner, block) in blocks {
-                if self.descends(owner, process) {
-                    // Code that was moved, or made anew: the last to be there.
+            if let Some((start, end, name)) = parse(&line) {
+                // Code that was moved, or made anew: the last to be there.
+                self.each(process, start, end, |block| {
                     name_of.insert(block, Rc::clone(&name));
-                }
+                });
             }
         }
-        for (block, name) in &name_of {
-            let function = self.functions.entry(name.to_string()).or_default();
-            function.push(*block);
+        self.take(&name_of, |name| name, |_, _| None);
+        Ok(lines.limit() == 0)
+    }
+
+    /// The same with a jitdump, which knows lines as well.
+    fn read_dump(&mut self, process: u32, file: impl Read) -> io::Result<bool> {
+        let mut function_of: BTreeMap<u32, Rc<jitdump::Function>> = BTreeMap::new();
+        let mut left = MAX_NAMINGS;
+        let more = jitdump::read(file, &mut |function| {
+            let mut shared = None;
+            self.each(process, function.start, function.end, |block| {
+                let function = shared.get_or_insert_with(|| Rc::new(function.clone()));
+                function_of.insert(block, Rc::clone(function));
+                left = left.saturating_sub(1);
+            });
+            left > 0
+        })?;
+        self.take(
+            &function_of,
+            |function| &function.name,
+            |function, address| function.line(address),
+        );
+        Ok(more)
+    }
+
+    /// Calls `found` with the blocks there of a process and of those it has forked.
+    fn each(&self, process: u32, start: u64, end: u64, mut found: impl FnMut(u32)) {
+        for one in self.unnamed.range(start..end).flat_map(|(_, of)| of) {
+            if self.descends(one.process, process) {
+                found(one.block);
+            }
         }
-        self.unnamed.retain(|_, blocks| {
-            blocks.retain(|(_, block)| !name_of.contains_key(block));
+    }
+
+    /// Keeps what was found of blocks: the function's name, and the line of the instruction at an address.
+    fn take<T>(
+        &mut self,
+        found: &BTreeMap<u32, T>,
+        name: impl Fn(&T) -> &Rc<str>,
+        line: impl Fn(&T, u64) -> Option<&jitdump::Line>,
+    ) {
+        for (&block, of) in found {
+            let function = self.functions.entry(name(of).to_string()).or_default();
+            function.push(block);
+        }
+        let lines = &mut self.lines;
+        self.unnamed.retain(|&pc, blocks| {
+            blocks.retain(|one| {
+                let Some(of) = found.get(&one.block) else {
+                    return true;
+                };
+                let mut address = pc;
+                for (site, &length) in (one.first_site..).zip(&one.lengths) {
+                    if let Some(jitdump::Line { file, line, .. }) = line(of, address) {
+                        let sites = lines.entry(Rc::clone(file)).or_default();
+                        sites.push((site, *line));
+                    }
+                    address = address.wrapping_add(length.into());
+                }
+                false
+            });
             !blocks.is_empty()
         });
-        Ok(lines.limit() == 0)
     }
 
     /// Whether `process` is `ancestor` or was forked from it.
@@ -144,16 +228,23 @@ impl Generated {
         false
     }
 
-    /// The functions that were found.
+    /// The functions and lines that were found.
     pub(crate) fn definitions(&self) -> impl Iterator<Item = Definition> {
-        self.functions.iter().flat_map(|(name, blocks)| {
+        let functions = self.functions.iter().flat_map(|(name, blocks)| {
             blocks
                 .chunks(MAX_BLOCKS)
                 .map(|blocks| Definition::Function {
                     name: name.clone(),
                     blocks: blocks.into(),
                 })
-        })
+        });
+        let lines = self.lines.iter().flat_map(|(path, sites)| {
+            sites.chunks(MAX_BLOCKS).map(|sites| Definition::Lines {
+                path: path.to_string(),
+                sites: sites.into(),
+            })
+        });
+        functions.chain(lines)
     }
 }
 
@@ -235,9 +326,19 @@ mod tests {
             (1, 0x1100, 5),
             (2, 0x1100, 6),
         ] {
-            generated.add(process, pc, block);
+            add(&mut generated, process, pc, block);
         }
         generated
+    }
+
+    /// A block of two instructions of a byte each, at sites twice its number.
+    fn add(generated: &mut Generated, process: u32, pc: u64, block: u32) {
+        let code = Code {
+            block,
+            first_site: 2 * block,
+            last_site: 2 * block + 1,
+        };
+        generated.add(process, pc, code, &[1, 1]);
     }
 
     #[test]
@@ -320,11 +421,11 @@ mod tests {
     fn a_process_that_runs_another_program_leaves_its_code_to_its_parent() {
         let mut generated = two_processes();
         generated.forked(1, 3);
-        generated.add(3, 0x1180, 7);
+        add(&mut generated, 3, 0x1180, 7);
         // No file has this number: pids end at 2^22.
-        assert_eq!(generated.name(1, u32::MAX, SystemTime::now()), None);
+        assert_eq!(generated.name(1, u32::MAX, SystemTime::now()), [""; 0]);
         generated.replaced(1);
-        generated.add(1, 0x1000, 8);
+        add(&mut generated, 1, 0x1000, 8);
         // That of one without a parent goes with it.
         generated.replaced(2);
         assert!(!generated.read(1, &b"1000 200 other\n"[..]).unwrap());
@@ -333,5 +434,57 @@ mod tests {
         let found = [("a", vec![3, 4, 5, 7]), ("other", vec![8])];
         let found = found.map(|(name, blocks)| (name.to_owned(), blocks));
         assert_eq!(named(&generated), found);
+    }
+
+    #[test]
+    fn lines_of_a_jitdump_go_to_the_sites_of_the_blocks_there() {
+        let mut generated = two_processes();
+        let mut dump = jitdump::tests::header(0);
+        dump += &jitdump::tests::lines(0x1000, &[(0x1000, 1, "a.js"), (0x1001, 2, "b.js")], 0);
+        dump += &jitdump::tests::load(0x1000, 0x102, 1, "f");
+        let bytes = jitdump::tests::bytes(&dump);
+        assert!(!generated.read_dump(0, bytes.as_slice()).unwrap());
+        let found: Vec<_> = generated.definitions().collect();
+        let lines = |path: &str, sites: &[(u32, u32)]| Definition::Lines {
+            path: path.to_owned(),
+            sites: sites.into(),
+        };
+        // Blocks 3 and 4 of process 0, and block 5 of its child; of block 5 what lies in the function.
+        let function = Definition::Function {
+            name: "f".to_owned(),
+            blocks: [3, 4, 5].into(),
+        };
+        let of_b = [(7, 2), (8, 2), (9, 2), (10, 2), (11, 2)];
+        assert_eq!(
+            found,
+            [function, lines("a.js", &[(6, 1)]), lines("b.js", &of_b)]
+        );
+    }
+
+    #[test]
+    fn a_dump_is_known_by_its_name_and_comes_before_the_map() {
+        let folder = std::env::temp_dir().join(format!("pagelab-jitdump-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("jit-4194305.dump");
+        let dump = jitdump::tests::header(0) + &jitdump::tests::load(0x1000, 0x200, 1, "f");
+        std::fs::write(&file, jitdump::tests::bytes(&dump)).unwrap();
+        let since = SystemTime::now();
+        let mut generated = two_processes();
+        // No process has so high a number: pids end at 2^22.
+        generated.mapped(0, 4_194_305, "/else/jit-4194304.dump");
+        assert_eq!(generated.name(0, 4_194_305, since), [""; 0]);
+        assert_eq!(named(&generated), []);
+        generated.mapped(0, 4_194_305, file.to_str().unwrap());
+        assert_eq!(generated.name(0, 4_194_305, since), [""; 0]);
+        assert_eq!(named(&generated), [("f".to_owned(), vec![3, 4, 5])]);
+        std::fs::write(&file, "no jitdump".repeat(10)).unwrap();
+        let [note] = &generated.name(0, 4_194_305, since)[..] else {
+            panic!("no note");
+        };
+        assert!(
+            note.ends_with("was not read: it is no jitdump of version 1"),
+            "{note}"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

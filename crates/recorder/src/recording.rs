@@ -405,6 +405,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 Control::Map { addr, len, .. } => {
                     if let Some(path) = &path {
                         self.mapped.add(process.number(), addr, len, path);
+                        let pid = process.pid();
+                        self.code.generated.mapped(process.number(), pid, path);
                     }
                     process.files.map(addr, len, arguments[5], path);
                 }

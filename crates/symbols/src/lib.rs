@@ -17,7 +17,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Origin {
     /// The file that it was mapped from; `None` for code that a program has made itself, whose
-    /// function is then what the program calls it.
+    /// function and line are then what the program says.
     pub object: Option<String>,
     /// Its function, or the function whose copy it is in where that was inlined.
     pub function: Option<String>,
@@ -67,8 +67,11 @@ impl<'a> Symbols<'a> {
             // Where nothing but its address was ever known (ChampSim's traces), that is its name.
             let address = || (block.lengths[..] == [0]).then(|| format!("{:#x}", block.pc));
             let function = named.or_else(address);
+            let line = self.code.line(site);
             return Origin {
                 function,
+                file: line.map(|(path, _)| path.to_owned()),
+                line: line.map(|(_, line)| line),
                 ..Origin::default()
             };
         };

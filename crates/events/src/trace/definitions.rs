@@ -14,6 +14,7 @@ const FILE: u64 = 0;
 const BLOCK: u64 = 1;
 const FUNCTION: u64 = 2;
 const MAPPING: u64 = 3;
+const LINES: u64 = 4;
 
 /// The address and place in the file that come next if blocks follow each other.
 #[derive(Clone, Copy, Default)]
@@ -127,6 +128,18 @@ fn put(out: &mut Vec<u8>, last: &mut Place, definition: &Definition) {
                 end = range.addr.wrapping_add(range.len);
             }
         }
+        Definition::Lines { path, sites } => {
+            varint::put(out, LINES);
+            put_text(out, path);
+            varint::put(out, sites.len() as u64);
+            let mut before = (0, 0);
+            for &(site, line) in sites {
+                let here = (i64::from(site), i64::from(line));
+                varint::put(out, zigzag(here.0 - before.0));
+                varint::put(out, zigzag(here.1 - before.1));
+                before = here;
+            }
+        }
     }
 }
 
@@ -183,6 +196,16 @@ fn take(input: &mut &[u8], last: &mut Place) -> Option<Definition> {
                 Some(Range { process, addr, len })
             })?;
             Some(Definition::Mapping { path, ranges })
+        }
+        LINES => {
+            let path = take_text(input)?;
+            let mut before = (0i64, 0i64);
+            let sites = take_all(input, |input| {
+                before.0 = before.0.checked_add(unzigzag(varint::take(input)?))?;
+                before.1 = before.1.checked_add(unzigzag(varint::take(input)?))?;
+                Some((u32::try_from(before.0).ok()?, u32::try_from(before.1).ok()?))
+            })?;
+            Some(Definition::Lines { path, sites })
         }
         _ => None,
     }
