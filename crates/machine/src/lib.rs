@@ -5,6 +5,7 @@
 
 mod buffer;
 mod by_code;
+mod check;
 mod chunk;
 mod coherence;
 mod config;

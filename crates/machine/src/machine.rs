@@ -1,5 +1,5 @@
+use crate::check::check;
 use crate::chunk::{CHUNK, Chunk};
-use crate::coherence;
 use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
@@ -159,68 +159,13 @@ macro_rules! port {
 }
 pub(crate) use port;
 
-/// References carry line numbers of 31 bits.
-pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
-
 impl<M: Mmu> Machine<M> {
     /// A machine around a design.
     ///
     /// # Errors
     /// [`BuildError`] names the first value that cannot be.
     pub fn new(config: &MachineConfig, os: Os, mmu: M) -> Result<Self, BuildError> {
-        let check = |key, value: String, good, expected| {
-            if good {
-                Ok(())
-            } else {
-                Err(BuildError::Value {
-                    key,
-                    value,
-                    expected,
-                })
-            }
-        };
-        check(
-            "cores",
-            config.cores.to_string(),
-            (1..=1024).contains(&config.cores),
-            "between 1 and 1024",
-        )?;
-        check(
-            "memory.bytes",
-            config.memory.memory_bytes.to_string(),
-            config.memory.memory_bytes <= MAX_MEMORY_BYTES,
-            "at most 128 GiB",
-        )?;
-        check(
-            "memory.bytes",
-            config.memory.memory_bytes.to_string(),
-            config.caches.others.is_none() || config.memory.memory_bytes < MAX_MEMORY_BYTES,
-            "less than 128 GiB with caches.others",
-        )?;
-        if config.caches.coherence.is_some() {
-            check(
-                "cores",
-                config.cores.to_string(),
-                config.cores as usize <= coherence::MAX_CORES,
-                "at most 64 with caches.coherence",
-            )?;
-        }
-        if config.fetch.is_some() && !M::HOLDS_CODE && !M::FREE {
-            return Err(BuildError::Fetch(
-                "this design does not translate for instructions: conventional TLBs and ideal do",
-            ));
-        }
-        if config.fetch.is_some() && config.caches.coherence.is_some() && config.cores > 1 {
-            return Err(BuildError::Fetch(
-                "instruction caches are not kept coherent: it does not go with caches.coherence on \
-                 several cores",
-            ));
-        }
-        if config.fetch.is_some() && config.tlb_prefetch.is_some() {
-            return Err(BuildError::Fetch(
-                "TLB prefetchers have not learnt of instructions: it does not go with tlb_prefetch",
-            ));
-        }
+        check::<M>(config)?;
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);

@@ -1,0 +1,67 @@
+//! What a machine's description may not say, or not say together.
+
+use crate::coherence;
+use crate::config::MachineConfig;
+use crate::error::BuildError;
+use crate::mmu::Mmu;
+
+/// References carry line numbers of 31 bits.
+pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
+
+/// Refuses what no machine of this design can be; what its parts refuse by themselves is not here.
+pub(crate) fn check<M: Mmu>(config: &MachineConfig) -> Result<(), BuildError> {
+    let check = |key, value: String, good, expected| {
+        if good {
+            Ok(())
+        } else {
+            Err(BuildError::Value {
+                key,
+                value,
+                expected,
+            })
+        }
+    };
+    check(
+        "cores",
+        config.cores.to_string(),
+        (1..=1024).contains(&config.cores),
+        "between 1 and 1024",
+    )?;
+    check(
+        "memory.bytes",
+        config.memory.memory_bytes.to_string(),
+        config.memory.memory_bytes <= MAX_MEMORY_BYTES,
+        "at most 128 GiB",
+    )?;
+    check(
+        "memory.bytes",
+        config.memory.memory_bytes.to_string(),
+        config.caches.others.is_none() || config.memory.memory_bytes < MAX_MEMORY_BYTES,
+        "less than 128 GiB with caches.others",
+    )?;
+    if config.caches.coherence.is_some() {
+        check(
+            "cores",
+            config.cores.to_string(),
+            config.cores as usize <= coherence::MAX_CORES,
+            "at most 64 with caches.coherence",
+        )?;
+    }
+    if config.fetch.is_some() && !M::HOLDS_CODE && !M::FREE {
+        return Err(BuildError::Fetch(
+            "this design does not translate for instructions: conventional TLBs and ideal do",
+        ));
+    }
+    if config.fetch.is_some() && config.caches.coherence.is_some() && config.cores > 1 {
+        return Err(BuildError::Fetch(
+            "instruction caches are not kept coherent: it does not go with caches.coherence on \
+             several cores",
+        ));
+    }
+    if config.fetch.is_some() && config.tlb_prefetch.is_some() {
+        return Err(BuildError::Fetch(
+            "TLB prefetchers have not learnt of instructions: it does not go with tlb_prefetch",
+        ));
+    }
+    Ok(())
+}
