@@ -219,7 +219,12 @@ pub(crate) fn reference<S: Simd>(
         len: 0,
         outgoing,
     };
-    l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
+    let pairs = prefetcher.as_ref().is_some_and(Prefetcher::completes_pairs);
+    if pairs {
+        complete_pairs::<S>(l2, &mut from_l2);
+    } else {
+        l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
+    }
     let FromL2 {
         descents,
         mut len,
@@ -242,7 +247,7 @@ pub(crate) fn reference<S: Simd>(
     }
     let mut down = &descents[..len];
     if !held.is_empty() {
-        merge(down, held, outgoing, prefetches, with_held);
+        merge(down, held, outgoing, (prefetches, pairs), with_held);
         down = with_held;
     }
     let mut from_llc = FromLlc {
@@ -256,6 +261,10 @@ pub(crate) fn reference<S: Simd>(
     llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
     for (prefetch, &served) in prefetches.iter_mut().zip(&answers[references.len() + 1..]) {
         prefetch.served = served;
+    }
+    if pairs {
+        // Those that were not needed have asked no level.
+        prefetches.retain(|prefetch| prefetch.served != Served::L1);
     }
     served.added(references.len());
     if directory.is_some() {
@@ -381,6 +390,25 @@ fn prefetch(
     }
 }
 
+/// The second level where the lines that it misses are completed to aligned twos: the other line,
+/// the first that is fetched for one, is asked for after a miss only.
+#[inline(never)]
+fn complete_pairs<S: Simd>(l2: &mut Cache, from_l2: &mut FromL2) {
+    let (mut hit, mut previous_is_prefetch) = (true, true);
+    for at in 0..from_l2.down.len() {
+        let (reference, place) = from_l2.down[at];
+        let is_prefetch = place & OUT == 0 && place > from_l2.outgoing;
+        let is_pair = is_prefetch && !previous_is_prefetch;
+        previous_is_prefetch = is_prefetch;
+        if is_pair && hit {
+            continue;
+        }
+        let below = from_l2.len;
+        l2.access_all::<S>(std::iter::once(reference), &mut AtL2 { at, from_l2 });
+        hit = from_l2.len == below;
+    }
+}
+
 /// Tells the prefetchers which of the data asked for the second level has passed on.
 #[inline(never)]
 fn answer(
@@ -400,16 +428,26 @@ fn answer(
 }
 
 /// Adds to what goes on to the last level what the prefetchers fetch into it alone, each line after
-/// the reference that had it fetched.
+/// the reference that had it fetched. Where these `pairs` are completed, the first that was fetched
+/// for a reference is needed only if that has gone on.
 #[inline(never)]
 fn merge(
     down: &[Descent],
     held: &mut Vec<(u32, Descent)>,
     outgoing: u32,
-    prefetches: &[Prefetch],
+    (prefetches, pairs): (&[Prefetch], bool),
     with_held: &mut Vec<Descent>,
 ) {
     with_held.clear();
+    if pairs {
+        let mut missed = down.iter().filter(|d| d.1 < outgoing).peekable();
+        let mut last = None;
+        held.retain(|&(place, _)| {
+            let is_pair = last.replace(place) != Some(place);
+            while missed.next_if(|d| d.1 < place).is_some() {}
+            !is_pair || missed.peek().is_some_and(|d| d.1 == place)
+        });
+    }
     let mut held = held.drain(..).peekable();
     for &descent in down {
         let of = origin(descent.1, outgoing, prefetches);
@@ -536,6 +574,19 @@ impl Outcome for FromL2<'_, '_> {
         self.len += usize::from(!access.hit & (place & OUT == 0));
         self.descents[self.len] = (access.evicted | MODIFY, place | OUT);
         self.len += usize::from(access.evicts_modified);
+    }
+}
+
+/// One of the second level's references.
+struct AtL2<'a, 'b, 'below> {
+    at: usize,
+    from_l2: &'a mut FromL2<'b, 'below>,
+}
+
+impl Outcome for AtL2<'_, '_, '_> {
+    #[inline(always)]
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.from_l2.of(self.at, access);
     }
 }
 

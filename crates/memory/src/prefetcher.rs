@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
-    /// The other line of the aligned two that a line is one of.
+    /// The other line of the aligned two that a line is one of which the second level misses.
     pub adjacent: bool,
     /// Pages whose lines are followed, one direction each; 0 for none.
     pub streams: u32,
@@ -70,6 +70,14 @@ impl Prefetcher {
             streams: Vec::with_capacity(config.streams as usize),
             demand: config.busy.map(Demand::new),
         })
+    }
+
+    /// Whether the first line that it has fetched for one that is asked for is the other one of an
+    /// aligned two: to be fetched only if the second level misses the one asked for, since what
+    /// Intel's completes is lines that come into that level (Intel 64 and IA-32 Architectures
+    /// Optimization Reference Manual, "Data Prefetching").
+    pub fn completes_pairs(&self) -> bool {
+        self.config.adjacent
     }
 
     /// A line is asked for; says which others are to be fetched. Whether into the last level only.

@@ -126,7 +126,7 @@ impl Twin {
                 found = self.fetch(core, line, store);
             }
             self.left_second(core, from_second);
-            if self.adjacent {
+            if self.adjacent && !in_second {
                 self.prefetch(core, line ^ 1);
             }
             if let Some((left, true)) = left {

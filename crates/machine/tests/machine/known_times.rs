@@ -440,3 +440,33 @@ fn what_a_busy_second_level_has_fetched_ahead_stays_in_the_last() {
     assert_eq!(served(&ahead("")), (1000, 0, 3000));
     assert_eq!(served(&ahead(", busy = 0.5")), (0, 1000, 3000));
 }
+
+/// A line is fetched to complete an aligned two only for one that comes into the second level. Lines
+/// that are there, and stay in use, do not keep their neighbours there: four in each set of eight
+/// ways and their neighbours are all that there is room for, and then two more with theirs.
+#[test]
+fn what_is_in_the_second_level_has_no_neighbour_fetched() {
+    let config = machine(&[
+        "caches.prefetch={ adjacent = true, streams = 0, ahead = 0 }",
+        "caches.l2.kib=256",
+        "caches.l2.ways=8",
+        "memory.page_policy=thp",
+        "memory.utilisation=0.0",
+    ]);
+    // One line of each two, so that all sets have as many.
+    let lap = |first: u64, lines: u64| {
+        (first..first + lines).map(|i| load(BASE + i * 128 + (i + i / 256) % 2 * 64, 0, 0))
+    };
+    let served = |laps: u64| {
+        let mut events = vec![map(BASE, 4 << 20)];
+        events.extend(lap(0, 2048).chain(lap(0, 2048)));
+        for _ in 0..laps {
+            events.extend(lap(2048, 1024).chain(lap(0, 2048)));
+        }
+        run(&config, "ideal", &mut Cut::new(&events, 700))
+            .caches
+            .data
+            .l2
+    };
+    assert_eq!(served(3) - served(2), 3072);
+}
