@@ -4,7 +4,7 @@ use fastrand::Rng;
 use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::LruSets;
 use pagelab_memory::simd::Baseline;
-use pagelab_probe::detect::{Curve, Options, Shape, StepFit, Steps, find_steps};
+use pagelab_probe::detect::{Curve, Options, Shape, StepFit, Steps, find_steps, plateaus};
 use pagelab_translation::{
     ConventionalTlb, Ideal, Page, Tlb, TlbArrayConfig, TlbConfig, Translation,
 };
@@ -515,4 +515,44 @@ fn randomly_replaced(capacity: usize, places: usize, rng: &mut Rng) -> f64 {
         }
     }
     COSTS[0] + (COSTS[1] - COSTS[0]) * misses as f64 / (places * (laps - warm)) as f64
+}
+
+/// Lines of a guest on a Zen 4 as they were measured: 32 KiB, 1 MiB, and of the last level, which
+/// other guests use, the 6 MiB or so that they leave, in which each lap is slower the longer it is.
+#[test]
+fn a_level_that_rises_between_two_plateaus_is_one() {
+    let points = include_str!("measured/zen4-guest-lines.csv")
+        .lines()
+        .skip(1);
+    let points: Vec<Vec<f64>> = points
+        .map(|line| {
+            line.split(',')
+                .map(|field| field.parse().unwrap())
+                .collect()
+        })
+        .collect();
+    // Nine rounds were measured; these have the same medians and intervals, in any order.
+    let ends = [(1, 1), (1, 2), (2, 2), (2, 2), (2, 2), (2, 3), (3, 3)];
+    let mut rng = Rng::with_seed(1);
+    let mut rounds = vec![Vec::new(); ends.len()];
+    for point in &points {
+        let mut values = ends.map(|(from, to)| (point[from] + point[to]) / 2.0);
+        rng.shuffle(&mut values);
+        rounds
+            .iter_mut()
+            .zip(values)
+            .for_each(|(round, value)| round.push(value));
+    }
+    let x = points.iter().map(|p| p[0] as u64).collect();
+    let curve = Curve { x, rounds };
+    let found = plateaus(&curve);
+    let last_level = found
+        .iter()
+        .find(|plateau| (12.0..16.0).contains(&plateau.level));
+    let last_level = last_level.unwrap_or_else(|| panic!("{found:?}"));
+    assert!(
+        last_level.first > 16_384 && last_level.last < 131_072,
+        "{found:?}"
+    );
+    assert!(last_level.last >= 2 * last_level.first, "{found:?}");
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from pagelab.measuring import cores
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
-from pagelab.measuring.findings import LINE, effective_page
+from pagelab.measuring.findings import LINE, PAGE, effective_page
 from pagelab.measuring.levels import Hierarchy
 from pagelab.measuring.result import Measurement
 
@@ -15,6 +15,8 @@ BASE_TRANSFER = 50.3
 
 # Lines in order that take less than this of what lines at random take were fetched ahead.
 _AHEAD = 0.5
+# Pages whose lines are followed where that is not published: those of Intel's streamer.
+_FOLLOWED = 32
 
 
 def entries(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[Entry]:
@@ -82,7 +84,11 @@ def _others(measurement: Measurement, others: float) -> Entry:
 
 
 def _prefetch(measurement: Measurement) -> Entry:
-    """What the second level fetches ahead: the manufacturer's numbers, if lines are."""
+    """What the second level fetches ahead, if lines are: the manufacturer's numbers.
+
+    Where those are not published, as many lines as must be under way for lines to come in order as
+    soon as they do, by Little's law; a page has no more to fetch.
+    """
     key = "prefetch"
     nothing = "{ adjacent = false, streams = 0, ahead = 0 }"
     raw = measurement.parts.get("memory", {}).get("prefetching")
@@ -96,7 +102,10 @@ def _prefetch(measurement: Measurement) -> Entry:
         return Entry(key, nothing, "measured", what)
     core = cores.documented(measurement.environment)
     if core is None or core.prefetch is None:
-        return Entry(key, nothing, "open", f"{what}; how far ahead is not published")
+        ahead = min(math.ceil(random / in_order), PAGE // LINE - 1)
+        value = f"{{ adjacent = false, streams = {_FOLLOWED}, ahead = {ahead} }}"
+        source = f"{what}: {ahead} ahead; {_FOLLOWED} pages at a time, as Intel's"
+        return Entry(key, value, "open", source)
     return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
 
 

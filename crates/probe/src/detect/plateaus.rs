@@ -28,6 +28,11 @@ const LEAST_RISE: f64 = 1.12;
 /// that replaces at random makes slopes that take several octaves.
 const STEEPEST: f64 = 0.08;
 
+/// Between two plateaus a segment that is so much flatter than the rise from one to the other is a
+/// plateau, too, if it is an octave wide: a level of which each lap has a few more misses, as in a last level of which others
+/// take a share, or as tables of pages leave the level before.
+const FLATTER: f64 = 4.0;
+
 /// Deviation of a real plateau from a constant, in logarithms, that no repetition removes.
 const RIPPLE: f64 = 0.012;
 
@@ -41,12 +46,7 @@ const RIPPLE: f64 = 0.012;
 /// segment, and three in a row that agree are cheaper as a segment (but no plateau yet).
 pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
     let points = curve.points();
-    let mut found: Vec<(usize, usize)> = segments(&points)
-        .into_iter()
-        .filter_map(|range| trimmed(&points, range))
-        .filter(|&(first, last)| last - first + 1 >= LEAST_POINTS)
-        .filter(|&(first, last)| slope(&points[first..=last]) <= STEEPEST)
-        .collect();
+    let mut found = flat(&points);
     let level = |&(first, last): &(usize, usize)| level(&points[first..=last]);
     loop {
         let flattest = found
@@ -71,6 +71,39 @@ pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
             level: level(range).exp(),
         })
         .collect()
+}
+
+/// First and last index of each segment that is flat by itself, or beside the rise it is in.
+fn flat(points: &[Point]) -> Vec<(usize, usize)> {
+    let long: Vec<(usize, usize, f64)> = segments(points)
+        .into_iter()
+        .filter_map(|range| trimmed(points, range))
+        .filter(|&(first, last)| last - first + 1 >= LEAST_POINTS)
+        .map(|(first, last)| (first, last, slope(&points[first..=last])))
+        .collect();
+    let level = |first: usize, last: usize| level(&points[first..=last]);
+    let sure: Vec<usize> = (0..long.len()).filter(|&i| long[i].2 <= STEEPEST).collect();
+    let octaves =
+        |first: usize, last: usize| (points[last].x as f64 / points[first].x as f64).log2();
+    let mut is_flat: Vec<bool> = long.iter().map(|&(.., slope)| slope <= STEEPEST).collect();
+    for pair in sure.windows(2) {
+        let (lower, upper) = (long[pair[0]], long[pair[1]]);
+        let rise = level(upper.0, upper.1) - level(lower.0, lower.1);
+        let steepest = rise / octaves(lower.1, upper.0) / FLATTER;
+        let between = pair[0] + 1..pair[1];
+        let flatter: Vec<usize> = between.filter(|&i| long[i].2 <= steepest).collect();
+        let rises = |a: &usize, b: &usize| {
+            level(long[*b].0, long[*b].1) - level(long[*a].0, long[*a].1) >= LEAST_RISE.ln()
+        };
+        for together in flatter.chunk_by(|a, b| !rises(a, b)) {
+            let ends = (together[0], together[together.len() - 1]);
+            if octaves(long[ends.0].0, long[ends.1].1) >= 1.0 {
+                together.iter().for_each(|&i| is_flat[i] = true);
+            }
+        }
+    }
+    let flat = long.iter().zip(is_flat).filter(|&(_, is_flat)| is_flat);
+    flat.map(|(&(first, last, _), _)| (first, last)).collect()
 }
 
 fn level(points: &[Point]) -> f64 {
