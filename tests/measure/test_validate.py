@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,15 @@ import canned
 from emulators import needs_recorder
 from pagelab.cli import app
 from pagelab.errors import PagelabError
-from pagelab.measuring import agreement, agreement_page, native, predict, probe, suite
+from pagelab.measuring import (
+    agreement,
+    agreement_page,
+    guest_memory,
+    native,
+    predict,
+    probe,
+    suite,
+)
 from pagelab.measuring.agreement import Agreement, Predicted
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.results import Run as Run_
@@ -49,6 +58,20 @@ def test_a_prediction_is_near_within_a_quarter_or_three_points(
     ratio: float, predicted: float, verdict: str
 ) -> None:
     assert compared(ratio, predicted).verdict == verdict
+
+
+def test_memory_is_had_from_a_host_once_and_given_back() -> None:
+    here = probe.environment()
+    small = here.model_copy(update={"hypervisor": "KVM", "budget": (1 << 30) + 5})
+    said: list[str] = []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    assert guest_memory.have_it_given(small, said.append) == 1 << 30
+    # All of it, in huge pages at best.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before >= 512
+    assert said == ["touching 1.00 GiB, so that the host has given them"]
+    native_here = small.model_copy(update={"hypervisor": None})
+    assert guest_memory.have_it_given(native_here, said.append) == 0
+    assert len(said) == 1
 
 
 def test_noise_gives_no_verdict_rather_than_a_wrong_one() -> None:

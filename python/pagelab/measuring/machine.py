@@ -303,7 +303,7 @@ def _first_of_huge(measurement: Measurement) -> int | None:
 
 
 def _entries(small: Stepped, step: Step, claim: dict[str, Any] | None) -> tuple[int, Status, str]:
-    """Entries of a TLB level: concluded, or what CPUID claims if the step allows it, or a middle."""
+    """Entries of a TLB level: concluded, what CPUID claims if the step allows it, or a middle."""
     if step.no_conclusion is None and step.nominal is not None:
         return step.nominal, "measured", "a step"
     low, high = step.before, step.after

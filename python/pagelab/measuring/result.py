@@ -142,6 +142,8 @@ class Environment(_Model):
     extensions: list[str] = []
     available: int | None = None
     free_blocks: list[int] = []
+    # Bytes that may be held at one time.
+    budget: int = 0
     settings: dict[str, str]
 
 

@@ -17,6 +17,7 @@ from pagelab.errors import PagelabError, UsageError, unknown
 from pagelab.measuring import (
     agreement,
     agreement_page,
+    guest_memory,
     here,
     machine,
     native,
@@ -93,6 +94,7 @@ def validate(
             say(f"{name} is not installed: left out")
         measurement = None if _named(preset) else _measurement(measured, say, quick=quick)
         used = _machine(preset, design, measurement, directory, say)
+        guest_memory.have_it_given(probe.environment(), say)
         rows = []
         with progress.display(notes, quiet=quiet) as meters:
             for one in chosen:
