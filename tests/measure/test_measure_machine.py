@@ -320,6 +320,31 @@ def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     assert "flushed lines (162 to 165.5)" in made
 
 
+def test_a_last_level_without_a_plateau_makes_the_one_before_no_larger(
+    zen4_guest: Measurement,
+) -> None:
+    lines = zen4_guest.parts["caches"]["lines"]
+    second, last, memory = lines["plateaus"][1:]
+    del lines["plateaus"][2]
+    step = lines["steps"][1] | {"after": memory["first"], "high": memory["level"], "nominal": None}
+    lines["steps"] = [lines["steps"][0], step | {"fit": None, "no_conclusion": "two shapes"}]
+    caches = tomllib.loads(machine.preset(zen4_guest, "here").toml())["caches"]
+    assert second["last"] * 64 <= caches["l2"]["kib"] << 10 <= last["first"] * 64
+    assert caches["llc"]["cycles"] == pytest.approx(caches["l1"]["cycles"] / 0.9 * 13, rel=0.2)
+
+
+def test_memory_in_two_pieces_is_no_level(zen4_guest: Measurement) -> None:
+    caches = zen4_guest.parts["caches"]
+    caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}
+    whole = tomllib.loads(machine.preset(zen4_guest, "here").toml())["caches"]
+    memory = caches["lines"]["plateaus"].pop()
+    between = next(x for x in caches["lines"]["curve"]["x"] if x > 2 * memory["first"])
+    before = memory | {"last": between, "level": 0.85 * memory["level"]}
+    after = memory | {"first": between + 1, "last": memory["last"] * 3 // 4}
+    caches["lines"]["plateaus"] += [before, after]
+    assert tomllib.loads(machine.preset(zen4_guest, "here").toml())["caches"] == whole
+
+
 def test_a_last_level_with_an_edge_is_as_large_as_that(zen4_guest: Measurement) -> None:
     """A chain tells the size of a level that is one's own more exactly."""
     claims = zen4_guest.parts["caches"]["claimed"]

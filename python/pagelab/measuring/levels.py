@@ -21,6 +21,10 @@ _SAME = 0.1
 _NEAR = 0.2
 # A shape explains a curve as well as the best one within this factor of its misfit: the probe's.
 _AS_WELL = 1.5
+# A level takes less than this of what a line in no cache takes.
+_MEMORYS = 0.75
+# The last plateau reaches as far as the sweep if it ends here: its last points may be spoilt.
+_TO_ITS_END = 0.7
 # Memory was seen if the sweep went this much further than the largest claim.
 _BEYOND = 1.5
 
@@ -55,12 +59,13 @@ def hierarchy(
     found: Stepped,
     claims: list[dict[str, Any]],
     shared: SharedLevel | None = None,
+    flushed: float | None = None,
     count: int = 3,
 ) -> Hierarchy:
     """Reads `count` levels of cache off a curve over lines; latencies rise from one to the next.
 
     `claims` are what the system says, nearest level first; `shared` is what loads at random say of
-    the last level.
+    the last level, and `flushed` what a load of a line that no cache has takes, ns.
     """
     sizes: list[int | None] = [claim["size"] for claim in claims[:count]]
     sizes += [None] * (count - len(sizes))
@@ -68,11 +73,16 @@ def hierarchy(
     swept = found.curve.x[-1] * LINE
     plateaus = list(found.plateaus)
     memory = None
-    reaches = bool(plateaus) and plateaus[-1].last >= found.curve.x[-1] * 0.9
+    # What costs nearly what a line in no cache costs is memory, in as many pieces as it was found.
+    dear = [p for p in plateaus if flushed and p.level > _MEMORYS * flushed]
+    if dear:
+        plateaus = plateaus[: -len(dear)]
+        plateaus.append(dear[-1].model_copy(update={"first": dear[0].first}))
+    reaches = bool(plateaus) and plateaus[-1].last >= found.curve.x[-1] * _TO_ITS_END
     # One more plateau than there are levels is memory's, also where its end rises (walks of ever
     # more pages), and where a last level that others use claims most of what was swept.
     beyond = reaches and swept >= _BEYOND * largest and len(plateaus) > 1
-    if beyond or (len(plateaus) > count and swept > largest):
+    if dear or beyond or (len(plateaus) > count and swept > largest):
         memory = plateaus.pop()
     assigned = _assign(plateaus, sizes)
     result = Hierarchy(memory=memory.level if memory else None)
@@ -82,7 +92,13 @@ def hierarchy(
     for index, claim in enumerate(sizes):
         above = next((p for p in assigned[index + 1 :] if p), memory)
         last = index == len(sizes) - 1
-        result.levels.append(_level(found, assigned[index], above, claim, last=last))
+        level = _level(found, assigned[index], above, claim, last=last)
+        own, hidden = assigned[index], not last and not any(assigned[index + 1 :])
+        if hidden and own and claim and level.size and own.last * LINE <= claim < level.size:
+            # The rise is to memory, over a level without a plateau: the claim is nearer the truth.
+            level = Level(claim, own.level, latency_source="measured", latency_concluded=True)
+            level.size_source = "as the system claims; the next level has no plateau"
+        result.levels.append(level)
     _fill(found, result)
     if memory is not None:
         _without_room(found, result, memory, sizes)

@@ -112,7 +112,10 @@ def preset(measurement: Measurement, name: str) -> Preset:
     if lines is None or small is None or ghz is None:
         raise PagelabError("a machine needs the parts caches and tlb: run  pagelab measure")
     shared = measurement.shared_level()
-    found = hierarchy(lines, measurement.parts["caches"]["claimed"], shared)
+    raw = measurement.parts["caches"]
+    flushed = raw.get("flushed_ns")
+    no_cache = Estimate.model_validate(flushed).median if flushed else None
+    found = hierarchy(lines, raw["claimed"], shared, no_cache)
     here = measurement.environment
     page = effective_page(measurement)
     guest = here.hypervisor is not None

@@ -28,15 +28,16 @@ const LEAST_RISE: f64 = 1.12;
 /// that replaces at random makes slopes that take several octaves.
 const STEEPEST: f64 = 0.08;
 
-/// Between two plateaus a segment that is so much flatter than the rise from one to the other is a
-/// plateau, too, if it is an octave wide: a level of which each lap has a few more misses, as in a last level of which others
-/// take a share, or as tables of pages leave the level before.
+/// An octave between two plateaus that is so much flatter than the rise from one to the other is one,
+/// too: of a level of which longer laps find less, such as a last level of which others take a share,
+/// or whose pages' tables leave the level before.
 const FLATTER: f64 = 4.0;
 
 /// Deviation of a real plateau from a constant, in logarithms, that no repetition removes.
 const RIPPLE: f64 = 0.012;
 
-/// The plateaus of a curve, in order, each a factor [`LEAST_RISE`] or more above the last.
+/// The plateaus of a curve, in order, each a factor [`LEAST_RISE`] or more above the last, and the
+/// [`shoulder`]s between them.
 ///
 /// Segments are found by optimal partitioning (Jackson et al., IEEE Signal Processing Letters
 /// 2005): exact, and quadratic in the number of points, which is small. Each segment has the
@@ -46,7 +47,12 @@ const RIPPLE: f64 = 0.012;
 /// segment, and three in a row that agree are cheaper as a segment (but no plateau yet).
 pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
     let points = curve.points();
-    let mut found = flat(&points);
+    let mut found: Vec<(usize, usize)> = segments(&points)
+        .into_iter()
+        .filter_map(|range| trimmed(&points, range))
+        .filter(|&(first, last)| last - first + 1 >= LEAST_POINTS)
+        .filter(|&(first, last)| slope(&points[first..=last]) <= STEEPEST)
+        .collect();
     let level = |&(first, last): &(usize, usize)| level(&points[first..=last]);
     loop {
         let flattest = found
@@ -63,6 +69,12 @@ pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
             _ => break,
         }
     }
+    let shoulders: Vec<(usize, usize)> = found
+        .windows(2)
+        .filter_map(|pair| shoulder(&points, pair[0], pair[1]))
+        .collect();
+    found.extend(shoulders);
+    found.sort_unstable();
     found
         .iter()
         .map(|range| Plateau {
@@ -73,37 +85,38 @@ pub fn plateaus(curve: &Curve) -> Vec<Plateau> {
         .collect()
 }
 
-/// First and last index of each segment that is flat by itself, or beside the rise it is in.
-fn flat(points: &[Point]) -> Vec<(usize, usize)> {
-    let long: Vec<(usize, usize, f64)> = segments(points)
-        .into_iter()
-        .filter_map(|range| trimmed(points, range))
-        .filter(|&(first, last)| last - first + 1 >= LEAST_POINTS)
-        .map(|(first, last)| (first, last, slope(&points[first..=last])))
-        .collect();
-    let level = |first: usize, last: usize| level(&points[first..=last]);
-    let sure: Vec<usize> = (0..long.len()).filter(|&i| long[i].2 <= STEEPEST).collect();
-    let octaves =
-        |first: usize, last: usize| (points[last].x as f64 / points[first].x as f64).log2();
-    let mut is_flat: Vec<bool> = long.iter().map(|&(.., slope)| slope <= STEEPEST).collect();
-    for pair in sure.windows(2) {
-        let (lower, upper) = (long[pair[0]], long[pair[1]]);
-        let rise = level(upper.0, upper.1) - level(lower.0, lower.1);
-        let steepest = rise / octaves(lower.1, upper.0) / FLATTER;
-        let between = pair[0] + 1..pair[1];
-        let flatter: Vec<usize> = between.filter(|&i| long[i].2 <= steepest).collect();
-        let rises = |a: &usize, b: &usize| {
-            level(long[*b].0, long[*b].1) - level(long[*a].0, long[*a].1) >= LEAST_RISE.ln()
-        };
-        for together in flatter.chunk_by(|a, b| !rises(a, b)) {
-            let ends = (together[0], together[together.len() - 1]);
-            if octaves(long[ends.0].0, long[ends.1].1) >= 1.0 {
-                together.iter().for_each(|&i| is_flat[i] = true);
-            }
+/// First and last index of the shoulder between two plateaus, given by theirs.
+///
+/// Looked for by the slope over each octave, since a shoulder has no one level of its own, and a
+/// point that a neighbour on the machine has spoilt moves no median of slopes.
+fn shoulder(
+    points: &[Point],
+    lower: (usize, usize),
+    upper: (usize, usize),
+) -> Option<(usize, usize)> {
+    let (before, after) = (&points[lower.1], &points[upper.0]);
+    let rise = level(&points[upper.0..=upper.1]) - level(&points[lower.0..=lower.1]);
+    let steepest = rise / octaves(before, after) / FLATTER;
+    let mut found: Option<(usize, usize)> = None;
+    for first in lower.1..upper.0 {
+        let beyond = points[first..=upper.0].partition_point(|p| p.x <= 2 * points[first].x);
+        let last = first + beyond - 1;
+        let flat = last < upper.0 && slope(&points[first..=last]) <= steepest;
+        let wide = last - first >= LEAST_POINTS && octaves(&points[first], &points[last]) > 0.9;
+        if flat && wide {
+            found = Some((found.map_or(first, |range| range.0), last));
         }
     }
-    let flat = long.iter().zip(is_flat).filter(|&(_, is_flat)| is_flat);
-    flat.map(|(&(first, last, _), _)| (first, last)).collect()
+    // What reaches as far as either plateau is how that ends or begins.
+    let (first, last) = found.filter(|range| range.0 > lower.1 + 1)?;
+    let own = level(&points[first..=last]);
+    let apart = own - level(&points[lower.0..=lower.1]) >= LEAST_RISE.ln()
+        && level(&points[upper.0..=upper.1]) - own >= LEAST_RISE.ln();
+    (apart && last + 1 < upper.0).then_some((first, last))
+}
+
+fn octaves(from: &Point, to: &Point) -> f64 {
+    (to.x as f64 / from.x as f64).log2()
 }
 
 fn level(points: &[Point]) -> f64 {
