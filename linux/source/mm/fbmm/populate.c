@@ -3,17 +3,20 @@
 #include <linux/fbmm.h>
 #include <linux/falloc.h>
 #include <linux/huge_mm.h>
+#include <linux/pgalloc.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/userfaultfd_k.h>
-
-#include <asm/pgalloc.h>
 
 #include "../internal.h"
 #include "internal.h"
 
 /* Without a distributed page table all places are the same. */
 #ifndef pte_alloc_one_at
-#define pte_alloc_one_at(mm, pmd) pte_alloc_one(mm)
+static inline pgtable_t pte_alloc_one_at(struct mm_struct *mm, pmd_t *pmd)
+{
+	return pte_alloc_one(mm);
+}
 #endif
 
 /*
@@ -159,32 +162,6 @@ static bool fbmm_map_table(struct vm_area_struct *vma, unsigned long start,
 	       fbmm_mapped(mm, vmf.pmd, start, end, write);
 }
 
-/*
- * Whether a page that cannot be written, but may be, comes before any hole in
- * the part of a page table: after fork().
- */
-static bool fbmm_read_only(struct vm_area_struct *vma, unsigned long start,
-			   unsigned long end)
-{
-	pmd_t *pmd = mm_find_pmd(vma->vm_mm, start);
-	bool found = false;
-	pte_t *pte, *first;
-	spinlock_t *ptl;
-
-	if (!pmd || !(vma->vm_flags & VM_WRITE))
-		return false;
-	first = pte_offset_map_lock(vma->vm_mm, pmd, start, &ptl);
-	if (!first)
-		return false;
-	for (pte = first; !found && start < end; pte++, start += PAGE_SIZE) {
-		if (!pte_present(ptep_get(pte)))
-			break;
-		found = !pte_write(ptep_get(pte));
-	}
-	pte_unmap_unlock(first, ptl);
-	return found;
-}
-
 int __fbmm_may_lock(struct file *file, unsigned long len)
 {
 	int err;
@@ -234,12 +211,6 @@ int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
 	bool all = map;
 	int err;
 
-	/*
-	 * Needs a page fault, which may drop mmap_lock and so lead back here
-	 * for the same page. All would be looked at again for each page.
-	 */
-	if (fbmm_read_only(vma, start, pmd_addr_end(start, end)))
-		return 1;
 	for (; start < end; start = next) {
 		if (start == filled) {
 			filled = min(ALIGN(start + 1, FBMM_FILL), end);
@@ -249,6 +220,8 @@ int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
 			if (err)
 				return fbmm_error(err);
 		}
+		if (fatal_signal_pending(current))
+			return -EINTR;
 		next = pmd_addr_end(start, filled);
 		if (map && !fbmm_map_table(vma, start, next))
 			all = false;
