@@ -28,8 +28,9 @@ static unsigned int foliomap_first_wanted __initdata = 1;
 static int __init foliomap_ids_setup(char *str)
 {
 	unsigned int first, last;
+	int found = str ? sscanf(str, "%u-%u", &first, &last) : 0;
 
-	switch (str ? sscanf(str, "%u-%u", &first, &last) : 0) {
+	switch (found) {
 	case 1:
 		last = first;
 		first = 1;

@@ -20,12 +20,12 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mmu_context.h>
+#include <linux/pgalloc.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
 #include <asm/msr.h>
-#include <asm/pgalloc.h>
 
 #include "../internal.h"
 #include "internal.h"
