@@ -125,6 +125,33 @@ def radix_revelator(
     )
 
 
+def radix_pom_tlb(
+    *,
+    levels: int | None = None,
+    pwc: Mapping[str, Any] | None = None,
+    pom_tlb_kib: int | None = None,
+    pom_tlb_cached: bool | None = None,
+    pom_tlb_size_predictor: bool | None = None,
+    pom_tlb_bypass_predictor: bool | None = None,
+    pom_tlb_predictor_entries: int | None = None,
+    pages: PageSize | None = None,
+) -> Design:
+    """Radix with a TLB of many mebibytes in memory, whose lines the data caches hold."""
+    return changed(
+        "radix+pom_tlb",
+        pages,
+        {
+            "levels": levels,
+            "pwc": pwc,
+            "pom_tlb.kib": pom_tlb_kib,
+            "pom_tlb.cached": pom_tlb_cached,
+            "pom_tlb.size_predictor": pom_tlb_size_predictor,
+            "pom_tlb.bypass_predictor": pom_tlb_bypass_predictor,
+            "pom_tlb.predictor_entries": pom_tlb_predictor_entries,
+        },
+    )
+
+
 def flattened(
     *,
     upper: bool | None = None,
@@ -585,6 +612,39 @@ def nested_radix(
     )
 
 
+def nested_radix_pom_tlb(
+    *,
+    levels: int | None = None,
+    pwc: Mapping[str, Any] | None = None,
+    pom_tlb_kib: int | None = None,
+    pom_tlb_cached: bool | None = None,
+    pom_tlb_size_predictor: bool | None = None,
+    pom_tlb_bypass_predictor: bool | None = None,
+    pom_tlb_predictor_entries: int | None = None,
+    nested_tlb: Mapping[str, Any] | None = None,
+    nested_host_memory_bytes: int | str | None = None,
+    nested_host_thp: bool | None = None,
+    pages: PageSize | None = None,
+) -> Design:
+    """Nested-radix with a TLB of many mebibytes in memory, whose lines the data caches hold."""
+    return changed(
+        "nested-radix+pom_tlb",
+        pages,
+        {
+            "levels": levels,
+            "pwc": pwc,
+            "pom_tlb.kib": pom_tlb_kib,
+            "pom_tlb.cached": pom_tlb_cached,
+            "pom_tlb.size_predictor": pom_tlb_size_predictor,
+            "pom_tlb.bypass_predictor": pom_tlb_bypass_predictor,
+            "pom_tlb.predictor_entries": pom_tlb_predictor_entries,
+            "nested.tlb": nested_tlb,
+            "nested.host_memory_bytes": nested_host_memory_bytes,
+            "nested.host_thp": nested_host_thp,
+        },
+    )
+
+
 def nested_ecpt(
     *,
     ways: int | None = None,
@@ -691,6 +751,7 @@ ALL = (
     radix_range(),
     radix_victima(),
     radix_revelator(),
+    radix_pom_tlb(),
     flattened(),
     flattened_mosaic(),
     flattened_range(),
@@ -707,6 +768,7 @@ ALL = (
     dpt_mosaic(),
     dpt_range(),
     nested_radix(),
+    nested_radix_pom_tlb(),
     nested_ecpt(),
     nested_dpt(),
     ideal(),

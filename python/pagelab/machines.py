@@ -469,6 +469,27 @@ class Machine(MachineBase):
             },
         )
 
+    def pom_tlb(
+        self,
+        *,
+        kib: int | None = None,
+        cached: bool | None = None,
+        size_predictor: bool | None = None,
+        bypass_predictor: bool | None = None,
+        predictor_entries: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `pom_tlb`."""
+        return self._with(
+            "pom_tlb",
+            {
+                "kib": kib,
+                "cached": cached,
+                "size_predictor": size_predictor,
+                "bypass_predictor": bypass_predictor,
+                "predictor_entries": predictor_entries,
+            },
+        )
+
 
 dpt_paper = Machine("dpt-paper")
 """The DPT paper's simulated system: 4-wide out-of-order cores at 2.66 GHz, 16 GiB."""

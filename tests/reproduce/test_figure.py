@@ -39,7 +39,15 @@ def test_the_checkout_has_every_figure_the_paper_computes() -> None:
 
 
 def test_every_paper_can_be_read() -> None:
-    assert paper.names() == ["dpt", "fbmm", "foliomap", "measuring", "revelator", "victima"]
+    assert paper.names() == [
+        "dpt",
+        "fbmm",
+        "foliomap",
+        "measuring",
+        "pom_tlb",
+        "revelator",
+        "victima",
+    ]
     for name in paper.names():
         assert load(name).figures
 

@@ -1,5 +1,5 @@
 use crate::fetch::FetchConfig;
-use crate::mmu::{RevelatorConfig, TlbPrefetchConfig, VictimaConfig};
+use crate::mmu::{PomTlbConfig, RevelatorConfig, TlbPrefetchConfig, VictimaConfig};
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
 use pagelab_os::OsConfig;
@@ -80,6 +80,9 @@ pub struct MachineConfig {
     /// The `revelator` design, besides `radix` and `tlb`.
     #[serde(default, skip_serializing_if = "RevelatorConfig::is_default")]
     pub revelator: RevelatorConfig,
+    /// The `pom_tlb` design, besides `tlb`.
+    #[serde(default, skip_serializing_if = "PomTlbConfig::is_default")]
+    pub pom_tlb: PomTlbConfig,
     /// The `nested-*` designs.
     #[serde(default)]
     pub nested: NestedConfig,

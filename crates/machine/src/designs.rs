@@ -3,7 +3,7 @@
 
 use crate::config::{MachineConfig, suggestion};
 use crate::error::BuildError;
-use crate::mmu::{Conventional, Revelator, Victima};
+use crate::mmu::{ConfiguredMmu, Conventional, PomTlb, Revelator, Victima};
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
 use pagelab_os::{Os, Placement};
@@ -16,6 +16,11 @@ use serde_json::{Value, json};
 /// A page table that a configuration describes.
 pub(crate) trait ConfiguredTable: PageTable + Sized + Clone + Send {
     fn build(config: &MachineConfig) -> Result<Self, BuildError>;
+
+    /// Physical memory of a machine with it.
+    fn physical_bytes(config: &MachineConfig) -> u64 {
+        config.memory.memory_bytes
+    }
 
     /// The design's own counters.
     fn statistics(&self) -> serde_json::Result<Value>;
@@ -41,6 +46,20 @@ pub(crate) trait ConfiguredTlb: Tlb + Sized {
 
 pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<RunResult, BuildError>;
 
+/// A design as it is compiled.
+#[derive(Clone, Copy, Debug)]
+struct Compiled {
+    run: Run,
+    looks_into_caches: bool,
+}
+
+const fn compiled<M: ConfiguredMmu>() -> Compiled {
+    Compiled {
+        run: run::<M>,
+        looks_into_caches: M::LOOKS_INTO_CACHES,
+    }
+}
+
 /// A name on the command line, and one line about what it stands for.
 #[derive(Clone, Copy, Debug)]
 struct Named {
@@ -53,7 +72,7 @@ struct PageTableDesign {
     named: Named,
     /// With each of `TLBS`, the conventional one first; without the others where translation is
     /// free.
-    runs: &'static [Run],
+    runs: &'static [Compiled],
 }
 
 /// `NAME: TYPE = DESCRIPTION`: the name is also that of the page table's part of the
@@ -86,8 +105,8 @@ macro_rules! tlbs {
             $(Named { name: stringify!($name), description: $description }),*
         ];
 
-        const fn with_each_tlb<P: ConfiguredTable>() -> [Run; TLBS.len()] {
-            [$(run::<Conventional<<$tlb as ConfiguredTlb>::Table<P>, $tlb>>),*]
+        const fn with_each_tlb<P: ConfiguredTable>() -> [Compiled; TLBS.len()] {
+            [$(compiled::<Conventional<<$tlb as ConfiguredTlb>::Table<P>, $tlb>>()),*]
         }
     };
 }
@@ -165,7 +184,7 @@ macro_rules! nested {
         const NESTED: &[PageTableDesign] = &[
             $(PageTableDesign {
                 named: Named { name: $name, description: $description },
-                runs: &[run::<Conventional<Nested<$table, $table>, ConventionalTlb>>],
+                runs: &[compiled::<Conventional<Nested<$table, $table>, ConventionalTlb>>()],
             },)*
         ];
     };
@@ -182,7 +201,7 @@ static IDEAL: PageTableDesign = PageTableDesign {
         name: "ideal",
         description: "every translation free: the bound that no design can pass",
     },
-    runs: &[run::<Conventional<Ideal, PerfectTlb>>],
+    runs: &[compiled::<Conventional<Ideal, PerfectTlb>>()],
 };
 
 impl ConfiguredTable for Ideal {
@@ -203,18 +222,33 @@ impl ConfiguredTlb for PerfectTlb {
     }
 }
 
-/// `NAME: TYPE = DESCRIPTION`: what is built around the conventional TLB and one page table.
-macro_rules! with_radix {
-    ($($name:ident: $mmu:ty = $description:literal;)*) => {
-        const WITH_RADIX: &[(Named, Run)] = &[
-            $((Named { name: stringify!($name), description: $description }, run::<$mmu>)),*
+/// What is built around the conventional TLB and one page table.
+#[derive(Debug)]
+struct Around {
+    named: Named,
+    /// By the name of the page table.
+    runs: &'static [(&'static str, Compiled)],
+}
+
+/// `NAME: { PAGE TABLE: TYPE, ... } = DESCRIPTION`.
+macro_rules! around {
+    ($($name:ident: { $($table:literal: $mmu:ty),* } = $description:literal;)*) => {
+        const AROUND: &[Around] = &[
+            $(Around {
+                named: Named { name: stringify!($name), description: $description },
+                runs: &[$(($table, compiled::<$mmu>())),*],
+            },)*
         ];
     };
 }
 
-with_radix! {
-    victima: Victima<Radix> = "TLB entries in the second-level cache";
-    revelator: Revelator = "hashed frames, guessed and fetched while the table is walked";
+around! {
+    victima: { "radix": Victima<Radix> } = "TLB entries in the second-level cache";
+    revelator: { "radix": Revelator } = "hashed frames, guessed and fetched while the table is walked";
+    pom_tlb: {
+        "radix": PomTlb<Radix>,
+        "nested-radix": PomTlb<Nested<Radix, Radix>>
+    } = "a TLB of many mebibytes in memory, whose lines the data caches hold";
 }
 
 /// A design that can be simulated: a page table and a TLB.
@@ -222,30 +256,32 @@ with_radix! {
 pub struct Design {
     page_table: &'static PageTableDesign,
     tlb: &'static Named,
-    pub(crate) run: Run,
+    compiled: Compiled,
 }
 
 impl Design {
     /// Every design, a page table's alone before those with other TLBs.
     pub fn all() -> impl Iterator<Item = Design> {
-        let of_table = |page_table: &'static PageTableDesign| {
+        let with_tlbs = |page_table: &'static PageTableDesign| {
             let runs = page_table.runs.iter().zip(TLBS);
-            runs.map(move |(&run, tlb)| Design {
+            runs.map(move |(&compiled, tlb)| Design {
                 page_table,
                 tlb,
-                run,
+                compiled,
             })
         };
-        let (radix, others) = PAGE_TABLES.split_first().expect("there are page tables");
-        let with_radix = WITH_RADIX.iter().map(|(tlb, run)| Design {
-            page_table: radix,
-            tlb,
-            run: *run,
-        });
-        let others = others.iter().chain(NESTED).chain([&IDEAL]);
-        of_table(radix)
-            .chain(with_radix)
-            .chain(others.flat_map(of_table))
+        let with_others = |page_table: &'static PageTableDesign| {
+            let of = |around: &'static Around| around.runs.iter().map(move |run| (around, run));
+            let these = AROUND.iter().flat_map(of);
+            let own = these.filter(|(_, (name, _))| *name == page_table.named.name);
+            own.map(move |(around, &(_, compiled))| Design {
+                page_table,
+                tlb: &around.named,
+                compiled,
+            })
+        };
+        (PAGE_TABLES.iter().chain(NESTED).chain([&IDEAL]))
+            .flat_map(move |table| with_tlbs(table).chain(with_others(table)))
     }
 
     /// The design of a name: `PAGETABLE`, which has the conventional TLB, `PAGETABLE+TLB`, or
@@ -266,6 +302,16 @@ impl Design {
                 known: names,
             }
         })
+    }
+
+    pub(crate) fn run(self) -> Run {
+        self.compiled.run
+    }
+
+    /// Whether its translations depend on what caches hold: it then goes neither in pieces nor with
+    /// `caches.coherence` among several cores.
+    pub fn looks_into_caches(self) -> bool {
+        self.compiled.looks_into_caches
     }
 
     /// Its name on the command line.

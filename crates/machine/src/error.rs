@@ -53,6 +53,14 @@ pub enum BuildError {
     #[error(transparent)]
     Mosaic(#[from] pagelab_translation::MosaicError),
     /// What a design does not go with.
+    #[error("{design}: {why}")]
+    Refused {
+        /// Its name.
+        design: &'static str,
+        /// What it is that it does not go with.
+        why: &'static str,
+    },
+    /// The same.
     #[error("victima: {0}")]
     Victima(&'static str),
     /// The same.

@@ -20,10 +20,12 @@ pub enum Served {
     Dram,
     /// Another core's first or second level.
     OtherCore,
+    /// Memory, asked at once and not after the caches.
+    PastCaches,
 }
 
 /// How many places there are.
-pub(crate) const PLACES: usize = 5;
+pub(crate) const PLACES: usize = 6;
 
 /// One core's private caches.
 #[derive(Clone, Debug)]

@@ -48,8 +48,8 @@ pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
 pub use mmu::{
-    Conventional, Found, Hit, Looks, Mmu, Port, Request, Revelator, RevelatorConfig,
-    TlbPrefetchConfig, Victima, VictimaConfig, Walks,
+    Conventional, Found, Hit, Looks, Mmu, PomTlb, PomTlbConfig, Port, Request, Revelator,
+    RevelatorConfig, TlbPrefetchConfig, Victima, VictimaConfig, Walks,
 };
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};

@@ -128,6 +128,7 @@ impl Latencies {
                 u64::from(llc.cycles) * width,
                 0,
                 coherence.map_or(0, |coherence| u64::from(coherence.transfer_cycles) * width),
+                0,
             ],
             invalidate: coherence.map_or(0, |coherence| {
                 u64::from(coherence.invalidate_cycles) * width

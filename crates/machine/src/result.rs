@@ -214,12 +214,12 @@ fn is_zero(count: &u64) -> bool {
 
 impl ServedBy {
     pub(crate) fn from_counts(counts: [u64; PLACES]) -> Self {
-        let [l1, l2, llc, dram, other_cores] = counts;
+        let [l1, l2, llc, dram, other_cores, past_caches] = counts;
         ServedBy {
             l1,
             l2,
             llc,
-            dram,
+            dram: dram + past_caches,
             other_cores,
         }
     }

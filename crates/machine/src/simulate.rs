@@ -149,7 +149,7 @@ fn drive<'a>(
         sources,
         progress,
     };
-    Ok((design.run)(config, &mut drive)?)
+    Ok((design.run())(config, &mut drive)?)
 }
 
 /// What runs: a source whose threads go round the cores, or a source for each core, or a stream in

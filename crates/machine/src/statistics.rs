@@ -321,6 +321,7 @@ fn dram(totals: &Totals, slots: u64, config: &MachineConfig) -> DramResult {
     let [_, _, reads] = misses(totals);
     DramResult {
         reads: reads
+            + totals.walk_served[Served::PastCaches as usize]
             + totals.prefetch_served[Served::Dram as usize]
             + totals.early_served[Served::Dram as usize]
             + totals.fetch.served[Served::Dram as usize]

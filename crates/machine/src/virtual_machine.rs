@@ -17,11 +17,23 @@ impl<G: ConfiguredTable, H: ConfiguredTable> ConfiguredTable for Nested<G, H> {
         Ok(Nested::new(guest, host, &config.nested, cores)?)
     }
 
+    fn physical_bytes(config: &MachineConfig) -> u64 {
+        host_bytes(config)
+    }
+
     fn statistics(&self) -> serde_json::Result<Value> {
         Ok(json!({
             "nested": self.counters(),
             "guest": self.guest().statistics()?,
         }))
+    }
+}
+
+/// Memory of the host.
+fn host_bytes(config: &MachineConfig) -> u64 {
+    match config.nested.host_memory_bytes {
+        0 => config.memory.memory_bytes * 2,
+        bytes => bytes,
     }
 }
 
@@ -36,10 +48,7 @@ fn back<H: ConfiguredTable>(mut table: H, config: &MachineConfig) -> Result<H, B
         });
     }
     let guest_bytes = config.memory.memory_bytes;
-    let host_bytes = match config.nested.host_memory_bytes {
-        0 => guest_bytes * 2,
-        bytes => bytes,
-    };
+    let host_bytes = host_bytes(config);
     if host_bytes > MAX_MEMORY_BYTES {
         return Err(BuildError::Value {
             key: "nested.host_memory_bytes",

@@ -81,6 +81,12 @@ impl Walk {
         self.step += 1;
     }
 
+    /// The current step.
+    #[inline]
+    pub fn step(&self) -> u8 {
+        self.step
+    }
+
     /// Spends a fixed time (a walk-cache look-up, a hash).
     #[inline]
     pub fn spend(&mut self, cycles: u32) {

@@ -28,7 +28,7 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="PAPER[:FIGURE]...",
-            help="dpt, foliomap, fbmm, measuring, revelator, victima, or all; "
+            help="dpt, foliomap, fbmm, measuring, pom_tlb, revelator, victima, or all; "
             "a figure of it: dpt:fig13, or dpt fig13.",
         ),
     ],

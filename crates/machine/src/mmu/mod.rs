@@ -6,12 +6,14 @@
 //! them.
 
 mod conventional;
+mod pom_tlb;
 mod port;
 mod revelator;
 mod tlb_prefetch;
 mod victima;
 
 pub use conventional::Conventional;
+pub use pom_tlb::{PomTlb, PomTlbConfig};
 pub use port::{Looks, Port};
 pub(crate) use revelator::MOST as MOST_EARLY;
 pub use revelator::{Revelator, RevelatorConfig};

@@ -61,12 +61,17 @@ impl Looks {
 impl Port<'_> {
     /// Makes the reads of a walk, in order.
     pub fn read_all(&mut self, walk: &Walk) -> Reads {
+        self.read_from(walk, 0)
+    }
+
+    /// The same but for the first ones, which have been made otherwise.
+    pub fn read_from(&mut self, walk: &Walk, first: usize) -> Reads {
         let waited = walk.reads().len() - usize::from(walk.background());
         let mut done = Reads {
             memory: false,
             last: None,
         };
-        for (number, read) in walk.reads().iter().enumerate() {
+        for (number, read) in walk.reads().iter().enumerate().skip(first) {
             let line = (read.addr.0 >> LINE_SHIFT) as u32;
             self.chunk.references.push(line);
             self.chunk.steps.push(read.step);
@@ -104,6 +109,53 @@ impl Port<'_> {
             after: cycles,
         });
         true
+    }
+
+    /// Makes a walker's read of a line that the first level of cache never has; what served it, or
+    /// would have if memory is asked at once and not `past` the caches. The second level has it
+    /// then.
+    pub(crate) fn read_behind_first(&mut self, line: u32, step: u8, past: bool) -> Served {
+        let gone = &mut self.looks.one.write_backs;
+        if let Some(gone) = gone {
+            gone.clear();
+        }
+        let caches = &mut self.caches[self.core];
+        let served = hierarchy::fetch(caches, self.shared, line, gone.as_mut());
+        let place = self.chunk.served.as_slice().len() as u32;
+        if let (Some(into), Some(gone)) = (&mut self.chunk.write_backs, gone) {
+            into.extend(gone.iter().map(|&(_, line)| (place, line)));
+        }
+        let answer = if past { Served::PastCaches } else { served };
+        self.list(line, step, answer);
+        let missed = !past && served != Served::L2;
+        self.looks.l2_misses[self.core] += u64::from(missed);
+        served
+    }
+
+    /// Makes a walker's read of a line that no cache holds.
+    pub fn read_memory(&mut self, line: u32, step: u8) {
+        self.list(line, step, Served::PastCaches);
+    }
+
+    fn list(&mut self, line: u32, step: u8, served: Served) {
+        self.chunk.references.push(line);
+        self.chunk.steps.push(step);
+        self.chunk.served.push(served);
+    }
+
+    /// Writes to a line that only [`Port::read_behind_first`] brings into caches: to memory, and to
+    /// what this core's second level has of it. Other cores drop it.
+    pub fn write_past_caches(&mut self, line: u32) {
+        for (core, caches) in self.caches.iter_mut().enumerate() {
+            if core != self.core {
+                caches.l2.remove(line);
+            }
+        }
+        self.shared.writebacks += 1;
+        if let Some(list) = &mut self.chunk.write_backs {
+            let place = self.chunk.served.as_slice().len().saturating_sub(1);
+            list.push((place as u32, line));
+        }
     }
 
     /// Whether the core's second-level cache has a line, which nothing notices.

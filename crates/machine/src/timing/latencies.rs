@@ -24,6 +24,10 @@ impl Latencies {
     pub(super) fn of(&self, served: Served, line: u32, memory: &mut MainMemory, now: u64) -> u64 {
         match served {
             Served::Dram => memory.read(line & !MODIFY, now),
+            Served::PastCaches => {
+                let latency = memory.read(line & !MODIFY, now);
+                latency.saturating_sub(self.served[Served::Llc as usize])
+            }
             Served::Llc => {
                 memory.of_last_level(line & !MODIFY, now, self.served[Served::Llc as usize])
             }
@@ -36,6 +40,10 @@ impl Latencies {
     pub(super) fn idle(&self, served: Served, line: u32, memory: &MainMemory) -> u64 {
         match served {
             Served::Dram => memory.latency(line & !MODIFY),
+            Served::PastCaches => {
+                let latency = memory.latency(line & !MODIFY);
+                latency.saturating_sub(self.served[Served::Llc as usize])
+            }
             cache => self.served[cache as usize],
         }
     }

@@ -14,6 +14,7 @@ mod known_times;
 mod nodes;
 mod others;
 mod pieces;
+mod pom_tlb;
 mod presets;
 mod programs;
 mod revelator;

@@ -90,8 +90,7 @@ proptest! {
         });
         // What looks into caches goes without coherence.
         let coherent = config.caches.coherence.is_some() && cores > 1;
-        let looks = ["radix+victima", "radix+revelator"];
-        for design in Design::all().filter(|d| !coherent || !looks.contains(&&d.name()[..])) {
+        for design in Design::all().filter(|d| !(coherent && d.looks_into_caches())) {
             let whole = run(&config, &design.name(), &mut Cut::new(&events, length));
             let single = run(&config, &design.name(), &mut Cut::new(&events, 1));
             prop_assert_eq!(

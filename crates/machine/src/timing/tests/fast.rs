@@ -78,7 +78,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     let mut core = Core::new(&config, parameters.latency[0]).unwrap();
     let mut memory = MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64);
     let latencies = Latencies {
-        served: [0, 1, 2, 3, 3].map(|level| parameters.latency[level]),
+        served: [0, 1, 2, 3, 3, 3].map(|level| parameters.latency[level]),
         invalidate: 0,
         cached_translation: 0,
         second_tlb: parameters.second_tlb,

@@ -1,0 +1,46 @@
+use serde::{Deserialize, Serialize};
+
+/// What the POM-TLB is. Each technique can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PomTlbConfig {
+    /// Its size, half of it for pages of 4 KiB and half for those of 2 MiB; 0 for none.
+    pub kib: u32,
+    /// Whether the second and the last level of cache hold its lines.
+    pub cached: bool,
+    /// Whether the size of a page is predicted; without, 4 KiB is tried first.
+    pub size_predictor: bool,
+    /// Whether lines that are predicted to be in no cache are asked of memory at once.
+    pub bypass_predictor: bool,
+    /// Entries of the predictors, of which each core has its own.
+    pub predictor_entries: u32,
+}
+
+impl Default for PomTlbConfig {
+    fn default() -> Self {
+        PomTlbConfig {
+            kib: 16 << 10,
+            cached: true,
+            size_predictor: true,
+            bypass_predictor: true,
+            predictor_entries: 512,
+        }
+    }
+}
+
+impl PomTlbConfig {
+    /// Whether everything is as it is where nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == PomTlbConfig::default()
+    }
+
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.kib != 0 && !(self.kib.is_power_of_two() && (1..=1 << 20).contains(&self.kib)) {
+            return Err("kib is 0 or a power of two to 1048576 (1 GiB)");
+        }
+        if !self.predictor_entries.is_power_of_two() {
+            return Err("predictor_entries is a power of two");
+        }
+        Ok(())
+    }
+}

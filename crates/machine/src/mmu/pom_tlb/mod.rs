@@ -1,0 +1,295 @@
+//! The part-of-memory TLB (Ryoo et al., ISCA 2017): a TLB of many mebibytes in memory, whose sets
+//! are lines that the data caches hold. docs/designs/pom-tlb.md says what is the paper's and what
+//! had to be chosen.
+
+mod config;
+mod sets;
+#[cfg(test)]
+mod tests;
+
+pub use config::PomTlbConfig;
+
+use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
+use crate::config::MachineConfig;
+use crate::designs::ConfiguredTable;
+use crate::error::BuildError;
+use crate::hierarchy::Served;
+use pagelab_addr::{LINE_SHIFT, PageId, PageSize, Pfn, PhysAddr};
+use pagelab_memory::simd::Simd;
+use pagelab_os::{Os, Placement};
+use pagelab_translation::{ConventionalTlb, Page, PageTable, Tlb, TlbCounters, Translation, Walk};
+use sets::Sets;
+
+/// Its lines begin here, behind all memory that the operating system has.
+const FIRST_BYTE: u64 = 126 << 30;
+const FIRST_LINE: u32 = (FIRST_BYTE >> LINE_SHIFT) as u32;
+
+/// A conventional TLB and a page table, with a TLB in memory between them.
+#[derive(Debug)]
+pub struct PomTlb<P> {
+    config: PomTlbConfig,
+    walked: Conventional<P, ConventionalTlb>,
+    /// Pages of 4 KiB and of 2 MiB; none where it has no size.
+    parts: Option<[Sets; 2]>,
+    /// By core, and there by the low bits of the page's number.
+    predictions: Vec<Vec<Prediction>>,
+    counts: Counts,
+}
+
+/// What is expected of the pages of an entry of the predictors.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prediction {
+    /// That they are of 2 MiB.
+    large: bool,
+    /// That no cache has their lines.
+    far: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    hits: [u64; 2],
+    walks: u64,
+    in_l2: u64,
+    in_llc: u64,
+    in_memory: u64,
+    past_caches: u64,
+    past_caches_wrong: u64,
+    sizes_right: u64,
+    sizes_wrong: u64,
+    written: u64,
+    invalidated: u64,
+}
+
+/// The part that has the pages of a size.
+fn part(size: PageSize) -> Option<usize> {
+    match size {
+        PageSize::Base4K => Some(0),
+        PageSize::Large2M => Some(1),
+        PageSize::Huge1G => None,
+    }
+}
+
+impl<P: PageTable> PomTlb<P> {
+    fn prediction(&mut self, core: usize, page: Page) -> &mut Prediction {
+        let predictions = &mut self.predictions[core];
+        let at = page.vpn.0 as usize & (predictions.len() - 1);
+        &mut predictions[at]
+    }
+
+    /// Looks for a page in the set of each size, the predicted one first, and lists the reads;
+    /// the part that has it.
+    fn probe(&mut self, page: Page, port: &mut Port, walk: &mut Walk) -> Option<usize> {
+        let core = port.core;
+        let first = usize::from(self.config.size_predictor && self.prediction(core, page).large);
+        for part in [first, 1 - first] {
+            let sets = &mut self.parts.as_mut()?[part];
+            let (line, has) = (sets.line(page), sets.used(page));
+            self.read(page, line, port, walk);
+            if has {
+                return Some(part);
+            }
+        }
+        None
+    }
+
+    /// Reads the line of a set.
+    fn read(&mut self, page: Page, line: u32, port: &mut Port, walk: &mut Walk) {
+        let PomTlbConfig {
+            cached,
+            bypass_predictor,
+            ..
+        } = self.config;
+        let step = walk.step();
+        walk.read(PhysAddr(u64::from(line) << LINE_SHIFT));
+        walk.next_step();
+        if !cached {
+            port.read_memory(line, step);
+            self.counts.in_memory += 1;
+            return;
+        }
+        let past = bypass_predictor && self.prediction(port.core, page).far;
+        let served = port.read_behind_first(line, step, past);
+        let near = served != Served::Dram;
+        self.prediction(port.core, page).far = !near;
+        let counts = &mut self.counts;
+        counts.past_caches += u64::from(past);
+        counts.past_caches_wrong += u64::from(past && near);
+        match served {
+            _ if past => counts.in_memory += 1,
+            Served::L2 => counts.in_l2 += 1,
+            Served::Llc => counts.in_llc += 1,
+            _ => counts.in_memory += 1,
+        }
+    }
+
+    /// A page's size is known: the predictor learns it.
+    fn learn(&mut self, core: usize, page: Page, large: bool) {
+        let predicts = self.config.size_predictor;
+        let prediction = self.prediction(core, page);
+        let right = (predicts && prediction.large) == large;
+        prediction.large = large;
+        self.counts.sizes_right += u64::from(right);
+        self.counts.sizes_wrong += u64::from(!right);
+    }
+
+    /// Enters a translation into the TLB of a core.
+    fn fill<S: Simd>(&mut self, core: usize, page: Page, found: Translation) -> Found {
+        let table = &self.walked.table;
+        Found {
+            pfn: found.pfn,
+            shift: self.walked.tlbs[core].fill::<S>(page, found, table) as u8,
+            cached_shift: 0,
+        }
+    }
+}
+
+impl<P: PageTable> Mmu for PomTlb<P> {
+    type Table = P;
+
+    const LOOKS_INTO_CACHES: bool = true;
+
+    fn table(&self) -> &P {
+        self.walked.table()
+    }
+
+    fn table_mut(&mut self) -> &mut P {
+        self.walked.table_mut()
+    }
+
+    #[inline(always)]
+    fn lookup_first<S: Simd>(&mut self, core: usize, page: PageId, store: bool) -> Option<Pfn> {
+        self.walked.lookup_first::<S>(core, page, store)
+    }
+
+    #[inline(always)]
+    fn lookup_behind<S: Simd>(
+        &mut self,
+        request: &Request,
+        port: &mut Port,
+        walks: &mut Walks,
+    ) -> Option<Hit> {
+        self.walked.lookup_behind::<S>(request, port, walks)
+    }
+
+    /// What a walker does: it reads sets before it reads the page table.
+    fn walk<S: Simd>(
+        &mut self,
+        request: &Request,
+        port: &mut Port,
+        walks: &mut Walks,
+    ) -> Option<Found> {
+        let Request {
+            core, page, store, ..
+        } = *request;
+        let walk = &mut walks.asked;
+        if let Some(part) = self.probe(page, port, walk) {
+            self.learn(core, page, part == 1);
+            let found = self.walked.table.found(page);
+            if let Some(found) = found.filter(|found| found.writable || !store) {
+                self.counts.hits[part] += 1;
+                return Some(self.fill::<S>(core, page, found));
+            }
+        }
+        let probes = walk.reads().len();
+        let found = self.walked.table.walk(core, page, walk);
+        port.read_from(walk, probes);
+        self.counts.walks += 1;
+        let found = found.filter(|found| found.writable || !store)?;
+        if let (Some(parts), Some(part)) = (&mut self.parts, part(found.size)) {
+            parts[part].enter(page);
+            port.write_past_caches(parts[part].line(page));
+            self.counts.written += 1;
+            self.learn(core, page, part == 1);
+        }
+        Some(self.fill::<S>(core, page, found))
+    }
+
+    #[inline(always)]
+    fn entry(&self, core: usize, page: PageId) -> u32 {
+        self.walked.entry(core, page)
+    }
+
+    fn invalidate(&mut self, core: usize, first: Page, pages: u32, port: &mut Port) {
+        self.walked.invalidate(core, first, pages, port);
+        // All cores share it, and each is told.
+        if let Some(parts) = self.parts.as_mut().filter(|_| core == 0) {
+            let removed = parts.iter_mut().map(|part| part.remove(first, pages));
+            self.counts.invalidated += removed.sum::<u64>();
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, core: usize, page: PageId) {
+        self.walked.prefetch(core, page);
+    }
+
+    #[inline(always)]
+    fn counters(&self, core: usize) -> TlbCounters {
+        self.walked.counters(core)
+    }
+
+    fn own_counters(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.counts;
+        let [hits_4k, hits_2m] = counts.hits;
+        if self.parts.is_none() {
+            return Vec::new();
+        }
+        vec![
+            ("pom_hits_4k", hits_4k),
+            ("pom_hits_2m", hits_2m),
+            ("page_table_walks", counts.walks),
+            ("sets_read_in_l2", counts.in_l2),
+            ("sets_read_in_llc", counts.in_llc),
+            ("sets_read_in_memory", counts.in_memory),
+            ("sets_read_past_caches", counts.past_caches),
+            ("sets_read_past_caches_wrongly", counts.past_caches_wrong),
+            ("sets_written", counts.written),
+            ("sizes_predicted_right", counts.sizes_right),
+            ("sizes_predicted_wrong", counts.sizes_wrong),
+            ("pom_entries_invalidated", counts.invalidated),
+        ]
+    }
+}
+
+impl<P: ConfiguredTable> ConfiguredMmu for PomTlb<P> {
+    fn placement(_: &MachineConfig) -> Placement {
+        Placement::Buddy
+    }
+
+    fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+        let refuse = |why| BuildError::Refused {
+            design: "pom_tlb",
+            why,
+        };
+        let pom = config.pom_tlb;
+        pom.check().map_err(refuse)?;
+        if P::physical_bytes(config) > FIRST_BYTE {
+            return Err(refuse("physical memory is more than 126 GiB"));
+        }
+        if config.tlb_prefetch.is_some() {
+            return Err(refuse("there is no tlb_prefetch"));
+        }
+        if config.caches.coherence.is_some() && config.cores > 1 {
+            return Err(refuse("there is no caches.coherence with several cores"));
+        }
+        let half = pom.kib << (10 - LINE_SHIFT) >> 1;
+        let parts = (half > 0).then(|| {
+            [
+                Sets::new(PageSize::Base4K, FIRST_LINE, half),
+                Sets::new(PageSize::Large2M, FIRST_LINE + half, half),
+            ]
+        });
+        let predictions = vec![Prediction::default(); pom.predictor_entries as usize];
+        Ok(PomTlb {
+            config: pom,
+            walked: Conventional::over(table, config, os)?,
+            parts,
+            predictions: vec![predictions; config.cores as usize],
+            counts: Counts::default(),
+        })
+    }
+
+    fn empty_places(&self) -> Option<u64> {
+        self.walked.empty_places()
+    }
+}

@@ -1,0 +1,411 @@
+//! The part-of-memory TLB beside lists: TLBs, caches, sets and predictions of one core, looked
+//! through from end to end.
+
+use super::PomTlb;
+use crate::chunk::Chunk;
+use crate::config::MachineConfig;
+use crate::hierarchy::{PrivateCaches, Served, SharedCache};
+use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
+use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use pagelab_memory::simd::Baseline;
+use pagelab_memory::{CacheConfig, MODIFY};
+use pagelab_os::Os;
+use pagelab_translation::{Page, PageTable, Radix, TlbArrayConfig, Translation, Walk, Work};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Keys in the order of their last use, the latest first, with whether they are modified.
+struct Lru {
+    ways: usize,
+    sets: Vec<Vec<(u32, bool)>>,
+}
+
+impl Lru {
+    fn new(entries: u32, ways: u32) -> Self {
+        Lru {
+            ways: ways as usize,
+            sets: vec![Vec::new(); (entries / ways) as usize],
+        }
+    }
+
+    fn of_cache(level: &CacheConfig) -> Self {
+        Self::new(level.kib * 16, level.ways)
+    }
+
+    fn set(&mut self, key: u32) -> &mut Vec<(u32, bool)> {
+        let sets = self.sets.len() as u32;
+        &mut self.sets[(key % sets) as usize]
+    }
+
+    fn has(&mut self, key: u32) -> bool {
+        self.set(key).iter().any(|entry| entry.0 == key)
+    }
+
+    /// Whether it was there, and a modified key that left for it.
+    fn reference(&mut self, key: u32, modifies: bool) -> (bool, Option<u32>) {
+        let ways = self.ways;
+        let set = self.set(key);
+        let old = set.iter().position(|entry| entry.0 == key);
+        let old = old.map(|at| set.remove(at));
+        let modified = modifies || old.is_some_and(|entry| entry.1);
+        set.insert(0, (key, modified));
+        let gone = (set.len() > ways).then(|| set.pop().unwrap());
+        (
+            old.is_some(),
+            gone.filter(|entry| entry.1).map(|entry| entry.0),
+        )
+    }
+
+    fn remove(&mut self, key: u32) {
+        self.set(key).retain(|entry| entry.0 != key);
+    }
+
+    fn keys(&self) -> Vec<u32> {
+        let mut keys: Vec<u32> = self.sets.iter().flatten().map(|entry| entry.0).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Came {
+    First,
+    Second,
+    /// The reads, of sets and of the page table: line, step, and what served it.
+    Walk(Vec<(u32, u8, Served)>),
+}
+
+/// What was seen of the pages that share an entry of the predictors.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    large: bool,
+    in_no_cache: bool,
+}
+
+struct Twin {
+    config: MachineConfig,
+    /// By level and size.
+    tlbs: [[Lru; 2]; 2],
+    l1: Lru,
+    l2: Lru,
+    llc: Lru,
+    /// By size and number of the set: its pages, the last one used in front.
+    sets: [HashMap<u64, Vec<Page>>; 2],
+    seen: HashMap<u64, Seen>,
+    hits: [u64; 2],
+    walks: u64,
+}
+
+impl Twin {
+    fn new(config: &MachineConfig) -> Self {
+        let tlb = |tlb: TlbArrayConfig| Lru::new(tlb.entries, tlb.ways);
+        let of = config.tlb;
+        Twin {
+            tlbs: [
+                [tlb(of.l1_4k), tlb(of.l1_2m.unwrap())],
+                [tlb(of.l2_4k), tlb(of.l2_2m.unwrap())],
+            ],
+            l1: Lru::of_cache(&config.caches.l1),
+            l2: Lru::of_cache(&config.caches.l2),
+            llc: Lru::of_cache(&config.caches.llc),
+            sets: Default::default(),
+            seen: HashMap::new(),
+            hits: [0, 0],
+            walks: 0,
+            config: config.clone(),
+        }
+    }
+
+    /// What the second level and those behind it do with a reference.
+    fn reference_behind(&mut self, line: u32) -> Served {
+        let (hit, gone) = self.l2.reference(line, false);
+        let served = if hit {
+            Served::L2
+        } else if self.llc.reference(line, false).0 {
+            Served::Llc
+        } else {
+            Served::Dram
+        };
+        if let Some(gone) = gone {
+            self.llc.reference(gone, true);
+        }
+        served
+    }
+
+    fn reference(&mut self, line: u32, modifies: bool) -> Served {
+        let (hit, gone) = self.l1.reference(line, modifies);
+        let served = if hit {
+            Served::L1
+        } else {
+            self.reference_behind(line)
+        };
+        if let Some(gone) = gone
+            && let (_, Some(gone)) = self.l2.reference(gone, true)
+        {
+            self.llc.reference(gone, true);
+        }
+        served
+    }
+
+    /// The number of a page's set, of so many bytes a size.
+    fn set(&self, page: Page, size: usize) -> u64 {
+        let sets = u64::from(self.config.pom_tlb.kib) * 1024 / 2 / 64;
+        let number = if size == 1 {
+            page.vpn.0 / 512
+        } else {
+            page.vpn.0
+        };
+        (number ^ u64::from(page.asid.0)) % sets
+    }
+
+    fn read_set(&mut self, page: Page, size: usize) -> (u32, Served) {
+        let pom = self.config.pom_tlb;
+        let half = u64::from(pom.kib) * 1024 / 2;
+        let byte = 126 * 1024 * 1024 * 1024 + size as u64 * half + self.set(page, size) * 64;
+        let line = (byte / 64) as u32;
+        if !pom.cached {
+            return (line, Served::PastCaches);
+        }
+        let found = self.reference_behind(line);
+        let seen = self.seen(page);
+        let past = pom.bypass_predictor && seen.in_no_cache;
+        seen.in_no_cache = found == Served::Dram;
+        (line, if past { Served::PastCaches } else { found })
+    }
+
+    fn seen(&mut self, page: Page) -> &mut Seen {
+        let entries = u64::from(self.config.pom_tlb.predictor_entries);
+        self.seen.entry(page.vpn.0 % entries).or_default()
+    }
+
+    /// Translates a page of a size that is mapped; `leaf` says what a walk reads.
+    fn translate(&mut self, page: Page, size: usize, leaf: &[(u32, u8)]) -> Came {
+        let number = page.id.0 >> (9 * size);
+        for level in 0..2 {
+            if self.tlbs[level][size].has(number) {
+                for level in 0..=level {
+                    self.tlbs[level][size].reference(number, false);
+                }
+                return [Came::First, Came::Second].into_iter().nth(level).unwrap();
+            }
+        }
+        let mut reads = Vec::new();
+        let large_first = self.config.pom_tlb.size_predictor && self.seen(page).large;
+        let order = if large_first { [1, 0] } else { [0, 1] };
+        let mut found = false;
+        for (step, of) in order.into_iter().enumerate() {
+            let (line, served) = self.read_set(page, of);
+            reads.push((line, step as u8, served));
+            let set = self.set(page, of);
+            let pages = self.sets[of].entry(set).or_default();
+            let same = |other: &Page| other.id.0 >> (9 * of) == page.id.0 >> (9 * of);
+            if let Some(at) = pages.iter().position(same) {
+                let entry = pages.remove(at);
+                pages.insert(0, entry);
+                self.hits[of] += 1;
+                found = true;
+                break;
+            }
+        }
+        if !found {
+            for &(line, step) in leaf {
+                let served = self.reference(line, false);
+                reads.push((line, step + 2, served));
+            }
+            self.walks += 1;
+            let set = self.set(page, size);
+            let pages = self.sets[size].entry(set).or_default();
+            pages.insert(0, page);
+            pages.truncate(4);
+        }
+        self.seen(page).large = size == 1;
+        self.tlbs[0][size].reference(number, false);
+        self.tlbs[1][size].reference(number, false);
+        Came::Walk(reads)
+    }
+
+    fn forget(&mut self, page: Page, size: usize) {
+        for level in &mut self.tlbs {
+            level[size].remove(page.id.0 >> (9 * size));
+        }
+        for pages in self.sets[size].values_mut() {
+            pages.retain(|other| other.id != page.id);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Access { page: usize, line: u32, store: bool },
+    Unmap { region: usize },
+}
+
+/// Each of so many regions of 2 MiB has one page of that size, or eight of 4 KiB.
+const REGIONS: usize = 36;
+
+fn is_large(region: usize) -> bool {
+    region % 3 == 1
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let page = prop_oneof![0..REGIONS * 8, 0..REGIONS, (0..REGIONS).prop_map(|n| n * 8)];
+    let access = (page, 0..64u32, any::<bool>());
+    let access = access.prop_map(|(page, line, store)| Step::Access { page, line, store });
+    let unmap = (0..REGIONS).prop_map(|region| Step::Unmap { region });
+    proptest::collection::vec(prop_oneof![60 => access, 1 => unmap], 300..1200)
+}
+
+fn config() -> impl Strategy<Value = MachineConfig> {
+    let switches = proptest::array::uniform3(prop_oneof![3 => Just(true), 1 => Just(false)]);
+    (switches, 0..5u32, 0..10u32, any::<bool>()).prop_map(|(switches, kib, entries, large)| {
+        let mut config = MachineConfig::load("dpt-paper", &[]).unwrap();
+        config.memory.memory_bytes = 64 << 20;
+        config.memory.utilisation = 0.0;
+        let usual = config.tlb.l1_4k;
+        let array = |entries| TlbArrayConfig {
+            entries,
+            ways: entries,
+            ..usual
+        };
+        config.tlb.l1_4k = array(4);
+        config.tlb.l1_2m = Some(array(2));
+        config.tlb.l2_4k = array(12);
+        config.tlb.l2_2m = Some(array(4));
+        config.caches.l1.kib = 2;
+        config.caches.l2.kib = 8;
+        config.caches.llc.kib = 16;
+        if large {
+            config.pom_tlb.kib = 1024;
+        } else {
+            config.pom_tlb.kib = 1 << kib;
+        }
+        config.pom_tlb.predictor_entries = 1 << entries;
+        [
+            config.pom_tlb.cached,
+            config.pom_tlb.size_predictor,
+            config.pom_tlb.bypass_predictor,
+        ] = switches;
+        config
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn it_does_what_lists_do(config in config(), steps in steps()) {
+        drive(&config, &steps);
+    }
+}
+
+fn drive(config: &MachineConfig, steps: &[Step]) {
+    let mut os = Os::new(config.memory.clone(), 1).unwrap();
+    let mut fast = PomTlb::<Radix>::build(config, &os).unwrap();
+    let mut slow = Twin::new(config);
+    let mut caches = vec![PrivateCaches::new(&config.caches, 1).unwrap()];
+    let mut shared = SharedCache::new(&config.caches, 1, 1).unwrap();
+    let mut directory = PageDirectory::new();
+    let mut chunk = Chunk::default();
+    let mut looks = Looks::new(1, false);
+    let mut walks = Walks::new();
+    let mut work = Work::default();
+    let frames = os.frames_mut();
+    // Regions of two address spaces at the same addresses.
+    let mut pages = Vec::new();
+    for number in 0..REGIONS * 8 {
+        let (region, at) = (number / 8, number % 8);
+        let offset = if is_large(region) { 0 } else { at * 37 };
+        let vpn = Vpn((1 << 18) + (region / 2 * 512 + offset) as u64);
+        let asid = Asid((region % 2 * 5) as u16);
+        let id = directory.page(asid, vpn).unwrap();
+        pages.push(Page { id, asid, vpn });
+    }
+    for (number, step) in steps.iter().enumerate() {
+        chunk.clear();
+        chunk.served.clear();
+        let mut port = Port {
+            core: 0,
+            caches: &mut caches,
+            shared: &mut shared,
+            directory: &directory,
+            chunk: &mut chunk,
+            looks: &mut looks,
+        };
+        match *step {
+            Step::Access { page, line, store } => {
+                let large = is_large(page / 8);
+                let pfn = Pfn((page / 8 * 512 + if large { 0 } else { page % 8 * 37 }) as u32);
+                let page = pages[page];
+                if fast.table().lookup(page).is_none() {
+                    let size = [PageSize::Base4K, PageSize::Large2M][usize::from(large)];
+                    let translation = Translation {
+                        pfn,
+                        size,
+                        writable: true,
+                    };
+                    let table = fast.table_mut();
+                    table.map(frames, page, translation, &mut work).unwrap();
+                }
+                let mut walk = Walk::new();
+                fast.table().clone().walk(0, page, &mut walk);
+                let leaf: Vec<(u32, u8)> = (walk.reads().iter())
+                    .map(|read| ((read.addr.0 / 64) as u32, read.step))
+                    .collect();
+                let expected = slow.translate(page, usize::from(large), &leaf);
+                let request = Request {
+                    core: 0,
+                    page,
+                    line,
+                    store,
+                    instruction: pagelab_events::NO_SITE,
+                    instructions: 0,
+                };
+                walks.asked.clear();
+                let came = if fast.lookup_first::<Baseline>(0, page.id, store).is_some() {
+                    Came::First
+                } else if (fast.lookup_behind::<Baseline>(&request, &mut port, &mut walks))
+                    .is_some()
+                {
+                    Came::Second
+                } else {
+                    let found = fast.walk::<Baseline>(&request, &mut port, &mut walks);
+                    assert_eq!(found.unwrap().pfn, pfn);
+                    let chunk = &*port.chunk;
+                    let lines = chunk.references.as_slice().iter();
+                    let steps = chunk.steps.as_slice().iter();
+                    let served = chunk.served.as_slice().iter();
+                    let listed = walks.asked.reads().iter();
+                    let listed = listed.map(|read| ((read.addr.0 / 64) as u32, read.step));
+                    let reads: Vec<_> = (lines.zip(steps).zip(served))
+                        .map(|((&line, &step), &served)| (line, step, served))
+                        .collect();
+                    assert!(listed.eq(reads.iter().map(|&(line, step, _)| (line, step))));
+                    Came::Walk(reads)
+                };
+                assert_eq!(came, expected, "step {number}: {step:?}");
+                let data = pfn.0 * 64 + line;
+                let modify = if store { MODIFY } else { 0 };
+                port.chunk.references.push(data | modify);
+                port.serve_data();
+                slow.reference(data, store);
+            }
+            Step::Unmap { region } => {
+                let large = is_large(region);
+                let count = if large { 1 } else { 8 };
+                for &page in &pages[region * 8..region * 8 + count] {
+                    let size = [PageSize::Base4K, PageSize::Large2M][usize::from(large)];
+                    fast.table_mut().unmap(frames, page, size, &mut work);
+                    slow.forget(page, usize::from(large));
+                }
+                fast.invalidate(0, pages[region * 8], 512, &mut port);
+            }
+        }
+        for (cache, twin) in [(&caches[0].l2, &slow.l2), (&shared.llc, &slow.llc)] {
+            let mut has: Vec<u32> = cache.held().collect();
+            has.sort_unstable();
+            assert_eq!(has, twin.keys(), "step {number}: {step:?}");
+        }
+    }
+    assert_eq!(fast.counts.hits, slow.hits);
+    assert_eq!(fast.counts.walks, slow.walks);
+}
