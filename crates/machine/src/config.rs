@@ -1,5 +1,6 @@
 use crate::fetch::FetchConfig;
-use crate::mmu::{PomTlbConfig, RevelatorConfig, TlbPrefetchConfig, VictimaConfig};
+use crate::mmu::TlbPrefetchConfig;
+use crate::registered::registered;
 use pagelab_cpu::CoreConfig;
 use pagelab_memory::{CacheConfig, DramConfig, PrefetchConfig};
 use pagelab_os::OsConfig;
@@ -11,81 +12,77 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// A machine, as a preset or a TOML file describes it. docs/simulate.md explains every key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MachineConfig {
-    /// What reports call it.
-    pub name: String,
-    /// One line about it.
-    #[serde(default)]
-    pub description: String,
-    /// Number of cores.
-    #[serde(default = "one")]
-    pub cores: u32,
-    /// Whether a second clock says what translation costs: `cycles.recoverable`.
-    #[serde(default)]
-    pub free_clock: bool,
-    /// Whether accesses and misses are counted by address and time: `heat_map`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub heat_map: bool,
-    /// Where every choice that is left to chance starts from.
-    #[serde(default = "one_seed")]
-    pub seed: u64,
-    /// The cores.
-    pub core: CoreConfig,
-    /// Each core's TLB.
-    pub tlb: TlbConfig,
-    /// What each core's TLB prefetches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tlb_prefetch: Option<TlbPrefetchConfig>,
-    /// The caches.
-    pub caches: CachesConfig,
-    /// Fetching instructions, of sources that say which are executed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fetch: Option<FetchConfig>,
-    /// The memory behind them.
-    pub dram: DramConfig,
-    /// Physical memory and the operating system's policies.
-    pub memory: OsConfig,
-    /// What the operating system's work costs.
-    pub cost: CostConfig,
-    /// The `radix` design.
-    #[serde(default)]
-    pub radix: RadixConfig,
-    /// The `flattened` design.
-    #[serde(default)]
-    pub flattened: FlattenedConfig,
-    /// The `clustered` design.
-    #[serde(default)]
-    pub clustered: ClusteredConfig,
-    /// The `ecpt` design.
-    #[serde(default)]
-    pub ecpt: EcptConfig,
-    /// The `me_hpt` design.
-    #[serde(default)]
-    pub me_hpt: MeHptConfig,
-    /// The `dpt` design.
-    #[serde(default)]
-    pub dpt: DptConfig,
-    /// The `mosaic` TLB, besides `tlb`.
-    #[serde(default)]
-    pub mosaic: MosaicConfig,
-    /// The `range` TLB, besides `tlb`.
-    #[serde(default)]
-    pub range: RangeConfig,
-    /// The `victima` TLB, besides `tlb`.
-    #[serde(default, skip_serializing_if = "VictimaConfig::is_default")]
-    pub victima: VictimaConfig,
-    /// The `revelator` design, besides `radix` and `tlb`.
-    #[serde(default, skip_serializing_if = "RevelatorConfig::is_default")]
-    pub revelator: RevelatorConfig,
-    /// The `pom_tlb` design, besides `tlb`.
-    #[serde(default, skip_serializing_if = "PomTlbConfig::is_default")]
-    pub pom_tlb: PomTlbConfig,
-    /// The `nested-*` designs.
-    #[serde(default)]
-    pub nested: NestedConfig,
+macro_rules! machine_config {
+    (
+        page_tables { $($table:ident: $_table:ident, $table_keys:ident = $about_table:literal;)* }
+        tlbs { $($tlb:ident: $_tlb:ident $(, $tlb_keys:ident)? = $about_tlb:literal;)* }
+        around { $($around:ident: $around_keys:ident;)* }
+    ) => {
+        /// A machine, as a preset or a TOML file describes it. docs/simulate.md explains every key.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct MachineConfig {
+            /// What reports call it.
+            pub name: String,
+            /// One line about it.
+            #[serde(default)]
+            pub description: String,
+            /// Number of cores.
+            #[serde(default = "one")]
+            pub cores: u32,
+            /// Whether a second clock says what translation costs: `cycles.recoverable`.
+            #[serde(default)]
+            pub free_clock: bool,
+            /// Whether accesses and misses are counted by address and time: `heat_map`.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub heat_map: bool,
+            /// Where every choice that is left to chance starts from.
+            #[serde(default = "one_seed")]
+            pub seed: u64,
+            /// The cores.
+            pub core: CoreConfig,
+            /// Each core's TLB.
+            pub tlb: TlbConfig,
+            /// What each core's TLB prefetches.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub tlb_prefetch: Option<TlbPrefetchConfig>,
+            /// The caches.
+            pub caches: CachesConfig,
+            /// Fetching instructions, of sources that say which are executed.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub fetch: Option<FetchConfig>,
+            /// The memory behind them.
+            pub dram: DramConfig,
+            /// Physical memory and the operating system's policies.
+            pub memory: OsConfig,
+            /// What the operating system's work costs.
+            pub cost: CostConfig,
+        $(
+                /// The page table of this name.
+                #[serde(default)]
+                pub $table: $table_keys,
+            )*
+            $($(
+                /// The TLB of this name, besides `tlb`.
+                #[serde(default)]
+                pub $tlb: $tlb_keys,
+            )?)*
+            $(
+                /// The design of this name, besides `tlb` and a page table.
+                #[serde(default, skip_serializing_if = "is_default")]
+                pub $around: crate::mmu::$around_keys,
+            )*
+            /// The `nested-*` designs.
+            #[serde(default)]
+            pub nested: NestedConfig,
+        }
+    };
+}
+
+registered!(machine_config);
+
+fn is_default<T: Default + PartialEq>(keys: &T) -> bool {
+    *keys == T::default()
 }
 
 /// Three levels of cache; the first two are each core's own. The `cycles` of a level are the

@@ -1,9 +1,10 @@
 //! The designs: every page table with every TLB that makes sense with it, each pair compiled for
-//! itself. A page table or a TLB is one line here.
+//! itself. `registered.rs` lists them.
 
 use crate::config::{MachineConfig, suggestion};
 use crate::error::BuildError;
-use crate::mmu::{ConfiguredMmu, Conventional, PomTlb, Revelator, Victima};
+use crate::mmu::{AROUND, ConfiguredMmu, Conventional};
+use crate::registered::registered;
 use crate::result::RunResult;
 use crate::simulate::{Drive, SimulateError, run};
 use pagelab_os::{Os, Placement};
@@ -46,14 +47,23 @@ pub(crate) trait ConfiguredTlb: Tlb + Sized {
 
 pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<RunResult, BuildError>;
 
+/// What is built around the conventional TLB and some page tables, as its folder says.
+#[derive(Debug)]
+pub(crate) struct Around {
+    /// One line about it.
+    pub(crate) description: &'static str,
+    /// By the name of the page table.
+    pub(crate) with: &'static [(&'static str, Compiled)],
+}
+
 /// A design as it is compiled.
 #[derive(Clone, Copy, Debug)]
-struct Compiled {
+pub(crate) struct Compiled {
     run: Run,
     looks_into_caches: bool,
 }
 
-const fn compiled<M: ConfiguredMmu>() -> Compiled {
+pub(crate) const fn compiled<M: ConfiguredMmu>() -> Compiled {
     Compiled {
         run: run::<M>,
         looks_into_caches: M::LOOKS_INTO_CACHES,
@@ -62,9 +72,9 @@ const fn compiled<M: ConfiguredMmu>() -> Compiled {
 
 /// A name on the command line, and one line about what it stands for.
 #[derive(Clone, Copy, Debug)]
-struct Named {
-    name: &'static str,
-    description: &'static str,
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
 }
 
 #[derive(Debug)]
@@ -75,10 +85,11 @@ struct PageTableDesign {
     runs: &'static [Compiled],
 }
 
-/// `NAME: TYPE = DESCRIPTION`: the name is also that of the page table's part of the
-/// configuration.
 macro_rules! page_tables {
-    ($($name:ident: $table:ty = $description:literal;)*) => {
+    (
+        page_tables { $($name:ident: $table:ident, $keys:ident = $description:literal;)* }
+        $($others:tt)*
+    ) => {
         $(impl ConfiguredTable for $table {
             fn build(config: &MachineConfig) -> Result<Self, BuildError> {
                 Ok(<$table>::new(&config.$name, config.cores as usize)?)
@@ -98,9 +109,12 @@ macro_rules! page_tables {
     };
 }
 
-/// `NAME: TYPE = DESCRIPTION`.
 macro_rules! tlbs {
-    ($($name:ident: $tlb:ty = $description:literal;)*) => {
+    (
+        page_tables { $($skipped:tt)* }
+        tlbs { $($name:ident: $tlb:ident $(, $keys:ident)? = $description:literal;)* }
+        $($others:tt)*
+    ) => {
         const TLBS: &[Named] = &[
             $(Named { name: stringify!($name), description: $description }),*
         ];
@@ -111,20 +125,8 @@ macro_rules! tlbs {
     };
 }
 
-page_tables! {
-    radix: Radix = "the radix tree of x86-64 with a split page-walk cache (4 or 5 levels)";
-    flattened: Flattened = "the radix tree with two levels a node of 2 MiB";
-    clustered: Clustered = "a hashed table, eight entries a line, open addressing";
-    ecpt: Ecpt = "elastic cuckoo page tables: hashed tables of several ways, read at once";
-    me_hpt: MeHpt = "memory-efficient hashed page tables: the same in small chunks";
-    dpt: Dpt = "the distributed page table: physical memory as one hashed table";
-}
-
-tlbs! {
-    conventional: ConventionalTlb = "a two-level TLB as processors have it";
-    mosaic: MosaicTlb = "TLB entries for 4 to 64 neighbouring pages with hashed frames";
-    range: RangeTlb = "a range TLB over redundant memory mappings, placed eagerly";
-}
+registered!(page_tables);
+registered!(tlbs);
 
 impl ConfiguredTlb for ConventionalTlb {
     type Table<P: ConfiguredTable> = P;
@@ -222,35 +224,6 @@ impl ConfiguredTlb for PerfectTlb {
     }
 }
 
-/// What is built around the conventional TLB and one page table.
-#[derive(Debug)]
-struct Around {
-    named: Named,
-    /// By the name of the page table.
-    runs: &'static [(&'static str, Compiled)],
-}
-
-/// `NAME: { PAGE TABLE: TYPE, ... } = DESCRIPTION`.
-macro_rules! around {
-    ($($name:ident: { $($table:literal: $mmu:ty),* } = $description:literal;)*) => {
-        const AROUND: &[Around] = &[
-            $(Around {
-                named: Named { name: stringify!($name), description: $description },
-                runs: &[$(($table, compiled::<$mmu>())),*],
-            },)*
-        ];
-    };
-}
-
-around! {
-    victima: { "radix": Victima<Radix> } = "TLB entries in the second-level cache";
-    revelator: { "radix": Revelator } = "hashed frames, guessed and fetched while the table is walked";
-    pom_tlb: {
-        "radix": PomTlb<Radix>,
-        "nested-radix": PomTlb<Nested<Radix, Radix>>
-    } = "a TLB of many mebibytes in memory, whose lines the data caches hold";
-}
-
 /// A design that can be simulated: a page table and a TLB.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
@@ -271,13 +244,14 @@ impl Design {
             })
         };
         let with_others = |page_table: &'static PageTableDesign| {
-            let of = |around: &'static Around| around.runs.iter().map(move |run| (around, run));
-            let these = AROUND.iter().flat_map(of);
-            let own = these.filter(|(_, (name, _))| *name == page_table.named.name);
-            own.map(move |(around, &(_, compiled))| Design {
-                page_table,
-                tlb: &around.named,
-                compiled,
+            AROUND.iter().filter_map(move |(tlb, with)| {
+                let mut with = with.iter();
+                let &(_, compiled) = with.find(|(name, _)| *name == page_table.named.name)?;
+                Some(Design {
+                    page_table,
+                    tlb,
+                    compiled,
+                })
             })
         };
         (PAGE_TABLES.iter().chain(NESTED).chain([&IDEAL]))

@@ -60,12 +60,6 @@ pub enum BuildError {
         /// What it is that it does not go with.
         why: &'static str,
     },
-    /// The same.
-    #[error("victima: {0}")]
-    Victima(&'static str),
-    /// The same.
-    #[error("revelator: {0}")]
-    Revelator(&'static str),
     /// What prefetches translations.
     #[error("tlb_prefetch: {0}")]
     TlbPrefetch(&'static str),

@@ -23,6 +23,7 @@ mod mmu;
 mod others;
 mod pieces;
 mod programs;
+mod registered;
 mod result;
 mod rows;
 mod simulate;
@@ -47,10 +48,7 @@ pub use heat_map::{HeatMapResult, HeatRow};
 pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
-pub use mmu::{
-    Conventional, Found, Hit, Looks, Mmu, PomTlb, PomTlbConfig, Port, Request, Revelator,
-    RevelatorConfig, TlbPrefetchConfig, Victima, VictimaConfig, Walks,
-};
+pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchConfig, Walks};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use result::{

@@ -28,8 +28,7 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="PAPER[:FIGURE]...",
-            help="dpt, foliomap, fbmm, measuring, pom_tlb, revelator, victima, or all; "
-            "a figure of it: dpt:fig13, or dpt fig13.",
+            help=f"{', '.join(paper.names())}, or all; a figure of it: dpt:fig13, or dpt fig13.",
         ),
     ],
     again: Annotated[

@@ -6,6 +6,7 @@
 //! them.
 
 mod conventional;
+mod counters;
 mod pom_tlb;
 mod port;
 mod revelator;
@@ -13,22 +14,40 @@ mod tlb_prefetch;
 mod victima;
 
 pub use conventional::Conventional;
-pub use pom_tlb::{PomTlb, PomTlbConfig};
 pub use port::{Looks, Port};
 pub(crate) use revelator::MOST as MOST_EARLY;
-pub use revelator::{Revelator, RevelatorConfig};
 pub(crate) use tlb_prefetch::MOST as MOST_AHEAD;
 pub use tlb_prefetch::TlbPrefetchConfig;
-pub use victima::{Victima, VictimaConfig};
 
 use crate::config::MachineConfig;
-use crate::designs::ConfiguredTable;
+use crate::designs::{Compiled, ConfiguredTable, Named};
 use crate::error::BuildError;
+use crate::registered::registered;
 use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{Page, PageTable, TlbCounters, Walk};
 use std::borrow::Cow;
+
+macro_rules! around {
+    (
+        page_tables { $($skipped:tt)* }
+        tlbs { $($skipped_tlbs:tt)* }
+        around { $($name:ident: $keys:ident;)* }
+    ) => {
+        $(pub use $name::$keys;)*
+
+        /// What is built around the conventional TLB, with the page tables that it goes with.
+        pub(crate) const AROUND: &[(Named, &[(&str, Compiled)])] = &[
+            $((
+                Named { name: stringify!($name), description: $name::DESIGN.description },
+                $name::DESIGN.with,
+            ),)*
+        ];
+    };
+}
+
+registered!(around);
 
 /// A page that an access of a core needs translated.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@ mod by_code;
 mod coherence;
 mod common;
 mod configuration;
+mod documented;
 mod fetch;
 mod fetch_twin;
 mod free_clock;

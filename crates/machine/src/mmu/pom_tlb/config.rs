@@ -29,11 +29,6 @@ impl Default for PomTlbConfig {
 }
 
 impl PomTlbConfig {
-    /// Whether everything is as it is where nothing is said.
-    pub fn is_default(&self) -> bool {
-        *self == PomTlbConfig::default()
-    }
-
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if self.kib != 0 && !(self.kib.is_power_of_two() && (1..=1 << 20).contains(&self.kib)) {
             return Err("kib is 0 or a power of two to 1048576 (1 GiB)");

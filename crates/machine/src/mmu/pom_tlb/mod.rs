@@ -9,16 +9,27 @@ mod tests;
 
 pub use config::PomTlbConfig;
 
+use super::counters::counters;
 use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
-use crate::designs::ConfiguredTable;
+use crate::designs::{Around, ConfiguredTable, compiled};
 use crate::error::BuildError;
 use crate::hierarchy::Served;
 use pagelab_addr::{LINE_SHIFT, PageId, PageSize, Pfn, PhysAddr};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{ConventionalTlb, Page, PageTable, Tlb, TlbCounters, Translation, Walk};
+use pagelab_translation::{
+    ConventionalTlb, Nested, Page, PageTable, Radix, Tlb, TlbCounters, Translation, Walk,
+};
 use sets::Sets;
+
+pub(crate) const DESIGN: Around = Around {
+    description: "a TLB of many mebibytes in memory, whose lines the data caches hold",
+    with: &[
+        ("radix", compiled::<PomTlb<Radix>>()),
+        ("nested-radix", compiled::<PomTlb<Nested<Radix, Radix>>>()),
+    ],
+};
 
 /// Its lines begin here, behind all memory that the operating system has.
 const FIRST_BYTE: u64 = 126 << 30;
@@ -45,19 +56,21 @@ struct Prediction {
     far: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    hits: [u64; 2],
-    walks: u64,
-    in_l2: u64,
-    in_llc: u64,
-    in_memory: u64,
-    past_caches: u64,
-    past_caches_wrong: u64,
-    sizes_right: u64,
-    sizes_wrong: u64,
-    written: u64,
-    invalidated: u64,
+counters! {
+    pom_hits_4k,
+    pom_hits_2m,
+    /// Second-level misses that read the page table.
+    page_table_walks,
+    sets_read_in_l2,
+    sets_read_in_llc,
+    sets_read_in_memory,
+    /// Of the last, those that were asked of memory at once; and of those the ones that a cache had.
+    sets_read_past_caches,
+    sets_read_past_caches_wrongly,
+    sets_written,
+    sizes_predicted_right,
+    sizes_predicted_wrong,
+    pom_entries_invalidated,
 }
 
 /// The part that has the pages of a size.
@@ -104,7 +117,7 @@ impl<P: PageTable> PomTlb<P> {
         walk.next_step();
         if !cached {
             port.read_memory(line, step);
-            self.counts.in_memory += 1;
+            self.counts.sets_read_in_memory += 1;
             return;
         }
         let past = bypass_predictor && self.prediction(port.core, page).far;
@@ -112,13 +125,13 @@ impl<P: PageTable> PomTlb<P> {
         let near = served != Served::Dram;
         self.prediction(port.core, page).far = !near;
         let counts = &mut self.counts;
-        counts.past_caches += u64::from(past);
-        counts.past_caches_wrong += u64::from(past && near);
+        counts.sets_read_past_caches += u64::from(past);
+        counts.sets_read_past_caches_wrongly += u64::from(past && near);
         match served {
-            _ if past => counts.in_memory += 1,
-            Served::L2 => counts.in_l2 += 1,
-            Served::Llc => counts.in_llc += 1,
-            _ => counts.in_memory += 1,
+            _ if past => counts.sets_read_in_memory += 1,
+            Served::L2 => counts.sets_read_in_l2 += 1,
+            Served::Llc => counts.sets_read_in_llc += 1,
+            _ => counts.sets_read_in_memory += 1,
         }
     }
 
@@ -128,8 +141,8 @@ impl<P: PageTable> PomTlb<P> {
         let prediction = self.prediction(core, page);
         let right = (predicts && prediction.large) == large;
         prediction.large = large;
-        self.counts.sizes_right += u64::from(right);
-        self.counts.sizes_wrong += u64::from(!right);
+        self.counts.sizes_predicted_right += u64::from(right);
+        self.counts.sizes_predicted_wrong += u64::from(!right);
     }
 
     /// Enters a translation into the TLB of a core.
@@ -186,19 +199,19 @@ impl<P: PageTable> Mmu for PomTlb<P> {
             self.learn(core, page, part == 1);
             let found = self.walked.table.found(page);
             if let Some(found) = found.filter(|found| found.writable || !store) {
-                self.counts.hits[part] += 1;
+                *[&mut self.counts.pom_hits_4k, &mut self.counts.pom_hits_2m][part] += 1;
                 return Some(self.fill::<S>(core, page, found));
             }
         }
         let probes = walk.reads().len();
         let found = self.walked.table.walk(core, page, walk);
         port.read_from(walk, probes);
-        self.counts.walks += 1;
+        self.counts.page_table_walks += 1;
         let found = found.filter(|found| found.writable || !store)?;
         if let (Some(parts), Some(part)) = (&mut self.parts, part(found.size)) {
             parts[part].enter(page);
             port.write_past_caches(parts[part].line(page));
-            self.counts.written += 1;
+            self.counts.sets_written += 1;
             self.learn(core, page, part == 1);
         }
         Some(self.fill::<S>(core, page, found))
@@ -214,7 +227,7 @@ impl<P: PageTable> Mmu for PomTlb<P> {
         // All cores share it, and each is told.
         if let Some(parts) = self.parts.as_mut().filter(|_| core == 0) {
             let removed = parts.iter_mut().map(|part| part.remove(first, pages));
-            self.counts.invalidated += removed.sum::<u64>();
+            self.counts.pom_entries_invalidated += removed.sum::<u64>();
         }
     }
 
@@ -229,25 +242,10 @@ impl<P: PageTable> Mmu for PomTlb<P> {
     }
 
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
-        let counts = &self.counts;
-        let [hits_4k, hits_2m] = counts.hits;
-        if self.parts.is_none() {
-            return Vec::new();
+        match self.parts {
+            Some(_) => self.counts.named(),
+            None => Vec::new(),
         }
-        vec![
-            ("pom_hits_4k", hits_4k),
-            ("pom_hits_2m", hits_2m),
-            ("page_table_walks", counts.walks),
-            ("sets_read_in_l2", counts.in_l2),
-            ("sets_read_in_llc", counts.in_llc),
-            ("sets_read_in_memory", counts.in_memory),
-            ("sets_read_past_caches", counts.past_caches),
-            ("sets_read_past_caches_wrongly", counts.past_caches_wrong),
-            ("sets_written", counts.written),
-            ("sizes_predicted_right", counts.sizes_right),
-            ("sizes_predicted_wrong", counts.sizes_wrong),
-            ("pom_entries_invalidated", counts.invalidated),
-        ]
     }
 }
 

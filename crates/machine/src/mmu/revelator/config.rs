@@ -36,11 +36,6 @@ impl Default for RevelatorConfig {
 }
 
 impl RevelatorConfig {
-    /// Whether everything is as it is where nothing is said.
-    pub fn is_default(&self) -> bool {
-        *self == RevelatorConfig::default()
-    }
-
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if !(1..=Tiers::MAX_FUNCTIONS).contains(&self.functions) {
             return Err("functions are 1 to 8");

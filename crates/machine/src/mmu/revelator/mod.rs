@@ -11,6 +11,7 @@ pub use config::RevelatorConfig;
 
 use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
+use crate::designs::{Around, compiled};
 use crate::error::BuildError;
 use filter::Filter;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, PageId, Pfn};
@@ -20,6 +21,19 @@ use pagelab_translation::{
     ConventionalTlb, Frames, Page, PageTable, Radix, Tiers, Tlb, TlbCounters, Walk,
 };
 use std::borrow::Cow;
+
+/// Refuses a machine.
+fn refuse(why: &'static str) -> BuildError {
+    BuildError::Refused {
+        design: "revelator",
+        why,
+    }
+}
+
+pub(crate) const DESIGN: Around = Around {
+    description: "hashed frames, guessed and fetched while the table is walked",
+    with: &[("radix", compiled::<Revelator>())],
+};
 
 /// The most lines that are fetched by guess for one walk.
 pub(crate) const MOST: usize = 2 * Tiers::MAX_FUNCTIONS as usize;
@@ -218,18 +232,16 @@ impl ConfiguredMmu for Revelator {
     }
 
     fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, BuildError> {
-        config.revelator.check().map_err(BuildError::Revelator)?;
+        config.revelator.check().map_err(refuse)?;
         Ok(Cow::Borrowed(config))
     }
 
     fn over(mut table: Radix, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
         if config.tlb_prefetch.is_some() {
-            return Err(BuildError::Revelator("there is no tlb_prefetch"));
+            return Err(refuse("there is no tlb_prefetch"));
         }
         if config.caches.coherence.is_some() && config.cores > 1 {
-            return Err(BuildError::Revelator(
-                "there is no caches.coherence with several cores",
-            ));
+            return Err(refuse("there is no caches.coherence with several cores"));
         }
         let revelator = config.revelator;
         let data = os.frames().tiers();

@@ -50,11 +50,6 @@ impl Default for VictimaConfig {
 }
 
 impl VictimaConfig {
-    /// Whether everything is as it is where nothing is said.
-    pub fn is_default(&self) -> bool {
-        *self == VictimaConfig::default()
-    }
-
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let bits = 1..=4;
         if !bits.contains(&self.frequency_bits) || !bits.contains(&self.cost_bits) {

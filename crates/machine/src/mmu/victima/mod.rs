@@ -10,19 +10,35 @@ mod tests;
 
 pub use config::VictimaConfig;
 
+use super::counters::counters;
 use super::{Ahead, ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
-use crate::designs::{ConfiguredTable, ConfiguredTlb};
+use crate::designs::{Around, ConfiguredTable, ConfiguredTlb, compiled};
 use crate::error::BuildError;
 use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{NO_LINE, Replacement};
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{ConventionalTlb, Page, PageTable, TlbCounters, Translation, Walk};
+use pagelab_translation::{
+    ConventionalTlb, Page, PageTable, Radix, TlbCounters, Translation, Walk,
+};
 use predictor::Predictor;
 use rate::Rate;
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// Refuses a machine.
+fn refuse(why: &'static str) -> BuildError {
+    BuildError::Refused {
+        design: "victima",
+        why,
+    }
+}
+
+pub(crate) const DESIGN: Around = Around {
+    description: "TLB entries in the second-level cache",
+    with: &[("radix", compiled::<Victima<Radix>>())],
+};
 
 /// Translations of a block, which fill a line.
 const BLOCK: u32 = 8;
@@ -75,16 +91,18 @@ struct PerCore {
     cache_misses: Rate,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    hits: u64,
-    walks_sooner: u64,
-    inserted_on_misses: u64,
-    inserted_on_evictions: u64,
-    invalidated: u64,
-    predicted_costly: u64,
-    predicted_cheap: u64,
-    not_predicted: u64,
+counters! {
+    /// Translations that a block had.
+    block_hits,
+    walks_sooner_than_blocks,
+    /// With those made anew, as in the next.
+    blocks_inserted_on_misses,
+    blocks_inserted_on_evictions,
+    blocks_invalidated,
+    /// Answers of the predictor.
+    pages_predicted_costly,
+    pages_predicted_cheap,
+    pages_not_predicted,
 }
 
 impl<P: PageTable> Victima<P> {
@@ -121,12 +139,12 @@ impl<P: PageTable> Victima<P> {
     /// Whether translations of a page are worth a line of the cache.
     fn worth(&mut self, core: usize, page: PageId, size: PageSize) -> bool {
         if !self.config.predictor || self.cores[core].cache_misses.high() {
-            self.counts.not_predicted += 1;
+            self.counts.pages_not_predicted += 1;
             return true;
         }
         let costly = self.predictor.costly(page, size);
-        self.counts.predicted_costly += u64::from(costly);
-        self.counts.predicted_cheap += u64::from(!costly);
+        self.counts.pages_predicted_costly += u64::from(costly);
+        self.counts.pages_predicted_cheap += u64::from(!costly);
         costly
     }
 
@@ -181,7 +199,7 @@ impl<P: PageTable> Victima<P> {
         });
         if found.is_some() {
             self.insert(page, size, reads.last, port);
-            self.counts.inserted_on_evictions += 1;
+            self.counts.blocks_inserted_on_evictions += 1;
         }
     }
 }
@@ -226,7 +244,7 @@ impl<P: PageTable> Mmu for Victima<P> {
                 continue;
             }
             if self.config.parallel && self.begin(request.core, page, port) {
-                self.counts.walks_sooner += 1;
+                self.counts.walks_sooner_than_blocks += 1;
                 return None;
             }
             port.look(block);
@@ -234,7 +252,7 @@ impl<P: PageTable> Mmu for Victima<P> {
             if request.store && !found.writable {
                 return None;
             }
-            self.counts.hits += 1;
+            self.counts.block_hits += 1;
             self.fill::<S>(page.id, found, port, walks);
             return Some(Hit {
                 pfn: found.pfn,
@@ -272,7 +290,7 @@ impl<P: PageTable> Mmu for Victima<P> {
             && self.worth(core, page.id, size)
         {
             self.insert(page, size, reads.last, port);
-            self.counts.inserted_on_misses += 1;
+            self.counts.blocks_inserted_on_misses += 1;
             cached_shift = (size.order() + BLOCK_SHIFT) as u8;
         }
         self.fill::<S>(page.id, found, port, walks);
@@ -300,7 +318,7 @@ impl<P: PageTable> Mmu for Victima<P> {
         let last = PageId(first.id.0 + pages - 1);
         let of = |size| block(first.id, size).zip(block(last, size));
         let ranges = [of(PageSize::Base4K), of(PageSize::Large2M)].map(Option::unwrap_or_default);
-        let mut drop = |block: u32| self.counts.invalidated += u64::from(port.remove(block));
+        let mut drop = |block: u32| self.counts.blocks_invalidated += u64::from(port.remove(block));
         if pages <= BLOCK {
             for block in ranges.into_iter().flat_map(|(first, last)| first..=last) {
                 if blocks.remove(&block).is_some() {
@@ -331,26 +349,7 @@ impl<P: PageTable> Mmu for Victima<P> {
     }
 
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
-        let Counts {
-            hits,
-            walks_sooner,
-            inserted_on_misses,
-            inserted_on_evictions,
-            invalidated,
-            predicted_costly,
-            predicted_cheap,
-            not_predicted,
-        } = self.counts;
-        vec![
-            ("block_hits", hits),
-            ("walks_sooner_than_blocks", walks_sooner),
-            ("blocks_inserted_on_misses", inserted_on_misses),
-            ("blocks_inserted_on_evictions", inserted_on_evictions),
-            ("blocks_invalidated", invalidated),
-            ("pages_predicted_costly", predicted_costly),
-            ("pages_predicted_cheap", predicted_cheap),
-            ("pages_not_predicted", not_predicted),
-        ]
+        self.counts.named()
     }
 }
 
@@ -373,25 +372,19 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
 
     fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
         let victima = config.victima;
-        victima.check().map_err(BuildError::Victima)?;
+        victima.check().map_err(refuse)?;
         if config.memory.memory_bytes > MAX_MEMORY_BYTES {
-            return Err(BuildError::Victima(
-                "memory.memory_bytes is more than 112 GiB",
-            ));
+            return Err(refuse("memory.memory_bytes is more than 112 GiB"));
         }
         if config.tlb_prefetch.is_some() {
-            return Err(BuildError::Victima("there is no tlb_prefetch"));
+            return Err(refuse("there is no tlb_prefetch"));
         }
         if config.caches.coherence.is_some() && config.cores > 1 {
-            return Err(BuildError::Victima(
-                "there is no caches.coherence with several cores",
-            ));
+            return Err(refuse("there is no caches.coherence with several cores"));
         }
         let walked = Conventional::<P, ConventionalTlb>::over(table, config, os)?;
         if walked.tlbs.iter().any(ConventionalTlb::coalesces) {
-            return Err(BuildError::Victima(
-                "TLB entries cover a page each, without `coalesce`",
-            ));
+            return Err(refuse("TLB entries cover a page each, without `coalesce`"));
         }
         let core = || PerCore {
             blocks: HashMap::new(),

@@ -549,11 +549,11 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
         should.sort_unstable();
         assert_eq!(has, should, "step {number}: {step:?}");
     }
-    assert_eq!(fast.counts.hits, slow.hits);
+    assert_eq!(fast.counts.block_hits, slow.hits);
     assert_eq!(
         [
-            fast.counts.inserted_on_misses,
-            fast.counts.inserted_on_evictions
+            fast.counts.blocks_inserted_on_misses,
+            fast.counts.blocks_inserted_on_evictions
         ],
         slow.made
     );
