@@ -473,6 +473,7 @@ class Machine(MachineBase):
         self,
         *,
         kib: int | None = None,
+        neighbours: int | None = None,
         cached: bool | None = None,
         size_predictor: bool | None = None,
         bypass_predictor: bool | None = None,
@@ -483,6 +484,7 @@ class Machine(MachineBase):
             "pom_tlb",
             {
                 "kib": kib,
+                "neighbours": neighbours,
                 "cached": cached,
                 "size_predictor": size_predictor,
                 "bypass_predictor": bypass_predictor,

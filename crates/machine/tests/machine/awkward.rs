@@ -185,7 +185,12 @@ const KEYS: [&[&str]; 22] = [
         "revelator.cycles=30",
     ],
     &["revelator.functions=8", "revelator.window=20", "seed=7"],
-    &["pom_tlb.kib=1", "pom_tlb.kib=16", "pom_tlb.cached=false"],
+    &[
+        "pom_tlb.kib=1",
+        "pom_tlb.kib=16",
+        "pom_tlb.neighbours=1",
+        "pom_tlb.cached=false",
+    ],
     &[
         "pom_tlb.size_predictor=false",
         "pom_tlb.bypass_predictor=false",

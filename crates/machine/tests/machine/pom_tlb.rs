@@ -72,6 +72,7 @@ fn far(keys: &[&str]) -> MachineConfig {
         "caches.l2.kib=16",
         "caches.l1.kib=4",
         "memory.utilisation=0.0",
+        "pom_tlb.neighbours=1",
     ];
     machine(&[&far[..], keys].concat())
 }
@@ -100,6 +101,24 @@ fn a_set_in_a_cache_costs_that_level() {
         chain(&even, "radix", pages, bytes).0,
         8.0 + 2.0 + 16.0 + 16.0,
     );
+}
+
+#[test]
+fn neighbours_come_with_the_first_of_them() {
+    // Pages in turn: the first of four has their line come from the last level.
+    let (pages, bytes) = SMALL;
+    let event = |i: u64| load(BASE + i % pages * bytes + i % pages / 128 * 64, 0, 1);
+    let near = |key: &str, loads: u64| {
+        let mut events: Vec<Event> = vec![map(BASE, pages * bytes)];
+        events.extend((0..loads).map(event));
+        let result = run(&far(&[key]), "pom_tlb", &mut Cut::new(&events, 500));
+        result.tlb_counters["sets_read_in_l2"]
+    };
+    let [one, four] = ["pom_tlb.neighbours=1", "pom_tlb.neighbours=4"].map(|key| {
+        let last_half = near(key, LOADS) - near(key, LOADS / 2);
+        last_half as f64 / (LOADS / 2) as f64
+    });
+    assert!(one < 0.01 && (0.74..0.76).contains(&four), "{one}, {four}");
 }
 
 #[test]
@@ -187,6 +206,7 @@ fn what_it_does_not_go_with_is_refused() {
             "126 GiB",
         ),
         ("pom_tlb", "pom_tlb.kib=3", "kib"),
+        ("pom_tlb", "pom_tlb.neighbours=3", "neighbours"),
         (
             "pom_tlb",
             "pom_tlb.predictor_entries=0",

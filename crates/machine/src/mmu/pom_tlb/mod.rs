@@ -273,8 +273,8 @@ impl<P: ConfiguredTable> ConfiguredMmu for PomTlb<P> {
         let half = pom.kib << (10 - LINE_SHIFT) >> 1;
         let parts = (half > 0).then(|| {
             [
-                Sets::new(PageSize::Base4K, FIRST_LINE, half),
-                Sets::new(PageSize::Large2M, FIRST_LINE + half, half),
+                Sets::new(PageSize::Base4K, pom.neighbours, FIRST_LINE, half),
+                Sets::new(PageSize::Large2M, pom.neighbours, FIRST_LINE + half, half),
             ]
         });
         let predictions = vec![Prediction::default(); pom.predictor_entries as usize];

@@ -12,6 +12,8 @@ const EMPTY: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Sets {
     size: PageSize,
+    /// log2 of the neighbours that share a set.
+    shared: u32,
     first_line: u32,
     sets: Vec<[u32; WAYS]>,
     held: usize,
@@ -19,9 +21,10 @@ pub(super) struct Sets {
 
 impl Sets {
     /// Sets in so many lines from one on, a power of two.
-    pub(super) fn new(size: PageSize, first_line: u32, lines: u32) -> Self {
+    pub(super) fn new(size: PageSize, neighbours: u32, first_line: u32, lines: u32) -> Self {
         Sets {
             size,
+            shared: neighbours.ilog2(),
             first_line,
             sets: vec![[EMPTY; WAYS]; lines as usize],
             held: 0,
@@ -30,7 +33,7 @@ impl Sets {
 
     /// The set of a page: its virtual number, with the address space folded in.
     fn set(&self, page: Page) -> usize {
-        let number = (page.vpn.0 >> self.size.order()) ^ u64::from(page.asid.0);
+        let number = (page.vpn.0 >> self.size.order() >> self.shared) ^ u64::from(page.asid.0);
         number as usize & (self.sets.len() - 1)
     }
 

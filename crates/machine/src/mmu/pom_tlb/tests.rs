@@ -155,7 +155,8 @@ impl Twin {
         } else {
             page.vpn.0
         };
-        (number ^ u64::from(page.asid.0)) % sets
+        let shared = u64::from(self.config.pom_tlb.neighbours);
+        ((number / shared) ^ u64::from(page.asid.0)) % sets
     }
 
     fn read_set(&mut self, page: Page, size: usize) -> (u32, Served) {
@@ -280,6 +281,7 @@ fn config() -> impl Strategy<Value = MachineConfig> {
             config.pom_tlb.kib = 1 << kib;
         }
         config.pom_tlb.predictor_entries = 1 << entries;
+        config.pom_tlb.neighbours = 1 << (entries % 3);
         [
             config.pom_tlb.cached,
             config.pom_tlb.size_predictor,
@@ -314,7 +316,12 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
     let mut pages = Vec::new();
     for number in 0..REGIONS * 8 {
         let (region, at) = (number / 8, number % 8);
-        let offset = if is_large(region) { 0 } else { at * 37 };
+        // Pairs of neighbours.
+        let offset = if is_large(region) {
+            0
+        } else {
+            at / 2 * 37 + at % 2
+        };
         let vpn = Vpn((1 << 18) + (region / 2 * 512 + offset) as u64);
         let asid = Asid((region % 2 * 5) as u16);
         let id = directory.page(asid, vpn).unwrap();
@@ -334,7 +341,12 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
         match *step {
             Step::Access { page, line, store } => {
                 let large = is_large(page / 8);
-                let pfn = Pfn((page / 8 * 512 + if large { 0 } else { page % 8 * 37 }) as u32);
+                let pfn = Pfn((page / 8 * 512
+                    + if large {
+                        0
+                    } else {
+                        page % 8 / 2 * 37 + page % 2
+                    }) as u32);
                 let page = pages[page];
                 if fast.table().lookup(page).is_none() {
                     let size = [PageSize::Base4K, PageSize::Large2M][usize::from(large)];
