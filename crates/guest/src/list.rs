@@ -14,8 +14,11 @@
 use crate::stream::size;
 use crate::{EntryRead, GuestError, GuestWalk, Hashed, Purpose, failed};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+
+/// Bytes of a line: 64 reads, the most there are, of two numbers of 16 digits take a quarter.
+const LONGEST: u64 = 1 << 13;
 
 const HEADER: &str =
     "# accesses before,process,purpose,address,page bytes,page,id/frames/metadata,entry=value,...";
@@ -105,9 +108,14 @@ impl<R: BufRead> WalkLines<R> {
         loop {
             self.line.clear();
             self.number += 1;
-            let read = self.input.read_line(&mut self.line);
-            if read.map_err(failed("the list of walks"))? == 0 {
-                return Ok(false);
+            let read = (&mut self.input).take(LONGEST).read_line(&mut self.line);
+            match read.map_err(failed("the list of walks"))? as u64 {
+                0 => return Ok(false),
+                LONGEST => {
+                    let (line, what) = (self.number, "it is longer than any walk");
+                    return Err(GuestError::Line { line, what });
+                }
+                _ => {}
             }
             let text = self.line.trim();
             if !text.is_empty() && !text.starts_with('#') {

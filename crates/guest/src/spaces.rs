@@ -21,7 +21,7 @@ pub(crate) enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     numbers: HashMap<u64, u32>,
-    pages: Vec<Pages>,
+    pages: HashMap<u32, Pages>,
     /// Of the trees: all have as many.
     levels: Option<u32>,
 }
@@ -70,11 +70,7 @@ impl Spaces {
     }
 
     fn pages(&mut self, space: u32) -> &mut Pages {
-        let index = space as usize;
-        if self.pages.len() <= index {
-            self.pages.resize_with(index + 1, Pages::new);
-        }
-        &mut self.pages[index]
+        self.pages.entry(space).or_default()
     }
 }
 

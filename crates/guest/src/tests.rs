@@ -373,6 +373,17 @@ fn frames_that_linux_chose_by_hash_are_the_simulators() {
     }
 }
 
+/// Neither an id nor a line decides how much memory is taken.
+#[test]
+fn a_list_takes_no_memory_for_what_it_only_names() {
+    let far = "0,0,load,7000,0,0,4294967295/64/,1e40080=2c0\n";
+    assert_eq!(judge(WalkLines::new(far.as_bytes())).unwrap().faults, 1);
+    let endless = "0,0,load,7000,0,0,,".to_owned() + &"1=1,".repeat(1 << 16);
+    let error = WalkLines::new(endless.as_bytes()).next().unwrap();
+    let error = error.unwrap_err().to_string();
+    assert_eq!(error, "line 1 is no walk: it is longer than any walk");
+}
+
 /// Walks that no guest makes: few addresses, so that they meet, with any sizes and reads.
 fn any_walk() -> impl Strategy<Value = GuestWalk> {
     let read = (0u64..6, 0u64..16, any::<u8>()).prop_map(|(table, at, value)| EntryRead {
