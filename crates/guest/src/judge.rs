@@ -11,8 +11,8 @@ use crate::stream::{ROOT, size};
 use crate::{EntryRead, GuestError, GuestWalk, Hashed, LEVEL_BITS};
 use pagelab_addr::{Asid, PAGE_SHIFT, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_translation::{
-    ConfigError, DmcConfig, Dpt, DptConfig, MapError, Page, PageTable, PwcConfig, Radix,
-    RadixConfig, Translation, Walk, WalkCacheConfig, Work,
+    ConfigError, DmcConfig, Dpt, DptConfig, MAX_FRAMES, MapError, Page, PageTable, PwcConfig,
+    Radix, RadixConfig, Translation, Walk, WalkCacheConfig, Work,
 };
 use std::collections::BTreeMap;
 
@@ -303,7 +303,15 @@ impl<T: PageTable> Beside<T> {
         if self.table.lookup(page).is_some() {
             return Ok(Ok(()));
         }
-        let frame = |addr: u64| u32::try_from(addr >> PAGE_SHIFT).map_err(too_much);
+        let frame = |addr: u64| {
+            let frame = u32::try_from(addr >> PAGE_SHIFT).map_err(too_much)?;
+            let named = frame < MAX_FRAMES;
+            named.then_some(frame).ok_or_else(|| {
+                too_much(format!(
+                    "{addr:#x} lies beyond what the simulator's tables name"
+                ))
+            })
+        };
         // A page's tables are asked for from the lowest up.
         self.frames.path.clear();
         for read in walk.entries() {

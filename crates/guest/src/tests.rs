@@ -384,6 +384,15 @@ fn a_list_takes_no_memory_for_what_it_only_names() {
     assert_eq!(error, "line 1 is no walk: it is longer than any walk");
 }
 
+#[test]
+fn memory_beyond_what_tables_name_is_refused() {
+    let far = "0,0,load,40000000,1073741824,b0640000000,,2000=3000001,3008=27\n";
+    let error = judge(WalkLines::new(far.as_bytes()))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("0xb0640000000 lies beyond"), "{error}");
+}
+
 /// Walks that no guest makes: few addresses, so that they meet, with any sizes and reads.
 fn any_walk() -> impl Strategy<Value = GuestWalk> {
     let read = (0u64..6, 0u64..16, any::<u8>()).prop_map(|(table, at, value)| EntryRead {

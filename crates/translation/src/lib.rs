@@ -54,3 +54,6 @@ pub use tlb::{
 };
 pub use walk::{Walk, WalkRead};
 pub use walk_cache::WalkCacheConfig;
+
+/// Frames that a page table here can name: those of the first 8 TiB.
+pub const MAX_FRAMES: u32 = leaf::Pte::MAX_FRAMES;
