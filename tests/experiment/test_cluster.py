@@ -157,6 +157,22 @@ def test_a_worker_that_answers_wrongly_is_found_and_asked_no_more(
     assert re.search(r"tcp://\S+ answered .* wrongly", told), told
 
 
+def test_what_a_worker_was_to_check_is_checked_by_others_once_it_is_gone(
+    tmp_path: Path, cluster: Cluster, start: Start, undisturbed: bytes
+) -> None:
+    """The worker that answers wrongly never comes to what it is to check of the other's."""
+    (tmp_path / "wrong.py").write_text(WRONG.format(there=str(tmp_path / "never")))
+    (tmp_path / "right.py").write_text(RIGHT.format(there=str(tmp_path / "there")))
+    cluster.scheduler()
+    cluster.worker("--preload", str(tmp_path / "wrong.py"))
+    process = start("--store", "store", "-o", "out", "--dask", cluster.address)
+    until(lambda: kept(tmp_path) >= 1 or process.poll() is not None)
+    cluster.worker("--preload", str(tmp_path / "right.py"))
+    table, told = finish(process, tmp_path)
+    assert table == undisturbed
+    assert re.search(r"tcp://\S+ answered .* wrongly", told), told
+
+
 def test_the_only_worker_answers_wrongly(tmp_path: Path, cluster: Cluster, start: Start) -> None:
     there = tmp_path / "there"
     there.touch()

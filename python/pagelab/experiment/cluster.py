@@ -56,6 +56,8 @@ class Cluster:
         self._inbox: Queue[Any] = Queue()
         self._flying: dict[Any, Case] = {}
         self._checks: dict[Any, tuple[Case, Result, str]] = {}
+        # What may run in some workers only.
+        self._bound: dict[Any, list[str]] = {}
         # Of each worker, a result that is to be checked as soon as there is another worker.
         self._due: dict[str, tuple[Case, Result]] = {}
         self._deaths: dict[str, int] = {}
@@ -84,6 +86,7 @@ class Cluster:
                     self._take(self._inbox.get(timeout=_POLL_SECONDS))
                 except Empty:
                     self._ready()
+                    self._ask_others()
         finally:
             if self._client.status == "running":
                 self._client.cancel([*self._flying, *self._checks])
@@ -109,6 +112,7 @@ class Cluster:
                     self._due.setdefault(worker, (case, ended))
                 self._flying.clear()
                 self._checks.clear()
+                self._bound.clear()
                 lost = False
             try:
                 self._client = self._connect()
@@ -124,6 +128,7 @@ class Cluster:
 
     def _submit(self, case: Case, workers: list[str] | None = None) -> Any:
         self._attempts += 1
+        bound = workers or self._allowed()
         future = self._client.submit(
             work_here,
             case.backend,
@@ -132,15 +137,27 @@ class Cluster:
             key=f"{case.label} {case.key[:8]}-{self._attempts}",
             pure=False,
             resources={MEMORY: case.memory} if self._memory_is_declared() else None,
-            workers=workers or self._allowed(),
+            workers=bound,
         )
+        if bound:
+            self._bound[future] = bound
         if workers is None:
             self._flying[future] = case
             self._board.started(case)
         future.add_done_callback(self._inbox.put)
         return future
 
+    def _ask_others(self) -> None:
+        """Asks anew what only workers that are gone might run: Dask waits for them for ever."""
+        there = set(self._allowed_workers())
+        for future in [one for one, places in self._bound.items() if there.isdisjoint(places)]:
+            if not there:
+                return
+            self._client.cancel([future])
+            self._take(future)
+
     def _take(self, future: Any) -> None:
+        self._bound.pop(future, None)
         check = self._checks.pop(future, None)
         case = check[0] if check else self._flying.pop(future, None)
         if case is None:
