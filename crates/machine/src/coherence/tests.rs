@@ -375,3 +375,26 @@ fn the_first_store_to_a_line_of_ones_own_is_free() {
     assert_eq!(invalidates(&found), [true, false]);
     assert_eq!(fast.counts(), [1, 1, 1, 0]);
 }
+
+/// The other line of two comes with one that the second level misses, whoever serves that.
+#[test]
+fn a_line_of_another_core_has_its_neighbour_fetched_into_the_last_level() {
+    let mut config = config(true);
+    config.prefetch.as_mut().unwrap().busy = Some(0.0);
+    let mut fast = Fast::new(&config);
+    let far = |core: u32| (0..2000).map(move |n| ((1 + core) * 10_000 + 2 * n, false));
+    for core in 0..CORES {
+        let lines: Vec<_> = far(core as u32).collect();
+        for lines in lines.chunks(200) {
+            fast.take(core, lines);
+        }
+    }
+    assert_eq!(served(&fast.take(1, &[(6, true)])), [Served::Dram]);
+    // The last level has neither line after this, the second core its own.
+    fast.take(
+        2,
+        &(0..200).map(|n| (90_000 + n, false)).collect::<Vec<_>>(),
+    );
+    let found = fast.take(0, &[(6, false), (7, false)]);
+    assert_eq!(served(&found), [Served::OtherCore, Served::Llc]);
+}

@@ -1,9 +1,12 @@
+mod prefetching;
+
 use crate::buffer::Buffer;
 use crate::chunk::{Chunk, Episode, Prefetch, part};
 use crate::coherence::{CoherenceCounts, Directory, Taken};
 use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome, Prefetcher};
+use prefetching::{answer, complete_pairs, data_places, drop_unneeded_pairs, merge, prefetch};
 
 /// Where a reference was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,6 +239,9 @@ pub(crate) fn reference<S: Simd>(
     if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
         answer(prefetcher, down, &descents[..len], data, outgoing);
     }
+    if pairs {
+        drop_unneeded_pairs(held, &descents[..len], outgoing);
+    }
     if let Some(directory) = directory {
         len = directory.take(Taken {
             caches,
@@ -249,7 +255,7 @@ pub(crate) fn reference<S: Simd>(
     }
     let mut down = &descents[..len];
     if !held.is_empty() {
-        merge(down, held, outgoing, (prefetches, pairs), with_held);
+        merge(down, held, outgoing, prefetches, with_held);
         down = with_held;
     }
     let mut from_llc = FromLlc {
@@ -336,128 +342,6 @@ fn mark(parts: &mut [u8], episodes: &[Episode], places: &[u32]) {
         }
         place += 1;
     }
-}
-
-/// Marks the references that are of data and not of walks.
-#[inline(never)]
-fn data_places(parts: &[u8], episodes: &[Episode], data: &mut Vec<bool>) {
-    data.clear();
-    let mut episodes = episodes.iter();
-    for &bits in parts {
-        if bits & part::SLOW != 0 {
-            for episode in &mut episodes {
-                data.resize(data.len() + usize::from(episode.reads), false);
-                if !episode.faulted {
-                    break;
-                }
-            }
-        }
-        data.push(true);
-    }
-}
-
-/// Adds to what goes on to the second level what the prefetchers make of it.
-#[inline(never)]
-fn prefetch(
-    prefetcher: &mut Prefetcher,
-    down: &[Descent],
-    data: &[bool],
-    outgoing: u32,
-    with_prefetches: &mut Vec<Descent>,
-    held: &mut Vec<(u32, Descent)>,
-    prefetches: &mut Vec<Prefetch>,
-) {
-    with_prefetches.clear();
-    for &(line, place) in down {
-        with_prefetches.push((line, place));
-        if place & OUT != 0 || !data[place as usize] {
-            continue;
-        }
-        let first = with_prefetches.len();
-        let into_last_level_only = prefetcher.asked(line, |line| {
-            with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
-            prefetches.push(Prefetch {
-                place,
-                line,
-                served: Served::L1,
-            });
-        });
-        if into_last_level_only {
-            held.extend(
-                with_prefetches
-                    .drain(first..)
-                    .map(|descent| (place, descent)),
-            );
-        }
-    }
-}
-
-/// The second level where the lines that it misses are completed to aligned twos: the other line,
-/// the first that is fetched for one, is asked for after a miss only.
-#[inline(never)]
-fn complete_pairs<S: Simd>(l2: &mut Cache, from_l2: &mut FromL2) {
-    let (mut hit, mut previous_is_prefetch) = (true, true);
-    for at in 0..from_l2.down.len() {
-        let (reference, place) = from_l2.down[at];
-        let is_prefetch = place & OUT == 0 && place > from_l2.outgoing;
-        let is_pair = is_prefetch && !previous_is_prefetch;
-        previous_is_prefetch = is_prefetch;
-        if is_pair && hit {
-            continue;
-        }
-        let below = from_l2.len;
-        l2.access_all::<S>(std::iter::once(reference), &mut AtL2 { at, from_l2 });
-        hit = from_l2.len == below;
-    }
-}
-
-/// Tells the prefetchers which of the data asked for the second level has passed on.
-#[inline(never)]
-fn answer(
-    prefetcher: &mut Prefetcher,
-    asked: &[Descent],
-    passed_on: &[Descent],
-    data: &[bool],
-    outgoing: u32,
-) {
-    let mut missed = passed_on.iter().filter(|d| d.1 < outgoing).peekable();
-    for &(_, place) in asked.iter().filter(|d| d.1 < outgoing) {
-        let missed = missed.next_if(|d| d.1 == place).is_some();
-        if data[place as usize] {
-            prefetcher.answer(missed);
-        }
-    }
-}
-
-/// Adds to what goes on to the last level what the prefetchers fetch into it alone, each line after
-/// the reference that had it fetched. Where these `pairs` are completed, the first that was fetched
-/// for a reference is needed only if that has gone on.
-#[inline(never)]
-fn merge(
-    down: &[Descent],
-    held: &mut Vec<(u32, Descent)>,
-    outgoing: u32,
-    (prefetches, pairs): (&[Prefetch], bool),
-    with_held: &mut Vec<Descent>,
-) {
-    with_held.clear();
-    if pairs {
-        let mut missed = down.iter().filter(|d| d.1 < outgoing).peekable();
-        let mut last = None;
-        held.retain(|&(place, _)| {
-            let is_pair = last.replace(place) != Some(place);
-            while missed.next_if(|d| d.1 < place).is_some() {}
-            !is_pair || missed.peek().is_some_and(|d| d.1 == place)
-        });
-    }
-    let mut held = held.drain(..).peekable();
-    for &descent in down {
-        let of = origin(descent.1, outgoing, prefetches);
-        let before = std::iter::from_fn(|| held.next_if(|&(place, _)| place < of));
-        with_held.extend(before.map(|(_, descent)| descent));
-        with_held.push(descent);
-    }
-    with_held.extend(held.map(|(_, descent)| descent));
 }
 
 /// Takes a line of code through the levels that it shares with data, after its own first level did
@@ -579,19 +463,6 @@ impl Outcome for FromL2<'_, '_> {
     }
 }
 
-/// One of the second level's references.
-struct AtL2<'a, 'b, 'below> {
-    at: usize,
-    from_l2: &'a mut FromL2<'b, 'below>,
-}
-
-impl Outcome for AtL2<'_, '_, '_> {
-    #[inline(always)]
-    fn of(&mut self, _: usize, access: CacheAccess) {
-        self.from_l2.of(self.at, access);
-    }
-}
-
 /// Where the last level's references are served.
 struct FromLlc<'a> {
     down: &'a [Descent],
@@ -623,15 +494,15 @@ impl Outcome for FromLlc<'_> {
 }
 
 /// One reference, at a place that is not the first.
-struct At<'a, 'b, 'below> {
+struct At<'a, O> {
     place: usize,
-    from_l1: &'a mut FromL1<'b, 'below>,
+    outcome: &'a mut O,
 }
 
-impl Outcome for At<'_, '_, '_> {
+impl<O: Outcome> Outcome for At<'_, O> {
     #[inline(always)]
     fn of(&mut self, _: usize, access: CacheAccess) {
-        self.from_l1.of(self.place, access);
+        self.outcome.of(self.place, access);
     }
 }
 
@@ -661,7 +532,11 @@ fn pass_walks_on<S: Simd>(
         let Some(&reference) = from_l1.references.get(place) else {
             return;
         };
-        l1.access_all::<S>(std::iter::once(reference), &mut At { place, from_l1 });
+        let mut at = At {
+            place,
+            outcome: from_l1,
+        };
+        l1.access_all::<S>(std::iter::once(reference), &mut at);
         place += 1;
     }
 }

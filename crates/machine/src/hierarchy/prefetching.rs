@@ -1,0 +1,139 @@
+//! What the prefetchers of a second level add to the lists between the levels.
+
+use super::{At, Descent, FromL2, OUT, Served, origin};
+use crate::chunk::{Episode, Prefetch, part};
+use pagelab_memory::simd::Simd;
+use pagelab_memory::{Cache, Prefetcher};
+
+/// Marks the references that are of data and not of walks.
+#[inline(never)]
+pub(super) fn data_places(parts: &[u8], episodes: &[Episode], data: &mut Vec<bool>) {
+    data.clear();
+    let mut episodes = episodes.iter();
+    for &bits in parts {
+        if bits & part::SLOW != 0 {
+            for episode in &mut episodes {
+                data.resize(data.len() + usize::from(episode.reads), false);
+                if !episode.faulted {
+                    break;
+                }
+            }
+        }
+        data.push(true);
+    }
+}
+
+/// Adds to what goes on to the second level what the prefetchers make of it.
+#[inline(never)]
+pub(super) fn prefetch(
+    prefetcher: &mut Prefetcher,
+    down: &[Descent],
+    data: &[bool],
+    outgoing: u32,
+    with_prefetches: &mut Vec<Descent>,
+    held: &mut Vec<(u32, Descent)>,
+    prefetches: &mut Vec<Prefetch>,
+) {
+    with_prefetches.clear();
+    for &(line, place) in down {
+        with_prefetches.push((line, place));
+        if place & OUT != 0 || !data[place as usize] {
+            continue;
+        }
+        let first = with_prefetches.len();
+        let into_last_level_only = prefetcher.asked(line, |line| {
+            with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
+            prefetches.push(Prefetch {
+                place,
+                line,
+                served: Served::L1,
+            });
+        });
+        if into_last_level_only {
+            held.extend(
+                with_prefetches
+                    .drain(first..)
+                    .map(|descent| (place, descent)),
+            );
+        }
+    }
+}
+
+/// The second level where the lines that it misses are completed to aligned twos: the other line,
+/// the first that is fetched for one, is asked for after a miss only.
+#[inline(never)]
+pub(super) fn complete_pairs<S: Simd>(l2: &mut Cache, from_l2: &mut FromL2) {
+    let (mut hit, mut previous_is_prefetch) = (true, true);
+    for at in 0..from_l2.down.len() {
+        let (reference, place) = from_l2.down[at];
+        let is_prefetch = place & OUT == 0 && place > from_l2.outgoing;
+        let is_pair = is_prefetch && !previous_is_prefetch;
+        previous_is_prefetch = is_prefetch;
+        if is_pair && hit {
+            continue;
+        }
+        let below = from_l2.len;
+        let mut of_one = At {
+            place: at,
+            outcome: from_l2,
+        };
+        l2.access_all::<S>(std::iter::once(reference), &mut of_one);
+        hit = from_l2.len == below;
+    }
+}
+
+/// Tells the prefetchers which of the data asked for the second level has passed on.
+#[inline(never)]
+pub(super) fn answer(
+    prefetcher: &mut Prefetcher,
+    asked: &[Descent],
+    passed_on: &[Descent],
+    data: &[bool],
+    outgoing: u32,
+) {
+    let mut missed = passed_on.iter().filter(|d| d.1 < outgoing).peekable();
+    for &(_, place) in asked.iter().filter(|d| d.1 < outgoing) {
+        let missed = missed.next_if(|d| d.1 == place).is_some();
+        if data[place as usize] {
+            prefetcher.answer(missed);
+        }
+    }
+}
+
+/// Drops of what is to go into the last level alone the other lines of twos whose line the second
+/// level did not miss: the first that was asked for a reference.
+#[inline(never)]
+pub(super) fn drop_unneeded_pairs(
+    held: &mut Vec<(u32, Descent)>,
+    missed: &[Descent],
+    outgoing: u32,
+) {
+    let mut missed = missed.iter().filter(|d| d.1 < outgoing).peekable();
+    let mut last = None;
+    held.retain(|&(place, _)| {
+        let is_pair = last.replace(place) != Some(place);
+        while missed.next_if(|d| d.1 < place).is_some() {}
+        !is_pair || missed.peek().is_some_and(|d| d.1 == place)
+    });
+}
+
+/// Adds to what goes on to the last level what the prefetchers fetch into it alone, each line after
+/// the reference that had it fetched.
+#[inline(never)]
+pub(super) fn merge(
+    down: &[Descent],
+    held: &mut Vec<(u32, Descent)>,
+    outgoing: u32,
+    prefetches: &[Prefetch],
+    with_held: &mut Vec<Descent>,
+) {
+    with_held.clear();
+    let mut held = held.drain(..).peekable();
+    for &descent in down {
+        let of = origin(descent.1, outgoing, prefetches);
+        let before = std::iter::from_fn(|| held.next_if(|&(place, _)| place < of));
+        with_held.extend(before.map(|(_, descent)| descent));
+        with_held.push(descent);
+    }
+    with_held.extend(held.map(|(_, descent)| descent));
+}
