@@ -56,7 +56,7 @@ pub enum BuildError {
     #[error("{design}: {why}")]
     Refused {
         /// Its name.
-        design: &'static str,
+        design: String,
         /// What it is that it does not go with.
         why: &'static str,
     },

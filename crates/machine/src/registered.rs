@@ -1,5 +1,5 @@
-//! Every design, a line each. What it is called, what its keys are and what it counts is in the
-//! folder of the page table, the TLB or the design that a line names.
+//! Every design, a line each, with what a page table or a TLB is described by. Its keys and what it
+//! counts are in the folder of what a line names; of a design around both, its description, too.
 
 /// Gives a macro every design.
 ///

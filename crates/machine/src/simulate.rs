@@ -175,7 +175,7 @@ pub(crate) fn run<M: ConfiguredMmu>(
     if let Sources::Pieces(pieces) = drive.sources {
         return pieces::run::<M>(config, &drive.design, pieces, drive.progress);
     }
-    let config = &*M::machine(config)?;
+    let config = &*M::machine_of(&drive.design, config)?;
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
     let mmu = M::build(config, &os)?;
     let mut machine = Machine::new(config, os, mmu)?;

@@ -5,14 +5,18 @@
 //! time. A design whose translations depend on what the caches hold says so and has a [`Port`] to
 //! them.
 
+mod around_conventional;
 mod conventional;
 mod counters;
+#[cfg(test)]
+mod lists;
 mod pom_tlb;
 mod port;
 mod revelator;
 mod tlb_prefetch;
 mod victima;
 
+pub(crate) use around_conventional::AroundConventional;
 pub use conventional::Conventional;
 pub use port::{Looks, Port};
 pub(crate) use revelator::MOST as MOST_EARLY;
@@ -201,13 +205,24 @@ pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
     /// How the operating system of a machine with this design places pages.
     fn placement(config: &MachineConfig) -> Placement;
 
-    /// The machine that it makes of one.
-    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, BuildError> {
+    /// The machine that it makes of one; why not, if it does not go with that.
+    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, &'static str> {
         Ok(Cow::Borrowed(config))
     }
 
     /// The design over a page table, in which pages may be mapped already.
     fn over(table: Self::Table, config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
+
+    /// [`ConfiguredMmu::machine`] of a design of this name.
+    fn machine_of<'a>(
+        design: &str,
+        config: &'a MachineConfig,
+    ) -> Result<Cow<'a, MachineConfig>, BuildError> {
+        Self::machine(config).map_err(|why| BuildError::Refused {
+            design: design.to_owned(),
+            why,
+        })
+    }
 
     fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
         Self::over(Self::Table::build(config)?, config, os)

@@ -53,7 +53,7 @@ pub(crate) fn run<M: ConfiguredMmu>(
     pieces: Pieces,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, BuildError> {
-    let config = &*M::machine(config)?;
+    let config = &*M::machine_of(design, config)?;
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
     check(config, &os)?;
     if M::LOOKS_INTO_CACHES {

@@ -24,10 +24,7 @@ impl Latencies {
     pub(super) fn of(&self, served: Served, line: u32, memory: &mut MainMemory, now: u64) -> u64 {
         match served {
             Served::Dram => memory.read(line & !MODIFY, now),
-            Served::PastCaches => {
-                let latency = memory.read(line & !MODIFY, now);
-                latency.saturating_sub(self.served[Served::Llc as usize])
-            }
+            Served::PastCaches => self.past_caches(memory.read(line & !MODIFY, now)),
             Served::Llc => {
                 memory.of_last_level(line & !MODIFY, now, self.served[Served::Llc as usize])
             }
@@ -40,11 +37,14 @@ impl Latencies {
     pub(super) fn idle(&self, served: Served, line: u32, memory: &MainMemory) -> u64 {
         match served {
             Served::Dram => memory.latency(line & !MODIFY),
-            Served::PastCaches => {
-                let latency = memory.latency(line & !MODIFY);
-                latency.saturating_sub(self.served[Served::Llc as usize])
-            }
+            Served::PastCaches => self.past_caches(memory.latency(line & !MODIFY)),
             cache => self.served[cache as usize],
         }
+    }
+
+    /// What memory's latency, which contains the caches', is where these are not waited for.
+    #[inline(always)]
+    fn past_caches(&self, memory: u64) -> u64 {
+        memory.saturating_sub(self.served[Served::Llc as usize])
     }
 }

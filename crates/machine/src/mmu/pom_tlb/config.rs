@@ -39,8 +39,8 @@ impl PomTlbConfig {
         if ![1, 2, 4].contains(&self.neighbours) {
             return Err("neighbours are 1, 2 or 4");
         }
-        if !self.predictor_entries.is_power_of_two() {
-            return Err("predictor_entries is a power of two");
+        if !self.predictor_entries.is_power_of_two() || self.predictor_entries > 1 << 20 {
+            return Err("predictor_entries is a power of two to 1048576");
         }
         Ok(())
     }

@@ -10,18 +10,18 @@ mod tests;
 pub use config::PomTlbConfig;
 
 use super::counters::counters;
-use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
+use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
 use crate::config::MachineConfig;
 use crate::designs::{Around, ConfiguredTable, compiled};
-use crate::error::BuildError;
 use crate::hierarchy::Served;
-use pagelab_addr::{LINE_SHIFT, PageId, PageSize, Pfn, PhysAddr};
+use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};
 use pagelab_memory::simd::Simd;
-use pagelab_os::{Os, Placement};
+use pagelab_os::Os;
 use pagelab_translation::{
-    ConventionalTlb, Nested, Page, PageTable, Radix, Tlb, TlbCounters, Translation, Walk,
+    ConventionalTlb, Nested, Page, PageTable, Radix, Tlb, Translation, Walk,
 };
 use sets::Sets;
+use std::borrow::Cow;
 
 pub(crate) const DESIGN: Around = Around {
     description: "a TLB of many mebibytes in memory, whose lines the data caches hold",
@@ -156,32 +156,15 @@ impl<P: PageTable> PomTlb<P> {
     }
 }
 
-impl<P: PageTable> Mmu for PomTlb<P> {
+impl<P: ConfiguredTable> AroundConventional for PomTlb<P> {
     type Table = P;
 
-    const LOOKS_INTO_CACHES: bool = true;
-
-    fn table(&self) -> &P {
-        self.walked.table()
+    fn walked(&self) -> &Conventional<P, ConventionalTlb> {
+        &self.walked
     }
 
-    fn table_mut(&mut self) -> &mut P {
-        self.walked.table_mut()
-    }
-
-    #[inline(always)]
-    fn lookup_first<S: Simd>(&mut self, core: usize, page: PageId, store: bool) -> Option<Pfn> {
-        self.walked.lookup_first::<S>(core, page, store)
-    }
-
-    #[inline(always)]
-    fn lookup_behind<S: Simd>(
-        &mut self,
-        request: &Request,
-        port: &mut Port,
-        walks: &mut Walks,
-    ) -> Option<Hit> {
-        self.walked.lookup_behind::<S>(request, port, walks)
+    fn walked_mut(&mut self) -> &mut Conventional<P, ConventionalTlb> {
+        &mut self.walked
     }
 
     /// What a walker does: it reads sets before it reads the page table.
@@ -217,28 +200,12 @@ impl<P: PageTable> Mmu for PomTlb<P> {
         Some(self.fill::<S>(core, page, found))
     }
 
-    #[inline(always)]
-    fn entry(&self, core: usize, page: PageId) -> u32 {
-        self.walked.entry(core, page)
-    }
-
-    fn invalidate(&mut self, core: usize, first: Page, pages: u32, port: &mut Port) {
-        self.walked.invalidate(core, first, pages, port);
+    fn forget(&mut self, core: usize, first: Page, pages: u32, _: &mut Port) {
         // All cores share it, and each is told.
         if let Some(parts) = self.parts.as_mut().filter(|_| core == 0) {
             let removed = parts.iter_mut().map(|part| part.remove(first, pages));
             self.counts.pom_entries_invalidated += removed.sum::<u64>();
         }
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, core: usize, page: PageId) {
-        self.walked.prefetch(core, page);
-    }
-
-    #[inline(always)]
-    fn counters(&self, core: usize) -> TlbCounters {
-        self.walked.counters(core)
     }
 
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
@@ -247,29 +214,17 @@ impl<P: PageTable> Mmu for PomTlb<P> {
             None => Vec::new(),
         }
     }
-}
 
-impl<P: ConfiguredTable> ConfiguredMmu for PomTlb<P> {
-    fn placement(_: &MachineConfig) -> Placement {
-        Placement::Buddy
+    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, &'static str> {
+        config.pom_tlb.check()?;
+        if P::physical_bytes(config) > FIRST_BYTE {
+            return Err("physical memory is more than 126 GiB");
+        }
+        Ok(Cow::Borrowed(config))
     }
 
-    fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
-        let refuse = |why| BuildError::Refused {
-            design: "pom_tlb",
-            why,
-        };
+    fn around(walked: Conventional<P, ConventionalTlb>, config: &MachineConfig, _: &Os) -> Self {
         let pom = config.pom_tlb;
-        pom.check().map_err(refuse)?;
-        if P::physical_bytes(config) > FIRST_BYTE {
-            return Err(refuse("physical memory is more than 126 GiB"));
-        }
-        if config.tlb_prefetch.is_some() {
-            return Err(refuse("there is no tlb_prefetch"));
-        }
-        if config.caches.coherence.is_some() && config.cores > 1 {
-            return Err(refuse("there is no caches.coherence with several cores"));
-        }
         let half = pom.kib << (10 - LINE_SHIFT) >> 1;
         let parts = (half > 0).then(|| {
             [
@@ -278,16 +233,12 @@ impl<P: ConfiguredTable> ConfiguredMmu for PomTlb<P> {
             ]
         });
         let predictions = vec![Prediction::default(); pom.predictor_entries as usize];
-        Ok(PomTlb {
+        PomTlb {
             config: pom,
-            walked: Conventional::over(table, config, os)?,
+            walked,
             parts,
             predictions: vec![predictions; config.cores as usize],
             counts: Counts::default(),
-        })
-    }
-
-    fn empty_places(&self) -> Option<u64> {
-        self.walked.empty_places()
+        }
     }
 }

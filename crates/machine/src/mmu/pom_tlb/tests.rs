@@ -5,67 +5,15 @@ use super::PomTlb;
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::hierarchy::{PrivateCaches, Served, SharedCache};
+use crate::mmu::lists::{Caches, Lru};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;
-use pagelab_memory::{CacheConfig, MODIFY};
 use pagelab_os::Os;
 use pagelab_translation::{Page, PageTable, Radix, TlbArrayConfig, Translation, Walk, Work};
 use proptest::prelude::*;
 use std::collections::HashMap;
-
-/// Keys in the order of their last use, the latest first, with whether they are modified.
-struct Lru {
-    ways: usize,
-    sets: Vec<Vec<(u32, bool)>>,
-}
-
-impl Lru {
-    fn new(entries: u32, ways: u32) -> Self {
-        Lru {
-            ways: ways as usize,
-            sets: vec![Vec::new(); (entries / ways) as usize],
-        }
-    }
-
-    fn of_cache(level: &CacheConfig) -> Self {
-        Self::new(level.kib * 16, level.ways)
-    }
-
-    fn set(&mut self, key: u32) -> &mut Vec<(u32, bool)> {
-        let sets = self.sets.len() as u32;
-        &mut self.sets[(key % sets) as usize]
-    }
-
-    fn has(&mut self, key: u32) -> bool {
-        self.set(key).iter().any(|entry| entry.0 == key)
-    }
-
-    /// Whether it was there, and a modified key that left for it.
-    fn reference(&mut self, key: u32, modifies: bool) -> (bool, Option<u32>) {
-        let ways = self.ways;
-        let set = self.set(key);
-        let old = set.iter().position(|entry| entry.0 == key);
-        let old = old.map(|at| set.remove(at));
-        let modified = modifies || old.is_some_and(|entry| entry.1);
-        set.insert(0, (key, modified));
-        let gone = (set.len() > ways).then(|| set.pop().unwrap());
-        (
-            old.is_some(),
-            gone.filter(|entry| entry.1).map(|entry| entry.0),
-        )
-    }
-
-    fn remove(&mut self, key: u32) {
-        self.set(key).retain(|entry| entry.0 != key);
-    }
-
-    fn keys(&self) -> Vec<u32> {
-        let mut keys: Vec<u32> = self.sets.iter().flatten().map(|entry| entry.0).collect();
-        keys.sort_unstable();
-        keys
-    }
-}
 
 #[derive(Debug, PartialEq)]
 enum Came {
@@ -86,9 +34,7 @@ struct Twin {
     config: MachineConfig,
     /// By level and size.
     tlbs: [[Lru; 2]; 2],
-    l1: Lru,
-    l2: Lru,
-    llc: Lru,
+    caches: Caches,
     /// By size and number of the set: its pages, the last one used in front.
     sets: [HashMap<u64, Vec<Page>>; 2],
     seen: HashMap<u64, Seen>,
@@ -105,46 +51,13 @@ impl Twin {
                 [tlb(of.l1_4k), tlb(of.l1_2m.unwrap())],
                 [tlb(of.l2_4k), tlb(of.l2_2m.unwrap())],
             ],
-            l1: Lru::of_cache(&config.caches.l1),
-            l2: Lru::of_cache(&config.caches.l2),
-            llc: Lru::of_cache(&config.caches.llc),
+            caches: Caches::new(&config.caches),
             sets: Default::default(),
             seen: HashMap::new(),
             hits: [0, 0],
             walks: 0,
             config: config.clone(),
         }
-    }
-
-    /// What the second level and those behind it do with a reference.
-    fn reference_behind(&mut self, line: u32) -> Served {
-        let (hit, gone) = self.l2.reference(line, false);
-        let served = if hit {
-            Served::L2
-        } else if self.llc.reference(line, false).0 {
-            Served::Llc
-        } else {
-            Served::Dram
-        };
-        if let Some(gone) = gone {
-            self.llc.reference(gone, true);
-        }
-        served
-    }
-
-    fn reference(&mut self, line: u32, modifies: bool) -> Served {
-        let (hit, gone) = self.l1.reference(line, modifies);
-        let served = if hit {
-            Served::L1
-        } else {
-            self.reference_behind(line)
-        };
-        if let Some(gone) = gone
-            && let (_, Some(gone)) = self.l2.reference(gone, true)
-        {
-            self.llc.reference(gone, true);
-        }
-        served
     }
 
     /// The number of a page's set, of so many bytes a size.
@@ -167,7 +80,7 @@ impl Twin {
         if !pom.cached {
             return (line, Served::PastCaches);
         }
-        let found = self.reference_behind(line);
+        let found = self.caches.reference_behind(line);
         let seen = self.seen(page);
         let past = pom.bypass_predictor && seen.in_no_cache;
         seen.in_no_cache = found == Served::Dram;
@@ -210,7 +123,7 @@ impl Twin {
         }
         if !found {
             for &(line, step) in leaf {
-                let served = self.reference(line, false);
+                let served = self.caches.reference(line, false);
                 reads.push((line, step + 2, served));
             }
             self.walks += 1;
@@ -399,7 +312,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 let modify = if store { MODIFY } else { 0 };
                 port.chunk.references.push(data | modify);
                 port.serve_data();
-                slow.reference(data, store);
+                slow.caches.reference(data, store);
             }
             Step::Unmap { region } => {
                 let large = is_large(region);
@@ -412,7 +325,10 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 fast.invalidate(0, pages[region * 8], 512, &mut port);
             }
         }
-        for (cache, twin) in [(&caches[0].l2, &slow.l2), (&shared.llc, &slow.llc)] {
+        for (cache, twin) in [
+            (&caches[0].l2, &slow.caches.l2),
+            (&shared.llc, &slow.caches.llc),
+        ] {
             let mut has: Vec<u32> = cache.held().collect();
             has.sort_unstable();
             assert_eq!(has, twin.keys(), "step {number}: {step:?}");

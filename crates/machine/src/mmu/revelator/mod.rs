@@ -9,26 +9,15 @@ mod tests;
 
 pub use config::RevelatorConfig;
 
-use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
+use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
 use crate::config::MachineConfig;
 use crate::designs::{Around, compiled};
-use crate::error::BuildError;
 use filter::Filter;
-use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, PageId, Pfn};
+use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{
-    ConventionalTlb, Frames, Page, PageTable, Radix, Tiers, Tlb, TlbCounters, Walk,
-};
+use pagelab_translation::{ConventionalTlb, Frames, PageTable, Radix, Tiers, Tlb, Walk};
 use std::borrow::Cow;
-
-/// Refuses a machine.
-fn refuse(why: &'static str) -> BuildError {
-    BuildError::Refused {
-        design: "revelator",
-        why,
-    }
-}
 
 pub(crate) const DESIGN: Around = Around {
     description: "hashed frames, guessed and fetched while the table is walked",
@@ -111,32 +100,15 @@ fn reads_before_the_entry(walk: &Walk) -> bool {
     walk.reads().last().is_some_and(|last| last.step > 0)
 }
 
-impl Mmu for Revelator {
+impl AroundConventional for Revelator {
     type Table = Radix;
 
-    const LOOKS_INTO_CACHES: bool = true;
-
-    fn table(&self) -> &Radix {
-        self.walked.table()
+    fn walked(&self) -> &Conventional<Radix, ConventionalTlb> {
+        &self.walked
     }
 
-    fn table_mut(&mut self) -> &mut Radix {
-        self.walked.table_mut()
-    }
-
-    #[inline(always)]
-    fn lookup_first<S: Simd>(&mut self, core: usize, page: PageId, store: bool) -> Option<Pfn> {
-        self.walked.lookup_first::<S>(core, page, store)
-    }
-
-    #[inline(always)]
-    fn lookup_behind<S: Simd>(
-        &mut self,
-        request: &Request,
-        port: &mut Port,
-        walks: &mut Walks,
-    ) -> Option<Hit> {
-        self.walked.lookup_behind::<S>(request, port, walks)
+    fn walked_mut(&mut self) -> &mut Conventional<Radix, ConventionalTlb> {
+        &mut self.walked
     }
 
     fn walk<S: Simd>(
@@ -180,25 +152,6 @@ impl Mmu for Revelator {
         })
     }
 
-    #[inline(always)]
-    fn entry(&self, core: usize, page: PageId) -> u32 {
-        self.walked.entry(core, page)
-    }
-
-    fn invalidate(&mut self, core: usize, first: Page, pages: u32, port: &mut Port) {
-        self.walked.invalidate(core, first, pages, port);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, core: usize, page: PageId) {
-        self.walked.prefetch(core, page);
-    }
-
-    #[inline(always)]
-    fn counters(&self, core: usize) -> TlbCounters {
-        self.walked.counters(core)
-    }
-
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
         let of = |guesses: &Option<Guesses>| {
             let counts = guesses.as_ref().map(|guesses| guesses.counts);
@@ -218,9 +171,7 @@ impl Mmu for Revelator {
             ("entry_lines_fetched", entries.fetched),
         ]
     }
-}
 
-impl ConfiguredMmu for Revelator {
     fn placement(config: &MachineConfig) -> Placement {
         if config.revelator.data {
             Placement::Tiered {
@@ -231,35 +182,29 @@ impl ConfiguredMmu for Revelator {
         }
     }
 
-    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, BuildError> {
-        config.revelator.check().map_err(refuse)?;
+    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, &'static str> {
+        config.revelator.check()?;
         Ok(Cow::Borrowed(config))
     }
 
-    fn over(mut table: Radix, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
-        if config.tlb_prefetch.is_some() {
-            return Err(refuse("there is no tlb_prefetch"));
-        }
-        if config.caches.coherence.is_some() && config.cores > 1 {
-            return Err(refuse("there is no caches.coherence with several cores"));
-        }
+    fn around(
+        mut walked: Conventional<Radix, ConventionalTlb>,
+        config: &MachineConfig,
+        os: &Os,
+    ) -> Self {
         let revelator = config.revelator;
         let data = os.frames().tiers();
         let hashed = data.map_or(os.frames().count(), |data| data.frames().end);
         let entries = Tiers::of_tables(hashed, revelator.functions);
         let entries = entries.filter(|_| revelator.entries);
         if let Some(entries) = entries {
-            table.hash_leaves(entries);
+            walked.table.hash_leaves(entries);
         }
-        Ok(Revelator {
-            walked: Conventional::over(table, config, os)?,
+        Revelator {
+            walked,
             cycles: revelator.cycles,
             data: data.map(|data| Guesses::new(data, config)),
             entries: entries.map(|entries| Guesses::new(entries, config)),
-        })
-    }
-
-    fn empty_places(&self) -> Option<u64> {
-        self.walked.empty_places()
+        }
     }
 }

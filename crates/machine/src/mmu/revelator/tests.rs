@@ -4,66 +4,14 @@ use super::Revelator;
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::hierarchy::{PrivateCaches, Served, SharedCache};
+use crate::mmu::lists::{Caches, Lru};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
+use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;
-use pagelab_memory::{CacheConfig, MODIFY};
 use pagelab_os::Os;
 use pagelab_translation::{Frames, Page, PageTable, Translation, Walk, Work};
 use proptest::prelude::*;
-
-/// Keys in the order of their last use, the latest first, with whether they are modified.
-struct Lru {
-    ways: usize,
-    sets: Vec<Vec<(u32, bool)>>,
-}
-
-impl Lru {
-    fn new(entries: u32, ways: u32) -> Self {
-        Lru {
-            ways: ways as usize,
-            sets: vec![Vec::new(); (entries / ways) as usize],
-        }
-    }
-
-    fn of_cache(level: &CacheConfig) -> Self {
-        Self::new(level.kib * 16, level.ways)
-    }
-
-    fn set(&mut self, key: u32) -> &mut Vec<(u32, bool)> {
-        let sets = self.sets.len() as u32;
-        &mut self.sets[(key % sets) as usize]
-    }
-
-    fn has(&mut self, key: u32) -> bool {
-        self.set(key).iter().any(|entry| entry.0 == key)
-    }
-
-    /// Whether it was there, and a modified key that left for it.
-    fn reference(&mut self, key: u32, modifies: bool) -> (bool, Option<u32>) {
-        let ways = self.ways;
-        let set = self.set(key);
-        let old = set.iter().position(|entry| entry.0 == key);
-        let old = old.map(|at| set.remove(at));
-        let modified = modifies || old.is_some_and(|entry| entry.1);
-        set.insert(0, (key, modified));
-        let gone = (set.len() > ways).then(|| set.pop().unwrap());
-        (
-            old.is_some(),
-            gone.filter(|entry| entry.1).map(|entry| entry.0),
-        )
-    }
-
-    fn remove(&mut self, key: u32) {
-        self.set(key).retain(|entry| entry.0 != key);
-    }
-
-    fn keys(&self) -> Vec<u32> {
-        let mut keys: Vec<u32> = self.sets.iter().flatten().map(|entry| entry.0).collect();
-        keys.sort_unstable();
-        keys
-    }
-}
 
 /// CityHash64WithSeed of eight bytes, as its authors' source has it (city.cc, version 1.1).
 fn city(key: u64, seed: u64) -> u64 {
@@ -103,9 +51,7 @@ struct Twin {
     config: MachineConfig,
     frames: u64,
     tlbs: [Lru; 2],
-    l1: Lru,
-    l2: Lru,
-    llc: Lru,
+    caches: Caches,
     data: Guesses,
     entries: Guesses,
 }
@@ -116,9 +62,7 @@ impl Twin {
         Twin {
             frames: u64::from(frames),
             tlbs: [tlb(&config.tlb.l1_4k), tlb(&config.tlb.l2_4k)],
-            l1: Lru::of_cache(&config.caches.l1),
-            l2: Lru::of_cache(&config.caches.l2),
-            llc: Lru::of_cache(&config.caches.llc),
+            caches: Caches::new(&config.caches),
             data: Guesses::default(),
             entries: Guesses {
                 seed: 8,
@@ -130,28 +74,6 @@ impl Twin {
 
     fn frame(&self, key: u32, seed: u64) -> u32 {
         (city(key.into(), seed) % self.frames) as u32
-    }
-
-    /// What the second level and those behind it do with a reference; whether memory served it.
-    fn reference_behind(&mut self, line: u32) -> bool {
-        let (hit, gone) = self.l2.reference(line, false);
-        let memory = !hit && !self.llc.reference(line, false).0;
-        if let Some(gone) = gone {
-            self.llc.reference(gone, true);
-        }
-        memory
-    }
-
-    fn reference(&mut self, line: u32, modifies: bool) {
-        let (hit, gone) = self.l1.reference(line, modifies);
-        if !hit {
-            self.reference_behind(line);
-        }
-        if let Some(gone) = gone
-            && let (_, Some(gone)) = self.l2.reference(gone, true)
-        {
-            self.llc.reference(gone, true);
-        }
     }
 
     /// The functions that are worth a guess, from all that was ever found.
@@ -176,8 +98,9 @@ impl Twin {
         let mut fetched = Vec::new();
         for &function in worth {
             let line = self.frame(key, seed + u64::from(function)) * 64 + line;
-            if !self.l1.has(line) && !self.l2.has(line) {
-                fetched.push((line, self.reference_behind(line)));
+            if !self.caches.l1.has(line) && !self.caches.l2.has(line) {
+                let served = self.caches.reference_behind(line);
+                fetched.push((line, served == Served::Dram));
             }
         }
         fetched
@@ -221,7 +144,7 @@ impl Twin {
             self.entries.found.push(function);
         }
         for &read in reads {
-            self.reference(read, false);
+            self.caches.reference(read, false);
         }
         self.tlbs[0].reference(number, false);
         self.tlbs[1].reference(number, false);
@@ -366,7 +289,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
                 let modify = if store { MODIFY } else { 0 };
                 port.chunk.references.push(data | modify);
                 port.serve_data();
-                slow.reference(data, store);
+                slow.caches.reference(data, store);
             }
             Step::Unmap {
                 first,
@@ -382,7 +305,7 @@ fn drive(config: &MachineConfig, steps: &[Step]) {
         }
         let mut has: Vec<u32> = caches[0].l2.held().collect();
         has.sort_unstable();
-        assert_eq!(has, slow.l2.keys(), "step {number}: {step:?}");
+        assert_eq!(has, slow.caches.l2.keys(), "step {number}: {step:?}");
     }
     for (guesses, slow) in [(&fast.data, &slow.data), (&fast.entries, &slow.entries)] {
         let counts = guesses.as_ref().map(|guesses| guesses.counts);

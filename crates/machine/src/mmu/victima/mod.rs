@@ -11,29 +11,18 @@ mod tests;
 pub use config::VictimaConfig;
 
 use super::counters::counters;
-use super::{Ahead, ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
+use super::{Ahead, AroundConventional, Conventional, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
-use crate::designs::{Around, ConfiguredTable, ConfiguredTlb, compiled};
-use crate::error::BuildError;
-use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
+use crate::designs::{Around, compiled};
+use pagelab_addr::{PageId, PageSize, Vpn};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{NO_LINE, Replacement};
-use pagelab_os::{Os, Placement};
-use pagelab_translation::{
-    ConventionalTlb, Page, PageTable, Radix, TlbCounters, Translation, Walk,
-};
+use pagelab_os::Os;
+use pagelab_translation::{ConventionalTlb, Page, PageTable, Radix, Translation, Walk};
 use predictor::Predictor;
 use rate::Rate;
 use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// Refuses a machine.
-fn refuse(why: &'static str) -> BuildError {
-    BuildError::Refused {
-        design: "victima",
-        why,
-    }
-}
 
 pub(crate) const DESIGN: Around = Around {
     description: "TLB entries in the second-level cache",
@@ -204,22 +193,15 @@ impl<P: PageTable> Victima<P> {
     }
 }
 
-impl<P: PageTable> Mmu for Victima<P> {
+impl<P: PageTable> AroundConventional for Victima<P> {
     type Table = P;
 
-    const LOOKS_INTO_CACHES: bool = true;
-
-    fn table(&self) -> &P {
-        self.walked.table()
+    fn walked(&self) -> &Conventional<P, ConventionalTlb> {
+        &self.walked
     }
 
-    fn table_mut(&mut self) -> &mut P {
-        self.walked.table_mut()
-    }
-
-    #[inline(always)]
-    fn lookup_first<S: Simd>(&mut self, core: usize, page: PageId, store: bool) -> Option<Pfn> {
-        self.walked.lookup_first::<S>(core, page, store)
+    fn walked_mut(&mut self) -> &mut Conventional<P, ConventionalTlb> {
+        &mut self.walked
     }
 
     fn lookup_behind<S: Simd>(
@@ -301,13 +283,7 @@ impl<P: PageTable> Mmu for Victima<P> {
         })
     }
 
-    #[inline(always)]
-    fn entry(&self, core: usize, page: PageId) -> u32 {
-        self.walked.entry(core, page)
-    }
-
-    fn invalidate(&mut self, core: usize, first: Page, pages: u32, port: &mut Port) {
-        self.walked.invalidate(core, first, pages, port);
+    fn forget(&mut self, core: usize, first: Page, pages: u32, port: &mut Port) {
         if core == 0 {
             self.predictor.forget(first.id, pages);
         }
@@ -338,29 +314,20 @@ impl<P: PageTable> Mmu for Victima<P> {
         });
     }
 
-    #[inline(always)]
-    fn prefetch(&self, core: usize, page: PageId) {
-        self.walked.prefetch(core, page);
-    }
-
-    #[inline(always)]
-    fn counters(&self, core: usize) -> TlbCounters {
-        self.walked.counters(core)
-    }
-
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
         self.counts.named()
     }
-}
-
-impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
-    fn placement(config: &MachineConfig) -> Placement {
-        ConventionalTlb::placement(config)
-    }
 
     /// Its second-level cache knows translations from data, and has SRRIP for that.
-    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, BuildError> {
+    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, &'static str> {
         let victima = &config.victima;
+        victima.check()?;
+        if config.memory.memory_bytes > MAX_MEMORY_BYTES {
+            return Err("memory.memory_bytes is more than 112 GiB");
+        }
+        if config.tlb.l1_4k.coalesce.max(config.tlb.l2_4k.coalesce) > 1 {
+            return Err("TLB entries cover a page each, without `coalesce`");
+        }
         let makes_blocks = victima.insert_on_miss || victima.insert_on_eviction;
         if !(makes_blocks && victima.tlb_aware) {
             return Ok(Cow::Borrowed(config));
@@ -370,28 +337,14 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
         Ok(Cow::Owned(machine))
     }
 
-    fn over(table: P, config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+    fn around(walked: Conventional<P, ConventionalTlb>, config: &MachineConfig, _: &Os) -> Self {
         let victima = config.victima;
-        victima.check().map_err(refuse)?;
-        if config.memory.memory_bytes > MAX_MEMORY_BYTES {
-            return Err(refuse("memory.memory_bytes is more than 112 GiB"));
-        }
-        if config.tlb_prefetch.is_some() {
-            return Err(refuse("there is no tlb_prefetch"));
-        }
-        if config.caches.coherence.is_some() && config.cores > 1 {
-            return Err(refuse("there is no caches.coherence with several cores"));
-        }
-        let walked = Conventional::<P, ConventionalTlb>::over(table, config, os)?;
-        if walked.tlbs.iter().any(ConventionalTlb::coalesces) {
-            return Err(refuse("TLB entries cover a page each, without `coalesce`"));
-        }
         let core = || PerCore {
             blocks: HashMap::new(),
             tlb_misses: Rate::new(victima.window, victima.tlb_mpki),
             cache_misses: Rate::new(victima.window, victima.cache_mpki),
         };
-        Ok(Victima {
+        Victima {
             config: victima,
             walked,
             predictor: Predictor::new(victima),
@@ -400,10 +353,6 @@ impl<P: ConfiguredTable> ConfiguredMmu for Victima<P> {
             l2_cycles: config.caches.l2.cycles,
             sooner: None,
             counts: Counts::default(),
-        })
-    }
-
-    fn empty_places(&self) -> Option<u64> {
-        None
+        }
     }
 }
