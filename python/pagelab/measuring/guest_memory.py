@@ -25,17 +25,19 @@ def have_it_given(here: Environment, say: Callable[[str], None]) -> int:
         return 0
     size = here.budget // _PIECE * _PIECE
     pieces: list[mmap.mmap] = []
+    touched = 0
     say(f"touching {units.size(size)}, so that the host has given them")
     try:
-        while len(pieces) * _PIECE < size:
+        while touched < size:
             piece = mmap.mmap(-1, _PIECE)
             pieces.append(piece)
             piece.madvise(mmap.MADV_HUGEPAGE)
             piece.madvise(_POPULATE_WRITE)
+            touched += _PIECE
     except OSError:
         # No such advice, or no memory after all.
         pass
     finally:
         for piece in pieces:
             piece.close()
-    return len(pieces) * _PIECE
+    return touched
