@@ -60,7 +60,7 @@ def simulate(
         for policy in policies
     ]
     with jobs.stoppable() as stop:
-        outcomes = jobs.simulate_all(work, display, stop, jobs=1)
+        outcomes = jobs.simulate_all(work, display, stop)
     for outcome in outcomes:
         if isinstance(outcome, Failure):
             raise PagelabError(f"{outcome.design}: {outcome.error}")

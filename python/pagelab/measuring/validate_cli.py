@@ -61,7 +61,7 @@ def validate(
     ] = 60,
     limit: Annotated[
         str, typer.Option("--limit", help="Give up programs of more accesses than this.")
-    ] = "400M",
+    ] = "2G",
     quick: Annotated[bool, typer.Option("--quick", help="Measure less of the machine.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file.")] = Path(
         "validate.html"

@@ -127,10 +127,10 @@ impl<D: AroundConventional<Table: ConfiguredTable>> ConfiguredMmu for D {
 
     fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, &'static str> {
         if config.tlb_prefetch.is_some() {
-            return Err("there is no tlb_prefetch");
+            return Err("it does not go with tlb_prefetch");
         }
         if config.caches.coherence.is_some() && config.cores > 1 {
-            return Err("there is no caches.coherence with several cores");
+            return Err("it does not go with caches.coherence and several cores");
         }
         <D as AroundConventional>::machine(config)
     }
