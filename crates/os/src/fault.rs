@@ -150,7 +150,11 @@ impl<T: PageTable> Mapper<'_, T> {
             if !vma.covers(range) || !self.presence.is_empty(page.id, size) {
                 continue;
             }
-            if self.map_new(first, size, writable)?.is_some() {
+            if need == Need::Zeros && size == PageSize::Large2M {
+                if self.map_zero(first, size)? {
+                    return Ok(size);
+                }
+            } else if self.map_new(first, size, writable)?.is_some() {
                 self.count_mapped(vma, size);
                 return Ok(size);
             }
@@ -160,7 +164,10 @@ impl<T: PageTable> Mapper<'_, T> {
             }
         }
         if need == Need::Zeros {
-            return self.map_zero(page);
+            if self.map_zero(page, PageSize::Base4K)? {
+                return Ok(PageSize::Base4K);
+            }
+            return Err(self.out_of_memory("the page of zeros"));
         }
         if let PagePolicy::Folio { order } = policy
             && takes_folios(vma)
@@ -175,16 +182,16 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(PageSize::Base4K)
     }
 
-    /// Maps the frame of zeros that all share, until a store (`do_anonymous_page`). Of 2 MiB, Linux
-    /// has another such page; here a load takes a page of its own.
-    fn map_zero(&mut self, page: Page) -> Result<PageSize, OsError> {
-        let Some(zeros) = self.frames.zeros() else {
-            return Err(self.out_of_memory("the page of zeros"));
+    /// Maps the page of zeros of a size that all share, until a store (`do_anonymous_page`,
+    /// `do_huge_pmd_anonymous_page`). Whether there is one.
+    fn map_zero(&mut self, page: Page, size: PageSize) -> Result<bool, OsError> {
+        let Some(zeros) = self.frames.zeros(size) else {
+            return Ok(false);
         };
-        self.map_shared(page, zeros, PageSize::Base4K, false)?;
+        self.map_shared(page, zeros, size, false)?;
         self.statistics.zero_pages += 1;
-        self.effects.pages_mapped[PageSize::Base4K as usize] += 1;
-        Ok(PageSize::Base4K)
+        self.effects.pages_mapped[size as usize] += 1;
+        Ok(true)
     }
 
     /// Maps the aligned 2^`order` pages around one to contiguous frames, if a VMA covers them and
@@ -281,16 +288,42 @@ impl<T: PageTable> Mapper<'_, T> {
             return Ok(());
         }
         if self.frames.is_zeros(head.pfn) {
-            self.part_from(page, head.pfn)?;
-            self.effects.pages_zeroed += 1;
-            self.statistics.anonymous.count(size);
-            return Ok(());
+            return self.replace_zeros(page, head);
         }
         // Of a large page only the 4 KiB around the store are copied (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
-        self.part_from(page, self.translation(page).pfn)?;
+        self.copy_page(page)?;
         self.effects.pages_copied += 1;
         self.statistics.cow_copies += 1;
         Ok(())
+    }
+
+    /// A store to a page of zeros: one of 2 MiB is replaced by a page of that size, or is split where
+    /// there is no block (`do_huge_zero_wp_pmd`, since Linux 6.13).
+    fn replace_zeros(&mut self, page: Page, zeros: Translation) -> Result<(), OsError> {
+        let mut size = zeros.size;
+        if !self.part_from(first_of(page, size), zeros) {
+            if size == PageSize::Base4K {
+                return Err(self.out_of_memory("a page of data"));
+            }
+            self.statistics.fallbacks_2m += 1;
+            self.split_down(page)?;
+            size = PageSize::Base4K;
+            if !self.part_from(page, self.translation(page)) {
+                return Err(self.out_of_memory("a page of data"));
+            }
+        }
+        self.effects.pages_zeroed += u64::from(size.base_pages());
+        self.statistics.anonymous.count(size);
+        Ok(())
+    }
+
+    /// Gives a 4 KiB page a frame of its own with what it has.
+    fn copy_page(&mut self, page: Page) -> Result<(), OsError> {
+        if self.part_from(page, self.translation(page)) {
+            Ok(())
+        } else {
+            Err(self.out_of_memory("a copy of a page"))
+        }
     }
 }

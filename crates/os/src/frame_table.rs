@@ -44,8 +44,9 @@ pub struct FrameTable {
     /// How 4 KiB pages are placed, where any free frame would not do.
     hashed: Option<Hashed>,
     manager: Box<dyn Manager>,
-    /// A frame of zeros, for memory that was only read. Nobody keeps a list of who maps it.
-    zeros: Option<Pfn>,
+    /// Blocks of zeros, of 4 KiB and of 2 MiB, for memory that was only read. Nobody keeps a list of
+    /// who maps them.
+    zeros: [Option<Pfn>; 2],
     /// The block that is being mapped: like a locked folio it stays where it is.
     pinned: Option<(Pfn, u32)>,
     data_frames: u32,
@@ -63,7 +64,7 @@ impl FrameTable {
             shared: SharedMemory::default(),
             hashed: places.map(Hashed::new),
             manager,
-            zeros: None,
+            zeros: [None; 2],
             pinned: None,
             data_frames: 0,
             peak_data_frames: 0,
@@ -133,21 +134,23 @@ impl FrameTable {
         matches!(self.buddy.tag(pfn), tag::PREALLOCATED | tag::UNMOVABLE)
     }
 
-    /// The frame of zeros, from the first time that it is wanted; it belongs to the kernel.
-    pub(crate) fn zeros(&mut self) -> Option<Pfn> {
-        if self.zeros.is_none() {
-            let pfn = self.buddy.allocate(0, tag::UNMOVABLE)?;
+    /// The block of zeros of a size, from the first time that it is wanted; it belongs to the kernel.
+    /// There is none of 1 GiB.
+    pub(crate) fn zeros(&mut self, size: PageSize) -> Option<Pfn> {
+        let of_size = *self.zeros.get(size as usize)?;
+        if of_size.is_none() {
+            let pfn = self.buddy.allocate(size.order(), tag::UNMOVABLE)?;
             *self.buddy.words_mut(pfn) = [NO_OWNER, 0];
-            self.preallocated_frames += 1;
-            self.zeros = Some(pfn);
+            self.preallocated_frames += size.base_pages();
+            self.zeros[size as usize] = Some(pfn);
         }
-        self.zeros
+        self.zeros[size as usize]
     }
 
-    /// Whether a frame is the one of zeros.
+    /// Whether a block of zeros starts at a frame.
     #[inline]
-    pub fn is_zeros(&self, pfn: Pfn) -> bool {
-        self.zeros == Some(pfn)
+    pub fn is_zeros(&self, head: Pfn) -> bool {
+        self.zeros.contains(&Some(head))
     }
 
     /// The pages that map the block of data around a frame: of each the first base page.

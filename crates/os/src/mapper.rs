@@ -167,23 +167,19 @@ impl<T: PageTable> Mapper<'_, T> {
         self.effects.narrowed |= !writable;
     }
 
-    /// Gives a 4 KiB page a frame of its own with the contents that it has, and allows stores to it.
-    pub(crate) fn part_from(&mut self, page: Page, from: Pfn) -> Result<(), OsError> {
-        let size = PageSize::Base4K;
+    /// Gives a page a block of its own with the contents that it has, and allows stores to it.
+    /// Whether a block was free.
+    pub(crate) fn part_from(&mut self, page: Page, from: Translation) -> bool {
+        let size = from.size;
         let Some(to) = self.frames.allocate_data(page.id, size) else {
-            return Err(self.out_of_memory("a copy of a page"));
+            return false;
         };
         self.frames.unpin();
         self.frames.add_page(to, page.id);
-        self.frames.remove_page(from, size, page.id);
-        let copied = Translation {
-            pfn: to,
-            size,
-            writable: false,
-        };
-        self.set_writable(page, copied, true);
+        self.frames.remove_page(from.pfn, size, page.id);
+        self.set_writable(page, Translation { pfn: to, ..from }, true);
         self.effects.narrowed = true;
-        Ok(())
+        true
     }
 
     pub(crate) fn out_of_memory(&self, what: &'static str) -> OsError {

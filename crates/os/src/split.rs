@@ -44,6 +44,9 @@ impl<T: PageTable> Mapper<'_, T> {
     /// On an error the page is whole again.
     pub(crate) fn split(&mut self, page: Page, size: PageSize) -> Result<(), OsError> {
         let head = self.translation(page).pfn;
+        if self.frames.is_zeros(head) {
+            return self.split_zeros(page, head, size);
+        }
         self.frames.pin(head, size);
         let split = self.split_mappings(head, size);
         self.frames.unpin();
@@ -51,21 +54,38 @@ impl<T: PageTable> Mapper<'_, T> {
         let owners = self.owners(head);
         self.frames.split(head, size, below(size));
         for owner in owners {
-            self.presence.remove(owner.id, size);
-            for offset in pieces(size) {
-                self.presence.insert(offset_by(owner, offset), below(size));
-            }
-            self.effects.invalidate(owner.id, size);
-            self.effects.narrowed = true;
+            self.note_split(owner, size);
         }
         self.statistics.splits.count(size);
         Ok(())
     }
 
+    /// Makes 512 pages of zeros out of one, in one address space: no others are known
+    /// (`__split_huge_zero_page_pmd`).
+    fn split_zeros(&mut self, page: Page, head: Pfn, size: PageSize) -> Result<(), OsError> {
+        let Some(zeros) = self.frames.zeros(below(size)) else {
+            return Err(self.out_of_memory("the page of zeros"));
+        };
+        self.split_mapping(page, head, size, |_| zeros)?;
+        self.note_split(page, size);
+        self.statistics.splits.count(size);
+        Ok(())
+    }
+
+    fn note_split(&mut self, page: Page, size: PageSize) {
+        self.presence.remove(page.id, size);
+        for offset in pieces(size) {
+            self.presence.insert(offset_by(page, offset), below(size));
+        }
+        self.effects.invalidate(page.id, size);
+        self.effects.narrowed = true;
+    }
+
     fn split_mappings(&mut self, head: Pfn, size: PageSize) -> Result<(), OsError> {
         let owners = self.owners(head);
         for (done, &owner) in owners.iter().enumerate() {
-            if let Err(error) = self.split_mapping(owner, head, size) {
+            let piece = |offset| Pfn(head.0 + offset);
+            if let Err(error) = self.split_mapping(owner, head, size, piece) {
                 for &owner in &owners[..done] {
                     self.join_mapping(owner, head, size, size.base_pages());
                 }
@@ -75,11 +95,18 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(())
     }
 
-    fn split_mapping(&mut self, owner: Page, head: Pfn, size: PageSize) -> Result<(), OsError> {
+    /// Maps 512 pieces where there was a page; `piece` says where each lies.
+    fn split_mapping(
+        &mut self,
+        owner: Page,
+        head: Pfn,
+        size: PageSize,
+        piece: impl Fn(u32) -> Pfn,
+    ) -> Result<(), OsError> {
         let writable = self.take_out(owner, size).writable;
         for offset in pieces(size) {
-            let piece = Pfn(head.0 + offset);
-            let entered = self.enter(offset_by(owner, offset), piece, below(size), writable);
+            let at = offset_by(owner, offset);
+            let entered = self.enter(at, piece(offset), below(size), writable);
             if let Err(error) = entered {
                 self.join_mapping_as(owner, head, size, offset, writable);
                 return Err(error);
