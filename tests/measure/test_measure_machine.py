@@ -34,6 +34,26 @@ def test_the_preset_is_one_the_simulator_takes(measurement: Measurement, tmp_pat
     assert loaded["caches"]["l1"]["kib"] == 48
 
 
+def test_the_instruction_side_is_as_the_system_claims(
+    measurement: Measurement, tmp_path: Path
+) -> None:
+    file = tmp_path / "here.toml"
+    # Measured before the claims were kept.
+    machine.write(measurement, "here", file)
+    assert "fetch" not in json.loads(_core.machine(str(file), []))
+    parts = json.loads(json.dumps(measurement.parts))
+    cache = {"level": 1, "kind": "Instruction", "size": 32 << 10, "ways": 8, "line": 64}
+    parts["caches"]["claimed_code"] = [cache]
+    parts["tlb"]["claimed_code"] = [{"level": 1, "pages": "4K", "entries": 64, "ways": 0}]
+    machine.write(measurement.model_copy(update={"parts": parts}), "here", file)
+    assert json.loads(_core.machine(str(file), []))["fetch"] == {
+        "tlb": {"entries": 64, "ways": 64},
+        "l1": {"kib": 32, "ways": 8},
+        "next_lines": 1,
+    }
+    assert "fetch" not in json.loads(_core.machine(str(file), ["fetch=none"]))
+
+
 @pytest.mark.parametrize(
     ("factors", "arrays"),
     [

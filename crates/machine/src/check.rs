@@ -3,13 +3,12 @@
 use crate::coherence;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
-use crate::mmu::Mmu;
 
 /// References carry line numbers of 31 bits.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
 
-/// Refuses what no machine of this design can be; what its parts refuse by themselves is not here.
-pub(crate) fn check<M: Mmu>(config: &MachineConfig) -> Result<(), BuildError> {
+/// Refuses what no machine can be; what its parts refuse by themselves is not here.
+pub(crate) fn check(config: &MachineConfig) -> Result<(), BuildError> {
     let check = |key, value: String, good, expected| {
         if good {
             Ok(())
@@ -47,20 +46,9 @@ pub(crate) fn check<M: Mmu>(config: &MachineConfig) -> Result<(), BuildError> {
             "at most 64 with caches.coherence",
         )?;
     }
-    if config.fetch.is_some() && !M::HOLDS_CODE && !M::FREE {
-        return Err(BuildError::Fetch(
-            "this design does not translate for instructions: conventional TLBs and ideal do",
-        ));
-    }
-    if config.fetch.is_some() && config.caches.coherence.is_some() && config.cores > 1 {
-        return Err(BuildError::Fetch(
-            "instruction caches are not kept coherent: it does not go with caches.coherence on \
-             several cores",
-        ));
-    }
     if config.fetch.is_some() && config.tlb_prefetch.is_some() {
         return Err(BuildError::Fetch(
-            "TLB prefetchers have not learnt of instructions: it does not go with tlb_prefetch",
+            "TLB prefetchers have not learnt of instructions: leave one of them out, this by --set fetch=none",
         ));
     }
     Ok(())

@@ -245,7 +245,8 @@ impl MachineConfig {
     /// Reads a machine: a preset's name or a TOML file, with single keys overridden.
     ///
     /// A file may say `base = "PRESET"` and then only what differs. An override reads
-    /// `key.key=value`, the value in TOML (a bare word counts as a string).
+    /// `key.key=value`, the value in TOML (a bare word counts as a string), or for a part that a
+    /// machine may be without `key=none`.
     ///
     /// # Errors
     /// [`ConfigError`] names the file or override, the key, and the valid ones.
@@ -262,9 +263,13 @@ impl MachineConfig {
             let (path, value) = text
                 .split_once('=')
                 .ok_or_else(|| invalid("expected KEY.KEY=VALUE".into()))?;
-            let value = parse_value(value.trim());
-            let keys: Vec<&str> = path.trim().split('.').collect();
-            set(&mut table, &keys, value).map_err(invalid)?;
+            let (path, value) = (path.trim(), value.trim());
+            let keys: Vec<&str> = path.split('.').collect();
+            if value == "none" && OPTIONAL.contains(&path) {
+                remove(&mut table, &keys);
+            } else {
+                set(&mut table, &keys, parse_value(value)).map_err(invalid)?;
+            }
         }
         let name = if overrides.is_empty() {
             machine.to_owned()
@@ -345,6 +350,30 @@ fn parse_value(text: &str) -> Value {
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Parts that a machine may be without.
+const OPTIONAL: &[&str] = &[
+    "fetch",
+    "tlb_prefetch",
+    "caches.prefetch",
+    "caches.coherence",
+    "caches.others",
+    "dram.rows",
+];
+
+fn remove(table: &mut Table, keys: &[&str]) {
+    match keys {
+        [] => {}
+        [key] => {
+            table.remove(*key);
+        }
+        [key, rest @ ..] => {
+            if let Some(Value::Table(below)) = table.get_mut(*key) {
+                remove(below, rest);
+            }
+        }
+    }
 }
 
 fn set(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {

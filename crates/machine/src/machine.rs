@@ -166,7 +166,7 @@ impl<M: Mmu> Machine<M> {
     /// # Errors
     /// [`BuildError`] names the first value that cannot be.
     pub fn new(config: &MachineConfig, os: Os, mmu: M) -> Result<Self, BuildError> {
-        check::<M>(config)?;
+        check(config)?;
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);

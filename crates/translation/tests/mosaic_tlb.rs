@@ -118,6 +118,10 @@ enum Step {
         page: u32,
         store: bool,
     },
+    /// An instruction is fetched, whose first level is another.
+    Fetch {
+        page: u32,
+    },
     /// Maps a page to one of its places, or elsewhere; writable or not.
     Map {
         page: u32,
@@ -134,6 +138,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let page = || prop_oneof![0..80u32, 0..PAGES];
     let step = prop_oneof![
         20 => (page(), any::<bool>()).prop_map(|(page, store)| Step::Access { page, store }),
+        5 => page().prop_map(|page| Step::Fetch { page }),
         10 => (page(), proptest::option::weighted(0.8, 0..Cpfn::PLACES as u8), any::<bool>())
             .prop_map(|(page, place, writable)| Step::Map { page, place, writable }),
         1 => (page(), 1u32..150).prop_map(|(page, pages)| Step::Unmap { page, pages }),
@@ -192,6 +197,39 @@ fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
             },
         );
     }
+    // What a walk that finds a page enters.
+    let entry_of = |page: u32, found: Translation, mapped: &BTreeMap<u32, Translation>| {
+        let in_place = |page: u32, found: &Translation| {
+            let places = (0..Cpfn::PLACES as u8).map(Cpfn);
+            found.size == PageSize::Base4K
+                && places
+                    .map(|cpfn| iceberg.expand(PageId(page), cpfn))
+                    .any(|pfn| pfn == found.pfn)
+        };
+        let mosaic = in_place(page, &found);
+        let unit = if mosaic {
+            group
+        } else {
+            found.size.base_pages()
+        };
+        let first = page / unit * unit;
+        let whole = |found: &Translation| (found.pfn.0, found.writable);
+        let pages = if mosaic {
+            let of_group = mapped.range(first..first + group);
+            of_group
+                .filter(|(page, found)| in_place(**page, found))
+                .map(|(&page, found)| (page, whole(found)))
+                .collect()
+        } else {
+            BTreeMap::from([(first, (found.pfn.0 - (page - first), found.writable))])
+        };
+        Entry {
+            size: found.size,
+            first,
+            mosaic,
+            pages,
+        }
+    };
     for step in steps {
         match *step {
             Step::Access { page, store } => {
@@ -223,38 +261,18 @@ fn drive<S: Simd>(config: &TlbConfig, group: u32, steps: &[Step]) {
                     continue;
                 }
                 fast.fill::<S>(named(page), found, &Pages(&mapped));
-                let in_place = |page: u32, found: &Translation| {
-                    let places = (0..Cpfn::PLACES as u8).map(Cpfn);
-                    found.size == PageSize::Base4K
-                        && places
-                            .map(|cpfn| iceberg.expand(PageId(page), cpfn))
-                            .any(|pfn| pfn == found.pfn)
-                };
-                let mosaic = in_place(page, &found);
-                let unit = if mosaic {
-                    group
-                } else {
-                    found.size.base_pages()
-                };
-                let first = page / unit * unit;
-                let whole = |found: &Translation| (found.pfn.0, found.writable);
-                let pages = if mosaic {
-                    let of_group = mapped.range(first..first + group);
-                    of_group
-                        .filter(|(page, found)| in_place(**page, found))
-                        .map(|(&page, found)| (page, whole(found)))
-                        .collect()
-                } else {
-                    BTreeMap::from([(first, (found.pfn.0 - (page - first), found.writable))])
-                };
-                let entry = Entry {
-                    size: found.size,
-                    first,
-                    mosaic,
-                    pages,
-                };
+                let entry = entry_of(page, found, &mapped);
                 l1.put(entry.clone());
                 l2.put(entry);
+            }
+            Step::Fetch { page } => {
+                let found = fast.lookup_code::<S>(named(page));
+                let slow = l2.lookup(page, false);
+                assert_eq!(found, slow.map(|found| Pfn(found.1)), "{step:?}");
+                if let (None, Some(&found)) = (found, mapped.get(&page)) {
+                    fast.fill_code::<S>(named(page), found, &Pages(&mapped));
+                    l2.put(entry_of(page, found, &mapped));
+                }
             }
             Step::Map {
                 page,

@@ -64,7 +64,7 @@ proptest! {
     fn finds_what_the_last_ranges_have(
         entries in 1u32..6,
         run in 2u64..40,
-        steps in proptest::collection::vec((0u16..2, 0u64..300, 0u64..60), 1..300),
+        steps in proptest::collection::vec((0u16..2, 0u64..300, 0u64..60, any::<bool>()), 1..300),
     ) {
         let one = TlbArrayConfig::new(1, 1);
         let config = TlbConfig {
@@ -75,7 +75,7 @@ proptest! {
         // Ranges by use, the latest first; and the pages of the two levels.
         let mut ranges: Vec<(Asid, u64)> = Vec::new();
         let (mut first, mut second) = (None, None);
-        for (asid, vpn, pages) in steps {
+        for (asid, vpn, pages, code) in steps {
             let page = named(asid, vpn);
             if pages > 50 {
                 let pages = pages - 50;
@@ -87,15 +87,22 @@ proptest! {
                 continue;
             }
             let key = (page.asid, runs.first(page));
-            let found = tlb.lookup_first::<Baseline>(page.id, true);
-            prop_assert_eq!(found, (first == Some(page)).then(|| runs.pfn(page)));
-            if found.is_some() {
-                continue;
+            // Instructions have a first level of their own.
+            if !code {
+                let found = tlb.lookup_first::<Baseline>(page.id, true);
+                prop_assert_eq!(found, (first == Some(page)).then(|| runs.pfn(page)));
+                if found.is_some() {
+                    continue;
+                }
+                first = Some(page);
             }
             let has_range = ranges.contains(&key);
-            let found = tlb.lookup_second::<Baseline>(page, true);
+            let found = if code {
+                tlb.lookup_code::<Baseline>(page)
+            } else {
+                tlb.lookup_second::<Baseline>(page, true)
+            };
             prop_assert_eq!(found, (second == Some(page) || has_range).then(|| runs.pfn(page)));
-            first = Some(page);
             // The second level is asked first: a range is used only when that has not the page.
             if second != Some(page) {
                 ranges.retain(|&other| other != key);
@@ -104,7 +111,11 @@ proptest! {
             }
             if found.is_none() {
                 let translation = runs.lookup(page).unwrap();
-                tlb.fill::<Baseline>(page, translation, &runs);
+                if code {
+                    tlb.fill_code::<Baseline>(page, translation, &runs);
+                } else {
+                    tlb.fill::<Baseline>(page, translation, &runs);
+                }
                 second = Some(page);
             }
         }

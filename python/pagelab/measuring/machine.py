@@ -14,7 +14,7 @@ from typing import Any
 
 from pagelab import units
 from pagelab.errors import PagelabError
-from pagelab.measuring import cores, machine_caches
+from pagelab.measuring import cores, machine_caches, machine_code
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
@@ -124,6 +124,7 @@ def preset(measurement: Measurement, name: str) -> Preset:
         "core": list(_core(measurement, ghz)),
         "tlb": list(_tlb(measurement, small, ghz)),
         "caches": [*machine_caches.entries(measurement, found, ghz)],
+        "fetch": list(machine_code.entries(measurement)),
         "dram": list(_dram(measurement, found, small)),
         "nested": list(_nested(measurement, found, small, ghz, page)) if guest else [],
         "radix.pwc": [] if guest else list(_walk(measurement, found, small, ghz)),

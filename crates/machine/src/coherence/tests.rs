@@ -3,7 +3,7 @@
 
 use crate::chunk::{Chunk, part};
 use crate::config::{CachesConfig, CoherenceConfig, WalksEnter};
-use crate::hierarchy::{PrivateCaches, Served, SharedCache, reference};
+use crate::hierarchy::{PrivateCaches, Served, SharedCache, fetch_coherently, reference};
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_memory::{CacheConfig, MODIFY, PrefetchConfig, dispatch};
 use proptest::prelude::*;
@@ -148,17 +148,26 @@ impl Twin {
         found
     }
 
-    fn prefetch(&mut self, core: usize, line: u32) {
+    fn prefetch(&mut self, core: usize, line: u32) -> Served {
         // It does not look in the first level.
+        let mut served = Served::L2;
         let held = self.states.get(&(core, line)).copied();
         let (in_second, from_second) = self.private[core][1].access(line, false);
         if !in_second {
-            self.fetch(core, line, false);
+            served = self.fetch(core, line, false).served;
             if held == Some(State::Modified) {
                 self.states.insert((core, line), State::Modified);
             }
         }
         self.left_second(core, from_second);
+        served
+    }
+
+    /// An instruction is fetched that its own first level has not.
+    fn code(&mut self, core: usize, line: u32) -> Served {
+        let served = self.prefetch(core, line);
+        self.drop_what_left(core);
+        served
     }
 
     /// What all other cores hold of a line.
@@ -292,6 +301,15 @@ impl Fast {
             .collect()
     }
 
+    fn code(&mut self, core: usize, line: u32) -> Served {
+        let Fast {
+            caches,
+            shared,
+            chunk,
+        } = self;
+        fetch_coherently(caches, core, shared, line, chunk)
+    }
+
     fn counts(&self) -> [u64; 4] {
         let counts = self.shared.coherence();
         [
@@ -313,11 +331,15 @@ fn go<S: Simd>(
     reference::<S>(caches, core, shared, chunk);
 }
 
-/// Turns of the cores: references to few lines that all use, and to many.
-fn turns() -> impl Strategy<Value = Vec<(usize, Vec<(u32, bool)>)>> {
-    let line = prop_oneof![3 => 0u32..24, 2 => 0u32..150, 2 => 0u32..4000];
-    let references = proptest::collection::vec((line, proptest::bool::weighted(0.3)), 1..60);
-    proptest::collection::vec((0..CORES, references), 1..120)
+/// References of a core, and lines of code that it fetches after them.
+type Turn = (usize, Vec<(u32, bool)>, Vec<u32>);
+
+/// Turns of the cores: to few lines that all use, and to many.
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let line = || prop_oneof![3 => 0u32..24, 2 => 0u32..150, 2 => 0u32..4000];
+    let references = proptest::collection::vec((line(), proptest::bool::weighted(0.3)), 1..60);
+    let code = proptest::collection::vec(line(), 0..10);
+    proptest::collection::vec((0..CORES, references, code), 1..120)
 }
 
 proptest! {
@@ -327,13 +349,16 @@ proptest! {
     fn as_the_states_of_mesi_say(turns in turns(), adjacent in any::<bool>()) {
         let config = config(adjacent);
         let (mut fast, mut twin) = (Fast::new(&config), Twin::new(&config));
-        for (core, references) in turns {
+        for (core, references, code) in turns {
             let found = fast.take(core, &references);
             let mut expected = Vec::new();
             for &(line, store) in &references {
                 expected.push(twin.access(core, line, store));
             }
             prop_assert_eq!(found, expected);
+            for line in code {
+                prop_assert_eq!(fast.code(core, line), twin.code(core, line));
+            }
             prop_assert_eq!(fast.counts(), twin.counts);
         }
     }

@@ -171,12 +171,14 @@ impl<M: Mmu> Machine<M> {
             next_lines,
             counts,
             ahead,
+            one,
             ..
         }) = self.fetch.as_deref_mut()
         else {
             return;
         };
         ahead.clear();
+        one.write_backs = self.chunk.write_backs.as_ref().map(|_| Vec::new());
         let front_end = &mut cores[core];
         let physical = front_end.physical(line);
         fetched.line = physical;
@@ -185,7 +187,15 @@ impl<M: Mmu> Machine<M> {
         let mut write_backs = self.chunk.write_backs.as_mut();
         let mut below = |line: u32| {
             let list = write_backs.as_deref_mut();
-            hierarchy::fetch(&mut self.caches[core], &mut self.shared, line, list)
+            let (caches, shared) = (&mut self.caches[..], &mut self.shared);
+            if shared.directory.is_none() {
+                return hierarchy::fetch(&mut caches[core], shared, line, list);
+            }
+            let served = hierarchy::fetch_coherently(caches, core, shared, line, one);
+            if let (Some(list), Some(gone)) = (list, &one.write_backs) {
+                list.extend_from_slice(gone);
+            }
+            served
         };
         fetched.served = match held {
             Held::Missing => below(physical),

@@ -12,6 +12,7 @@ mod miss;
 
 pub use config::{FetchCacheConfig, FetchConfig};
 
+use crate::chunk::Chunk;
 use crate::error::BuildError;
 use crate::error::RunError;
 use crate::hierarchy::PLACES;
@@ -35,6 +36,8 @@ pub(crate) struct Fetch {
     pub(crate) counts: FetchCounts,
     /// What was last fetched ahead, and from where.
     ahead: Vec<(u32, Served)>,
+    /// A line on its way through caches that are kept coherent.
+    one: Chunk,
 }
 
 /// What the instruction side counts.
@@ -95,6 +98,7 @@ impl Fetch {
             next_lines: config.next_lines,
             counts: FetchCounts::default(),
             ahead: Vec::new(),
+            one: Chunk::default(),
         })
     }
 

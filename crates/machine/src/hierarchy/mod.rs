@@ -374,6 +374,28 @@ pub(crate) fn fetch(
     served
 }
 
+/// [`fetch`] where private caches are kept coherent, by a chunk of its own: as a walk's read does
+/// that looks in no first level.
+pub(crate) fn fetch_coherently(
+    caches: &mut [PrivateCaches],
+    core: usize,
+    shared: &mut SharedCache,
+    line: u32,
+    one: &mut Chunk,
+) -> Served {
+    one.clear();
+    one.references.push(line);
+    one.parts.push(part::SLOW);
+    one.episodes.push(Episode {
+        reads: 1,
+        ..Episode::default()
+    });
+    let walks_enter = std::mem::replace(&mut caches[core].walks_enter, WalksEnter::L2);
+    reference::<Baseline>(caches, core, shared, one);
+    caches[core].walks_enter = walks_enter;
+    one.served.as_slice()[0]
+}
+
 /// What became of one reference.
 struct One(Option<CacheAccess>);
 

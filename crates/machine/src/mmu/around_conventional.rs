@@ -5,12 +5,14 @@ use crate::error::BuildError;
 use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};
-use pagelab_translation::{ConventionalTlb, Page, PageTable, TlbCounters};
+use pagelab_translation::{ConventionalTlb, Page, PageTable, TlbCounters, Walk};
 use std::borrow::Cow;
 
 /// A design that puts something between the conventional TLB and a page table and looks into caches
 /// for it. What it says nothing of is as it is without. Methods mean what those of the same name in
 /// [`Mmu`] and [`ConfiguredMmu`] do.
+///
+/// Instructions go by it: what the second-level TLB has not of them is walked for.
 pub trait AroundConventional: Sized {
     type Table: PageTable;
 
@@ -93,6 +95,14 @@ impl<D: AroundConventional> Mmu for D {
         walks: &mut Walks,
     ) -> Option<Found> {
         AroundConventional::walk::<S>(self, request, port, walks)
+    }
+
+    fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
+        self.walked_mut().lookup_code(core, page)
+    }
+
+    fn walk_code(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Found> {
+        self.walked_mut().walk_code(core, page, walk)
     }
 
     #[inline(always)]

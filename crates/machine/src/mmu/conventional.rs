@@ -122,8 +122,6 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
         })
     }
 
-    const HOLDS_CODE: bool = T::HOLDS_CODE;
-
     fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
         self.tlbs[core].lookup_code::<Baseline>(page)
     }

@@ -166,22 +166,13 @@ pub trait Mmu {
         walks: &mut Walks,
     ) -> Option<Found>;
 
-    /// Whether it can translate for instructions: [`Mmu::lookup_code`], [`Mmu::walk_code`].
-    const HOLDS_CODE: bool = false;
-
     /// Looks up a page of code that the instructions' first-level TLB does not have, wherever it can
     /// be but in the page table.
-    fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn> {
-        let _ = (core, page);
-        None
-    }
+    fn lookup_code(&mut self, core: usize, page: Page) -> Option<Pfn>;
 
     /// Walks for an instruction, and enters what was found into the TLB that data shares; `None`
     /// calls for a page fault.
-    fn walk_code(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Found> {
-        let _ = (core, page, walk);
-        None
-    }
+    fn walk_code(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Found>;
 
     /// The TLB entry that a page would be in: pages that one walk brings have the same.
     fn entry(&self, core: usize, page: PageId) -> u32;

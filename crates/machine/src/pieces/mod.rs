@@ -98,7 +98,7 @@ fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
     }
     if config.fetch.is_some() {
         return Err(BuildError::Uncuttable(
-            "the machine fetches instructions (`fetch`), whose first touches of pages are not looked for",
+            "the machine fetches instructions (`fetch`), whose first touches of pages are not looked for: --set fetch=none leaves them out",
         ));
     }
     if os.tick_ns().is_some() {

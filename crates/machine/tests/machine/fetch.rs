@@ -4,7 +4,7 @@ use crate::common::{BASE, close, machine, run};
 use pagelab_events::{
     Access, Batch, CodeBlock, Control, Definition, Flow, Op, Source, SourceError,
 };
-use pagelab_machine::{MachineConfig, RunResult, SimulateError, simulate};
+use pagelab_machine::{Design, MachineConfig, RunResult, SimulateError, simulate};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
@@ -209,10 +209,33 @@ fn a_source_without_code_takes_the_time_that_it_takes_without() {
     assert!(off.fetch.is_none() && off.cycles.fetch.is_none());
 }
 
+/// The first level is the instructions' own, whatever the TLBs and page tables of data are.
+#[test]
+fn every_design_fetches_the_same_lines() {
+    let config = fetching(&["fetch.l1={ kib = 1, ways = 2 }"]);
+    let fetched = |design: Design| {
+        let result = run(&config, &design.name(), &mut rounds(&pages(100), 2, 4));
+        assert!(result.complete, "{}: {:?}", design.name(), result.stopped);
+        let fetch = result.fetch.unwrap();
+        (fetch.fetches, fetch.served_by.l1)
+    };
+    for design in Design::all() {
+        assert_eq!(fetched(design), (400, 0), "{}", design.name());
+    }
+}
+
+#[test]
+fn none_leaves_a_part_of_a_machine_out() {
+    let without = fetching(&["fetch=none"]);
+    assert!(without.fetch.is_none());
+    let error = MachineConfig::load("dpt-paper", &["caches.l1=none".to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("none"), "{error}");
+}
+
 #[test]
 fn what_does_not_go_with_it_is_refused() {
-    let refused = |config: &MachineConfig, design: &str| {
-        let run = simulate(config, design, &mut rounds(&pages(2), 0, 1), &mut |_| {
+    let refused = |config: &MachineConfig| {
+        let run = simulate(config, "radix", &mut rounds(&pages(2), 0, 1), &mut |_| {
             ControlFlow::Continue(())
         });
         match run {
@@ -220,13 +243,11 @@ fn what_does_not_go_with_it_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    for design in ["victima", "radix+mosaic", "dpt+range"] {
-        assert!(refused(&fetching(&[]), design).contains("does not translate for instructions"));
-    }
-    let coherent = "caches.coherence={ transfer_cycles = 100, invalidate_cycles = 50 }";
-    assert!(refused(&fetching(&["cores=2", coherent]), "radix").contains("coherence"));
-    assert!(refused(&fetching(&["fetch.tlb.entries=63"]), "radix").contains("63"));
-    assert!(refused(&fetching(&["fetch.tlb.coalesce=4"]), "radix").contains("coalesce"));
-    assert!(refused(&fetching(&["fetch.l1.ways=0"]), "radix").contains("sets"));
-    assert!(refused(&fetching(&["fetch.next_lines=64"]), "radix").contains("next_lines"));
+    assert!(
+        refused(&fetching(&["tlb_prefetch={ prefetcher = \"stride\" }"])).contains("fetch=none")
+    );
+    assert!(refused(&fetching(&["fetch.tlb.entries=63"])).contains("63"));
+    assert!(refused(&fetching(&["fetch.tlb.coalesce=4"])).contains("coalesce"));
+    assert!(refused(&fetching(&["fetch.l1.ways=0"])).contains("sets"));
+    assert!(refused(&fetching(&["fetch.next_lines=64"])).contains("next_lines"));
 }

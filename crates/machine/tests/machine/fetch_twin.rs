@@ -298,6 +298,12 @@ proptest! {
             "fetch.tlb={ entries = 8, ways = 4 }",
             "fetch.l1={ kib = 1, ways = 2 }",
             &format!("fetch.next_lines={next_lines}"),
+            // Without what is their own.
+            "victima.insert_on_miss=false",
+            "victima.insert_on_eviction=false",
+            "revelator.data=false",
+            "revelator.entries=false",
+            "pom_tlb.kib=0",
         ]);
         let expected = twin(&blocks, &executed, cores, next_lines);
         let result = run(&config, "radix", &mut batches(&blocks, &executed, length));
@@ -305,5 +311,26 @@ proptest! {
         prop_assert_eq!(counted(&result), expected);
         let walks = expected.code[1] + expected.data[1];
         prop_assert_eq!(result.walks.count, walks + result.os.faults);
+        let coherence = pagelab_machine::CoherenceConfig {
+            transfer_cycles: 75,
+            invalidate_cycles: 60,
+            turn: 0,
+        };
+        let mut coherent = config.clone();
+        coherent.caches.coherence = Some(coherence);
+        let kept = run(&coherent, "radix", &mut batches(&blocks, &executed, length));
+        prop_assert_eq!(counted(&kept), counted(&result));
+        // Those that look into caches go access by access.
+        let bits = |mut result: RunResult| {
+            result.design = String::new();
+            // All zeros, or none.
+            result.tlb_counters.clear();
+            serde_json::to_string(&result).unwrap()
+        };
+        let expected = bits(result);
+        for design in ["victima", "revelator", "pom_tlb"] {
+            let result = run(&config, design, &mut batches(&blocks, &executed, length));
+            prop_assert!(bits(result) == expected, "{}", design);
+        }
     }
 }

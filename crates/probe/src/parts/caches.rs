@@ -82,6 +82,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "line_bytes": line,
         "associativity": ways,
         "claimed": claims,
+        "claimed_code": claims::code_caches(),
         "core_ghz": core_ghz(),
     }))
 }

@@ -9,7 +9,7 @@ use std::fs;
 pub struct CacheClaim {
     /// 1 for the level next to the core.
     pub level: u64,
-    /// `Data` or `Unified`.
+    /// `Data`, `Unified` or `Instruction`.
     pub kind: String,
     /// Bytes.
     pub size: u64,
@@ -36,17 +36,29 @@ pub struct TlbClaim {
 
 /// Data and unified caches of the first CPU, nearest first; empty where sysfs has none.
 pub fn caches() -> Vec<CacheClaim> {
+    let mut caches = all_caches();
+    caches.retain(|cache| cache.kind != "Instruction");
+    caches
+}
+
+/// The same of instruction caches.
+pub fn code_caches() -> Vec<CacheClaim> {
+    let mut caches = all_caches();
+    caches.retain(|cache| cache.kind == "Instruction");
+    caches
+}
+
+fn all_caches() -> Vec<CacheClaim> {
     let mut caches: Vec<CacheClaim> = fs::read_dir("/sys/devices/system/cpu/cpu0/cache")
         .into_iter()
         .flatten()
         .flatten()
         .filter_map(|entry| {
             let file = |name| files::text(entry.path().join(name));
-            let kind = file("type").filter(|kind| kind != "Instruction")?;
             let size = file("size")?.strip_suffix('K')?.parse::<u64>().ok()? * 1024;
             Some(CacheClaim {
                 level: file("level")?.parse().ok()?,
-                kind,
+                kind: file("type")?,
                 size,
                 ways: file("ways_of_associativity")?.parse().ok()?,
                 line: file("coherency_line_size")?.parse().ok()?,
@@ -64,23 +76,47 @@ pub fn tlbs() -> Vec<TlbClaim> {
     Vec::new()
 }
 
+/// First-level TLBs of instructions that CPUID lists; empty on other architectures.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn code_tlbs() -> Vec<TlbClaim> {
+    Vec::new()
+}
+
 /// Data and unified TLBs that CPUID lists.
 ///
 /// AMD lists them in leaves 8000_0005h, 8000_0006h and 8000_0019h (APM volume 3, E.4), where a
 /// zero means that the level does not hold that page size; Intel in leaf 18h (SDM volume 2A).
 #[cfg(target_arch = "x86_64")]
 pub fn tlbs() -> Vec<TlbClaim> {
+    use raw_cpuid::DatType;
     let cpuid = raw_cpuid::CpuId::new();
-    let amd = cpuid
-        .get_vendor_info()
-        .is_some_and(|vendor| matches!(vendor.as_str(), "AuthenticAMD" | "HygonGenuine"));
-    let mut claims = if amd {
+    let mut claims = if is_amd(&cpuid) {
         amd_tlbs(&cpuid)
     } else {
-        intel_tlbs(&cpuid)
+        let kinds = [DatType::DataTLB, DatType::UnifiedTLB, DatType::LoadOnly];
+        intel_tlbs(&cpuid, &kinds)
     };
     claims.retain(|claim| claim.entries > 0);
     claims
+}
+
+/// First-level TLBs of instructions that CPUID lists, in the same leaves.
+#[cfg(target_arch = "x86_64")]
+pub fn code_tlbs() -> Vec<TlbClaim> {
+    let cpuid = raw_cpuid::CpuId::new();
+    let mut claims = if is_amd(&cpuid) {
+        amd_code_tlbs(&cpuid)
+    } else {
+        intel_tlbs(&cpuid, &[raw_cpuid::DatType::InstructionTLB])
+    };
+    claims.retain(|claim| claim.entries > 0 && claim.level == 1);
+    claims
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_amd(cpuid: &CpuId) -> bool {
+    let vendor = cpuid.get_vendor_info();
+    vendor.is_some_and(|vendor| matches!(vendor.as_str(), "AuthenticAMD" | "HygonGenuine"))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -99,13 +135,14 @@ fn amd_tlbs(cpuid: &CpuId) -> Vec<TlbClaim> {
         });
     };
     if let Some(l1) = cpuid.get_l1_cache_and_tlb_info() {
-        let full = |associativity| match associativity {
-            raw_cpuid::Associativity::FullyAssociative => 0,
-            other => associativity_ways(other),
-        };
         let (small, large) = (l1.dtlb_4k_associativity(), l1.dtlb_2m_4m_associativity());
-        add(1, "4K", l1.dtlb_4k_size().into(), full(small));
-        add(1, "2M", l1.dtlb_2m_4m_size().into(), full(large));
+        add(1, "4K", l1.dtlb_4k_size().into(), associativity_ways(small));
+        add(
+            1,
+            "2M",
+            l1.dtlb_2m_4m_size().into(),
+            associativity_ways(large),
+        );
     }
     if let Some(l2) = cpuid.get_l2_l3_cache_and_tlb_info() {
         let (small, large) = (l2.dtlb_4k_associativity(), l2.dtlb_2m_4m_associativity());
@@ -139,6 +176,18 @@ fn amd_tlbs(cpuid: &CpuId) -> Vec<TlbClaim> {
 }
 
 #[cfg(target_arch = "x86_64")]
+fn amd_code_tlbs(cpuid: &CpuId) -> Vec<TlbClaim> {
+    let first = cpuid.get_l1_cache_and_tlb_info();
+    let first = first.map(|l1| TlbClaim {
+        level: 1,
+        pages: "4K".to_owned(),
+        entries: l1.itlb_4k_size().into(),
+        ways: associativity_ways(l1.itlb_4k_associativity()),
+    });
+    first.into_iter().collect()
+}
+
+#[cfg(target_arch = "x86_64")]
 fn associativity_ways(associativity: raw_cpuid::Associativity) -> u64 {
     match associativity {
         raw_cpuid::Associativity::DirectMapped => 1,
@@ -148,18 +197,12 @@ fn associativity_ways(associativity: raw_cpuid::Associativity) -> u64 {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn intel_tlbs(cpuid: &CpuId) -> Vec<TlbClaim> {
-    use raw_cpuid::DatType;
+fn intel_tlbs(cpuid: &CpuId, kinds: &[raw_cpuid::DatType]) -> Vec<TlbClaim> {
     cpuid
         .get_deterministic_address_translation_info()
         .into_iter()
         .flatten()
-        .filter(|dat| {
-            matches!(
-                dat.cache_type(),
-                DatType::DataTLB | DatType::UnifiedTLB | DatType::LoadOnly
-            )
-        })
+        .filter(|dat| kinds.contains(&dat.cache_type()))
         .map(|dat| {
             let pages: Vec<&str> = [
                 (dat.has_4k_entries(), "4K"),

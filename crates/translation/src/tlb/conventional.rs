@@ -188,8 +188,6 @@ impl Tlb for ConventionalTlb {
         size.order()
     }
 
-    const HOLDS_CODE: bool = true;
-
     fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
         let page = page.id;
         if let Some(value) = self.l2.get::<S>(page, PageSize::Base4K, 0) {

@@ -71,14 +71,8 @@ pub trait Tlb {
     /// that it was for. Returns log2 of the aligned base pages that may have come with the page.
     fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32;
 
-    /// Whether instructions can share the second level: [`Tlb::lookup_code`], [`Tlb::fill_code`].
-    const HOLDS_CODE: bool = false;
-
     /// Looks a page of code up in the second level, for a first level of the instructions' own.
-    fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
-        let _ = page;
-        None
-    }
+    fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn>;
 
     /// Enters what a walk for an instruction found into the second level; returns what
     /// [`Tlb::fill`] does.
@@ -87,10 +81,7 @@ pub trait Tlb {
         page: Page,
         translation: Translation,
         mapped: &impl Mapped,
-    ) -> u32 {
-        let _ = (page, mapped);
-        translation.size.order()
-    }
+    ) -> u32;
 
     /// Forgets all translations of `pages` base pages from `first` on, whatever their size. The
     /// range lies within one aligned 1 GiB of virtual memory.

@@ -250,6 +250,14 @@ impl MosaicTlb {
         single.into_iter().chain(larger.iter().copied())
     }
 
+    /// A page is entered that is no part of a mosaic page.
+    #[inline(always)]
+    fn note_single(&mut self, size: PageSize) {
+        self.single_seen |= size == PageSize::Base4K;
+        self.larger_seen |= size != PageSize::Base4K;
+        self.own.uncompressed += u64::from(size == PageSize::Base4K);
+    }
+
     /// The parts of the mosaic page around a page.
     #[inline(always)]
     fn parts(&mut self, page: Page, mapped: &impl Mapped) -> [u32; MAX_PAGES] {
@@ -336,12 +344,41 @@ impl Tlb for MosaicTlb {
             // One name has all of them: `entry`.
             return 0;
         }
-        self.single_seen |= size == PageSize::Base4K;
-        self.larger_seen |= size != PageSize::Base4K;
-        self.own.uncompressed += u64::from(size == PageSize::Base4K);
+        self.note_single(size);
         let value = value(translation);
         self.l1.insert::<S>(page.id, size, value);
         self.l2.insert::<S>(page.id, size, value);
+        size.order()
+    }
+
+    fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
+        let page = page.id;
+        if let (_, Some(pfn)) = self.l2.get::<S>(page, false) {
+            return Some(pfn);
+        }
+        let mut sizes = self.other_sizes();
+        sizes.find_map(|size| {
+            let value = self.l2.level.get::<S>(page, size, 0)?;
+            Some(frame(value, page, size))
+        })
+    }
+
+    fn fill_code<S: Simd>(
+        &mut self,
+        page: Page,
+        translation: Translation,
+        mapped: &impl Mapped,
+    ) -> u32 {
+        let Translation { size, pfn, .. } = translation;
+        if size == PageSize::Base4K && self.iceberg.compress(page.id, pfn).is_some() {
+            let parts = self.parts(page, mapped);
+            self.l2
+                .fill::<S>(page.id.0 >> self.shift, &parts[..1 << self.shift]);
+            self.own.fills += 1;
+            return 0;
+        }
+        self.note_single(size);
+        self.l2.insert::<S>(page.id, size, value(translation));
         size.order()
     }
 

@@ -28,6 +28,19 @@ impl Tlb for PerfectTlb {
         translation.size.order()
     }
 
+    fn lookup_code<S: Simd>(&mut self, _page: Page) -> Option<Pfn> {
+        None
+    }
+
+    fn fill_code<S: Simd>(
+        &mut self,
+        _page: Page,
+        translation: Translation,
+        _mapped: &impl Mapped,
+    ) -> u32 {
+        translation.size.order()
+    }
+
     fn invalidate(&mut self, _first: Page, _pages: u32) {}
 
     fn prefetch(&self, _page: PageId) {}

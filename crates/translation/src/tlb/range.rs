@@ -28,7 +28,9 @@ impl Default for RangeConfig {
 pub struct RangeTlb {
     pages: ConventionalTlb,
     ranges: RangeArray,
+    /// Of data, and of instructions.
     hits: u64,
+    code_hits: u64,
     fills: u64,
 }
 
@@ -127,9 +129,25 @@ impl RangeTlb {
             pages: ConventionalTlb::new(config)?,
             ranges: RangeArray::new(ranges.entries),
             hits: 0,
+            code_hits: 0,
             fills: 0,
         })
     }
+
+    /// Enters the range of a page, if it is in one.
+    #[inline(always)]
+    fn fill_range(&mut self, page: Page, mapped: &impl Mapped) {
+        if let Some(range) = mapped.range(page) {
+            self.ranges.insert(range);
+            self.fills += 1;
+        }
+    }
+}
+
+/// The frame of a page of a range.
+#[inline(always)]
+fn frame(range: Range, page: Page) -> Pfn {
+    Pfn(range.pfn.0 + (page.vpn.0 - range.first.0) as u32)
 }
 
 impl Tlb for RangeTlb {
@@ -148,7 +166,7 @@ impl Tlb for RangeTlb {
             return None;
         }
         self.hits += 1;
-        let pfn = Pfn(range.pfn.0 + (page.vpn.0 - range.first.0) as u32);
+        let pfn = frame(range, page);
         let translation = Translation {
             pfn,
             size: PageSize::Base4K,
@@ -160,12 +178,27 @@ impl Tlb for RangeTlb {
 
     #[inline(always)]
     fn fill<S: Simd>(&mut self, page: Page, translation: Translation, mapped: &impl Mapped) -> u32 {
-        let order = self.pages.fill::<S>(page, translation, mapped);
-        if let Some(range) = mapped.range(page) {
-            self.ranges.insert(range);
-            self.fills += 1;
+        self.fill_range(page, mapped);
+        self.pages.fill::<S>(page, translation, mapped)
+    }
+
+    fn lookup_code<S: Simd>(&mut self, page: Page) -> Option<Pfn> {
+        if let Some(pfn) = self.pages.lookup_code::<S>(page) {
+            return Some(pfn);
         }
-        order
+        let range = self.ranges.get(page)?;
+        self.code_hits += 1;
+        Some(frame(range, page))
+    }
+
+    fn fill_code<S: Simd>(
+        &mut self,
+        page: Page,
+        translation: Translation,
+        mapped: &impl Mapped,
+    ) -> u32 {
+        self.fill_range(page, mapped);
+        self.pages.fill_code::<S>(page, translation, mapped)
     }
 
     fn invalidate(&mut self, first: Page, pages: u32) {
@@ -188,6 +221,10 @@ impl Tlb for RangeTlb {
     }
 
     fn own_counters(&self) -> Vec<(&'static str, u64)> {
-        vec![("range_hits", self.hits), ("range_fills", self.fills)]
+        vec![
+            ("range_hits", self.hits),
+            ("range_hits_of_code", self.code_hits),
+            ("range_fills", self.fills),
+        ]
     }
 }

@@ -76,6 +76,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "huge": huge,
         "giant": giant,
         "claimed": claims::tlbs(),
+        "claimed_code": claims::code_tlbs(),
     }))
 }
 
