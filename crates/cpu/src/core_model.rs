@@ -346,7 +346,8 @@ impl Core {
     /// [`Core::fetched`] to charge.
     pub fn trap_fetch(&mut self, time: u64, trapped: Trapped) -> u64 {
         let Trapped { fault, migration } = trapped;
-        let back = time.max(self.retired) + fault + migration;
+        let again = self.dispatched_again(self.accesses, self.instructions + 1);
+        let back = time.max(self.retired).max(again) + fault + migration;
         self.retired += fault + migration;
         self.stalls.faults += fault;
         self.stalls.migrations += migration;
@@ -408,10 +409,21 @@ impl Core {
         }
     }
 
+    /// When an instruction that traps is dispatched at the last: on a wrong path it is thrown away before
+    /// it gets into the kernel. Whatever the branches before it wait for has ended.
+    fn dispatched_again(&mut self, access: usize, number: u64) -> u64 {
+        if !self.on_wrong_path() {
+            return 0;
+        }
+        self.decide();
+        self.wrong_paths.again(access, number)
+    }
+
     /// Traps into the kernel at `time` for `fault + migration` slots: everything older retires
     /// first, nothing younger starts before. Returns when the access starts again.
     pub fn trap(&mut self, part: &mut Part, time: u64, trapped: Trapped) -> u64 {
         let entered = time.max(self.retired + part.instructions);
+        let entered = entered.max(self.dispatched_again(self.accesses - 1, part.number));
         // What it waits for older instructions is not its own latency.
         part.start += entered - time;
         let back = entered + trapped.fault + trapped.migration;

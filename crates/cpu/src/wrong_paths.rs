@@ -126,6 +126,14 @@ impl WrongPaths {
         time
     }
 
+    /// When an instruction of an access is dispatched at the last, after all branches before it that have
+    /// been decided.
+    pub(crate) fn again(&self, access: usize, number: u64) -> u64 {
+        let decided = self.branches.iter().take(self.decided);
+        let last = decided.take_while(|branch| branch.access <= access).last();
+        last.map_or(0, |branch| branch.from + number)
+    }
+
     /// What comes next, an access of this number, is dispatched at `time`.
     pub(crate) fn dispatch(&mut self, access: usize, time: u64) {
         while self.dispatched < self.decided {

@@ -470,3 +470,44 @@ fn what_is_in_the_second_level_has_no_neighbour_fetched() {
     };
     assert_eq!(served(3) - served(2), 3072);
 }
+
+/// Loads that memory serves, each decides a branch, and each branch is before a store that faults: as long
+/// as nothing overlaps the time in the kernel, all of it counts, and what the branch costs comes on top.
+#[test]
+fn a_fault_waits_until_the_wrong_path_has_been_left() {
+    let rounds = 200;
+    let cycles = |mispredicted: Option<bool>| {
+        let mut batch = Batch::default();
+        batch.push_control(Control::Thread { thread: 0 });
+        for round in 0..rounds {
+            let load = Access {
+                addr: BASE + round * 64,
+                op: Op::load(8),
+                ..Access::default()
+            };
+            let store = Access {
+                addr: BASE + (1 << 30) + round * 4096,
+                op: Op::store(8),
+                ..Access::default()
+            };
+            batch.push(load);
+            if let Some(reconverges) = mispredicted {
+                let dep = 1;
+                batch.push_mispredicted(Mispredicted { dep, reconverges });
+            }
+            batch.push(store);
+        }
+        let keys = ["core.misprediction=300", "cost.fault_ns=1000.0"];
+        let keys = keys.map(str::to_owned);
+        let config = MachineConfig::load("dpt-paper", &keys).unwrap();
+        run(&config, "ideal", &mut Once(Some(batch))).cycles
+    };
+    let [foreseen, straight, joins] = [None, Some(false), Some(true)].map(cycles);
+    let kernel = |cycles: pagelab_machine::Cycles| cycles.faults + cycles.zeroing;
+    assert_eq!(kernel(straight), kernel(foreseen));
+    assert_eq!(kernel(joins), kernel(foreseen));
+    // The load of the next line has been made, but not what the fault takes.
+    let least = foreseen.elapsed + (300 - 1) * rounds;
+    assert!(joins.elapsed > least, "{} cycles, {least}", joins.elapsed);
+    assert!(joins.elapsed <= straight.elapsed);
+}

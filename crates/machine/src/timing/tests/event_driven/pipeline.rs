@@ -171,7 +171,8 @@ impl Twin<'_> {
             return;
         };
         let fault = walks[self.progress[part].walk].fault.unwrap_or(0);
-        let back = asked.max(self.last_retired + own) + fault;
+        let again = self.dispatched_again(self.parts[part].0);
+        let back = asked.max(self.last_retired + own).max(again) + fault;
         self.dispatch_from = self.dispatch_from.max(back + 1);
         self.at(back, part, Event::Back { part });
     }

@@ -112,7 +112,7 @@ impl Twin<'_> {
     pub(super) fn again(&mut self, access: usize, now: u64) -> bool {
         self.decide();
         let first = self.wrong_paths.open.first();
-        let again = self.wrong_paths.again.get(access).copied().unwrap_or(0);
+        let again = self.dispatched_again(access);
         let again = if first.is_some_and(|branch| !branch.reconverges && branch.access <= access) {
             now + 1
         } else {
@@ -124,12 +124,17 @@ impl Twin<'_> {
         again > now
     }
 
+    /// When an access was dispatched again; 0 if it was not.
+    pub(super) fn dispatched_again(&self, access: usize) -> u64 {
+        self.wrong_paths.again.get(access).copied().unwrap_or(0)
+    }
+
     /// When an access that was executed before has what it needs once more.
     pub(super) fn ready_again(&self, access: usize) -> u64 {
-        match self.wrong_paths.again.get(access) {
-            None | Some(0) => 0,
-            Some(again) if self.accesses[access].store => *again,
-            Some(again) => again + self.parameters.latency[0],
+        match self.dispatched_again(access) {
+            0 => 0,
+            again if self.accesses[access].store => again,
+            again => again + self.parameters.latency[0],
         }
     }
 
