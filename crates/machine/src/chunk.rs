@@ -2,12 +2,25 @@ use crate::buffer::Buffer;
 use crate::by_code::Payer;
 use crate::hierarchy::{Scratch, Served};
 use crate::mmu::Ahead;
-use pagelab_addr::LINE_SHIFT;
+use pagelab_addr::{LINE_BYTES, LINE_SHIFT};
+use pagelab_events::Op;
+use pagelab_memory::MOST_ASKED;
 use pagelab_translation::Walk;
 
 /// Accesses taken through the machine at a time: enough that the host overlaps their cache
 /// misses, few enough that the lists stay in its first-level cache.
 pub(crate) const CHUNK: usize = 256;
+
+/// How many accesses, at least one, have no more lines together than a second level may be asked for
+/// before it is told which of them it has missed. An access has up to 257.
+pub(crate) fn within_lines(ops: &[Op]) -> usize {
+    let mut lines = 0;
+    let fit = ops.iter().take_while(|op| {
+        lines += usize::from(op.size()).div_ceil(LINE_BYTES as usize) + 1;
+        lines <= MOST_ASKED
+    });
+    fit.count().max(1)
+}
 
 /// What the timing needs to know about one line of an access, as bits.
 pub(crate) mod part {

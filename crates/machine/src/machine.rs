@@ -1,5 +1,5 @@
 use crate::check::check;
-use crate::chunk::{CHUNK, Chunk};
+use crate::chunk::{CHUNK, Chunk, within_lines};
 use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
@@ -292,6 +292,9 @@ impl<M: Mmu> Machine<M> {
             most
         };
         let mut end = until.min(at + most);
+        if self.caches[self.current_core()].wants_answers() {
+            end = at + within_lines(&batch.op[at..end]);
+        }
         if self.fetch.is_some() {
             end = self.fetch(batch, place, at, end)?;
         }

@@ -18,8 +18,11 @@ const WINDOW: u64 = 64;
 /// Windows that count, and that are kept.
 const COUNTED: u64 = 8;
 const WINDOWS: usize = 32;
-/// More than a chunk's 256 accesses ask for, which have one or two lines each.
-const LAG: u64 = 1024;
+const LAG: u64 = MOST_ASKED as u64;
+
+/// The most requests before their answers: twice as many as a chunk's 256 accesses of one or two lines
+/// each ask for.
+pub const MOST_ASKED: usize = 1024;
 
 impl Demand {
     /// Of a cache that is busy when this share of requests misses.

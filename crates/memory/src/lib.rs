@@ -14,6 +14,7 @@ pub mod simd;
 
 pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
 pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, NO_LINE, Outcome};
+pub use demand::MOST_ASKED;
 pub use dram::{Dram, DramConfig, RowsConfig};
 pub use lanes::prefetch;
 pub use lru_keys::LruKeys;

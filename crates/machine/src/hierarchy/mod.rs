@@ -102,6 +102,12 @@ impl PrivateCaches {
                 .transpose()?,
         })
     }
+
+    /// Whether the prefetchers want to know what was missed, chunk by chunk.
+    pub(crate) fn wants_answers(&self) -> bool {
+        let prefetcher = self.prefetcher.as_ref();
+        prefetcher.is_some_and(Prefetcher::wants_answers)
+    }
 }
 
 impl SharedCache {

@@ -101,6 +101,38 @@ proptest! {
     }
 }
 
+/// What a chunk of long accesses asks of the second level is more than its prefetchers can wait for
+/// answers to: each has up to 257 lines.
+#[test]
+fn long_accesses_are_the_same_in_batches_of_any_length() {
+    let mut config = small_machine();
+    config.caches.prefetch = Some(PrefetchConfig {
+        adjacent: true,
+        streams: 0,
+        ahead: 0,
+        busy: Some(0.3),
+    });
+    let mut events = vec![map(BASE, 1 << 24)];
+    for round in 0..400u64 {
+        // Some that miss everywhere, and as many of what the second level has.
+        let block = if round / 20 % 2 == 0 { round } else { 0 };
+        events.push(Event::Access(Access {
+            addr: BASE + block * 12_288,
+            op: Op::load(12_000),
+            gap: 3,
+            dep: 0,
+        }));
+    }
+    let cut = |length| {
+        let result = run(&config, "radix", &mut Cut::new(&events, length));
+        serde_json::to_string(&result).unwrap()
+    };
+    let single = cut(1);
+    for length in [7, 100, 1000] {
+        assert!(cut(length) == single, "batches of {length}");
+    }
+}
+
 #[test]
 fn runs_side_by_side_do_not_disturb_each_other() {
     let config = small_machine();
