@@ -26,6 +26,7 @@ mod programs;
 mod registered;
 mod result;
 mod rows;
+mod sharing;
 mod simulate;
 mod statistics;
 mod timeline;

@@ -10,6 +10,7 @@ use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::mmu::{Looks, Mmu, Walks};
 use crate::others::Others;
+use crate::sharing::Sharing;
 use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
 use crate::translate::StretchCache;
@@ -31,6 +32,7 @@ pub(crate) struct CoreState {
     /// Whether its last chunk walked so often that prefetching for walks is worth it.
     pub(crate) prefetch_walks: bool,
     pub(crate) accesses: u64,
+    pub(crate) sharing: Sharing,
     /// Time in the kernel that went into filling pages with zeros, in slots.
     pub(crate) zeroing: u64,
 }
@@ -53,6 +55,8 @@ pub struct Machine<M> {
     pub(crate) chunk: Chunk,
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, Mispredicted)>,
+    /// How far back on its core the chunk's accesses wait for something, just after another thread's turn.
+    dep: Vec<u32>,
     pub(crate) walks: Walks,
     /// The instruction of the access that is translated, or [`NO_SITE`].
     pub(crate) instruction: u32,
@@ -179,6 +183,7 @@ impl<M: Mmu> Machine<M> {
                     pending: Pending::new(config.core.reorder_buffer),
                     prefetch_walks: false,
                     accesses: 0,
+                    sharing: Sharing::default(),
                     zeroing: 0,
                 })
             })
@@ -214,6 +219,7 @@ impl<M: Mmu> Machine<M> {
             stretches: StretchCache::new(),
             chunk,
             mispredicted: Vec::new(),
+            dep: Vec::new(),
             walks: Walks::new(),
             instruction: NO_SITE,
             line: 0,
@@ -281,7 +287,10 @@ impl<M: Mmu> Machine<M> {
             .current
             .is_none_or(|(process, _)| process != batch.process)
         {
-            self.switch(batch.process, 0);
+            // A program of its own core goes on with the thread that it had got to.
+            let sharing = self.pinned.map(|core| &self.cores[core].sharing);
+            let thread = sharing.and_then(|sharing| sharing.running(batch.process));
+            self.switch(batch.process, thread.unwrap_or(0));
         }
         let sample = self.timeline.next() - self.counts.accesses;
         let most = sample.min(self.left_to_warm_up(&batch.gap[at..until]));
@@ -305,14 +314,32 @@ impl<M: Mmu> Machine<M> {
         let within = |&(access, branch): &(u32, _)| (access - at as u32, branch);
         self.mispredicted
             .extend(branches[..count].iter().map(within));
+        let mut dep = &batch.dep[at..end];
+        let mut on_core = std::mem::take(&mut self.dep);
+        let CoreState {
+            sharing, accesses, ..
+        } = &self.cores[self.current_core()];
+        if sharing.mixes(*accesses) {
+            on_core.clear();
+            on_core.extend(
+                (*accesses..)
+                    .zip(dep)
+                    .map(|(at, &dep)| sharing.on_core(at, dep)),
+            );
+            dep = &on_core;
+            for (at, branch) in &mut self.mispredicted {
+                *branch = sharing.branch(accesses + u64::from(*at), *branch);
+            }
+        }
         self.chunk(
             batch.process,
             &batch.addr[at..end],
             &batch.op[at..end],
             &batch.gap[at..end],
-            &batch.dep[at..end],
+            dep,
             batch.site.get(at..end).unwrap_or_default(),
         )?;
+        self.dep = on_core;
         place.access = end;
         Ok(true)
     }
@@ -517,6 +544,10 @@ impl<M: Mmu> Machine<M> {
             *self.threads.entry((process, thread)).or_insert(next)
         });
         self.current = Some((process, core));
+        let CoreState {
+            sharing, accesses, ..
+        } = &mut self.cores[core];
+        sharing.switch((process, thread), *accesses);
     }
 
     pub(crate) fn control(&mut self, process: u32, control: &Control) -> Result<(), RunError> {

@@ -8,7 +8,7 @@ use crate::mmu::{Found, Mmu};
 use crate::timing::{self, Fetched, Paths};
 use crate::translate::MAX_FAULTS;
 use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
-use pagelab_events::Batch;
+use pagelab_events::{Batch, Mispredicted};
 use pagelab_translation::{Page, PageTable};
 
 impl<M: Mmu> Machine<M> {
@@ -23,17 +23,22 @@ impl<M: Mmu> Machine<M> {
         place.mispredicted += count;
         self.counts.mispredicted += count as u64;
         let state = &mut self.cores[of.core];
+        let on_core: Vec<(u32, Mispredicted)>;
+        let mut branches = &branches[..count];
+        if state.sharing.mixes(state.accesses) {
+            let here = |&(place, branch): &_| (place, state.sharing.branch(state.accesses, branch));
+            on_core = branches.iter().map(here).collect();
+            branches = &on_core;
+        }
         let mut paths = Paths {
             core: &mut state.clock,
             memory: &mut self.memory,
             latencies: &self.latencies,
             counts: &mut self.timing,
         };
-        state
-            .pending
-            .mispredicted_all(&mut paths, &branches[..count]);
+        state.pending.mispredicted_all(&mut paths, branches);
         if let Some(free) = &mut self.free {
-            free.mispredicted(of.core, &branches[..count]);
+            free.mispredicted(of.core, branches);
         }
     }
 

@@ -511,3 +511,37 @@ fn a_fault_waits_until_the_wrong_path_has_been_left() {
     assert!(joins.elapsed > least, "{} cycles, {least}", joins.elapsed);
     assert!(joins.elapsed <= straight.elapsed);
 }
+
+/// Two threads of one core with a chain each, in turns of so many loads: each waits for its own last load.
+#[test]
+fn threads_that_share_a_core_wait_for_their_own_loads() {
+    let config = machine(&["caches.l2.kib=64"]);
+    let a_load = |turn: u64| {
+        let cycles = |loads: u64| {
+            let mut batch = Batch::default();
+            for round in 0..loads / (2 * turn) {
+                for thread in 0..2 {
+                    let number = thread as u32;
+                    batch.push_control(Control::Thread { thread: number });
+                    for i in round * turn..(round + 1) * turn {
+                        // As the chain over 8,192 pages, each thread another half of them.
+                        let page = thread * 4096 + i % 4096;
+                        batch.push(Access {
+                            addr: BASE + page * 4096 + (page + page / 128) % 64 * 64,
+                            op: Op::load(8),
+                            gap: 0,
+                            dep: 1,
+                        });
+                    }
+                }
+            }
+            let result = run(&config, "ideal", &mut Once(Some(batch)));
+            result.cycles.elapsed
+        };
+        (cycles(64_000) - cycles(32_000)) as f64 / 32_000.0
+    };
+    // Both chains have a load under way at a time, each from the last level.
+    for turn in [1, 2, 16] {
+        close(a_load(turn), 36.0 / 2.0);
+    }
+}
