@@ -89,6 +89,8 @@ impl Thread {
         self.skipped.accesses += accesses;
     }
 
+    /// Says at once that a stretch begins: said at the end of a batch, or before a control event, it would
+    /// hang on where batches end what other threads have kept by then.
     fn announce(&mut self, batch: &mut Batch) {
         if !self.announced {
             self.announced = self.say(batch);
@@ -146,9 +148,9 @@ impl<S: Source> Window<S> {
                 } = control
                 {
                     current.leave_out(instructions, accesses);
+                    current.announce(batch);
                     continue;
                 }
-                current.announce(batch);
                 batch.push_control(control);
                 if let Control::Thread { thread } = control {
                     current = self.threads.entry((input.process, thread)).or_default();
@@ -190,9 +192,9 @@ impl<S: Source> Window<S> {
                     .is_some()
                 {}
                 current.leave_out(instructions, 1);
+                current.announce(batch);
             }
         }
-        current.announce(batch);
         self.input = input;
     }
 

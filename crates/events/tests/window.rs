@@ -278,6 +278,52 @@ fn a_long_stretch_is_left_out_in_two_words_and_its_system_calls_lie_in_it() {
     assert_eq!(skipped, [(0, 1), (4_911, 4_909)]);
 }
 
+/// The same events in batches of so many accesses at the most.
+fn cut(events: &[Event], length: usize) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    let mut last = None;
+    for &event in events {
+        let (Event::Access(process, thread, _)
+        | Event::Mispredicted(process, thread, _)
+        | Event::Control(process, thread, _)) = event;
+        let full = batches.last().is_none_or(|batch| batch.len() == length);
+        if full || batches.last().is_some_and(|batch| batch.process != process) {
+            last = None;
+            batches.push(Batch {
+                process,
+                ..Batch::default()
+            });
+        }
+        let batch = batches.last_mut().unwrap();
+        if last.replace(thread) != Some(thread) {
+            batch.push_control(Control::Thread { thread });
+        }
+        match event {
+            Event::Access(_, _, access) => batch.push(access),
+            Event::Mispredicted(_, _, branch) => batch.push_mispredicted(branch),
+            Event::Control(_, _, control) => batch.push_control(control),
+        }
+    }
+    batches
+}
+
+proptest! {
+    #[test]
+    fn where_batches_end_is_no_matter(
+        batches in any_stream(),
+        selection in any_selection(),
+        length in 2usize..40,
+    ) {
+        let selection = Selection { limit: None, ..selection };
+        let all = flatten(&batches);
+        let selected = |length| {
+            let batches = cut(&all, length).into_iter();
+            drain(&mut Window::new(Batches(batches), selection)).0
+        };
+        prop_assert_eq!(selected(length), selected(1));
+    }
+}
+
 /// What a window leaves of the code is what a trace can hold, and the sites stay with their accesses.
 #[test]
 fn code_goes_with_the_accesses_that_are_kept() {
