@@ -120,7 +120,59 @@ def test_no_figure_of_a_table_is_cut(page: Path, chromium: Browser, width: int) 
     dom = chromium(page, "--dump-dom", f"--window-size={width},2000").stdout
     found = re.search(r"<title>([-\d ]+)</title>", dom)
     assert found
-    assert [int(hidden) for hidden in found[1].split()] == [0, 0]
+    assert [int(hidden) for hidden in found[1].split()] == [0, 0, 0]
+
+
+def test_each_run_has_a_table_of_what_only_its_design_counts() -> None:
+    raw = canned.comparison("radix", "dpt", "ideal")
+    radix, dpt, ideal = raw["runs"]
+    radix["design_counters"] = {"nodes": {"allocated": 4321, "by_level": [[1, 0], [0, 2]]}}
+    dpt["design_counters"] = {"stale": 0, "moves": [0, 0], "table_bytes": 8192}
+    dpt["tlb_counters"] = {"fills": 1_200_000, "never": 0}
+    ideal["design_counters"] = None
+    of_radix, of_dpt = report.page(Comparison.model_validate(raw)).counters
+    assert [column.name for column in of_radix.columns] == ["counter", "in all"]
+    assert of_radix.rows == [
+        ["nodes.allocated", "4,321"],
+        ["nodes.by_level.0", "1, 0"],
+        ["nodes.by_level.1", "0, 2"],
+    ]
+    assert of_dpt.label == "dpt"
+    # 600 million instructions.
+    assert of_dpt.rows == [["fills", "1,200,000", "2.00"], ["table_bytes", "8.00 KiB", "–"]]
+    assert of_dpt.zero == ["never", "stale", "moves"]
+
+
+def test_rates_of_counters_are_those_of_the_windows() -> None:
+    raw = canned.comparison("dpt")
+    (run,) = raw["runs"]
+
+    def rate(*windows: dict[str, Any]) -> str:
+        run["windows"] = list(windows)
+        (table,) = report.page(Comparison.model_validate(raw)).counters
+        return next(row[2] for row in table.rows if row[0] == "fills")
+
+    assert rate(canned.window(instructions=4000) | {"tlb_counters": {"fills": 6}}) == "1.50"
+    few, many = (
+        canned.window(instructions=1000) | {"tlb_counters": {"fills": count}} for count in (1, 3)
+    )
+    # Deviation of the mean 1, Student's t of one degree of freedom 12.706.
+    assert rate(few, many) == "2.00 ± 12.71"
+    # Of before windows had them.
+    assert rate(canned.window(instructions=1000), many) == "–"
+
+
+def test_a_design_that_counts_nothing_has_no_section(tmp_path: Path) -> None:
+    raw = canned.comparison("radix", "ideal")
+    path = tmp_path / "report.html"
+    report.write(Comparison.model_validate(raw), path)
+    assert "What only" not in path.read_text()
+    raw["runs"][0]["tlb_counters"] = {"<b>": 5}
+    report.write(Comparison.model_validate(raw), path)
+    text = path.read_text()
+    assert "What only this design counts" in text
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text.split("What only")[1].split("</section>")[0]
 
 
 def test_names_from_outside_stay_text(tmp_path: Path, chromium: Browser) -> None:

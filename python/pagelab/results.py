@@ -213,6 +213,10 @@ class SampleWindow(_Model):
     l2_tlb_misses: Natural
     walks: Natural
     walk_cycles: Natural
+    # Of `Run.tlb_counters` what happened in the window, and by how much `Run.design_counters` have
+    # changed in it. Absent where the design has none, and from results of before it was kept.
+    tlb_counters: dict[str, Natural] | None = None
+    design_counters: dict[str, int] | None = None
 
 
 class MemoryCell(_Model):

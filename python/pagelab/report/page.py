@@ -6,21 +6,14 @@ from typing import Any
 
 from pagelab import annotate, units
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
+from pagelab.report.counters import CounterTable, counter_tables
 from pagelab.report.heat import heat_maps
 from pagelab.report.latency import LatencyChart, latency_chart
+from pagelab.report.tables import Column, flat, nested, shown
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
 from pagelab.results import Comparison, Run
 from pagelab.table import speed
 from pagelab.verdict import Verdict, verdict
-
-
-@dataclass(frozen=True)
-class Column:
-    """A heading of the table, and what it means."""
-
-    name: str
-    unit: str
-    tip: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +30,7 @@ class Page:
     levels: BarChart
     walker_columns: list[Column]
     walkers: list[list[str]]
+    counters: list[CounterTable]
     resident: LineChart | None
     tables: LineChart | None
     maps: str
@@ -95,6 +89,7 @@ def page(comparison: Comparison) -> Page:
         levels=levels_chart(comparison),
         walker_columns=_WALKER_COLUMNS,
         walkers=[_walker(comparison, run) for run in comparison.runs if run.walks.count],
+        counters=counter_tables(comparison),
         resident=resident_chart(comparison),
         tables=tables_chart(comparison),
         maps=_embed([_map(comparison, run) for run in comparison.runs if run.memory_map]),
@@ -213,41 +208,15 @@ def _embed(value: Any) -> str:
 
 def _groups(machine: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """The machine's parameters: the top level first, then one group a sub-table."""
-    plain = [(key, _value(value, key)) for key, value in machine.items() if not _nested(value)]
-    groups = [("general", plain)] if plain else []
+    plain: dict[Any, Any] = {key: value for key, value in machine.items() if not nested(value)}
+    groups = {"general": plain} if plain else {}
     for key, value in machine.items():
-        if isinstance(value, dict):
-            groups.append((key, list(_flat(value))))
-        elif _nested(value):
-            groups.append((key, list(_flat(dict(enumerate(value))))))
-    return groups
-
-
-def _nested(value: Any) -> bool:
-    return isinstance(value, dict) or (
-        isinstance(value, list) and any(isinstance(item, dict) for item in value)
-    )
-
-
-def _flat(table: dict[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
-    out: list[tuple[str, str]] = []
-    for key, value in table.items():
-        if _nested(value):
-            inner = value if isinstance(value, dict) else dict(enumerate(value))
-            out += _flat(inner, f"{prefix}{key}.")
-        else:
-            out.append((f"{prefix}{key}", _value(value, str(key))))
-    return out
-
-
-def _value(value: Any, key: str = "") -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return units.size(value) if key.endswith("bytes") else f"{value:,}"
-    if isinstance(value, list):
-        return ", ".join(_value(item) for item in value)
-    return "none" if value is None else str(value)
+        if nested(value):
+            groups[key] = value if isinstance(value, dict) else dict(enumerate(value))
+    return [
+        (name, [(key, shown(value, key)) for key, value in flat(group)])
+        for name, group in groups.items()
+    ]
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
