@@ -1,4 +1,4 @@
-"""Caches and TLBs of instructions for a preset: what the system claims, since nothing measures them."""
+"""Caches and TLBs of instructions for a preset: what the system claims; nothing measures them."""
 
 from collections.abc import Iterator
 
