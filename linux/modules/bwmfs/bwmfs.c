@@ -234,20 +234,36 @@ static int bw_alloc(struct mfs_super *super, struct mfs_run *run)
 
 /* sysfs */
 
-static ssize_t weights_show(struct kobject *kobj, struct kobj_attribute *attr,
-			    char *buf)
+/*
+ * A value a node, up to the last that has memory: places in the text are nodes' numbers,
+ * as in the option, also where nodes between have none.
+ */
+static ssize_t bw_show_nodes(char *buf, const nodemask_t *nodes,
+			     long (*value)(struct bw *bw, int node), struct bw *bw)
 {
-	struct bw_round *round;
+	const int end = find_last_bit(nodes->bits, MAX_NUMNODES) + 1;
 	ssize_t len = 0;
 	int node;
 
-	rcu_read_lock();
-	round = rcu_dereference(bw_of(kobj)->round);
-	for_each_node_state(node, N_MEMORY)
-		len += sysfs_emit_at(buf, len, "%s%u", len ? ":" : "",
-				     round->weights[node]);
-	rcu_read_unlock();
+	for (node = 0; node < end; node++)
+		len += sysfs_emit_at(buf, len, "%s%ld", node ? ":" : "", value(bw, node));
 	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+static long bw_weight(struct bw *bw, int node)
+{
+	return rcu_dereference(bw->round)->weights[node];
+}
+
+static ssize_t weights_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	ssize_t len;
+
+	rcu_read_lock();
+	len = bw_show_nodes(buf, &node_states[N_MEMORY], bw_weight, bw_of(kobj));
+	rcu_read_unlock();
+	return len;
 }
 
 static ssize_t weights_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -269,16 +285,15 @@ static ssize_t weights_store(struct kobject *kobj, struct kobj_attribute *attr,
 }
 static struct kobj_attribute weights_attr = __ATTR_RW(weights);
 
+static long bw_placed(struct bw *bw, int node)
+{
+	return atomic_long_read(&bw->placed[node]);
+}
+
 static ssize_t placed_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   char *buf)
 {
-	ssize_t len = 0;
-	int node;
-
-	for_each_node_state(node, N_MEMORY)
-		len += sysfs_emit_at(buf, len, "%s%ld", len ? ":" : "",
-				     atomic_long_read(&bw_of(kobj)->placed[node]));
-	return len + sysfs_emit_at(buf, len, "\n");
+	return bw_show_nodes(buf, &node_states[N_MEMORY], bw_placed, bw_of(kobj));
 }
 static struct kobj_attribute placed_attr = __ATTR_RO(placed);
 

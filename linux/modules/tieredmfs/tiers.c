@@ -143,6 +143,15 @@ static int tiered_parse(struct fs_context *fc, struct fs_parameter *param)
 	return 0;
 }
 
+static void tiered_init_tier(struct tier *tier, int node)
+{
+	mfs_pool_init(&tier->pool, node);
+	INIT_LIST_HEAD(&tier->pieces);
+	INIT_LIST_HEAD(&tier->list[COLD]);
+	INIT_LIST_HEAD(&tier->list[HOT]);
+	INIT_LIST_HEAD(&tier->watched);
+}
+
 static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 {
 	struct tiered_options *options = fc->fs_private;
@@ -154,13 +163,8 @@ static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 		options->node[LOCAL] = first_memory_node;
 	if (!options->node_given[REMOTE])
 		options->node[REMOTE] = next_memory_node(options->node[LOCAL]);
-	for (tier = 0; tier < NR_TIERS; tier++) {
-		mfs_pool_init(&t->tier[tier].pool, options->node[tier]);
-		INIT_LIST_HEAD(&t->tier[tier].pieces);
-		INIT_LIST_HEAD(&t->tier[tier].list[COLD]);
-		INIT_LIST_HEAD(&t->tier[tier].list[HOT]);
-		INIT_LIST_HEAD(&t->tier[tier].watched);
-	}
+	for (tier = 0; tier < NR_TIERS; tier++)
+		tiered_init_tier(&t->tier[tier], options->node[tier]);
 	if (!options->pages[LOCAL] || !options->pages[REMOTE])
 		return invalfc(fc, "local and remote are both needed");
 	if (options->node[REMOTE] >= MAX_NUMNODES ||

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of tieredmfs: which pool a page is from, when one counts as hot, how long
+ * a window is, when pages move, and what becomes of pieces of 2 MB. They need a machine
+ * with two nodes; the thread does not run.
+ */
+#include "tiers.c"
+#include "pieces.c"
+#include "thread.c"
+#include "mfs_kunit.h"
+
+static int tiered_test_init(struct kunit *test)
+{
+	if (!node_state(0, N_MEMORY) || !node_state(1, N_MEMORY))
+		kunit_skip(test, "needs nodes 0 and 1");
+	return 0;
+}
+
+static struct tiered *test_tiered(struct kunit *test, unsigned long local,
+				  unsigned long remote, bool huge)
+{
+	struct tiered *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	int tier;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	t->super.ops = &tiered_ops;
+	t->super.max_order = huge ? PMD_ORDER : 0;
+	spin_lock_init(&t->lock);
+	for (tier = 0; tier < NR_TIERS; tier++) {
+		tiered_init_tier(&t->tier[tier], tier);
+		KUNIT_ASSERT_EQ(test, tier_fill(&t->tier[tier], tier ? remote : local,
+						huge), 0);
+	}
+	return t;
+}
+
+/*
+ * Local while more than the threshold is free there, then remote, then what is left of
+ * the local pool, then nothing: 8 local pages and 3 remote ones, with a threshold of 2.
+ */
+static void tiered_test_which_tier(struct kunit *test)
+{
+	static const char nodes[] = "00000011100";
+	struct tiered *t = test_tiered(test, 8, 3, false);
+	struct page *page[ARRAY_SIZE(nodes)];
+	struct mfs_run run;
+	int i;
+
+	t->alloc_threshold = 2;
+	for (i = 0; nodes[i]; i++) {
+		KUNIT_ASSERT_EQ(test, mfs_test_alloc(&t->super, 100, 0, &run), 0);
+		KUNIT_EXPECT_EQ(test, run.nr, 1);
+		KUNIT_EXPECT_EQ_MSG(test, page_to_nid(run.page), nodes[i] - '0', "page %d", i);
+		/* New ones are hot. */
+		KUNIT_EXPECT_TRUE(test, folio_test_active(page_folio(run.page)));
+		KUNIT_EXPECT_TRUE(test, tiered_was_used(page_folio(run.page)));
+		page[i] = run.page;
+	}
+	KUNIT_EXPECT_EQ(test, mfs_test_alloc(&t->super, 1, 0, &run), -ENOSPC);
+	/* Back to where each is from: two local, and that is not above the threshold. */
+	mfs_test_free(&t->super, page[0]);
+	mfs_test_free(&t->super, page[1]);
+	mfs_test_free(&t->super, page[6]);
+	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[LOCAL]), 2);
+	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[REMOTE]), 1);
+	page[6] = mfs_test_page(&t->super);
+	KUNIT_EXPECT_EQ(test, page_to_nid(page[6]), 1);
+	mfs_test_free(&t->super, page[2]);
+	page[2] = mfs_test_page(&t->super);
+	KUNIT_EXPECT_EQ(test, page_to_nid(page[2]), 0);
+	for (i = 2; nodes[i]; i++)
+		mfs_test_free(&t->super, page[i]);
+	tiered_drain(&t->super);
+}
+
+static long test_place(struct list_head *list, struct folio *folio)
+{
+	struct folio *other;
+	long place = 0;
+
+	list_for_each_entry(other, list, lru) {
+		if (other == folio)
+			return place;
+		place++;
+	}
+	return -1;
+}
+
+/*
+ * A page changes list after two windows in a row that say so, and no sooner. The twin
+ * knows the last two answers of each page and nothing of marks; what it does not say
+ * of places is what the comment on struct tier does.
+ */
+static void tiered_test_hot_and_cold(struct kunit *test)
+{
+	struct tiered *t = test_tiered(test, 4, 4, false);
+	unsigned long looked = 0, seen = 0;
+	bool hot[8], before[8];
+	struct folio *folio[8];
+	u64 state = 1;
+	int i, step;
+
+	for (i = 0; i < 8; i++) {
+		folio[i] = page_folio(tier_get(&t->tier[i / 4], 0));
+		tiered_mark(folio[i], true, true);
+		tiered_added(&t->super, folio[i]);
+		hot[i] = true;
+		before[i] = true;
+	}
+	for (step = 0; step < 4000; step++) {
+		const u32 random = mfs_test_random(&state);
+		const bool used = random & 1;
+		struct list_head *list;
+		unsigned long nr = 0;
+		bool changes;
+
+		i = random >> 8 & 7;
+		changes = used != hot[i] && before[i] != hot[i];
+		if (before[i] == hot[i]) {
+			looked++;
+			seen += used;
+		}
+		spin_lock(&t->lock);
+		KUNIT_EXPECT_EQ(test, tiered_judge(t, folio[i], used), changes);
+		spin_unlock(&t->lock);
+		hot[i] ^= changes;
+		before[i] = used;
+		KUNIT_EXPECT_EQ(test, folio_test_active(folio[i]), hot[i]);
+		list = &t->tier[i / 4].list[hot[i]];
+		/* First what is as its list says, last what is in doubt */
+		if (used == hot[i])
+			KUNIT_EXPECT_EQ(test, test_place(list, folio[i]), 0);
+		else
+			KUNIT_EXPECT_PTR_EQ(test, list->prev, &folio[i]->lru);
+		for (i = 0; i < 8; i++)
+			nr += i < 4 && hot[i];
+		KUNIT_ASSERT_EQ(test, t->tier[LOCAL].nr_pages[HOT], nr);
+		KUNIT_ASSERT_EQ(test, t->tier[LOCAL].nr_pages[COLD], 4 - nr);
+		KUNIT_ASSERT_EQ(test, tiered_pages(t), 8);
+	}
+	/* A page in doubt says nothing of the others. */
+	KUNIT_EXPECT_EQ(test, t->looked, looked);
+	KUNIT_EXPECT_EQ(test, t->seen, seen);
+	for (i = 0; i < 8; i++) {
+		tiered_removing(&t->super, folio[i]);
+		mfs_test_free(&t->super, folio_page(folio[i], 0));
+	}
+	tiered_drain(&t->super);
+}
+
+/* 1,000 local pages of which 20 stay free: 980 are to look used, of 2,000 in all. */
+static void tiered_test_window(struct kunit *test)
+{
+	static const struct {
+		unsigned long looked, seen;
+		u64 window, after;		/* µs */
+		bool off, off_after;
+	} cases[] = {
+		/* Of fewer than an eighth nothing is concluded. */
+		{ 249, 249, 1000, 1000, false, false },
+		{ 249, 0, 1000, 1000, true, true },
+		/* 1,000 of 2,000 look used: too many, by little */
+		{ 500, 250, 1000, 875, false, false },
+		{ 500, 245, 1000, 1125, true, false },		/* 980 */
+		{ 1000, 980, 1000, 875, false, false },		/* 1,960 */
+		{ 1000, 981, 1000, 875, false, true },		/* 1,962: twice the room */
+		{ 2000, 490, 1000, 1125, true, false },
+		{ 2000, 489, 1000, 1125, false, true },		/* below half of it */
+		/* Between 0.1 ms and the interval of 500 ms; what cannot change is not off. */
+		{ 2000, 2000, 100, 100, false, false },
+		{ 2000, 2000, 104, 100, false, true },
+		{ 2000, 0, 500000, 500000, true, false },
+		{ 2000, 0, 480000, 500000, false, true },
+	};
+	struct tiered *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	t->tier[LOCAL].nr = 1000;
+	t->tier[LOCAL].nr_pages[HOT] = 300;
+	t->tier[LOCAL].nr_pages[COLD] = 680;
+	t->tier[REMOTE].nr_pages[HOT] = 20;
+	t->tier[REMOTE].nr_pages[COLD] = 1000;
+	t->alloc_threshold = 20;
+	t->interval = 500;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		const bool enough = cases[i].looked >= 250;
+
+		t->looked = cases[i].looked;
+		t->seen = cases[i].seen;
+		t->off = cases[i].off;
+		t->window = cases[i].window * NSEC_PER_USEC;
+		KUNIT_EXPECT_EQ_MSG(test, tiered_adapt_window(t), cases[i].off_after, "%d", i);
+		KUNIT_EXPECT_EQ_MSG(test, t->window, cases[i].after * NSEC_PER_USEC, "%d", i);
+		KUNIT_EXPECT_EQ(test, t->looked, enough ? 0 : cases[i].looked);
+	}
+	/* A threshold above all local memory is no room, and not much room. */
+	t->alloc_threshold = 5000;
+	t->looked = 2000;
+	t->seen = 1;
+	t->window = NSEC_PER_MSEC;
+	KUNIT_EXPECT_TRUE(test, tiered_adapt_window(t));
+	KUNIT_EXPECT_EQ(test, t->window, 875 * NSEC_PER_USEC);
+}
+
+/* Demotion below reclaim_threshold or without a piece; promotion above alloc_threshold. */
+static void tiered_test_when_to_move(struct kunit *test)
+{
+	static const struct {
+		unsigned long pages, pieces;
+		bool huge, is_short, has_room;
+	} cases[] = {
+		{ 0, 0, false, true, false },
+		{ 20, 0, false, true, false },
+		{ 21, 0, false, true, true },
+		{ 49, 0, false, true, true },
+		{ 50, 0, false, false, true },
+		{ 50, 0, true, true, true },	/* in base pages only */
+		{ 0, 1, true, false, true },	/* 512 pages */
+	};
+	struct tiered *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	t->alloc_threshold = 20;
+	t->reclaim_threshold = 50;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		t->tier[LOCAL].pool.nr_free = cases[i].pages;
+		t->tier[LOCAL].nr_pieces = cases[i].pieces;
+		t->super.max_order = cases[i].huge * PMD_ORDER;
+		KUNIT_EXPECT_EQ_MSG(test, tiered_is_short(t), cases[i].is_short, "%d", i);
+		KUNIT_EXPECT_EQ_MSG(test, tiered_has_room(t), cases[i].has_room, "%d", i);
+		t->tier[REMOTE].nr_pages[COLD] = 0;
+		KUNIT_EXPECT_EQ_MSG(test, tiered_is_idle(t), !cases[i].is_short, "%d", i);
+		t->tier[REMOTE].nr_pages[COLD] = 1;
+		KUNIT_EXPECT_FALSE(test, tiered_is_idle(t));
+	}
+}
+
+/* Which folio moves: the first that is not in doubt, and each once before any again. */
+static void tiered_test_who_moves(struct kunit *test)
+{
+	struct tiered *t = test_tiered(test, 4, 4, false);
+	struct folio *folio[3], *taken;
+	int i;
+
+	KUNIT_EXPECT_NULL(test, tiered_take(t, LOCAL, COLD));
+	for (i = 0; i < 3; i++) {
+		folio[i] = page_folio(tier_get(&t->tier[LOCAL], 0));
+		tiered_mark(folio[i], true, true);
+		tiered_added(&t->super, folio[i]);
+	}
+	spin_lock(&t->lock);
+	for (i = 0; i < 3; i++)		/* all in doubt, and so hot */
+		KUNIT_EXPECT_FALSE(test, tiered_judge(t, folio[i], false));
+	spin_unlock(&t->lock);
+	KUNIT_EXPECT_NULL(test, tiered_take(t, LOCAL, COLD));
+	KUNIT_EXPECT_NULL(test, tiered_take(t, LOCAL, HOT));
+	spin_lock(&t->lock);
+	KUNIT_EXPECT_TRUE(test, tiered_judge(t, folio[1], false));
+	KUNIT_EXPECT_TRUE(test, tiered_judge(t, folio[2], false));
+	spin_unlock(&t->lock);
+	for (i = 0; i < 4; i++) {
+		taken = tiered_take(t, LOCAL, COLD);
+		KUNIT_ASSERT_NOT_NULL(test, taken);
+		KUNIT_EXPECT_PTR_EQ(test, taken, folio[2 - i % 2]);
+		folio_put(taken);
+	}
+	/* In no file: it stays, counts as failed, and the page for it goes back. */
+	KUNIT_EXPECT_EQ(test, tiered_move(t, LOCAL), 1);
+	KUNIT_EXPECT_EQ(test, atomic_long_read(&t->failed), 1);
+	KUNIT_EXPECT_EQ(test, atomic_long_read(&t->demoted), 0);
+	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[REMOTE]), 4);
+	KUNIT_EXPECT_EQ(test, tiered_move(t, REMOTE), 0);
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, folio_ref_count(folio[i]), 1);
+		tiered_removing(&t->super, folio[i]);
+		mfs_test_free(&t->super, folio_page(folio[i], 0));
+	}
+	tiered_drain(&t->super);
+}
+
+/*
+ * 2 pieces and 3 base pages: the fourth base page takes a piece apart, and the 516th
+ * the other. When all are back, one piece is joined and the pages of one stay.
+ */
+static void tiered_test_pieces(struct kunit *test)
+{
+	const unsigned long all = 2 * 512 + 3;
+	struct page **page = kunit_kcalloc(test, all, sizeof(*page), GFP_KERNEL);
+	struct tiered *t = test_tiered(test, all, 4, true);
+	struct tier *tier = &t->tier[LOCAL];
+	struct page *piece;
+	unsigned long i;
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 2);
+	KUNIT_EXPECT_EQ(test, tier->pool.nr_free, 3);
+	for (i = 0; i < all; i++) {
+		page[i] = tier_get(tier, 0);
+		KUNIT_ASSERT_NOT_NULL(test, page[i]);
+		KUNIT_ASSERT_FALSE(test, PageCompound(page[i]));
+		KUNIT_ASSERT_EQ(test, page_to_nid(page[i]), 0);
+		KUNIT_ASSERT_EQ(test, tier->nr_pieces, i < 3 ? 2 : i < 515 ? 1 : 0);
+		KUNIT_ASSERT_EQ(test, tier_free(tier), all - i - 1);
+	}
+	KUNIT_EXPECT_NULL(test, tier_get(tier, 0));
+	KUNIT_EXPECT_NULL(test, tier_get(tier, PMD_ORDER));
+	for (i = 0; i < 1023; i++)
+		tier_put(tier, page_folio(page[i]));
+	/* Not with less than two pieces' worth */
+	tier_join(tier);
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 0);
+	for (; i < all; i++)
+		tier_put(tier, page_folio(page[i]));
+	for (i = 0; i < all && !tier->nr_pieces; i++)
+		tier_join(tier);	/* it looks at 32 pages each time */
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 1);
+	KUNIT_EXPECT_EQ(test, tier->pool.nr_free, 515);
+	tier_join(tier);
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 1);
+	/* One that is in use when it comes back is owed by the kernel, and not free. */
+	piece = tier_get(tier, PMD_ORDER);
+	KUNIT_ASSERT_NOT_NULL(test, piece);
+	get_page(piece);
+	tier_put(tier, page_folio(piece));
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 0);
+	KUNIT_EXPECT_EQ(test, tier->missing, 1);
+	put_page(piece);
+	piece = tier_get(tier, PMD_ORDER);
+	KUNIT_ASSERT_NOT_NULL(test, piece);
+	KUNIT_EXPECT_EQ(test, compound_order(piece), PMD_ORDER);
+	KUNIT_EXPECT_EQ(test, tier->missing, 0);
+	tier_put(tier, page_folio(piece));
+	KUNIT_EXPECT_EQ(test, tier_free(tier), all);
+	tiered_drain(&t->super);
+}
+
+static struct kunit_case tiered_cases[] = {
+	KUNIT_CASE(tiered_test_which_tier),
+	KUNIT_CASE(tiered_test_hot_and_cold),
+	KUNIT_CASE(tiered_test_window),
+	KUNIT_CASE(tiered_test_when_to_move),
+	KUNIT_CASE(tiered_test_who_moves),
+	KUNIT_CASE(tiered_test_pieces),
+	{}
+};
+
+static struct kunit_suite tiered_suite = {
+	.name = "tieredmfs",
+	.init = tiered_test_init,
+	.test_cases = tiered_cases,
+};
+kunit_test_suite(tiered_suite);
