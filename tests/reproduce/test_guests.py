@@ -226,6 +226,12 @@ def test_lines_that_a_patch_adds() -> None:
     assert checkout.changed(patch) == {"files": 2, "lines": 3}
 
 
+def test_tests_are_not_counted_as_a_module(tmp_path: Path) -> None:
+    for name, lines in (("a.c", 3), ("a.h", 2), ("a_kunit.c", 7), ("Kbuild", 5)):
+        (tmp_path / name).write_text("x\n" * lines)
+    assert checkout.count(tmp_path) == {"files": 2, "lines": 5}
+
+
 def test_each_memory_file_system_is_counted() -> None:
     where = layout.find()
     case = checkout.lines("0011-mm-let-private-anonymous-memory-be-files.patch")

@@ -55,7 +55,7 @@ def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _lines(where: Layout, first_patch: str) -> dict[str, Any]:
     modules = where.linux / "modules"
-    found = {name: _count(modules / name) for name in [*manager.names(where), manager.LIBRARY]}
+    found = {name: count(modules / name) for name in [*manager.names(where), manager.LIBRARY]}
     ours = [
         patch
         for patch in series.read(where)
@@ -67,8 +67,14 @@ def _lines(where: Layout, first_patch: str) -> dict[str, Any]:
     return found | {"kernel": kernel}
 
 
-def _count(folder: Path) -> dict[str, int]:
-    sources = [path for path in folder.iterdir() if path.suffix in (".c", ".h")]
+def count(folder: Path) -> dict[str, int]:
+    """Files and lines of a module, without its tests."""
+    sources = [
+        path
+        for path in folder.iterdir()
+        # Tests are no part of what the paper counts.
+        if path.suffix in (".c", ".h") and not path.stem.endswith("_kunit")
+    ]
     return {"files": len(sources), "lines": sum(map(_length, sources))}
 
 
