@@ -139,7 +139,8 @@ static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
 			break;
 		}
 		folio = list_last_entry(&tier->watched, struct folio, lru);
-		list_move(&folio->lru, &tier->list[folio_test_active(folio)]);
+		/* To the end: it may stay in doubt, if somebody has it locked. */
+		list_move_tail(&folio->lru, &tier->list[folio_test_active(folio)]);
 		folio_get(folio);
 		spin_unlock(&t->lock);
 

@@ -280,6 +280,34 @@ static void tiered_test_who_moves(struct kunit *test)
 	tiered_drain(&t->super);
 }
 
+/* A folio in doubt that is locked when it is looked at keeps no other from moving. */
+static void tiered_test_locked(struct kunit *test)
+{
+	struct tiered *t = test_tiered(test, 4, 4, false);
+	struct folio *folio[2], *taken;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		folio[i] = page_folio(tier_get(&t->tier[LOCAL], 0));
+		tiered_mark(folio[i], false, i == 0);
+		tiered_added(&t->super, folio[i]);
+	}
+	list_move(&folio[0]->lru, &t->tier[LOCAL].watched);
+	folio_lock(folio[0]);
+	KUNIT_EXPECT_EQ(test, tiered_look_at_tier(t, &t->tier[LOCAL]), 0);
+	folio_unlock(folio[0]);
+	KUNIT_EXPECT_TRUE(test, list_empty(&t->tier[LOCAL].watched));
+	taken = tiered_take(t, LOCAL, COLD);
+	KUNIT_EXPECT_PTR_EQ(test, taken, folio[1]);
+	if (taken)
+		folio_put(taken);
+	for (i = 0; i < 2; i++) {
+		tiered_removing(&t->super, folio[i]);
+		mfs_test_free(&t->super, folio_page(folio[i], 0));
+	}
+	tiered_drain(&t->super);
+}
+
 /*
  * 2 pieces and 3 base pages: the fourth base page takes a piece apart, and the 516th
  * the other. When all are back, one piece is joined and the pages of one stay.
@@ -342,6 +370,7 @@ static struct kunit_case tiered_cases[] = {
 	KUNIT_CASE(tiered_test_window),
 	KUNIT_CASE(tiered_test_when_to_move),
 	KUNIT_CASE(tiered_test_who_moves),
+	KUNIT_CASE(tiered_test_locked),
 	KUNIT_CASE(tiered_test_pieces),
 	{}
 };
