@@ -60,8 +60,9 @@ impl Others {
         self.until = now;
         self.due += passed as f64 * self.lines_per_slot;
         let sets = shared.llc.sets();
-        // Of more than four times all that there is room for, the rest changes nothing.
-        let lines = (self.due as usize).min(4 * shared.llc.capacity());
+        // A set has as many as others have it, give or take: of n times all that there is room for, a share
+        // of e^-n of lines is left where a way or the victim is random. The rest changes nothing.
+        let lines = (self.due as usize).min(16 * shared.llc.capacity());
         self.due -= self.due.floor();
         let mut ahead = [0; AHEAD];
         for first in (0..lines).step_by(AHEAD) {

@@ -110,6 +110,33 @@ fn no_policy_keeps_lines_from_others_that_bring_in_enough() {
     }
 }
 
+/// Half a level of lines, and then a second in which the program asks for nothing.
+#[test]
+fn nothing_is_left_after_a_long_time() {
+    for (replacement, ways) in [("random", 16), ("nru", 16), ("lru", 16), ("lru", 1)] {
+        let lines = LINES as u64 / 2;
+        let again = |gap: u32| {
+            let config = sharing(1.0, replacement, ways);
+            let round = || (0..lines).map(|line| load(BASE + line * 64, 0, 0));
+            let mut events = vec![map(BASE, lines * 64)];
+            events.extend(round().chain(round()));
+            // Others come in between two turns.
+            events.extend((0..256).map(|place| load(BASE, if place == 0 { gap } else { 0 }, 0)));
+            let before = run(&config, "ideal", &mut Cut::new(&events, 1000));
+            events.extend(round());
+            let after = run(&config, "ideal", &mut Cut::new(&events, 1000));
+            after.caches.data.llc - before.caches.data.llc
+        };
+        assert!(again(0) > lines / 3, "{replacement}");
+        // What comes in meanwhile again.
+        assert!(
+            again(u32::MAX) < lines / 1000,
+            "{replacement}: {}",
+            again(u32::MAX)
+        );
+    }
+}
+
 #[test]
 fn modified_lines_leave_for_those_of_others() {
     let stores: Vec<Event> = std::iter::once(map(BASE, 1 << 20))
