@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 import pagelab
 from emulators import needs_recorder
-from pagelab import designs, machines, workloads
+from pagelab import _core, designs, machines, workloads
 from processes import PATIENCE
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -103,7 +104,7 @@ def test_all_that_is_named_is_there() -> None:
     ("typed", "completed"),
     [
         ("pagelab.comp", {"compare"}),
-        ("pagelab.designs.nested_", {"nested_radix", "nested_ecpt", "nested_dpt"}),
+        ("pagelab.designs.", {re.sub("[+-]", "_", name) for name, _ in _core.designs()}),
         ("pagelab.machines.", {"dpt_paper", "skylake_sp"}),
         ("pagelab.machines.dpt_paper.", {"tlb", "memory", "config"}),
         ("pagelab.workloads.", {"bfs", "pointer_chase", "xsbench"}),
