@@ -35,6 +35,11 @@ impl Selection {
         let Selection { period, sample, .. } = *self;
         sample == 0 || period == 0 || place % period < sample
     }
+
+    /// Whether all that is wanted has been kept.
+    fn ends(&self, kept: u64) -> bool {
+        self.limit.is_some_and(|limit| kept >= limit)
+    }
 }
 
 /// A part of a source.
@@ -127,10 +132,6 @@ impl<S: Source> Window<S> {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.selection.limit.is_some_and(|limit| self.kept >= limit)
-    }
-
     /// Copies what is wanted of the input.
     fn select(&mut self, batch: &mut Batch) {
         let mut input = std::mem::take(&mut self.input);
@@ -141,6 +142,10 @@ impl<S: Source> Window<S> {
         let mut flow = input.flow.iter().peekable();
         let mut mispredicted = input.mispredicted.iter().peekable();
         for index in 0..=input.len() {
+            // Nothing after the last access that is kept, wherever its batch ends.
+            if self.selection.ends(self.kept) {
+                break;
+            }
             while let Some(&(_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
                 if let Control::Skipped {
                     instructions,
@@ -156,12 +161,11 @@ impl<S: Source> Window<S> {
                     current = self.threads.entry((input.process, thread)).or_default();
                 }
             }
-            let over = self.selection.limit.is_some_and(|limit| self.kept >= limit);
             let started = batch.flow.len();
             while let Some(&(_, entry)) = flow.next_if(|(at, _)| *at as usize <= index) {
                 batch.flow.push((batch.len() as u32, entry));
             }
-            if index == input.len() || over {
+            if index == input.len() {
                 break;
             }
             let mut access = input.access(index);
@@ -214,7 +218,7 @@ impl<S: Source> Window<S> {
 impl<S: Source> Source for Window<S> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
-        if self.is_over() {
+        if self.selection.ends(self.kept) {
             return Ok(false);
         }
         if !self.source.next_batch(&mut self.input)? {

@@ -18,6 +18,8 @@ pub(super) struct FrontEnd {
     /// nothing is known to be there.
     line: u64,
     page: u64,
+    /// The name of that page.
+    named: PageId,
     frame: u32,
     /// Frames of pages.
     tlb: LruSets,
@@ -59,6 +61,7 @@ impl FrontEnd {
             asid: Asid(0),
             line: NONE,
             page: NONE,
+            named: PageId(0),
             frame: 0,
             tlb: store(tlb_sets, tlb.ways, tlb.replacement, seed),
             tlb_sets: Modulo::new(tlb_sets),
@@ -98,7 +101,7 @@ impl FrontEnd {
                 return Ok(Look::Missing);
             };
             counts.tlb_lookups += 1;
-            self.translated(line, pfn);
+            self.translated(line, page, pfn);
         }
         let physical = self.physical(line);
         if self.cache.get(self.cache_sets.of(physical), physical) != Some(0) {
@@ -120,8 +123,9 @@ impl FrontEnd {
     }
 
     /// The page of a line is in this frame.
-    pub(super) fn translated(&mut self, line: u64, pfn: Pfn) {
+    pub(super) fn translated(&mut self, line: u64, page: PageId, pfn: Pfn) {
         self.page = line >> LINES_SHIFT;
+        self.named = page;
         self.frame = pfn.0 << LINES_SHIFT;
     }
 
@@ -164,9 +168,9 @@ impl FrontEnd {
         missing
     }
 
-    /// Drops translations.
+    /// Drops translations. What a fault on data makes stale is none of code's, which may have been
+    /// followed past it: the line fetched last stays.
     pub(super) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
-        self.forget_last();
         for invalidation in &effects.invalidations {
             let first = invalidation.first.0;
             self.forget(first, invalidation.pages);
@@ -179,6 +183,9 @@ impl FrontEnd {
     }
 
     fn forget(&mut self, first: u32, pages: u32) {
+        if (first..first + pages).contains(&self.named.0) {
+            self.forget_last();
+        }
         if pages == 1 {
             self.tlb.remove(self.tlb_sets.of(first), first);
         } else {

@@ -68,7 +68,7 @@ impl<M: Mmu> Machine<M> {
             fetched.page = self.mmu.entry(core, page.id);
             let pfn = self.translate_code(of, page, &mut fetched)?;
             if let Some(fetch) = &mut self.fetch {
-                fetch.cores[core].translated(line, pfn);
+                fetch.cores[core].translated(line, page.id, pfn);
             }
         }
         self.fetch_from_caches(core, line, &mut fetched);

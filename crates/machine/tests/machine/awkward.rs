@@ -1,18 +1,57 @@
 //! Unusual machines and generated programs of several processes, in every design: neither batches
-//! nor workers change a bit, and what is counted adds up.
+//! nor workers change a bit, branches change time only, and what is counted adds up.
 
 use crate::common::{BASE, Event, map};
 use pagelab_events::{
-    Access, Advice, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch,
+    Access, Advice, Batch, CodeBlock, Control, Definition, Divisible, Flow, Mispredicted, Op,
+    Protection, Selection, Source, SourceError, Stretch, Unit, Window, dependence,
 };
-use pagelab_machine::{Design, MachineConfig, RunResult, simulate, simulate_in_pieces};
+use pagelab_machine::{
+    Design, MachineConfig, RunResult, WindowResult, simulate, simulate_in_pieces,
+};
 use proptest::prelude::*;
+use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
-/// An event of a process.
-type Step = (u32, Event);
+/// An event of a process, and the branches before it that were mispredicted.
+#[derive(Clone, Debug)]
+struct Step {
+    process: u32,
+    event: Event,
+    branches: Vec<Mispredicted>,
+}
+
+impl Step {
+    fn new(process: u32, event: Event) -> Self {
+        Step {
+            process,
+            event,
+            branches: Vec::new(),
+        }
+    }
+}
 
 const PAGES: u64 = 4 * 1024;
+/// One for each gap between accesses.
+const BLOCKS: u32 = 12;
+
+/// The loads that an address, or a branch, waits for.
+fn loads() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        4 => 0u32..6,
+        1 => (1u32..6, 1u32..40).prop_map(|(one, other)| dependence::of_two(one, other)),
+        1 => (0u32..1100, 0u32..1100).prop_map(|(one, other)| dependence::of_two(one, other)),
+    ]
+}
+
+fn branches() -> impl Strategy<Value = Vec<Mispredicted>> {
+    let branch =
+        (loads(), any::<bool>()).prop_map(|(dep, reconverges)| Mispredicted { dep, reconverges });
+    prop_oneof![
+        5 => Just(Vec::new()),
+        1 => proptest::collection::vec(branch, 1..5),
+    ]
+}
 
 fn access() -> impl Strategy<Value = Event> {
     let offset = prop_oneof![
@@ -20,19 +59,30 @@ fn access() -> impl Strategy<Value = Event> {
         0..64u64 * 4096,
         (0..PAGES - 1).prop_map(|page| page * 4096 + 4092)
     ];
-    let size = prop_oneof![Just(8u16), Just(1), Just(64), Just(300)];
-    (offset, any::<bool>(), size, 0u32..12, 0u32..6).prop_map(|(offset, store, size, gap, dep)| {
-        Event::Access(Access {
-            addr: BASE + offset,
-            op: if store {
+    let size = prop_oneof![
+        40 => Just(8u16),
+        40 => Just(1),
+        40 => Just(64),
+        40 => Just(300),
+        1 => Just(12_000),
+    ];
+    let by_kernel = prop_oneof![30 => Just(false), 1 => Just(true)];
+    let gap = prop_oneof![300 => 0..BLOCKS, 1 => 1000..1u32 << 28];
+    (offset, any::<bool>(), by_kernel, size, gap, loads()).prop_map(
+        |(offset, store, by_kernel, size, gap, dep)| {
+            let op = if store {
                 Op::store(size)
             } else {
                 Op::load(size)
-            },
-            gap,
-            dep,
-        })
-    })
+            };
+            Event::Access(Access {
+                addr: BASE + offset,
+                op: if by_kernel { op.by_kernel() } else { op },
+                gap,
+                dep,
+            })
+        },
+    )
 }
 
 fn control() -> impl Strategy<Value = Event> {
@@ -64,13 +114,16 @@ fn control() -> impl Strategy<Value = Event> {
 /// Up to four processes take turns over the same mapping, which changes under them.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let event = prop_oneof![40 => access(), 1 => control()];
-    let turns = (any::<u32>(), proptest::collection::vec(event, 1..60));
+    let turns = (
+        any::<u32>(),
+        proptest::collection::vec((event, branches()), 1..60),
+    );
     proptest::collection::vec(turns, 10..30).prop_map(|turns| {
-        let mut steps = vec![(0, map(BASE, PAGES * 4096))];
+        let mut steps = vec![Step::new(0, map(BASE, PAGES * 4096))];
         let mut last = 0;
         for (number, events) in turns {
             let process = number % (last + 1);
-            for mut event in events {
+            for (mut event, branches) in events {
                 if let Event::Control(Control::Fork { child }) = &mut event {
                     if last == 3 {
                         continue;
@@ -78,40 +131,87 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                     last += 1;
                     *child = last;
                 }
-                steps.push((process, event));
+                steps.push(Step {
+                    process,
+                    event,
+                    branches,
+                });
             }
         }
         steps
     })
 }
 
-/// Steps in batches of some length.
+/// Steps in batches of these lengths, in turn.
 struct Batches<'a> {
     steps: &'a [Step],
     at: usize,
-    length: usize,
+    lengths: &'a [usize],
+    made: usize,
+    thread: u32,
+}
+
+impl<'a> Batches<'a> {
+    fn new(steps: &'a [Step], lengths: &'a [usize]) -> Self {
+        Batches {
+            steps,
+            at: 0,
+            lengths,
+            made: 0,
+            thread: 0,
+        }
+    }
 }
 
 impl Source for Batches<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
-        let Some((process, _)) = self.steps.get(self.at) else {
+        let Some(&Step { process, .. }) = self.steps.get(self.at) else {
             return Ok(false);
         };
-        batch.process = *process;
-        if self.at == 0 || self.steps[self.at - 1].0 != *process {
-            batch.push_control(Control::Thread { thread: 0 });
+        batch.process = process;
+        if self.at == 0 {
+            batch.definitions.extend((0..BLOCKS).map(|number| {
+                Definition::Block(CodeBlock {
+                    // Some across lines and pages.
+                    pc: 0x40_0000 + u64::from(number) * 4090,
+                    lengths: [5, 9].into(),
+                    accesses: [1].into(),
+                    ..CodeBlock::default()
+                })
+            }));
         }
-        while let Some((of, event)) = self.steps.get(self.at)
-            && of == process
-            && batch.len() < self.length
+        if self.at == 0 || self.steps[self.at - 1].process != process {
+            self.thread = 0;
+        }
+        batch.push_control(Control::Thread {
+            thread: self.thread,
+        });
+        batch.flow.push((0, Flow::Thread(self.thread)));
+        let length = self.lengths[self.made % self.lengths.len()];
+        self.made += 1;
+        while let Some(step) = self.steps.get(self.at)
+            && step.process == process
+            && batch.len() < length
         {
-            match event {
+            match &step.event {
                 Event::Access(access) => {
+                    let block = access.gap % BLOCKS;
+                    batch.flow.push((batch.len() as u32, Flow::Block(block)));
+                    for branch in &step.branches {
+                        batch.push_mispredicted(*branch);
+                    }
                     batch.push(*access);
-                    batch.site.push(access.gap);
+                    // The second instruction of its block.
+                    batch.site.push(2 * block + 1);
                 }
-                Event::Control(control) => batch.push_control(*control),
+                Event::Control(control) => {
+                    if let Control::Thread { thread } = *control {
+                        self.thread = thread;
+                        batch.flow.push((batch.len() as u32, Flow::Thread(thread)));
+                    }
+                    batch.push_control(*control);
+                }
             }
             self.at += 1;
         }
@@ -123,7 +223,10 @@ struct Held(Vec<Step>);
 
 impl Divisible for Held {
     fn accesses(&self) -> u64 {
-        let accesses = self.0.iter().filter(|s| matches!(s.1, Event::Access(_)));
+        let accesses = self
+            .0
+            .iter()
+            .filter(|step| matches!(step.event, Event::Access(_)));
         accesses.count() as u64
     }
 
@@ -132,21 +235,22 @@ impl Divisible for Held {
         from: u64,
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        let source = Batches {
-            steps: &self.0,
-            at: 0,
-            length: 100,
-        };
+        let source = Batches::new(&self.0, &[100]);
         Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
     }
 }
 
 /// One of each line.
-const KEYS: [&[&str]; 22] = [
+const KEYS: [&[&str]; 24] = [
     &["dram.write_backs=true", "dram.write_backs=false"],
     &["free_clock=true", "free_clock=false"],
     &["core.walkers=3", "core.walkers=1"],
     &["core.miss_buffers=2", "core.miss_buffers=10"],
+    &[
+        "core.reorder_buffer=8",
+        "core.store_buffer=1",
+        "core.width=1",
+    ],
     &["caches.walks_enter=l1", "caches.walks_enter=l2"],
     &[
         "memory.page_policy=base",
@@ -204,6 +308,12 @@ const KEYS: [&[&str]; 22] = [
         "seed=8",
         "seed=9",
     ],
+    &[
+        "caches.coherence={ transfer_cycles = 75, invalidate_cycles = 60 }",
+        "caches.coherence=none",
+        "caches.others.gigabytes_per_second=5.0",
+        "caches.others.gigabytes_per_second=1000.0",
+    ],
     &["cost.shootdowns=all", "cost.shootdowns=migrations"],
     &[
         "memory.nodes=[{ bytes = 134217728, latency_ns = 90.0, gigabytes_per_second = 9.0 }, \
@@ -213,41 +323,42 @@ const KEYS: [&[&str]; 22] = [
     ],
 ];
 
-/// A small machine with some of these keys.
-fn machine() -> impl Strategy<Value = MachineConfig> {
-    KEYS.map(|keys| (0..keys.len()).prop_map(|n| keys[n]))
-        .to_vec()
-        .prop_map(|keys| {
-            let small = [
-                "memory.memory_bytes=268435456",
-                "memory.fragmentation=0.5",
-                "tlb.l1_4k={ entries = 8, ways = 4 }",
-                "tlb.l2_4k={ entries = 32, ways = 8 }",
-                "caches.l1={ kib = 4, ways = 4, cycles = 4 }",
-                "caches.l2={ kib = 16, ways = 8, cycles = 14 }",
-                "caches.llc.kib=64",
-            ];
-            let keys: Vec<String> = small
-                .into_iter()
-                .chain(keys)
-                .map(str::to_owned)
-                .chain(std::iter::once("name=awkward".to_owned()))
-                .collect();
-            MachineConfig::load("dpt-paper", &keys).unwrap()
-        })
+/// With the instruction side and without, which pieces have to be.
+const FETCH: [&str; 3] = [
+    "fetch={ tlb = { entries = 4, ways = 4 }, l1 = { kib = 1, ways = 2 }, next_lines = 2 }",
+    "fetch={ tlb = { entries = 8, ways = 2 }, l1 = { kib = 2, ways = 2, replacement = \"random\" } }",
+    "fetch=none",
+];
+
+/// A small machine with some of these keys, and one of `others`.
+fn machine(others: &'static [&'static str]) -> impl Strategy<Value = MachineConfig> {
+    let keys = KEYS.iter().copied().chain([others]);
+    let keys: Vec<_> = keys
+        .map(|keys| (0..keys.len()).prop_map(|n| keys[n]))
+        .collect();
+    keys.prop_map(|keys| {
+        let small = [
+            "memory.memory_bytes=268435456",
+            "memory.fragmentation=0.5",
+            "tlb.l1_4k={ entries = 8, ways = 4 }",
+            "tlb.l2_4k={ entries = 32, ways = 8 }",
+            "caches.l1={ kib = 4, ways = 4, cycles = 4 }",
+            "caches.l2={ kib = 16, ways = 8, cycles = 14 }",
+            "caches.llc.kib=64",
+        ];
+        let keys: Vec<String> = small
+            .into_iter()
+            .chain(keys)
+            .map(str::to_owned)
+            .chain(std::iter::once("name=awkward".to_owned()))
+            .collect();
+        MachineConfig::load("dpt-paper", &keys).unwrap()
+    })
 }
 
 /// `None` for a design that such a machine cannot have.
-fn run(config: &MachineConfig, design: &str, steps: &[Step], length: usize) -> Option<RunResult> {
-    let mut source = Batches {
-        steps,
-        at: 0,
-        length,
-    };
-    simulate(config, design, &mut source, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .ok()
+fn run(config: &MachineConfig, design: &str, source: &mut dyn Source) -> Option<RunResult> {
+    simulate(config, design, source, &mut |_| ControlFlow::Continue(())).ok()
 }
 
 /// Lines of all accesses.
@@ -259,7 +370,7 @@ fn lines(steps: &[Step]) -> u64 {
         }
         Event::Control(_) => 0,
     };
-    steps.iter().map(|(_, event)| of(event)).sum()
+    steps.iter().map(|step| of(&step.event)).sum()
 }
 
 fn adds_up(run: &RunResult, steps: &[Step]) {
@@ -269,6 +380,7 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
         + cycles.data
         + cycles.translation
         + cycles.mispredictions
+        + cycles.fetch.unwrap_or_default()
         + cycles.faults
         + cycles.zeroing
         + cycles.migrations;
@@ -285,7 +397,8 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
     if design != "ideal" {
         // A fault walks again.
         let found = counter("block_hits") + counter("prefetches_useful");
-        let walks = run.tlb.l2_misses - found + run.os.faults;
+        let of_code = run.fetch.map_or(0, |fetch| fetch.tlb.l2_misses);
+        let walks = run.tlb.l2_misses + of_code - found + run.os.faults;
         assert_eq!(run.walks.count, walks, "{design}");
     }
     assert!(counter("prefetches_late") <= counter("prefetches_useful"));
@@ -301,7 +414,9 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
     if design.ends_with("+pom_tlb") {
         let hits = counter("pom_hits_4k") + counter("pom_hits_2m");
         let walks = counter("page_table_walks");
-        assert_eq!(hits + walks, run.walks.count, "{design}");
+        // Pages of instructions are walked to, and not in its sets.
+        let of_code = run.fetch.map_or(0, |fetch| fetch.walks);
+        assert_eq!(hits + walks + of_code, run.walks.count, "{design}");
         let places = ["in_l2", "in_llc", "in_memory"];
         let read = places.map(|place| counter(&format!("sets_read_{place}")));
         let read: u64 = read.iter().sum();
@@ -313,13 +428,69 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
     assert!(counter("data_lines_late") <= counter("data_guesses_right"));
     if run.caches.prefetches.is_none() {
         let guessed = counter("lines_fetched_from_memory");
-        let from_memory = run.caches.data.dram + run.walks.served_by.dram + guessed;
+        let of_code = run
+            .fetch
+            .map_or(0, |fetch| fetch.served_by.dram + fetch.prefetches.dram);
+        let from_memory = run.caches.data.dram + run.walks.served_by.dram + of_code + guessed;
         assert_eq!(run.dram.reads, from_memory, "{design}");
     }
 }
 
+/// All but times.
+fn decided(run: &RunResult) -> String {
+    let mut counters = run.tlb_counters.clone();
+    // Only the clock knows.
+    counters.retain(|name, _| !name.ends_with("_late"));
+    let cycles = &run.cycles;
+    format!(
+        "{:?} {:?} {} {:?} {:?} {counters:?} {} {:?} {:?}",
+        run.caches.data,
+        run.walks.served_by,
+        run.walks.count,
+        run.tlb,
+        run.os,
+        run.dram.reads,
+        (cycles.faults, cycles.zeroing, cycles.migrations),
+        run.stopped,
+    )
+}
+
 fn text(run: &RunResult) -> String {
     serde_json::to_string(run).unwrap()
+}
+
+const NONE: Vec<String> = Vec::new();
+
+/// Where two results are not the same.
+fn differences(one: &RunResult, other: &RunResult) -> Vec<String> {
+    fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+        let children = |value: &Value| match value {
+            Value::Object(of) => of.clone(),
+            Value::Array(of) => (0..)
+                .map(|number: usize| number.to_string())
+                .zip(of.clone())
+                .collect(),
+            _ => Map::new(),
+        };
+        let (ones, others) = (children(one), children(other));
+        if ones.is_empty() || others.is_empty() {
+            if one != other {
+                found.push(format!("{path}: {one}, {other}"));
+            }
+            return;
+        }
+        for name in ones
+            .keys()
+            .chain(others.keys().filter(|n| !ones.contains_key(*n)))
+        {
+            let of = |all: &Map<_, _>| all.get(name).cloned().unwrap_or_default();
+            compare(&format!("{path}.{name}"), &of(&ones), &of(&others), found);
+        }
+    }
+    let mut found = Vec::new();
+    let of = |run| serde_json::to_value(run).unwrap();
+    compare("", &of(one), &of(other), &mut found);
+    found
 }
 
 proptest! {
@@ -328,27 +499,90 @@ proptest! {
     #[test]
     fn batches_change_nothing(
         steps in steps(),
-        machine in machine(),
+        machine in machine(&FETCH),
         cores in 1u32..4,
-        length in 2usize..700,
+        lengths in proptest::collection::vec(2usize..700, 1..4),
     ) {
         let machine = MachineConfig { cores, ..machine };
         for design in Design::all().map(Design::name) {
-            let Some(whole) = run(&machine, &design, &steps, length) else {
+            let run = |lengths| run(&machine, &design, &mut Batches::new(&steps, lengths));
+            let Some(whole) = run(&lengths) else {
                 continue;
             };
             adds_up(&whole, &steps);
-            let single = run(&machine, &design, &steps, 1).unwrap();
-            prop_assert!(text(&whole) == text(&single), "{}", design);
+            let single = run(&[1]).unwrap();
+            prop_assert_eq!(differences(&whole, &single), NONE, "{}", design);
         }
     }
 
     #[test]
-    fn workers_change_nothing(steps in steps(), machine in machine(), count in 2u64..9) {
+    fn batches_change_no_window(
+        steps in steps(),
+        machine in machine(&FETCH),
+        cores in 1u32..4,
+        lengths in proptest::collection::vec(2usize..700, 1..4),
+        unit in prop_oneof![Just(Unit::Accesses), Just(Unit::Instructions)],
+        skip in 0u64..300,
+        period in 100u64..500,
+        sample in 1u64..100,
+        limit in proptest::option::of(0u64..500),
+    ) {
+        let machine = MachineConfig { cores, ..machine };
+        let selection = Selection { unit, skip, period, sample, limit };
+        for design in Design::all().map(Design::name) {
+            let run = |lengths| {
+                let source = Batches::new(&steps, lengths);
+                run(&machine, &design, &mut Window::new(source, selection))
+            };
+            let Some(whole) = run(&lengths) else {
+                continue;
+            };
+            let single = run(&[1]).unwrap();
+            prop_assert_eq!(differences(&whole, &single), NONE, "{}", design);
+            let sum = |of: fn(&WindowResult) -> u64| whole.windows.iter().map(of).sum::<u64>();
+            if !whole.windows.is_empty() {
+                prop_assert_eq!(sum(|w| w.instructions), whole.instructions, "{}", design);
+                prop_assert_eq!(sum(|w| w.accesses), whole.accesses, "{}", design);
+                prop_assert_eq!(sum(|w| w.walk_reads), whole.walks.reads, "{}", design);
+            }
+        }
+    }
+
+    /// Nothing that is decided hangs on time here: `caches.others` come in with it.
+    #[test]
+    fn mispredicted_branches_change_time_only(
+        steps in steps(),
+        machine in machine(&FETCH),
+        cores in 1u32..4,
+    ) {
+        let mut machine = MachineConfig { cores, ..machine };
+        machine.caches.others = None;
+        let mut free = machine.clone();
+        free.core.misprediction = 0;
+        let without: Vec<Step> = steps
+            .iter()
+            .map(|step| Step { branches: Vec::new(), ..step.clone() })
+            .collect();
+        for design in Design::all().map(Design::name) {
+            let run = |machine, steps| run(machine, &design, &mut Batches::new(steps, &[100]));
+            let (Some(with), Some(none)) = (run(&machine, &steps), run(&machine, &without)) else {
+                continue;
+            };
+            prop_assert_eq!(decided(&with), decided(&none), "{}", design);
+            prop_assert!(none.mispredicted_branches == 0);
+            let mut cost_nothing = run(&free, &steps).unwrap();
+            cost_nothing.mispredicted_branches = 0;
+            cost_nothing.machine = none.machine.clone();
+            prop_assert!(text(&cost_nothing) == text(&none), "{}", design);
+        }
+    }
+
+    #[test]
+    fn workers_change_nothing(steps in steps(), machine in machine(&["seed=4"]), count in 2u64..9) {
         let stream = Held(steps);
         for design in Design::all().filter(|d| !d.looks_into_caches()) {
             let design = design.name();
-            let Some(whole) = run(&machine, &design, &stream.0, 100) else {
+            let Some(whole) = run(&machine, &design, &mut Batches::new(&stream.0, &[100])) else {
                 continue;
             };
             let cut = |workers| {
@@ -373,9 +607,9 @@ proptest! {
 #[test]
 fn a_process_that_cannot_be_is_refused() {
     let machine = MachineConfig::load("dpt-paper", &[]).unwrap();
-    let load = |process| (process, crate::common::load(BASE, 0, 0));
-    let steps = [(1, map(BASE, 4096)), load(1), load(1 + (1 << 16))];
-    let refused = run(&machine, "radix", &steps, 10).unwrap();
+    let load = |process| Step::new(process, crate::common::load(BASE, 0, 0));
+    let steps = [Step::new(1, map(BASE, 4096)), load(1), load(1 + (1 << 16))];
+    let refused = run(&machine, "radix", &mut Batches::new(&steps, &[10])).unwrap();
     let why = refused.stopped.unwrap_or_default();
     assert!(why.contains("processes 0 to 65535"), "{why}");
     assert_eq!(refused.accesses, 1);

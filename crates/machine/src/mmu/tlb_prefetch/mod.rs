@@ -242,7 +242,7 @@ fn moved(page: Page, size: PageSize, distance: i64) -> Option<Page> {
     if id >> PageSize::Huge1G.order() != base >> PageSize::Huge1G.order() {
         return None;
     }
-    let vpn = page.vpn.0 - u64::from(page.id.0) + id as u64;
+    let vpn = page.vpn.0 + id as u64 - u64::from(page.id.0);
     Some(Page {
         id: PageId(id as u32),
         vpn: Vpn(vpn),

@@ -146,7 +146,7 @@ impl<P: PageTable> Victima<P> {
         let first = page.id.0 >> size.order() & !(BLOCK - 1);
         for number in first..first + BLOCK {
             let id = PageId(number << size.order());
-            let vpn = Vpn(page.vpn.0 - u64::from(page.id.0) + u64::from(id.0));
+            let vpn = Vpn(page.vpn.0 + u64::from(id.0) - u64::from(page.id.0));
             let found = self.walked.table.found(Page { id, vpn, ..page });
             if found.is_some_and(|found| found.size == size) {
                 has |= place(id, size);
