@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import canned
 from emulators import needs_recorder
 from pagelab.cli import app
-from pagelab.errors import PagelabError
+from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import (
     agreement,
     agreement_page,
@@ -22,6 +22,7 @@ from pagelab.measuring import (
     predict,
     probe,
     suite,
+    validate_cli,
 )
 from pagelab.measuring.agreement import Agreement, Predicted
 from pagelab.measuring.native import HugePages, Native, Run
@@ -196,7 +197,14 @@ def test_the_page_shows_every_program_and_what_is_not_known() -> None:
         assert expected in html
 
 
+@pytest.fixture
+def nothing_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spares a guest the touching of gibibytes, which has a test of its own."""
+    monkeypatch.setattr(guest_memory, "have_it_given", lambda *_: None)
+
+
 @needs_recorder
+@pytest.mark.usefixtures("nothing_touched")
 def test_a_program_is_validated_from_end_to_end(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     command = [str(probe.find()), "program", "chase", "--mib", "8", "--steps", "100000"]
@@ -217,3 +225,30 @@ def test_a_program_that_is_not_there_is_named() -> None:
     arguments = ["validate", "-m", "skylake-sp", "--budget", "1", "-q", "--only", "sorting"]
     outcome = CliRunner().invoke(app, arguments)
     assert outcome.exit_code != 0
+
+
+@pytest.mark.usefixtures("nothing_touched")
+def test_what_was_validated_before_an_interrupt_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [compared(1.4, 1.44)]
+
+    def until_interrupted(*_: object) -> Agreement:
+        if not rows:
+            raise KeyboardInterrupt
+        return rows.pop()
+
+    monkeypatch.setattr(validate_cli, "_validate", until_interrupted)
+    page = tmp_path / "page.html"
+    arguments = ["validate", "-m", "skylake-sp", "-q", "--json", "-o", str(page)]
+    command = [*arguments, "--only", "chase,sort"]
+    outcome = CliRunner().invoke(app, command)
+    assert outcome.exit_code == 130
+    found = json.loads(outcome.stdout)
+    assert found["interrupted"]
+    assert [program["name"] for program in found["programs"]] == ["it"]
+    assert page.exists()
+    # With nothing to show it says so.
+    outcome = CliRunner().invoke(app, command)
+    assert isinstance(outcome.exception, InterruptedRunError)
+    assert not outcome.stdout

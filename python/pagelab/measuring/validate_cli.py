@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pagelab import progress, units
 from pagelab.design import check
-from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknown
 from pagelab.measuring import (
     agreement,
     agreement_page,
@@ -95,13 +95,21 @@ def validate(
         measurement = None if _named(preset) else _measurement(measured, say, quick=quick)
         used = _machine(preset, design, measurement, directory, say)
         guest_memory.have_it_given(probe.environment(), say)
-        rows = []
-        with progress.display(notes, quiet=quiet) as meters:
-            for one in chosen:
-                with _reported(one, say):
-                    rows.append(
-                        _validate(one, used, pages, budget, accesses, directory, say, meters)
-                    )
+        rows: list[Agreement] = []
+        interrupted = False
+        try:
+            with progress.display(notes, quiet=quiet) as meters:
+                for one in chosen:
+                    with _reported(one, say):
+                        rows.append(
+                            _validate(one, used, pages, budget, accesses, directory, say, meters)
+                        )
+        except KeyboardInterrupt:
+            # Each program has taken a minute or more.
+            interrupted = True
+            say(f"interrupted: {len(rows)} of {len(chosen)} programs were validated")
+    if not rows and interrupted:
+        raise InterruptedRunError("interrupted before a program was validated")
     if not rows:
         raise PagelabError("no program could be validated")
     sentences = agreement.summary(rows)
@@ -113,13 +121,16 @@ def validate(
             "design": used[1],
             "huge_pages": pages.how,
             "programs": [row.as_json() for row in rows],
+            "interrupted": interrupted,
             "not_installed": missing,
         }
         typer.echo(json.dumps(whole, indent=1))
-        return
-    show(rows, sentences, console)
-    console.print(f"Huge pages are {pages.how}.", style="dim", highlight=False)
-    typer.echo(str(out))
+    else:
+        show(rows, sentences, console)
+        console.print(f"Huge pages are {pages.how}.", style="dim", highlight=False)
+        typer.echo(str(out))
+    if interrupted:
+        raise typer.Exit(130)
 
 
 def _programs(
