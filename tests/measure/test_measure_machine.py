@@ -138,23 +138,68 @@ def test_free_memory_is_no_more_than_there_is(
 
 
 @pytest.mark.parametrize(
-    ("in_order", "model", "expected"),
+    ("in_order", "model", "expected", "strides"),
     [
-        (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20, "busy": 0.5}),  # Sapphire Rapids
+        # Sapphire Rapids.
+        (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20, "busy": 0.5}, 1),
         # Not known: nine of 6.9 ns are under way while one takes 58.9.
-        (6.9, 9999, {"adjacent": False, "streams": 32, "ahead": 9, "busy": 0.5}),
-        (0.5, 9999, {"adjacent": False, "streams": 32, "ahead": 63, "busy": 0.5}),  # a page's end
-        (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0, "busy": 0.5}),  # switched off
+        (6.9, 9999, {"adjacent": False, "streams": 32, "ahead": 9, "busy": 0.5}, 0),
+        # A page's end.
+        (0.5, 9999, {"adjacent": False, "streams": 32, "ahead": 63, "busy": 0.5}, 0),
+        # Switched off.
+        (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0, "busy": 0.5}, 0),
     ],
 )
 def test_what_is_fetched_ahead_is_the_manufacturers_if_it_is_seen(
-    measurement: Measurement, in_order: float, model: int, expected: dict[str, Any], tmp_path: Path
+    measurement: Measurement,
+    in_order: float,
+    model: int,
+    expected: dict[str, Any],
+    strides: int,
+    tmp_path: Path,
 ) -> None:
+    found = prefetch(measurement, model, {"x": [64], "ns": [in_order]}, [58.9], tmp_path)
+    ahead = found.pop("strides")["ahead"]
+    assert found == expected
+    assert ahead == strides
+
+
+@pytest.mark.parametrize(
+    ("in_order", "ahead", "longest", "crosses"),
+    [
+        # A Zen 4's chains in order, of which 17 are under way at strides of 512 to 2,048.
+        ([2.8, 7.7, 8.1, 8.5, 9.2, 8.3, 14.2], 17, 4096, True),
+        # Seen in pages only.
+        ([2.8, 7.7, 8.1, 8.5, 9.2, 8.3, 150.0], 17, 2048, False),
+        # By lines only.
+        ([2.8, 7.7, 8.1, 140.0, 150.0, 150.0, 150.0], 0, 2048, False),
+    ],
+)
+def test_what_is_fetched_by_stride_is_what_long_strides_show(
+    measurement: Measurement,
+    in_order: list[float],
+    ahead: int,
+    longest: int,
+    crosses: bool,
+    tmp_path: Path,
+) -> None:
+    curve = {"x": [64 << number for number in range(7)], "ns": in_order}
+    random = [124.0, 142.0, 129.0, 144.0, 146.0, 154.0, 169.0]
+    strides = prefetch(measurement, 9999, curve, random, tmp_path)["strides"]
+    assert strides["ahead"] == ahead
+    assert strides["longest"] == longest
+    assert strides["crosses_pages"] is crosses
+
+
+def prefetch(
+    measurement: Measurement, model: int, in_order: dict[str, Any], random: list[float], into: Path
+) -> Any:
+    """`caches.prefetch` of an Intel core with such chains."""
     intel = {"vendor": "GenuineIntel", "family": 6, "model": model}
-    seen = {"x": [64], "ns": [in_order]}, {"x": [64], "ns": [58.9]}
-    prefetching = dict(zip(("in_order", "random"), seen, strict=True))
+    at_random = {"x": in_order["x"], "ns": random}
+    prefetching = {"in_order": in_order, "random": at_random}
     memory = measurement.parts.get("memory", {}) | {"prefetching": prefetching}
-    file = tmp_path / "here.toml"
+    file = into / "here.toml"
     changed = measurement.model_copy(
         update={
             "parts": measurement.parts | {"memory": memory},
@@ -162,7 +207,7 @@ def test_what_is_fetched_ahead_is_the_manufacturers_if_it_is_seen(
         }
     )
     machine.write(changed, "here", file)
-    assert json.loads(_core.machine(str(file), []))["caches"]["prefetch"] == expected
+    return json.loads(_core.machine(str(file), []))["caches"]["prefetch"]
 
 
 def test_a_core_that_a_hypervisor_gives_another_model_is_known_by_its_extensions(

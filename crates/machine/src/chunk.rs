@@ -99,6 +99,8 @@ pub(crate) struct Prefetch {
     pub(crate) place: u32,
     pub(crate) line: u32,
     pub(crate) served: Served,
+    /// Whether an instruction's strides had it fetched, and not what the first level missed.
+    pub(crate) by_stride: bool,
 }
 
 /// What is known of a chunk of accesses after translation (all but `served`) and after the
@@ -127,6 +129,8 @@ pub(crate) struct Chunk {
     pub(crate) write_backs: Option<Vec<(u32, u32)>>,
     /// What the prefetchers fetch, in the order of the references that had them do it.
     pub(crate) prefetches: Vec<Prefetch>,
+    /// Lines that instructions' strides have fetched, each with the place of the reference before it.
+    pub(crate) strided: Vec<(u32, u32)>,
     /// The places of walk reads of entries that the kernel has just written, which have `MODIFY`
     /// until the caches have seen them; where private caches are coherent.
     pub(crate) written_entries: Vec<u32>,
@@ -165,6 +169,7 @@ impl Chunk {
         self.ahead.clear();
         self.early.clear();
         self.prefetches.clear();
+        self.strided.clear();
         self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {
             write_backs.clear();

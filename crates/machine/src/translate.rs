@@ -93,9 +93,20 @@ impl<M: Mmu> Machine<M> {
                 self.mmu.table().prefetch_behind(page);
             }
         }
+        let follows = self.caches[core].strides.is_some() && site.len() == addr.len();
         let mut at = 0;
         while at < addr.len() {
+            let first = at;
             at += self.translate_hits::<S>(core, &addr[at..], &op[at..], &pages[at..]);
+            if follows {
+                self.follow(
+                    core,
+                    asid,
+                    &addr[first..at],
+                    &op[first..at],
+                    &site[first..at],
+                )?;
+            }
             self.serve_data(core);
             if at == addr.len() {
                 break;
@@ -117,6 +128,9 @@ impl<M: Mmu> Machine<M> {
             } else {
                 let pfn = self.locate_missed::<S>(core, page, store, bits)?;
                 self.chunk.references.push(reference(pfn, addr, op));
+                if follows {
+                    self.follow(core, asid, &[addr], &[op], &site[at..=at])?;
+                }
                 self.serve_data(core);
             }
             at += 1;
@@ -164,6 +178,47 @@ impl<M: Mmu> Machine<M> {
         self.chunk.pages.added(hits);
         self.chunk.references.added(hits);
         hits
+    }
+
+    /// Has what instructions' strides ahead of these accesses be fetched: they are the last in the
+    /// chunk, a reference each.
+    #[inline(never)]
+    fn follow(
+        &mut self,
+        core: usize,
+        asid: Asid,
+        addr: &[u64],
+        op: &[Op],
+        site: &[u32],
+    ) -> Result<(), RunError> {
+        let first = self.chunk.references.as_slice().len() - addr.len();
+        for (number, ((&addr, &op), &site)) in addr.iter().zip(op).zip(site).enumerate() {
+            if op.is_store() || site == NO_SITE {
+                continue;
+            }
+            let strides = self.caches[core].strides.as_mut();
+            let Some(target) = strides.and_then(|strides| strides.loaded(site, addr)) else {
+                continue;
+            };
+            let place = first + number;
+            let line = if target >> PAGE_SHIFT == addr >> PAGE_SHIFT {
+                let own = self.chunk.references.as_slice()[place] & !MODIFY;
+                own & !(LINES_PER_PAGE - 1) | line_in_page(target)
+            } else {
+                // A prefetcher takes no faults, and leaves no translation behind.
+                let page = Page {
+                    id: self.page_id(asid, target)?,
+                    asid,
+                    vpn: VirtAddr(target).vpn(),
+                };
+                let Some(found) = self.mmu.table().found(page) else {
+                    continue;
+                };
+                (found.pfn.0 * LINES_PER_PAGE) | line_in_page(target)
+            };
+            self.chunk.strided.push((place as u32, line));
+        }
+        Ok(())
     }
 
     /// An access of several lines. Rare, so it is compiled once, for the level that every

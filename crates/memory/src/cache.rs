@@ -64,6 +64,11 @@ pub enum GeometryError {
     /// More than prefetchers can have.
     #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
     Prefetch,
+    /// More instructions or longer distances than prefetchers can have.
+    #[error(
+        "caches.prefetch.strides: instructions are 1 to 65536, ahead is 0 to 64, longest 1 to 1048576"
+    )]
+    Strides,
     /// What makes a second level busy is no share.
     #[error("caches.prefetch.busy is not between 0 and 1")]
     Busy,

@@ -11,6 +11,7 @@ mod modulo;
 mod prefetcher;
 mod replacement;
 pub mod simd;
+mod strides;
 
 pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
 pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, NO_LINE, Outcome};
@@ -22,3 +23,4 @@ pub use lru_sets::LruSets;
 pub use modulo::Modulo;
 pub use prefetcher::{MAX_PREFETCHES, PrefetchConfig, Prefetcher};
 pub use replacement::Replacement;
+pub use strides::{Strides, StridesConfig};

@@ -1,11 +1,11 @@
-use crate::GeometryError;
 use crate::demand::Demand;
+use crate::{GeometryError, StridesConfig};
 use serde::{Deserialize, Serialize};
 
 /// What a core's second-level cache fetches before it is asked for.
 ///
-/// Both prefetchers look at lines that the first level asks for and at no instruction; neither
-/// leaves the 4 KiB page of the line, since they see physical addresses.
+/// The first two prefetchers look at lines that the first level asks for and at no instruction;
+/// neither leaves the 4 KiB page of the line, since they see physical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
@@ -19,6 +19,10 @@ pub struct PrefetchConfig {
     /// is fetched then goes into the last level only. `None` where it always goes into both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
+    /// What looks at instructions and the addresses of all their loads, where the source says which
+    /// instructions these are. `None` for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strides: Option<StridesConfig>,
 }
 
 /// Lines of a 4 KiB page.
@@ -27,9 +31,11 @@ const LINES: u32 = 64;
 const CONFIRMED: u32 = 2;
 /// Lines that a stream fetches at an access.
 const AT_ONCE: u32 = 2;
+/// And an instruction's strides.
+const BY_STRIDE: usize = 1;
 
 /// The most lines that one access fetches ahead.
-pub const MAX_PREFETCHES: usize = 1 + AT_ONCE as usize;
+pub const MAX_PREFETCHES: usize = 1 + AT_ONCE as usize + BY_STRIDE;
 
 /// A core's prefetchers.
 #[derive(Clone, Debug)]
@@ -175,6 +181,7 @@ mod tests {
         streams: 2,
         ahead: 4,
         busy: None,
+        strides: None,
     };
 
     #[test]
@@ -184,6 +191,7 @@ mod tests {
             streams: 0,
             ahead: 0,
             busy: None,
+            strides: None,
         };
         assert_eq!(fetched(config, &[6, 7]), [[7], [6]]);
     }

@@ -32,7 +32,10 @@ class Core:
 # streams, one a page of 4 KiB, up to 20 lines ahead; what they fetch stays in the last level while
 # the second is heavily loaded with misses. The manual has them since Sandy Bridge ("Data Prefetch
 # to the L2 and Last Level Cache"), but not how many misses that is: half of the requests is ours.
-_INTELS = "{ adjacent = true, streams = 32, ahead = 20, busy = 0.5 }"
+# The first level's IP-based stride prefetcher sees strides of up to 2 KiB and fetches the next, in
+# the same page ("Data Prefetch to L1 caches"); how many instructions it follows is not said.
+_STRIDES = "{ instructions = 64, ahead = 1, longest = 2048, crosses_pages = false }"
+_INTELS = f"{{ adjacent = true, streams = 32, ahead = 20, busy = 0.5, strides = {_STRIDES} }}"
 
 _SKYLAKE = Core("Skylake", 4, 224, 56, 12, 2, (1536, 12), _INTELS)
 _ICE_LAKE = Core("Ice Lake", 5, 352, 72, 12, 2, (2048, 16), _INTELS)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
 from pagelab.measuring import cores
@@ -17,6 +18,11 @@ BASE_TRANSFER = 50.3
 _AHEAD = 0.5
 # Pages whose lines are followed where that is not published: those of Intel's streamer.
 _FOLLOWED = 32
+# Instructions that are followed; nobody publishes how many.
+_FOLLOWED_INSTRUCTIONS = 64
+# A stream of lines that are at least so far apart would fetch many that nobody wants.
+_LONG_STRIDE = 512
+_NO_STRIDES = f"{{ instructions = {_FOLLOWED_INSTRUCTIONS}, ahead = 0 }}"
 
 
 def entries(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[Entry]:
@@ -90,7 +96,7 @@ def _prefetch(measurement: Measurement) -> Entry:
     soon as they do, by Little's law; a page has no more to fetch.
     """
     key = "prefetch"
-    nothing = "{ adjacent = false, streams = 0, ahead = 0 }"
+    nothing = f"{{ adjacent = false, streams = 0, ahead = 0, strides = {_NO_STRIDES} }}"
     raw = measurement.parts.get("memory", {}).get("prefetching")
     if raw is None:
         return Entry(key, nothing, "open", "not measured")
@@ -103,10 +109,34 @@ def _prefetch(measurement: Measurement) -> Entry:
     core = cores.documented(measurement.environment)
     if core is None or core.prefetch is None:
         ahead = min(math.ceil(random / in_order), PAGE // LINE - 1)
-        value = f"{{ adjacent = false, streams = {_FOLLOWED}, ahead = {ahead} }}"
-        source = f"{what}: {ahead} ahead; {_FOLLOWED} pages at a time, as Intel's"
+        strides, by_stride = _strides(raw)
+        streams = f"adjacent = false, streams = {_FOLLOWED}, ahead = {ahead}"
+        value = f"{{ {streams}, strides = {strides} }}"
+        source = f"{what}: {ahead} ahead; {_FOLLOWED} pages at a time, as Intel's; {by_stride}"
         return Entry(key, value, "open", source)
     return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
+
+
+def _strides(raw: dict[str, Any]) -> tuple[str, str]:
+    """What follows instructions, and where that is from: the measured chains are one instruction's.
+
+    By longer strides than a stream needs, as many loads as must be under way, as for lines.
+    """
+    ratios = {}
+    for stride, in_order, random in zip(
+        raw["in_order"]["x"], raw["in_order"]["ns"], raw["random"]["ns"], strict=True
+    ):
+        if stride >= _LONG_STRIDE and in_order and random and in_order <= _AHEAD * random:
+            ratios[int(stride)] = random / in_order
+    if not ratios:
+        return _NO_STRIDES, "no long strides are fetched ahead"
+    ahead = min(math.ceil(median(ratios.values())), 64)
+    crosses = max(ratios) >= PAGE
+    value = (
+        f"{{ instructions = {_FOLLOWED_INSTRUCTIONS}, ahead = {ahead}, longest = {max(ratios)}, "
+        f"crosses_pages = {str(crosses).lower()} }}"
+    )
+    return value, f"strides of {min(ratios)} to {max(ratios)} bytes {ahead} ahead"
 
 
 def _bounded(

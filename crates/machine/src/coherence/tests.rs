@@ -23,6 +23,7 @@ fn config(adjacent: bool) -> CachesConfig {
             streams: 0,
             ahead: 0,
             busy: None,
+            strides: None,
         }),
         coherence: Some(CoherenceConfig {
             transfer_cycles: 2,

@@ -5,7 +5,7 @@ use crate::chunk::{Chunk, Episode, Prefetch, part};
 use crate::coherence::{CoherenceCounts, Directory, Taken};
 use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::{Baseline, Simd};
-use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome, Prefetcher};
+use pagelab_memory::{Cache, CacheAccess, GeometryError, MODIFY, Outcome, Prefetcher, Strides};
 use prefetching::{answer, complete_pairs, data_places, drop_unneeded_pairs, merge, prefetch};
 
 /// Where a reference was served.
@@ -37,6 +37,8 @@ pub(crate) struct PrivateCaches {
     pub(crate) l2: Cache,
     pub(crate) walks_enter: WalksEnter,
     prefetcher: Option<Prefetcher>,
+    /// What follows instructions; its lines are in the chunk when the caches take it.
+    pub(crate) strides: Option<Strides>,
 }
 
 /// The cache that all cores share.
@@ -100,6 +102,10 @@ impl PrivateCaches {
             prefetcher: (config.prefetch.as_ref())
                 .map(Prefetcher::new)
                 .transpose()?,
+            strides: (config.prefetch.and_then(|prefetch| prefetch.strides))
+                .filter(|strides| strides.ahead > 0)
+                .map(|strides| Strides::new(&strides))
+                .transpose()?,
         })
     }
 
@@ -161,6 +167,7 @@ pub(crate) fn reference<S: Simd>(
                 invalidating,
             },
         prefetches,
+        strided,
         written_entries,
         parts,
         episodes,
@@ -172,6 +179,7 @@ pub(crate) fn reference<S: Simd>(
         l2,
         walks_enter,
         prefetcher,
+        ..
     } = &mut caches[core];
     let SharedCache {
         llc,
@@ -208,7 +216,7 @@ pub(crate) fn reference<S: Simd>(
         data_places(parts.as_slice(), episodes.as_slice(), data);
         prefetch(
             prefetcher,
-            down,
+            (down, strided),
             data,
             outgoing,
             with_prefetches,
@@ -232,7 +240,7 @@ pub(crate) fn reference<S: Simd>(
     };
     let pairs = prefetcher.as_ref().is_some_and(Prefetcher::completes_pairs);
     if pairs {
-        complete_pairs::<S>(l2, &mut from_l2);
+        complete_pairs::<S>(l2, &mut from_l2, prefetches);
     } else {
         l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
     }

@@ -1,6 +1,6 @@
 //! What the prefetchers of a second level add to the lists between the levels.
 
-use super::{At, Descent, FromL2, OUT, Served, origin};
+use super::{At, Descent, FromL2, OUT, origin};
 use crate::chunk::{Episode, Prefetch, part};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{Cache, Prefetcher};
@@ -23,11 +23,12 @@ pub(super) fn data_places(parts: &[u8], episodes: &[Episode], data: &mut Vec<boo
     }
 }
 
-/// Adds to what goes on to the second level what the prefetchers make of it.
+/// Adds to what goes on to the second level what the prefetchers make of it, and what instructions'
+/// strides have fetched.
 #[inline(never)]
 pub(super) fn prefetch(
     prefetcher: &mut Prefetcher,
-    down: &[Descent],
+    (down, strided): (&[Descent], &[(u32, u32)]),
     data: &[bool],
     outgoing: u32,
     with_prefetches: &mut Vec<Descent>,
@@ -35,7 +36,21 @@ pub(super) fn prefetch(
     prefetches: &mut Vec<Prefetch>,
 ) {
     with_prefetches.clear();
+    let mut strided = strided.iter().peekable();
+    let mut by_stride =
+        |before: u32, with_prefetches: &mut Vec<Descent>, prefetches: &mut Vec<Prefetch>| {
+            while let Some(&(place, line)) = strided.next_if(|&&(place, _)| place < before) {
+                with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
+                prefetches.push(Prefetch {
+                    place,
+                    line,
+                    by_stride: true,
+                    ..Prefetch::default()
+                });
+            }
+        };
     for &(line, place) in down {
+        by_stride(place & !OUT, with_prefetches, prefetches);
         with_prefetches.push((line, place));
         if place & OUT != 0 || !data[place as usize] {
             continue;
@@ -46,7 +61,7 @@ pub(super) fn prefetch(
             prefetches.push(Prefetch {
                 place,
                 line,
-                served: Served::L1,
+                ..Prefetch::default()
             });
         });
         if into_last_level_only {
@@ -57,17 +72,24 @@ pub(super) fn prefetch(
             );
         }
     }
+    by_stride(u32::MAX, with_prefetches, prefetches);
 }
 
 /// The second level where the lines that it misses are completed to aligned twos: the other line,
 /// the first that is fetched for one, is asked for after a miss only.
 #[inline(never)]
-pub(super) fn complete_pairs<S: Simd>(l2: &mut Cache, from_l2: &mut FromL2) {
+pub(super) fn complete_pairs<S: Simd>(
+    l2: &mut Cache,
+    from_l2: &mut FromL2,
+    prefetches: &[Prefetch],
+) {
     let (mut hit, mut previous_is_prefetch) = (true, true);
     for at in 0..from_l2.down.len() {
         let (reference, place) = from_l2.down[at];
         let is_prefetch = place & OUT == 0 && place > from_l2.outgoing;
-        let is_pair = is_prefetch && !previous_is_prefetch;
+        let by_stride =
+            is_prefetch && prefetches[(place - from_l2.outgoing - 1) as usize].by_stride;
+        let is_pair = is_prefetch && !previous_is_prefetch && !by_stride;
         previous_is_prefetch = is_prefetch;
         if is_pair && hit {
             continue;

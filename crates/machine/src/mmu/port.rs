@@ -250,6 +250,9 @@ impl Port<'_> {
         one.clear();
         one.references.push(reference);
         one.parts.push(bits);
+        let place = self.chunk.served.as_slice().len() as u32;
+        let strided = self.chunk.strided.iter().filter(|of| of.0 == place);
+        one.strided.extend(strided.map(|&(_, line)| (0, line)));
         if bits == part::SLOW {
             one.episodes.push(Episode {
                 reads: 1,
@@ -258,7 +261,6 @@ impl Port<'_> {
         }
         hierarchy::reference::<Baseline>(self.caches, self.core, self.shared, one);
         let served = one.served.as_slice()[0];
-        let place = self.chunk.served.as_slice().len() as u32;
         self.chunk.served.push(served);
         let prefetches = one.prefetches.iter();
         let at_place = |&prefetch: &Prefetch| Prefetch { place, ..prefetch };

@@ -387,7 +387,10 @@ impl<'a> Slow<'a> {
         if !straddles && !alone {
             // What starts when it is dispatched comes before everything that follows.
             let at_once = part.start == paths.core.dispatched();
-            let contends = walk.is_some() || served != Served::L1 || bits & part::INVALIDATES != 0;
+            let contends = walk.is_some()
+                || served != Served::L1
+                || bits & part::INVALIDATES != 0
+                || !prefetches.is_empty();
             if !at_once && (contends || !pending.is_empty()) {
                 let walk = walk.map(|walk| (walk, ahead));
                 let besides = Besides { prefetches, early };

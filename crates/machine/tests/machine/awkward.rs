@@ -260,7 +260,10 @@ const KEYS: [&[&str]; 24] = [
     ],
     &[
         "caches.prefetch={ adjacent = true, streams = 8, ahead = 10, busy = 0.3 }",
-        "caches.prefetch={ adjacent = false, streams = 8, ahead = 4 }",
+        "caches.prefetch={ adjacent = false, streams = 8, ahead = 4, \
+         strides = { instructions = 8, ahead = 3, longest = 1048576, crosses_pages = true } }",
+        "caches.prefetch={ adjacent = true, streams = 0, ahead = 0, \
+         strides = { instructions = 4, ahead = 1, longest = 2048 } }",
         "seed=7",
     ],
     &[

@@ -21,6 +21,7 @@ mod programs;
 mod revelator;
 mod same_bits;
 mod shootdowns;
+mod strides;
 mod tiers;
 mod tlb_prefetch;
 mod victima;

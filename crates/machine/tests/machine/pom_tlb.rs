@@ -31,6 +31,7 @@ proptest! {
             streams: 8,
             ahead: 10,
             busy,
+            strides: None,
         });
         config.pom_tlb.kib = 0;
         let result = |design: &str, cut: usize| {

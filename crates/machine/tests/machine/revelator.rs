@@ -30,6 +30,7 @@ proptest! {
             streams: 8,
             ahead: 10,
             busy,
+            strides: None,
         });
         config.revelator.data = false;
         config.revelator.entries = false;

@@ -84,6 +84,7 @@ proptest! {
             streams: 8,
             ahead: 10,
             busy,
+            strides: None,
         });
         config.caches.others = others.map(|gigabytes_per_second| OthersConfig {
             gigabytes_per_second,
@@ -111,6 +112,7 @@ fn long_accesses_are_the_same_in_batches_of_any_length() {
         streams: 0,
         ahead: 0,
         busy: Some(0.3),
+        strides: None,
     });
     let mut events = vec![map(BASE, 1 << 24)];
     for round in 0..400u64 {

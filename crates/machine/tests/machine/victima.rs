@@ -33,6 +33,7 @@ proptest! {
             streams: 8,
             ahead: 10,
             busy,
+            strides: None,
         });
         config.victima.insert_on_miss = false;
         config.victima.insert_on_eviction = false;
