@@ -5,6 +5,8 @@
 //! the events has ended before, and a program's initialisation and exit are left out or counted alone. Without
 //! a name it lists all names, after a line that says which vector instructions are used.
 
+mod code;
+
 use pagelab_events::{Batch, Metadata, Source, SourceError, TraceReader, TraceWriter};
 use pagelab_machine::{MachineConfig, simulate};
 use pagelab_memory::simd::SimdLevel;
@@ -27,6 +29,11 @@ const IN_CACHE: Program = (
 const CHASE: Program = ("pointer-chase", &[("pages", "20000"), ("loads", "100K")]);
 const STORE: Program = ("kv", &[("footprint", "64MiB"), ("operations", "3000")]);
 const GRAPH: Program = ("bfs", &[("footprint", "24MiB")]);
+/// No workload but a stream that says which blocks are executed.
+const CODE: Program = ("code", &[]);
+/// An instruction side: that of most processors that the presets have.
+const FETCH: &str =
+    "fetch={ tlb = { entries = 64, ways = 8 }, l1 = { kib = 32, ways = 8 }, next_lines = 1 }";
 
 enum Work {
     /// A design, and keys of the machine.
@@ -59,6 +66,12 @@ const CASES: &[(&str, Work, Program)] = &[
     ("radix, pointer chase", Simulate("radix", &[]), CHASE),
     ("radix, key-value store", Simulate("radix", &[]), STORE),
     ("dpt, key-value store", Simulate("dpt", &[]), STORE),
+    ("radix, code", Simulate("radix", &[]), CODE),
+    (
+        "radix, code that is fetched",
+        Simulate("radix", &[FETCH]),
+        CODE,
+    ),
     ("radix, faults", Faults("radix"), UPDATES),
     ("dpt, faults", Faults("dpt"), UPDATES),
     ("encode, key-value store", Encode, STORE),
@@ -100,7 +113,11 @@ fn main() {
 }
 
 /// All that a program does, in memory: its own thread has ended when counting begins.
-fn batches((name, parameters): &Program) -> Vec<Batch> {
+fn batches(program: &Program) -> Vec<Batch> {
+    if *program == CODE {
+        return code::batches();
+    }
+    let (name, parameters) = program;
     let parameters: Vec<_> = [&[("windows", "0")], *parameters]
         .concat()
         .iter()
@@ -122,6 +139,7 @@ struct Replay {
     batches: std::vec::IntoIter<Batch>,
     counted: Range<usize>,
     given: usize,
+    has_code: bool,
 }
 
 impl Source for Replay {
@@ -136,6 +154,10 @@ impl Source for Replay {
         let next = self.batches.next();
         Ok(next.map(|next| *batch = next).is_some())
     }
+
+    fn has_code(&self) -> bool {
+        self.has_code
+    }
 }
 
 fn run(design: &str, keys: &[&str], batches: Vec<Batch>, counted: Range<usize>) {
@@ -149,6 +171,7 @@ fn run(design: &str, keys: &[&str], batches: Vec<Batch>, counted: Range<usize>) 
     let accesses: usize = batches[counted.clone()].iter().map(Batch::len).sum();
     assert!(!counted.is_empty() && counted.end < batches.len());
     let mut replay = Replay {
+        has_code: batches.iter().any(|batch| !batch.site.is_empty()),
         batches: batches.into_iter(),
         counted,
         given: 0,
@@ -157,6 +180,11 @@ fn run(design: &str, keys: &[&str], batches: Vec<Batch>, counted: Range<usize>) 
     let result = simulate(&config, design, &mut replay, go_on).expect("a built-in design");
     assert!(result.complete, "{design} ends early");
     println!("{accesses} accesses");
+    if let Some(fetch) = result.fetch {
+        let per_access = fetch.fetches as f64 / accesses as f64;
+        let mpki = [fetch.l1_mpki, fetch.tlb.l1_mpki, result.caches.l1_mpki];
+        println!("{per_access:.2} fetches an access; misses of code, its TLB and data {mpki:.2?}");
+    }
 }
 
 fn encode(batches: &[Batch], output: Vec<u8>) -> Vec<u8> {

@@ -72,7 +72,7 @@ pub struct Machine<M> {
     pub(crate) counts: MachineCounts,
     pub(crate) timing: Counts,
     pub(crate) slots_per_cycle: u64,
-    level: SimdLevel,
+    pub(crate) level: SimdLevel,
     pub(crate) timeline: Timeline,
     /// Misses by address and time, where that is counted.
     pub(crate) heat_map: Option<Box<HeatMap>>,
@@ -102,6 +102,8 @@ pub(crate) struct Place {
     pub(crate) flow: usize,
     pub(crate) line: u32,
     pub(crate) thread: Option<u32>,
+    /// Its core, once it is known.
+    pub(crate) core: Option<usize>,
 }
 
 /// What the front of the machine counts.

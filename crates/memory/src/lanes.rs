@@ -1,4 +1,4 @@
-use crate::simd::EMPTY;
+use crate::simd::{Baseline, EMPTY, Simd};
 
 /// Sets of 32-bit lanes, one set after the other, no set straddling a host cache line.
 #[derive(Clone, Debug)]
@@ -74,6 +74,20 @@ impl Lanes {
     pub(crate) fn ways(&self, set: usize, ways: usize) -> &[u32] {
         let start = set * self.per_set;
         &self.flat()[start..start + ways]
+    }
+
+    /// Which of the first `ways` lanes of a set holds a key.
+    #[inline]
+    pub(crate) fn find(&self, set: usize, ways: usize, key: u32) -> Option<usize> {
+        if !self.per_set.is_multiple_of(16) {
+            return self.ways(set, ways).iter().position(|&lane| lane == key);
+        }
+        let (blocks, _) = self.ways(set, self.per_set).as_chunks::<16>();
+        blocks.iter().enumerate().find_map(|(number, block)| {
+            // SAFETY: every processor has the features of `Baseline`.
+            let found = unsafe { Baseline::find(block, key) };
+            (found != 0).then(|| 16 * number + found.trailing_zeros() as usize)
+        })
     }
 
     /// How many of the first `ways` lanes of all sets hold a value.

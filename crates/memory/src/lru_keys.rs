@@ -50,10 +50,9 @@ impl LruKeys {
 
     #[inline(never)]
     fn get_wide(&mut self, set: usize, key: u32) -> bool {
-        let keys = self.keys.ways_mut(set, self.ways);
-        let way = keys.iter().position(|&k| k == key);
+        let way = self.keys.find(set, self.ways, key);
         if let Some(way) = way {
-            keys[..=way].rotate_right(1);
+            self.keys.ways_mut(set, self.ways)[..=way].rotate_right(1);
         }
         way.is_some()
     }

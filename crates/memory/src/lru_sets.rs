@@ -114,16 +114,25 @@ impl LruSets {
 
     #[inline(never)]
     fn get_wide(&mut self, set: usize, key: u32) -> Option<u32> {
-        let keys = self.keys.ways_mut(set, self.ways);
-        let way = keys.iter().position(|&k| k == key)?;
+        let way = self.keys.find(set, self.ways, key)?;
         if let Some(victims) = &mut self.victims {
             victims.touch(set, way);
             return Some(self.values.ways(set, self.ways)[way]);
         }
+        let keys = self.keys.ways_mut(set, self.ways);
         keys[..=way].rotate_right(1);
         let values = self.values.ways_mut(set, self.ways);
         values[..=way].rotate_right(1);
         Some(values[0])
+    }
+
+    /// The value of a key that is the most recently used of its set already, so that
+    /// [`LruSets::get`] would change nothing; `None` for others, and under another policy than LRU.
+    #[inline(always)]
+    pub fn newest(&self, set: usize, key: u32) -> Option<u32> {
+        let first = set * self.keys.per_set();
+        let newest = self.victims.is_none() && self.keys.flat()[first] == key;
+        newest.then(|| self.values.flat()[first])
     }
 
     /// [`LruSets::insert`] at a SIMD level that the processor has.

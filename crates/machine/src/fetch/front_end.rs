@@ -4,6 +4,7 @@ use crate::hierarchy::Served;
 use pagelab_addr::{
     Asid, DirectoryFull, LINE_SHIFT, PAGE_SHIFT, PageDirectory, PageId, PageSize, Pfn,
 };
+use pagelab_memory::simd::Simd;
 use pagelab_memory::{LruSets, Modulo};
 use pagelab_os::Effects;
 
@@ -86,7 +87,7 @@ impl FrontEnd {
 
     /// Fetches a line if it is there. What is missing is not counted, and may be looked for again.
     #[inline(always)]
-    pub(super) fn look(
+    pub(super) fn look<S: Simd>(
         &mut self,
         line: u64,
         counts: &mut FetchCounts,
@@ -97,14 +98,18 @@ impl FrontEnd {
         }
         if line >> LINES_SHIFT != self.page {
             let page = name(line << LINE_SHIFT)?;
-            let Some(pfn) = self.find_page(page) else {
+            let set = self.tlb_sets.of(page.0);
+            let Some(pfn) = self.tlb.get_at::<S>(set, page.0).map(Pfn) else {
                 return Ok(Look::Missing);
             };
             counts.tlb_lookups += 1;
             self.translated(line, page, pfn);
         }
         let physical = self.physical(line);
-        if self.cache.get(self.cache_sets.of(physical), physical) != Some(0) {
+        let set = self.cache_sets.of(physical);
+        if self.cache.newest(set, physical) != Some(0)
+            && self.cache.get_at::<S>(set, physical) != Some(0)
+        {
             return Ok(Look::Missing);
         }
         counts.served[Served::L1 as usize] += 1;

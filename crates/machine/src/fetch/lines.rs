@@ -21,6 +21,14 @@ pub(super) struct Block {
     pub(super) others: u32,
 }
 
+/// What stands for a block that was not defined.
+static UNKNOWN: Block = Block {
+    first: 0,
+    site: 0,
+    begin: 0,
+    others: 0,
+};
+
 /// A line of a block that is not its first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Later {
@@ -69,13 +77,13 @@ impl BlockLines {
     }
 
     #[inline(always)]
-    pub(super) fn block(&self, number: u32) -> Option<Block> {
-        self.blocks.get(number as usize).copied()
+    pub(super) fn block(&self, number: u32) -> &Block {
+        self.blocks.get(number as usize).unwrap_or(&UNKNOWN)
     }
 
     /// One of the block's other lines.
     #[inline(always)]
-    pub(super) fn later(&self, block: Block, number: u32) -> Later {
+    pub(super) fn later(&self, block: &Block, number: u32) -> Later {
         self.later[(block.begin + number) as usize]
     }
 }

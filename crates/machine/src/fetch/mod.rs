@@ -20,10 +20,12 @@ use crate::hierarchy::Served;
 use crate::machine::{Machine, Place};
 use crate::mmu::Mmu;
 use front_end::{FrontEnd, Look};
-use lines::BlockLines;
+use lines::{BlockLines, Later};
 use pagelab_addr::Asid;
 use pagelab_addr::PageDirectory;
 use pagelab_events::{Batch, Definition, Flow};
+use pagelab_memory::dispatch;
+use pagelab_memory::simd::Simd;
 use pagelab_os::Effects;
 
 /// The instruction side of all cores.
@@ -136,7 +138,18 @@ impl<M: Mmu> Machine<M> {
     ) -> Result<usize, RunError> {
         let core = self.current_core();
         loop {
-            match self.next_fetch(core, batch, place, at, end)? {
+            let machine = &mut *self;
+            let step = dispatch!(machine.level, <S>[M: Mmu](
+                machine: &mut Machine<M>,
+                core: usize,
+                batch: &Batch,
+                place: &mut Place,
+                at: usize,
+                end: usize,
+            ) -> Result<Step, RunError> {
+                machine.next_fetch::<S>(core, batch, place, at, end)
+            });
+            match step? {
                 Step::Until(access) => return Ok(access),
                 Step::Fetch(wanted) => {
                     self.branches(&wanted, batch, place, at);
@@ -148,7 +161,7 @@ impl<M: Mmu> Machine<M> {
 
     /// Follows a batch's flow to the next line that is not at hand.
     #[inline(always)]
-    fn next_fetch(
+    fn next_fetch<S: Simd>(
         &mut self,
         current: usize,
         batch: &Batch,
@@ -178,66 +191,81 @@ impl<M: Mmu> Machine<M> {
             return Ok(Step::Until(end));
         };
         let asid = Asid(batch.process as u16);
-        let core_of = |thread: Option<u32>| {
+        let known = |thread: Option<u32>| {
             let known = thread.and_then(|thread| threads.get(&(batch.process, thread)));
-            pinned.or(known.copied()).unwrap_or(current)
+            pinned.or(known.copied())
         };
-        let mut core = core_of(place.thread);
-        cores[core].enter(asid);
-        while let Some(&(start, entry)) = batch.flow.get(place.flow) {
+        place.core = place.core.or_else(|| known(place.thread));
+        let mut core = place.core.unwrap_or(current);
+        let mut front_end = &mut cores[core];
+        front_end.enter(asid);
+        // Kept apart from the place while they change at each block.
+        let (mut entry, mut number) = (place.flow, place.line);
+        let step = 'blocks: loop {
+            let Some(&(start, flow)) = batch.flow.get(entry) else {
+                break Step::Until(end);
+            };
             if start as usize >= end {
-                break;
+                break Step::Until(end);
             }
-            let number = match entry {
-                Flow::Block(number) => number,
+            let block = match flow {
+                Flow::Block(block) => lines.block(block),
                 Flow::Thread(thread) => {
                     place.thread = Some(thread);
-                    core = core_of(place.thread);
-                    cores[core].enter(asid);
-                    place.flow += 1;
+                    place.core = known(place.thread);
+                    core = place.core.unwrap_or(current);
+                    front_end = &mut cores[core];
+                    front_end.enter(asid);
+                    entry += 1;
                     continue;
                 }
             };
-            let block = lines.block(number).unwrap_or_default();
-            loop {
-                let mut access = start as usize;
-                let mut site = block.site;
-                if let Some(number) = place.line.checked_sub(1) {
-                    let later = lines.later(block, number);
-                    let next = batch
-                        .flow
-                        .get(place.flow + 1)
-                        .map_or(batch.len(), |next| next.0 as usize);
-                    access = (access + later.accesses as usize).min(next);
-                    site += later.instruction;
-                    if access >= end {
-                        return Ok(Step::Until(end));
+            let wanted = |line, site| {
+                let gap = batch.gap.get(at).copied().unwrap_or(0);
+                Step::Fetch(Wanted {
+                    core,
+                    asid,
+                    line,
+                    site,
+                    gap,
+                })
+            };
+            let mut name = |addr| stretches.page(directory, asid, addr);
+            if number == 0 {
+                match front_end.look::<S>(block.first, counts, &mut name)? {
+                    Look::AtHand if block.others == 0 => {
+                        entry += 1;
+                        continue;
                     }
+                    Look::AtHand => number = 1,
+                    Look::Missing if start as usize > at => break Step::Until(start as usize),
+                    Look::Missing => break wanted(block.first, block.site),
                 }
-                let line = block.first.wrapping_add(u64::from(place.line));
-                let name = |addr| stretches.page(directory, asid, addr);
-                match cores[core].look(line, counts, name)? {
-                    Look::AtHand => {}
-                    Look::Missing if access > at => return Ok(Step::Until(access)),
-                    Look::Missing => {
-                        let gap = batch.gap.get(at).copied().unwrap_or(0);
-                        return Ok(Step::Fetch(Wanted {
-                            core,
-                            asid,
-                            line,
-                            site,
-                            gap,
-                        }));
-                    }
-                }
-                if place.line == block.others {
-                    break;
-                }
-                place.line += 1;
             }
-            place.line = 0;
-            place.flow += 1;
-        }
-        Ok(Step::Until(end))
+            let next = batch.flow.get(entry + 1);
+            let next = next.map_or(batch.len(), |next| next.0 as usize);
+            while number <= block.others {
+                // The access that comes after it; no later one than that after the block.
+                let access = |later: Later| (start as usize + later.accesses as usize).min(next);
+                if next >= end && access(lines.later(block, number - 1)) >= end {
+                    break 'blocks Step::Until(end);
+                }
+                let line = block.first.wrapping_add(u64::from(number));
+                if front_end.look::<S>(line, counts, &mut name)? == Look::AtHand {
+                    number += 1;
+                    continue;
+                }
+                let later = lines.later(block, number - 1);
+                let access = access(later);
+                if access > at {
+                    break 'blocks Step::Until(access);
+                }
+                break 'blocks wanted(line, block.site + later.instruction);
+            }
+            number = 0;
+            entry += 1;
+        };
+        (place.flow, place.line) = (entry, number);
+        Ok(step)
     }
 }
