@@ -25,6 +25,7 @@ HEAD = [
     ("cycles", "---:"),
     ("walk caches", "---"),
     ("L1", "---"),
+    ("of code: TLB, L1", "---"),
     ("L2", "---"),
     ("last level", "---"),
     ("memory, ns in all", "---:"),
@@ -45,6 +46,11 @@ def cache(of: dict[str, Any]) -> str:
     return f"{size}/{of['ways']}, {of['cycles']}"
 
 
+def code(of: dict[str, Any] | None) -> str:
+    """The first levels of instructions."""
+    return f"{array(of['tlb'])}, {of['l1']['kib']} K/{of['l1']['ways']}" if of else "–"
+
+
 def row(machine: dict[str, Any]) -> list[str]:
     """One machine's figures."""
     core, tlb, caches, dram = (machine[key] for key in ("core", "tlb", "caches", "dram"))
@@ -62,7 +68,9 @@ def row(machine: dict[str, Any]) -> list[str]:
         array(tlb["l2_4k"]),
         str(tlb["l2_cycles"]),
         ", ".join(str(walk_caches[key]["entries"]) for key in ("pgd", "pud", "pmd")),
-        *(cache(caches[key]) for key in ("l1", "l2", "llc")),
+        cache(caches["l1"]),
+        code(machine.get("fetch")),
+        *(cache(caches[key]) for key in ("l2", "llc")),
         f"{in_all:.0f}",
         f"{dram['gigabytes_per_second']:g}",
         "yes" if "prefetch" in caches else "–",

@@ -46,10 +46,5 @@ pub(crate) fn check(config: &MachineConfig) -> Result<(), BuildError> {
             "at most 64 with caches.coherence",
         )?;
     }
-    if config.fetch.is_some() && config.tlb_prefetch.is_some() {
-        return Err(BuildError::Fetch(
-            "TLB prefetchers have not learnt of instructions: leave one of them out, this by --set fetch=none",
-        ));
-    }
     Ok(())
 }

@@ -55,7 +55,7 @@ pub(crate) fn run<M: ConfiguredMmu>(
 ) -> Result<RunResult, BuildError> {
     let config = &*M::machine_of(design, config)?;
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
-    check(config, &os)?;
+    check(config, &os, pieces.stream.has_code())?;
     if M::LOOKS_INTO_CACHES {
         return Err(BuildError::Uncuttable(
             "the design looks into caches: what it knows of pages comes from all walks before",
@@ -89,14 +89,14 @@ pub(crate) fn run<M: ConfiguredMmu>(
 }
 
 /// Refuses machines whose pieces could not be put together.
-fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
+fn check(config: &MachineConfig, os: &Os, has_code: bool) -> Result<(), BuildError> {
     if config.cores != 1 {
         return Err(BuildError::Uncuttable(
             "the machine has several cores, and the order in which they share caches and memory \
              depends on all that was before",
         ));
     }
-    if config.fetch.is_some() {
+    if config.fetch.is_some() && has_code {
         return Err(BuildError::Uncuttable(
             "the machine fetches instructions (`fetch`), whose first touches of pages are not looked for: --set fetch=none leaves them out",
         ));

@@ -243,9 +243,6 @@ fn what_does_not_go_with_it_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(
-        refused(&fetching(&["tlb_prefetch={ prefetcher = \"stride\" }"])).contains("fetch=none")
-    );
     assert!(refused(&fetching(&["fetch.tlb.entries=63"])).contains("63"));
     assert!(refused(&fetching(&["fetch.tlb.coalesce=4"])).contains("coalesce"));
     assert!(refused(&fetching(&["fetch.l1.ways=0"])).contains("sets"));
