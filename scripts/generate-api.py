@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import indent, wrap
 from typing import Any
 
-from pagelab import _core
+from pagelab import _core, design
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "pagelab"
 PRESET = "dpt-paper"
@@ -115,14 +115,14 @@ def designs() -> str:
     ]
     listed = _core.designs()
     for name, description in listed:
-        first, *others = name.removeprefix("nested-").split("+")
-        if name.startswith("nested-"):
-            others.append("nested")
-        keys = [(key, key, type_of(f"{first}.{key}")) for key in own_keys(first)]
+        tables = _core.design(name)[3]
+        keys = [
+            (key, key, type_of(f"{table}.{key}")) for table in tables[:1] for key in keys_of(table)
+        ]
         keys += [
-            (f"{other}_{key}", f"{other}.{key}", type_of(f"{other}.{key}"))
-            for other in others
-            for key in own_keys(other)
+            (f"{table}_{key}", f"{table}.{key}", type_of(f"{table}.{key}"))
+            for table in tables[1:]
+            for key in keys_of(table)
         ]
         table = ", ".join(f'"{key}": {argument}' for argument, key, _ in keys)
         made.append(
@@ -135,7 +135,7 @@ def designs() -> str:
                 f'changed("{name}", pages, {{{table}}})',
             )
         )
-    usual = [identifier(name) for name, _ in listed if name.isidentifier()]
+    usual = [identifier(name) for name in design.usual()]
     every = [identifier(name) for name, _ in listed]
     made.append(f"USUAL = ({', '.join(f'{name}()' for name in usual)},)\n")
     made.append(
@@ -145,11 +145,6 @@ def designs() -> str:
     made.append(f"ALL = ({', '.join(f'{name}()' for name in every)},)\n")
     made.append('"""Every design."""\n')
     return "\n".join(made)
-
-
-def own_keys(design: str) -> list[str]:
-    """The keys that are a design's own; `ideal` has none."""
-    return keys_of(design) if design in machine_config() else []
 
 
 def type_of_pages() -> str:

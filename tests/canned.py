@@ -65,6 +65,8 @@ def run(
         "complete": complete,
         "stopped": None if complete else "interrupted",
         "design": design,
+        "page_table": design,
+        "tlb_design": "conventional",
         "machine": {"name": "dpt-paper", "cores": 1, "memory_bytes": 8 * GIB},
         "source": {"kind": "trace", "name": "sqlite3"},
         "instructions": instructions,

@@ -151,7 +151,7 @@ def test_several_machines_have_a_table_each() -> None:
 
 def test_a_design_has_its_parts_in_json_and_parquet(tmp_path: Path) -> None:
     raw = canned.comparison("radix", "dpt")
-    raw["runs"][1]["design"] = "dpt+mosaic:cpd=false"
+    raw["runs"][1] |= {"design": "dpt+mosaic:cpd=false", "tlb_design": "mosaic"}
     raw["runs"][1]["machine"]["memory"] = {"page_policy": "thp"}
     store.save(Comparison.model_validate(raw), tmp_path)
     rows = pyarrow.parquet.read_table(tmp_path / "result.parquet").to_pylist()

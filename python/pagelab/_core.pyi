@@ -13,6 +13,13 @@ def version() -> str:
 def designs() -> list[tuple[str, str]]:
     """Names of the page-table designs, each with a line that describes it."""
 
+def design(name: str) -> tuple[str, str, str, list[str], bool]:
+    """A design by its name: its whole name, its page table and its TLB.
+
+    Then the tables of a machine's keys that are its own, the page table's first, and whether a
+    comparison takes it unless told. Raises Error.
+    """
+
 def machines() -> list[tuple[str, str]]:
     """Names of the machine presets, each with a line that describes it."""
 

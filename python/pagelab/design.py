@@ -49,11 +49,10 @@ class Design:
         pagelab.errors.UsageError: unknown design 'dtp'; did you mean 'dpt'? Valid: ...
         """
         name, *changes = text.split(":")
-        valid = names()
-        if f"radix+{name}" in valid:
-            name = f"radix+{name}"
-        if name not in valid:
-            raise unknown("design", name, valid)
+        try:
+            name = _core.design(name)[0]
+        except _core.Error as error:
+            raise unknown("design", name, names()) from error
         size = None
         keys = []
         for change in changes:
@@ -79,9 +78,10 @@ class Design:
     @property
     def overrides(self) -> list[str]:
         """The machine's keys with their values, that of the page size among them."""
-        parts = _parts(self.name)
+        _, page_table, _, tables, _ = _core.design(self.name)
+        first = tables[0] if tables else page_table
         keys = [
-            change if change.split(".")[0] in parts else f"{parts[0]}.{change}"
+            change if change.split(".")[0] in tables else f"{first}.{change}"
             for change in self.changes
         ]
         if self.pages is not None:
@@ -100,6 +100,11 @@ def names() -> list[str]:
     return [name for name, _ in _core.designs()]
 
 
+def usual() -> list[str]:
+    """Every page table with the TLB that processors have and no virtual machine."""
+    return [name for name in names() if _core.design(name)[4]]
+
+
 def chosen(
     designs: Iterable[Design | str] | None, sizes: Sequence[str] | None = None
 ) -> list[Design]:
@@ -115,7 +120,7 @@ def chosen(
     if designs is None and sizes is not None and len(sizes) > 1:
         designs = ["radix", "ideal"]
     if designs is None:
-        designs = [name for name in names() if name.isidentifier()]
+        designs = usual()
     wanted: list[str | None] = list(sizes) if sizes else [None]
     sized = [
         replace(design, pages=size)
@@ -187,9 +192,3 @@ def _read_as_something_else(text: str) -> bool:
     except ValueError:
         return re.fullmatch(r"0[xob]\w+", text) is not None
     return True
-
-
-def _parts(name: str) -> list[str]:
-    """The tables of the machine that a design's keys are in, the page table's first."""
-    nested = name.startswith("nested-")
-    return [*name.removeprefix("nested-").split("+"), *(["nested"] if nested else [])]

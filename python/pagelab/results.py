@@ -416,19 +416,14 @@ class Run(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _parts(cls, raw: Any) -> Any:
-        """Names the parts of the design."""
-        if not isinstance(raw, dict) or not isinstance(raw.get("design"), str):
+    def _pages(cls, raw: Any) -> Any:
+        """Names the page size, which the machine has as a policy."""
+        if not isinstance(raw, dict):
             return raw
-        page_table, _, tlb = raw["design"].partition(":")[0].partition("+")
         machine = raw.get("machine")
         memory = machine.get("memory") if isinstance(machine, dict) else None
         policy = memory.get("page_policy", "base") if isinstance(memory, dict) else "base"
-        return {
-            "page_table": page_table,
-            "tlb_design": tlb or "conventional",
-            "pages": _PAGE_SIZES.get(policy, policy),
-        } | raw
+        return {"pages": _PAGE_SIZES.get(policy, policy)} | raw
 
     @property
     def machine_name(self) -> str:

@@ -14,8 +14,8 @@ use toml::{Table, Value};
 
 macro_rules! machine_config {
     (
-        page_tables { $($table:ident: $_table:ident, $table_keys:ident = $about_table:literal;)* }
-        tlbs { $($tlb:ident: $_tlb:ident $(, $tlb_keys:ident)? = $about_tlb:literal;)* }
+        page_tables { $($table:ident: $_table:ident, $table_keys:ident;)* }
+        tlbs { $($tlb:ident: $_tlb:ident $(, $tlb_keys:ident)?;)* }
         around { $($around:ident: $around_keys:ident;)* }
     ) => {
         /// A machine, as a preset or a TOML file describes it. docs/simulate.md explains every key.

@@ -80,6 +80,8 @@ pub(crate) struct Named {
 #[derive(Debug)]
 struct PageTableDesign {
     named: Named,
+    /// The tables of a machine's keys that are its own.
+    tables: &'static [&'static str],
     /// With each of `TLBS`, the conventional one first; without the others where translation is
     /// free.
     runs: &'static [Compiled],
@@ -87,7 +89,7 @@ struct PageTableDesign {
 
 macro_rules! page_tables {
     (
-        page_tables { $($name:ident: $table:ident, $keys:ident = $description:literal;)* }
+        page_tables { $($name:ident: $table:ident, $keys:ident;)* }
         $($others:tt)*
     ) => {
         $(impl ConfiguredTable for $table {
@@ -102,7 +104,8 @@ macro_rules! page_tables {
 
         const PAGE_TABLES: &[PageTableDesign] = &[
             $(PageTableDesign {
-                named: Named { name: stringify!($name), description: $description },
+                named: Named { name: stringify!($name), description: $table::DESCRIPTION },
+                tables: &[stringify!($name)],
                 runs: &with_each_tlb::<$table>(),
             },)*
         ];
@@ -112,11 +115,11 @@ macro_rules! page_tables {
 macro_rules! tlbs {
     (
         page_tables { $($skipped:tt)* }
-        tlbs { $($name:ident: $tlb:ident $(, $keys:ident)? = $description:literal;)* }
+        tlbs { $($name:ident: $tlb:ident $(, $keys:ident)?;)* }
         $($others:tt)*
     ) => {
         const TLBS: &[Named] = &[
-            $(Named { name: stringify!($name), description: $description }),*
+            $(Named { name: stringify!($name), description: $tlb::DESCRIPTION }),*
         ];
 
         const fn with_each_tlb<P: ConfiguredTable>() -> [Compiled; TLBS.len()] {
@@ -180,12 +183,18 @@ impl<P: ConfiguredTable> ConfiguredTable for Ranged<P> {
     }
 }
 
-/// `NAME: TYPE = DESCRIPTION`: a guest with this page table on a host with the same.
+/// `NAME: TYPE`: a guest with this page table on a host with the same.
 macro_rules! nested {
-    ($($name:literal: $table:ty = $description:literal;)*) => {
+    ($($name:ident: $table:ty;)*) => {
         const NESTED: &[PageTableDesign] = &[
             $(PageTableDesign {
-                named: Named { name: $name, description: $description },
+                named: Named {
+                    name: concat!("nested-", stringify!($name)),
+                    description: concat!(
+                        stringify!($name), " in a virtual machine, on a host with ", stringify!($name)
+                    ),
+                },
+                tables: &[stringify!($name), "nested"],
                 runs: &[compiled::<Conventional<Nested<$table, $table>, ConventionalTlb>>()],
             },)*
         ];
@@ -193,9 +202,9 @@ macro_rules! nested {
 }
 
 nested! {
-    "nested-radix": Radix = "radix in a virtual machine, on a host with radix";
-    "nested-ecpt": Ecpt = "ecpt in a virtual machine, on a host with ecpt";
-    "nested-dpt": Dpt = "dpt in a virtual machine, on a host with dpt";
+    radix: Radix;
+    ecpt: Ecpt;
+    dpt: Dpt;
 }
 
 static IDEAL: PageTableDesign = PageTableDesign {
@@ -203,6 +212,7 @@ static IDEAL: PageTableDesign = PageTableDesign {
         name: "ideal",
         description: "every translation free: the bound that no design can pass",
     },
+    tables: &[],
     runs: &[compiled::<Conventional<Ideal, PerfectTlb>>()],
 };
 
@@ -276,6 +286,31 @@ impl Design {
                 known: names,
             }
         })
+    }
+
+    /// The name of its page table, or of that in a virtual machine (`nested-radix`).
+    pub fn page_table(self) -> &'static str {
+        self.page_table.named.name
+    }
+
+    /// The name of its TLB, or of what is around the conventional one.
+    pub fn tlb(self) -> &'static str {
+        self.tlb.name
+    }
+
+    /// The tables of a machine's keys that are its own, the page table's first.
+    pub fn tables(self) -> Vec<&'static str> {
+        let tlb = (!self.is_page_table_alone()).then_some(self.tlb.name);
+        self.page_table.tables.iter().copied().chain(tlb).collect()
+    }
+
+    /// Whether it is among those that are compared unless others are asked for: a page table, not in
+    /// a virtual machine, with the TLB that processors have.
+    pub fn is_usual(self) -> bool {
+        let nested = NESTED
+            .iter()
+            .any(|table| std::ptr::eq(table, self.page_table));
+        self.is_page_table_alone() && !nested
     }
 
     pub(crate) fn run(self) -> Run {

@@ -10,6 +10,7 @@ mod chunk;
 mod coherence;
 mod config;
 mod costs;
+mod designed;
 mod designs;
 mod error;
 mod fetch;
@@ -21,6 +22,7 @@ mod main_memory;
 mod memory;
 mod mmu;
 mod others;
+mod own_counters;
 mod pieces;
 mod programs;
 mod registered;
@@ -42,6 +44,7 @@ pub use config::{
     CachesConfig, CoherenceConfig, ConfigError, CostConfig, MachineConfig, OthersConfig, PRESETS,
     WalksEnter,
 };
+pub use designed::DesignedMachine;
 pub use designs::Design;
 pub use error::{BuildError, RunError};
 pub use fetch::{FetchCacheConfig, FetchConfig};

@@ -22,6 +22,7 @@ use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_os::{Effects, Invalidation, Os};
 use pagelab_translation::Page;
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// Everything that belongs to one core.
@@ -48,6 +49,8 @@ pub struct Machine<M> {
     others: Option<Others>,
     pub(crate) memory: MainMemory,
     pub(crate) mmu: M,
+    /// What its page table counts.
+    pub(crate) page_table_counters: fn(&M) -> Value,
     pub(crate) looks: Looks,
     pub(crate) os: Os,
     pub(crate) directory: PageDirectory,
@@ -167,11 +170,16 @@ macro_rules! port {
 pub(crate) use port;
 
 impl<M: Mmu> Machine<M> {
-    /// A machine around a design.
+    /// A machine around a design, whose page table has these counters.
     ///
     /// # Errors
     /// [`BuildError`] names the first value that cannot be.
-    pub fn new(config: &MachineConfig, os: Os, mmu: M) -> Result<Self, BuildError> {
+    pub(crate) fn new(
+        config: &MachineConfig,
+        os: Os,
+        mmu: M,
+        page_table_counters: fn(&M) -> Value,
+    ) -> Result<Self, BuildError> {
         check(config)?;
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
@@ -215,6 +223,7 @@ impl<M: Mmu> Machine<M> {
             others: Others::new(&config.caches, config.seed.wrapping_add(3), slots_per_ns)?,
             memory,
             mmu,
+            page_table_counters,
             looks,
             os,
             directory: PageDirectory::new(),

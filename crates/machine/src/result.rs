@@ -1,5 +1,5 @@
 use crate::by_code::ByCode;
-use crate::config::MachineConfig;
+use crate::designed::DesignedMachine;
 use crate::heat_map::HeatMapResult;
 use crate::hierarchy::PLACES;
 use crate::histogram::Histogram;
@@ -23,8 +23,12 @@ pub struct RunResult {
     pub out_of_memory: bool,
     /// The design simulated.
     pub design: String,
+    /// Its page table.
+    pub page_table: &'static str,
+    /// Its TLB.
+    pub tlb_design: &'static str,
     /// The machine simulated.
-    pub machine: MachineConfig,
+    pub machine: DesignedMachine,
     /// Instructions retired, all cores.
     pub instructions: u64,
     /// Accesses.
@@ -334,7 +338,7 @@ pub struct Sample {
 
 /// One window of a sampled stream: what a mean and its confidence interval are made from. Times
 /// are in cycles; caches' misses include those of walks.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct WindowResult {
     /// Instructions retired, all cores.
     pub instructions: u64,
@@ -374,6 +378,13 @@ pub struct WindowResult {
     pub l2_misses: u64,
     /// Last-level cache misses.
     pub llc_misses: u64,
+    /// What the TLB design counted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tlb_counters: BTreeMap<&'static str, u64>,
+    /// By how much the page table's counters, sizes among them, have changed: by their names, joined by
+    /// dots, with the places of lists.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub design_counters: BTreeMap<String, i64>,
 }
 
 /// How a stream was cut into pieces, and what that may have changed.

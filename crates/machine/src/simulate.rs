@@ -145,7 +145,7 @@ fn drive<'a>(
 ) -> Result<RunResult, SimulateError> {
     let design = Design::find(design)?;
     let mut drive = Drive {
-        design: design.name(),
+        design,
         sources,
         progress,
     };
@@ -162,7 +162,7 @@ enum Sources<'a, 'b> {
 
 /// What a run needs besides the machine.
 pub(crate) struct Drive<'a, 'b> {
-    design: String,
+    design: Design,
     sources: Sources<'a, 'b>,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
 }
@@ -173,12 +173,12 @@ pub(crate) fn run<M: ConfiguredMmu>(
     drive: &mut Drive,
 ) -> Result<RunResult, BuildError> {
     if let Sources::Pieces(pieces) = drive.sources {
-        return pieces::run::<M>(config, &drive.design, pieces, drive.progress);
+        return pieces::run::<M>(config, drive.design, pieces, drive.progress);
     }
-    let config = &*M::machine_of(&drive.design, config)?;
+    let config = &*M::machine_of(drive.design, config)?;
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
     let mmu = M::build(config, &os)?;
-    let mut machine = Machine::new(config, os, mmu)?;
+    let mut machine = Machine::new(config, os, mmu, M::statistics)?;
     let stopped = match &mut drive.sources {
         Sources::One(source) => match config.threads_turn() {
             0 => run_one(&mut machine, *source, drive.progress),
@@ -187,7 +187,7 @@ pub(crate) fn run<M: ConfiguredMmu>(
         Sources::Pieces(_) => None,
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
     };
-    Ok(machine.result(config, &drive.design, stopped, M::statistics))
+    Ok(machine.result(config, drive.design, stopped))
 }
 
 /// Takes a source through a machine; returns why it ended early, if it did.

@@ -1,5 +1,7 @@
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
+use crate::designed::DesignedMachine;
+use crate::designs::Design;
 use crate::fetch::FetchCounts;
 use crate::heat_map::HeatMap;
 use crate::hierarchy::Served;
@@ -7,18 +9,18 @@ use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::mmu::Mmu;
+use crate::own_counters::OwnCounters;
 use crate::result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
     NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
 use crate::simulate::Stopped;
 use crate::totals::{CoreTotals, Totals};
-use crate::windows::{Measured, Walks};
+use crate::windows::{Measured, Window};
 use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
 use pagelab_os::OsStatistics;
 use pagelab_translation::PageTable;
-use std::collections::BTreeMap;
 
 impl<M: Mmu> Machine<M> {
     /// Accesses simulated so far.
@@ -40,18 +42,14 @@ impl<M: Mmu> Machine<M> {
     pub fn result(
         self,
         config: &MachineConfig,
-        design: &str,
+        design: Design,
         stopped: Option<Stopped>,
-        counters: impl Fn(&M) -> serde_json::Result<serde_json::Value>,
     ) -> RunResult {
-        self.outcome(counters).result(config, design, stopped)
+        self.outcome().result(config, design, stopped)
     }
 
     /// What the run found out so far.
-    pub(crate) fn outcome(
-        mut self,
-        counters: impl Fn(&M) -> serde_json::Result<serde_json::Value>,
-    ) -> Outcome {
+    pub(crate) fn outcome(mut self) -> Outcome {
         self.finish_all();
         let last = self.sample();
         let measured = self.measured();
@@ -66,10 +64,8 @@ impl<M: Mmu> Machine<M> {
             by_code: by_code.map_or_else(Vec::new, |all| all.finish(self.slots_per_cycle)),
             heat_map: self.heat_map.take(),
             timeline: std::mem::take(&mut self.timeline).finish(last),
-            tlb_counters: self.tlb_counters(),
+            own: self.own_counters(),
             os: self.os.statistics(self.mmu.table()),
-            // Counters are plain numbers, which always have a JSON form.
-            design_counters: counters(&self.mmu).unwrap_or_default(),
             has_programs: self.has_programs(),
         }
     }
@@ -88,9 +84,8 @@ pub(crate) struct Outcome {
     pub(crate) by_code: Vec<ByCode>,
     pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) timeline: Vec<Sample>,
-    pub(crate) tlb_counters: BTreeMap<&'static str, u64>,
+    pub(crate) own: OwnCounters,
     pub(crate) os: OsStatistics,
-    pub(crate) design_counters: serde_json::Value,
     has_programs: bool,
 }
 
@@ -98,7 +93,7 @@ impl Outcome {
     pub(crate) fn result(
         self,
         config: &MachineConfig,
-        design: &str,
+        design: Design,
         stopped: Option<Stopped>,
     ) -> RunResult {
         let slots = u64::from(config.core.width);
@@ -113,8 +108,10 @@ impl Outcome {
                 .as_ref()
                 .is_some_and(|stopped| stopped.out_of_memory),
             stopped: stopped.map(|stopped| stopped.why),
-            design: design.to_owned(),
-            machine: config.clone(),
+            design: design.name(),
+            page_table: design.page_table(),
+            tlb_design: design.tlb(),
+            machine: DesignedMachine::new(config, design),
             instructions: totals.instructions,
             accesses: totals.accesses,
             loads: totals.accesses - totals.stores,
@@ -125,7 +122,7 @@ impl Outcome {
             initialisation_cycles: measured.initialisation.elapsed / slots,
             cycles: cycles(&totals, slots, config),
             tlb: tlb(&totals),
-            tlb_counters: self.tlb_counters,
+            tlb_counters: self.own.tlb,
             walks: walks(&totals, slots, measured.walk_latency),
             caches: caches(&totals, config),
             fetch: config.fetch.map(|_| fetch(&totals)),
@@ -138,11 +135,11 @@ impl Outcome {
                 Vec::new()
             },
             os: self.os,
-            design_counters: self.design_counters,
+            design_counters: self.own.page_table,
             windows: measured
                 .windows
-                .iter()
-                .map(|(totals, walks)| window(totals, *walks, slots, config))
+                .into_iter()
+                .map(|measured| window(measured, slots, config))
                 .collect(),
             pieces: None,
             timeline: self.timeline,
@@ -151,23 +148,6 @@ impl Outcome {
             heat_map: self.heat_map.map(|heat_map| heat_map.finish()),
             by_code: self.by_code,
         }
-    }
-}
-
-impl<M: Mmu> Machine<M> {
-    /// The design's own counters but the page table's, all cores together.
-    pub(crate) fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
-        let mut counters: BTreeMap<_, _> = self.mmu.own_counters().into_iter().collect();
-        if counters.contains_key("prefetches_useful") {
-            // Only the clock knows.
-            counters.insert("prefetches_late", self.timing.late_translations);
-        }
-        if counters.contains_key("data_guesses") {
-            counters.insert("data_lines_late", self.timing.late_lines);
-            let from_memory = self.timing.early_served[Served::Dram as usize];
-            counters.insert("lines_fetched_from_memory", from_memory);
-        }
-        counters
     }
 }
 
@@ -376,8 +356,9 @@ fn core(totals: &CoreTotals, slots: u64, config: &MachineConfig) -> CoreResult {
     }
 }
 
-fn window(totals: &Totals, walks: Walks, slots: u64, config: &MachineConfig) -> WindowResult {
-    let [_, l2_misses, llc_misses] = misses(totals);
+fn window(measured: Window, slots: u64, config: &MachineConfig) -> WindowResult {
+    let Window { totals, walks, own } = measured;
+    let [_, l2_misses, llc_misses] = misses(&totals);
     let causes = Causes::of(totals.stalls, totals.zeroing, slots);
     WindowResult {
         instructions: totals.instructions,
@@ -398,6 +379,8 @@ fn window(totals: &Totals, walks: Walks, slots: u64, config: &MachineConfig) -> 
         walk_reads: totals.walk_served.iter().sum(),
         l2_misses,
         llc_misses,
+        tlb_counters: own.tlb,
+        design_counters: own.page_table,
     }
 }
 

@@ -2,6 +2,7 @@ use crate::chunk::CHUNK;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::mmu::Mmu;
+use crate::own_counters::{Changes, OwnCounters};
 use crate::totals::{CoreTotals, Totals};
 use pagelab_events::{Unit, WarmUp};
 
@@ -22,11 +23,13 @@ pub(crate) struct Windows {
     cut: bool,
     /// How things stood when the window began to be measured.
     begun: Totals,
+    /// The same of what only the design counts.
+    begun_own: OwnCounters,
     /// The process and the core on which accesses were first left out. Where others leave some out
     /// no window ends: each thread of a program leaves its own out.
     leader: Option<(u32, usize)>,
     /// The windows that have ended.
-    ended: Vec<(Totals, Walks)>,
+    ended: Vec<Window>,
     /// Their sum.
     measured: Totals,
     /// The same for each core; and where the window that is being measured began.
@@ -35,6 +38,24 @@ pub(crate) struct Windows {
     walk_latency: Histogram,
     /// All of what comes before the first access, if nothing of it is measured.
     initialisation: Totals,
+}
+
+/// A window that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub(crate) totals: Totals,
+    pub(crate) walks: Walks,
+    pub(crate) own: Changes,
+}
+
+impl Window {
+    /// Goes on with what has been measured elsewhere.
+    pub(crate) fn add(&mut self, more: &Window) {
+        self.totals = self.totals.and(&more.totals);
+        self.walks.count += more.walks.count;
+        self.walks.cycles += more.walks.cycles;
+        self.own.add(&more.own);
+    }
 }
 
 /// Page walks of a window.
@@ -50,7 +71,7 @@ pub(crate) struct Measured {
     pub(crate) cores: Vec<CoreTotals>,
     pub(crate) walk_latency: Histogram,
     /// Each window by itself, unless the stream was measured whole.
-    pub(crate) windows: Vec<(Totals, Walks)>,
+    pub(crate) windows: Vec<Window>,
     /// What came before the first access.
     pub(crate) initialisation: Totals,
 }
@@ -115,6 +136,7 @@ impl<M: Mmu> Machine<M> {
         self.timing.walk_latency = Histogram::default();
         self.windows.begun = self.totals();
         self.windows.begun_cores = self.core_totals();
+        self.windows.begun_own = self.own_counters();
         self.windows.resume_at = None;
     }
 
@@ -152,7 +174,8 @@ impl<M: Mmu> Machine<M> {
         self.windows.walk_latency.merge(&latency);
         self.windows.measured = self.windows.measured.and(&totals);
         self.windows.measured_cores = self.measured_cores();
-        self.windows.ended.push((totals, walks));
+        let own = self.own_counters().since(&self.windows.begun_own);
+        self.windows.ended.push(Window { totals, walks, own });
     }
 
     /// What was measured so far.

@@ -60,6 +60,21 @@ mod _core {
             .collect()
     }
 
+    /// Whole name, page table, TLB, the tables of keys that are its own, whether it is a usual one.
+    #[pyfunction]
+    fn design(
+        name: &str,
+    ) -> PyResult<(String, &'static str, &'static str, Vec<&'static str>, bool)> {
+        let design = pagelab_machine::Design::find(name).map_err(error)?;
+        Ok((
+            design.name(),
+            design.page_table(),
+            design.tlb(),
+            design.tables(),
+            design.is_usual(),
+        ))
+    }
+
     #[pyfunction]
     fn machines() -> PyResult<Vec<(String, String)>> {
         let presets = pagelab_machine::PRESETS.iter();

@@ -24,7 +24,7 @@ pub(crate) use tlb_prefetch::MOST as MOST_AHEAD;
 pub use tlb_prefetch::TlbPrefetchConfig;
 
 use crate::config::MachineConfig;
-use crate::designs::{Compiled, ConfiguredTable, Named};
+use crate::designs::{Compiled, ConfiguredTable, Design, Named};
 use crate::error::BuildError;
 use crate::registered::registered;
 use pagelab_addr::{PageId, Pfn};
@@ -206,11 +206,11 @@ pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
 
     /// [`ConfiguredMmu::machine`] of a design of this name.
     fn machine_of<'a>(
-        design: &str,
+        design: Design,
         config: &'a MachineConfig,
     ) -> Result<Cow<'a, MachineConfig>, BuildError> {
         Self::machine(config).map_err(|why| BuildError::Refused {
-            design: design.to_owned(),
+            design: design.name(),
             why,
         })
     }
@@ -220,8 +220,9 @@ pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
     }
 
     /// The page table's own counters.
-    fn statistics(&self) -> serde_json::Result<serde_json::Value> {
-        self.table().statistics()
+    fn statistics(&self) -> serde_json::Value {
+        // They are plain numbers, which always have a JSON form.
+        self.table().statistics().unwrap_or_default()
     }
 
     /// Places of the first core's last-level TLB that hold no entry; `None` where it cannot be said.

@@ -4,10 +4,10 @@ use super::bound::Bound;
 use super::piece::{Begun, Ended};
 use super::plan::{Cut, Plan, TIMED};
 use crate::config::MachineConfig;
+use crate::designs::Design;
 use crate::result::{PiecesResult, RunResult, Sample};
 use crate::simulate::Stopped;
 use crate::statistics::Outcome;
-use crate::windows::Walks;
 use serde_json::{Number, Value};
 
 /// Points of the timeline kept at the most.
@@ -19,7 +19,7 @@ pub(super) fn join(
     cut: Cut,
     plan: &Plan,
     config: &MachineConfig,
-    design: &str,
+    design: Design,
 ) -> Option<RunResult> {
     let first = pieces.next()??;
     let mut bound = Bound::new(config);
@@ -72,12 +72,8 @@ fn add(all: &mut Outcome, piece: Outcome, begun: &Begun, config: &MachineConfig)
     all.measured.walk_latency.merge(&measured.walk_latency);
     // A window, if there is one, goes on.
     let windows = all.measured.windows.iter_mut();
-    for ((totals, walks), (more, more_walks)) in windows.zip(&measured.windows) {
-        *totals = totals.and(more);
-        *walks = Walks {
-            count: walks.count + more_walks.count,
-            cycles: walks.cycles + more_walks.cycles,
-        };
+    for (window, more) in windows.zip(&measured.windows) {
+        window.add(more);
     }
     if !all.exited {
         all.memory = piece.memory;
@@ -100,16 +96,16 @@ fn add(all: &mut Outcome, piece: Outcome, begun: &Begun, config: &MachineConfig)
         cycles: cycles + sample.cycles,
         ..sample
     }));
-    for (name, count) in piece.tlb_counters {
-        let begun = begun.tlb_counters.get(name).copied().unwrap_or_default();
-        *all.tlb_counters.entry(name).or_default() += count - begun;
+    for (name, count) in piece.own.tlb {
+        let begun = begun.own.tlb.get(name).copied().unwrap_or_default();
+        *all.own.tlb.entry(name).or_default() += count - begun;
     }
     // The operating system's figures begin with the stream.
     all.os = piece.os;
     advance(
-        &mut all.design_counters,
-        &begun.design_counters,
-        &piece.design_counters,
+        &mut all.own.page_table,
+        &begun.own.page_table,
+        &piece.own.page_table,
     );
 }
 

@@ -12,7 +12,7 @@ mod touched;
 mod tests;
 
 use crate::config::MachineConfig;
-use crate::designs::ConfiguredTable;
+use crate::designs::{ConfiguredTable, Design};
 use crate::error::BuildError;
 use crate::mmu::ConfiguredMmu;
 use crate::result::RunResult;
@@ -49,7 +49,7 @@ const REPORT: Duration = Duration::from_millis(50);
 /// many workers there are.
 pub(crate) fn run<M: ConfiguredMmu>(
     config: &MachineConfig,
-    design: &str,
+    design: Design,
     pieces: Pieces,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, BuildError> {

@@ -6,12 +6,11 @@ use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
 use crate::machine::{Machine, Place};
 use crate::mmu::ConfiguredMmu;
+use crate::own_counters::OwnCounters;
 use crate::simulate::Stopped;
 use crate::statistics::Outcome;
 use pagelab_events::{Batch, Divisible, SourceError, Unit, WarmUp};
 use pagelab_os::OsStatistics;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where a piece is in its stream.
@@ -28,8 +27,7 @@ pub(super) struct Extent {
 pub(super) struct Begun {
     pub(super) skipped_instructions: u64,
     pub(super) os: OsStatistics,
-    pub(super) design_counters: Value,
-    pub(super) tlb_counters: BTreeMap<&'static str, u64>,
+    pub(super) own: OwnCounters,
     pub(super) empty: Empty,
 }
 
@@ -70,7 +68,7 @@ pub(super) fn run<M: ConfiguredMmu>(
         directory,
     } = memory;
     let mmu = M::over(table, run.config, &os)?;
-    let mut machine = Machine::new(run.config, os, mmu)?;
+    let mut machine = Machine::new(run.config, os, mmu, M::statistics)?;
     machine.directory = directory;
     let warm_up = extent.start - extent.from;
     if warm_up > 0 {
@@ -117,7 +115,7 @@ pub(super) fn run<M: ConfiguredMmu>(
     let empty = empty(&machine);
     Ok(Ended {
         begun,
-        outcome: machine.outcome(M::statistics),
+        outcome: machine.outcome(),
         empty,
         stopped,
     })
@@ -150,8 +148,7 @@ fn begin<M: ConfiguredMmu>(machine: &Machine<M>) -> Begun {
     Begun {
         skipped_instructions: machine.counts.skipped_instructions,
         os: machine.os.statistics(machine.mmu.table()),
-        design_counters: machine.mmu.statistics().unwrap_or_default(),
-        tlb_counters: machine.tlb_counters(),
+        own: machine.own_counters(),
         empty: empty(machine),
     }
 }

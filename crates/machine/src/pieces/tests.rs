@@ -14,6 +14,7 @@ use pagelab_events::{
 use pagelab_os::Os;
 use pagelab_translation::{ConventionalTlb, Dpt, Ecpt, Page, Radix};
 use proptest::prelude::*;
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const BASE: u64 = 0x7000_0000_0000;
@@ -142,7 +143,7 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         let table = P::build(config).unwrap();
         let os = os();
         let mmu = Conventional::<P, ConventionalTlb>::over(table, config, &os).unwrap();
-        let mut machine = Machine::new(config, os, mmu).unwrap();
+        let mut machine = Machine::new(config, os, mmu, |_| Value::Null).unwrap();
         let mut source = stream.stretch(0, Some(at)).unwrap();
         let mut batch = Batch::default();
         while at > 0 && source.next_batch(&mut batch).unwrap() {

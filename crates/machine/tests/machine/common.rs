@@ -2,6 +2,7 @@ use pagelab_events::{
     Access, Backing, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch,
 };
 use pagelab_machine::{MachineConfig, RunResult, simulate};
+use serde_json::Value;
 use std::ops::ControlFlow;
 
 /// A stream held in memory, cut into batches of a given length.
@@ -127,4 +128,14 @@ impl Divisible for Held {
         let source = Cut::new(&self.0, 100);
         Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
     }
+}
+
+/// All of a result but what its design is called, and the keys that are its own.
+pub fn but_the_design(result: &RunResult) -> Value {
+    let mut value = serde_json::to_value(result).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    for name in ["design", "page_table", "tlb_design", "machine"] {
+        fields.remove(name).unwrap();
+    }
+    value
 }

@@ -30,6 +30,9 @@ pub struct Clustered {
 }
 
 impl Clustered {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "a hashed table, eight entries a line, open addressing";
+
     /// An empty table. It has no walk caches, so nothing in it belongs to a core.
     ///
     /// # Errors

@@ -44,6 +44,9 @@ pub struct Dpt {
 }
 
 impl Dpt {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "the distributed page table: physical memory as one hashed table";
+
     /// The frame where metadata, as the processor has them in six bits, say that the page of PTEs
     /// for a tag lies (equation 1); `None` if they are not valid. `size` is the pages' that it maps.
     pub fn frame_of(metadata: u8, tag: u64, pid: u32, size: PageSize, frames: u32) -> Option<u32> {

@@ -14,6 +14,10 @@ use crate::cuckoo::{CuckooConfig, CuckooPageTable, ElasticConfig, Growth, check_
 pub type Ecpt = CuckooPageTable<EcptConfig>;
 
 impl Ecpt {
+    /// One line about it.
+    pub const DESCRIPTION: &str =
+        "elastic cuckoo page tables: hashed tables of several ways, read at once";
+
     /// An empty elastic cuckoo page table for a machine of `cores` cores.
     ///
     /// # Errors

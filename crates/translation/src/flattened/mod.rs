@@ -64,6 +64,9 @@ impl Missing {
 }
 
 impl Flattened {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "the radix tree with two levels a node of 2 MiB";
+
     /// An empty table for a machine of `cores` cores.
     ///
     /// # Errors

@@ -14,6 +14,9 @@ use crate::cuckoo::{CuckooConfig, CuckooPageTable, ElasticConfig, Growth, check_
 pub type MeHpt = CuckooPageTable<MeHptConfig>;
 
 impl MeHpt {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "memory-efficient hashed page tables: the same in small chunks";
+
     /// An empty memory-efficient hashed page table for a machine of `cores` cores.
     ///
     /// # Errors

@@ -72,6 +72,10 @@ pub struct RadixCounters {
 }
 
 impl Radix {
+    /// One line about it.
+    pub const DESCRIPTION: &str =
+        "the radix tree of x86-64 with a split page-walk cache (4 or 5 levels)";
+
     /// An empty table for a machine of `cores` cores.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ pub struct ConventionalTlb {
 }
 
 impl ConventionalTlb {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "a two-level TLB as processors have it";
+
     /// An empty TLB.
     ///
     /// # Errors

@@ -204,6 +204,9 @@ fn is_mosaic(key: u32) -> bool {
 }
 
 impl MosaicTlb {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "TLB entries for 4 to 64 neighbouring pages with hashed frames";
+
     /// An empty TLB of a machine whose pages are placed by `iceberg`.
     ///
     /// # Errors

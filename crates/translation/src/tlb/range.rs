@@ -120,6 +120,9 @@ impl RangeArray {
 }
 
 impl RangeTlb {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "a range TLB over redundant memory mappings, placed eagerly";
+
     /// An empty TLB.
     ///
     /// # Errors

@@ -1,0 +1,68 @@
+use crate::config::MachineConfig;
+use crate::designs::Design;
+use crate::registered::registered;
+use serde::{Serialize, Serializer, ser::Error};
+use serde_json::Value;
+use std::ops::{Deref, DerefMut};
+
+/// A machine with one design. Its form in JSON has no keys of other designs.
+#[derive(Clone, Debug)]
+pub struct DesignedMachine {
+    config: MachineConfig,
+    design: Design,
+}
+
+macro_rules! tables {
+    (
+        page_tables { $($table:ident: $_table:ident, $table_keys:ident;)* }
+        tlbs { $($tlb:ident: $_tlb:ident $(, $tlb_keys:ident)?;)* }
+        around { $($around:ident: $around_keys:ident;)* }
+    ) => {
+        /// The tables of keys that some designs have and others have not.
+        const OF_DESIGNS: &[&str] = &[
+            $(stringify!($table),)*
+            $(stringify!($tlb),)*
+            $(stringify!($around),)*
+            "nested",
+        ];
+    };
+}
+
+registered!(tables);
+
+impl DesignedMachine {
+    pub(crate) fn new(config: &MachineConfig, design: Design) -> Self {
+        DesignedMachine {
+            config: config.clone(),
+            design,
+        }
+    }
+}
+
+impl Deref for DesignedMachine {
+    type Target = MachineConfig;
+
+    fn deref(&self) -> &MachineConfig {
+        &self.config
+    }
+}
+
+impl DerefMut for DesignedMachine {
+    fn deref_mut(&mut self) -> &mut MachineConfig {
+        &mut self.config
+    }
+}
+
+impl Serialize for DesignedMachine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut machine = serde_json::to_value(&self.config).map_err(S::Error::custom)?;
+        if let Value::Object(tables) = &mut machine {
+            let own = self.design.tables();
+            tables.retain(|name, _| {
+                let name = name.as_str();
+                own.contains(&name) || !OF_DESIGNS.contains(&name)
+            });
+        }
+        machine.serialize(serializer)
+    }
+}
