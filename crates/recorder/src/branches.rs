@@ -20,12 +20,26 @@ pub(crate) struct Branches {
     pub(crate) controlled_by: Loads,
 }
 
-/// A branch of which it is not known yet where it goes.
-#[derive(Clone, Copy)]
-struct Open {
+/// The branch at the end of a block, if it may be mispredicted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
     pc: u64,
     next: u64,
     target: Option<u64>,
+}
+
+impl Exit {
+    /// One at an address; `None` for one that goes to the same place whatever it does.
+    pub(crate) fn of(pc: u64, branch: &Branch) -> Option<Exit> {
+        let (next, target) = (branch.next, branch.target);
+        (target != Some(next)).then_some(Exit { pc, next, target })
+    }
+}
+
+/// A branch of which it is not known yet where it goes.
+#[derive(Clone, Copy)]
+struct Open {
+    exit: Exit,
     /// The loads that decide it.
     producers: Loads,
     between: Option<Between>,
@@ -44,17 +58,9 @@ impl Branches {
 
     /// A block ends with a branch.
     #[inline(always)]
-    pub(crate) fn leave(
-        &mut self,
-        pc: u64,
-        branch: &Branch,
-        producers: Loads,
-        between: Option<Between>,
-    ) {
+    pub(crate) fn leave(&mut self, exit: Exit, producers: Loads, between: Option<Between>) {
         self.open = Some(Open {
-            pc,
-            next: branch.next,
-            target: branch.target,
+            exit,
             producers,
             between,
         });
@@ -68,11 +74,12 @@ impl Branches {
         let Some(branch) = self.open.take() else {
             return 0;
         };
-        let foreseen = match branch.target {
-            None => self.predictor.indirect(branch.pc, pc),
-            Some(target) if target == branch.next => true,
-            Some(target) if target == pc => self.predictor.conditional(branch.pc, true),
-            Some(_) if branch.next == pc => self.predictor.conditional(branch.pc, false),
+        let exit = &branch.exit;
+        let foreseen = match exit.target {
+            None => self.predictor.indirect(exit.pc, pc),
+            Some(target) if target == pc || exit.next == pc => {
+                self.predictor.conditional(exit.pc, target == pc)
+            }
             Some(_) => true,
         };
         // A program that computes for long without an access may mispredict any number.
@@ -84,7 +91,7 @@ impl Branches {
         let Some(between) = branch.between else {
             return 0;
         };
-        self.controlled = between.accesses[usize::from(branch.target == Some(pc))];
+        self.controlled = between.accesses[usize::from(exit.target == Some(pc))];
         self.controlled_by = branch.producers;
         between.written
     }
