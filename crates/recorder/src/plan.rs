@@ -313,6 +313,7 @@ impl Plan {
             batch
                 .flow
                 .push((batch.len() as u32, Flow::Block(code.block)));
+            batch.regular.push(true);
             position.last_site = code.last_site;
         }
         room.commit(batch, self.code.is_some());

@@ -226,6 +226,7 @@ impl Thread {
         } else if let Some(code) = plan.code {
             let start = batch.len() as u32;
             batch.flow.push((start, Flow::Block(code.block)));
+            batch.regular.push(false);
         }
         self.block = Some(number);
         self.position = 0;

@@ -1,6 +1,6 @@
 use super::executions::{Executions, Walk};
 use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD, Version4Streams};
-use crate::trace::accesses::FromCode;
+use crate::trace::accesses::{FromCode, Layout};
 use crate::trace::varint::{take, unzigzag};
 use crate::{Batch, CodeTable, NO_SITE};
 
@@ -37,7 +37,7 @@ impl Decoder {
         self.gaps.clear();
     }
 
-    /// Starts a chunk of `accesses`.
+    /// Starts a chunk of `accesses`; with forms if there is a layout for them, and their stream.
     ///
     /// # Errors
     /// What is wrong with the streams.
@@ -46,6 +46,7 @@ impl Decoder {
         streams: &Streams,
         accesses: usize,
         table: &CodeTable,
+        layout: Option<(&mut Layout, &[u8])>,
     ) -> Result<(), &'static str> {
         self.start_without();
         self.old = false;
@@ -57,8 +58,17 @@ impl Decoder {
         self.followers.clear();
         self.entries(streams, table.blocks().len())
             .ok_or(DAMAGED_FLOW)?;
-        self.place(&streams.exceptions, accesses, table)
-            .ok_or(DAMAGED_SITES)
+        match layout {
+            Some((layout, forms)) => {
+                layout.start_forms(forms).ok_or(DAMAGED_FORMS)?;
+                self.place(&streams.exceptions, accesses, table, Some((layout, forms)))
+                    .ok_or(DAMAGED_SITES)?;
+                layout.end_forms(forms).ok_or(DAMAGED_FORMS)
+            }
+            None => self
+                .place(&streams.exceptions, accesses, table, None)
+                .ok_or(DAMAGED_SITES),
+        }
     }
 
     /// Starts a chunk of `accesses` of a file of version 2 or 4.
@@ -84,7 +94,7 @@ impl Decoder {
         streams
             .entries(&symbols, &mut self.flow)
             .ok_or(DAMAGED_FLOW)?;
-        self.place(&streams.exceptions, accesses, table)
+        self.place(&streams.exceptions, accesses, table, None)
             .ok_or(DAMAGED_SITES)
     }
 
@@ -143,7 +153,14 @@ impl Decoder {
         Some(())
     }
 
-    fn place(&mut self, mut input: &[u8], accesses: usize, table: &CodeTable) -> Option<()> {
+    /// Finds where the entries start, and what the accesses have from them.
+    fn place(
+        &mut self,
+        mut input: &[u8],
+        accesses: usize,
+        table: &CodeTable,
+        mut layout: Option<(&mut Layout, &[u8])>,
+    ) -> Option<()> {
         let mut until_exception = next_exception(&mut input)?;
         let mut pending = 0u32;
         for (at, symbol) in &mut self.flow {
@@ -168,6 +185,9 @@ impl Decoder {
                         self.sites.push(known);
                         self.gaps.push(walk.gap(known));
                     }
+                    if let Some((layout, _)) = &mut layout {
+                        layout.push_own(count as usize)?;
+                    }
                     pending = walk.leave();
                     until_exception = next_exception(&mut input)?;
                     continue;
@@ -186,7 +206,12 @@ impl Decoder {
             let first = self.gaps.len();
             for access in usual.accesses {
                 self.sites.push(access.site);
-                self.gaps.push(access.gap);
+                self.gaps.push(access.gap.into());
+            }
+            if let Some((layout, forms)) = &mut layout
+                && !usual.accesses.is_empty()
+            {
+                layout.push_form(forms, block, usual.accesses)?;
             }
             match self.gaps.get_mut(first) {
                 Some(gap) => {
@@ -197,6 +222,11 @@ impl Decoder {
             }
         }
         (input.is_empty() && self.sites.len() == accesses).then_some(())
+    }
+
+    /// Whether the chunk has a flow.
+    pub fn has_flow(&self) -> bool {
+        !self.flow.is_empty()
     }
 
     /// The sites that the codes of a chunk of version 2 or 4 refer to.
@@ -225,6 +255,7 @@ impl Decoder {
 
 const DAMAGED: &str = "its code is damaged";
 const DAMAGED_FLOW: &str = "the flow of its code is damaged";
+const DAMAGED_FORMS: &str = "the forms of its executions are damaged";
 const DAMAGED_SITES: &str = "the instructions of its accesses are damaged";
 
 /// How many entries come before the next exception; `None` inside when there is none.

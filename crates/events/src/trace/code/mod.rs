@@ -12,6 +12,7 @@ mod version4;
 
 pub use decoder::Decoder;
 pub use encoder::Encoder;
+pub use executions::UsualAccess;
 pub use version4::Streams as Version4Streams;
 
 use crate::Flow;
