@@ -10,6 +10,8 @@ use crate::reconvergence::Between;
 /// Follows a thread's branches from block to block.
 pub(crate) struct Branches {
     predictor: Box<Predictor>,
+    /// How many of the next branches it has been asked about: all but the last were foreseen.
+    asked: usize,
     /// The branch that ended the last block.
     open: Option<Open>,
     /// Branches mispredicted since the last access: the loads that decided each, by their numbers, and
@@ -36,6 +38,29 @@ impl Exit {
     }
 }
 
+/// A branch and where it goes, of which a predictor has to say whether that was foreseen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crossing {
+    Conditional { pc: u64, taken: bool },
+    Indirect { pc: u64, target: u64 },
+}
+
+impl Exit {
+    /// When it goes to an address; `None` where it cannot go: what went there was taken away by a signal.
+    #[inline(always)]
+    pub(crate) fn crossing(&self, to: u64) -> Option<Crossing> {
+        let pc = self.pc;
+        match self.target {
+            None => Some(Crossing::Indirect { pc, target: to }),
+            Some(target) if target == to || self.next == to => Some(Crossing::Conditional {
+                pc,
+                taken: target == to,
+            }),
+            Some(_) => None,
+        }
+    }
+}
+
 /// A branch of which it is not known yet where it goes.
 #[derive(Clone, Copy)]
 struct Open {
@@ -49,6 +74,7 @@ impl Branches {
     pub(crate) fn new() -> Branches {
         Branches {
             predictor: Predictor::new(),
+            asked: 0,
             open: None,
             mispredicted: Vec::new(),
             controlled: 0,
@@ -75,13 +101,7 @@ impl Branches {
             return 0;
         };
         let exit = &branch.exit;
-        let foreseen = match exit.target {
-            None => self.predictor.indirect(exit.pc, pc),
-            Some(target) if target == pc || exit.next == pc => {
-                self.predictor.conditional(exit.pc, target == pc)
-            }
-            Some(_) => true,
-        };
+        let foreseen = (exit.crossing(pc)).is_none_or(|crossing| self.foresees(crossing));
         // A program that computes for long without an access may mispredict any number.
         if foreseen || self.mispredicted.len() == Batch::MAX_MISPREDICTED {
             return 0;
@@ -94,6 +114,32 @@ impl Branches {
         self.controlled = between.accesses[usize::from(exit.target == Some(pc))];
         self.controlled_by = branch.producers;
         between.written
+    }
+
+    /// Whether a branch was foreseen.
+    #[inline(always)]
+    fn foresees(&mut self, crossing: Crossing) -> bool {
+        if self.asked > 0 {
+            self.asked -= 1;
+            return self.asked > 0;
+        }
+        match crossing {
+            Crossing::Conditional { pc, taken } => self.predictor.conditional(pc, taken),
+            Crossing::Indirect { pc, target } => self.predictor.indirect(pc, target),
+        }
+    }
+
+    /// Several blocks are executed, with these branches between them: whether all were foreseen. If not, the blocks
+    /// have to be entered one by one.
+    #[inline(always)]
+    pub(crate) fn cross(&mut self, crossings: &[Crossing]) -> bool {
+        for (before, &crossing) in crossings.iter().enumerate() {
+            if !self.foresees(crossing) {
+                self.asked = before + 1;
+                return false;
+            }
+        }
+        true
     }
 
     /// Something was left out.

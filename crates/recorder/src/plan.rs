@@ -2,9 +2,10 @@
 
 use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
-use pagelab_recorder_wire::word::{ADDRESS_BITS, MAX_ENTRIES, SIZE_SHIFT};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, Kind, MAX_ENTRIES, SIZE_SHIFT};
 
-use crate::branches::{Branches, Exit};
+use crate::branches::{Branches, Crossing, Exit};
+use crate::chains;
 use crate::code::Code;
 use crate::loads::{Loads, MAX_DEP, also, dependence, stored_load};
 use crate::reconvergence::Between;
@@ -22,6 +23,12 @@ pub(crate) struct Plan {
     /// Those whose addresses the plugin reports, in order; whether some may come in pieces.
     reported: Box<[Reported]>,
     in_pieces: bool,
+    /// Of several blocks the branches between them, and where among the accesses each begins, with its place in the
+    /// recording; of one the latter.
+    crossings: Box<[Crossing]>,
+    /// Of several the number of the last.
+    pub(crate) last: Option<usize>,
+    starts: Box<[(u32, u32)]>,
     /// Where the others are.
     placed: Box<[Placed]>,
     /// The sets of registers whose loads anything here depends on, one bit each.
@@ -71,12 +78,18 @@ struct Group {
     site: [u32; GROUP],
 }
 
-/// An access that is reported, and the word that reports it but for the address.
+/// An access that is reported, and the word that reports it but for the address; or the beginning of a
+/// further block.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     index: u16,
     word: u64,
+    /// Which bits of the word are known.
+    known: u64,
 }
+
+/// The bits of a word that are not an address's.
+const NO_ADDRESS: u64 = !((1 << ADDRESS_BITS) - 1);
 
 /// An access that lies so far from an earlier one, or from 0.
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +200,53 @@ impl Plan {
                 group.site[index % GROUP] = code.first_site + u32::from(entry.instruction);
             }
         }
+        self.starts = [(0, code.block)].into();
         self.code = Some(code);
+    }
+
+    /// Whether it may be one of several that are taken as one.
+    pub(crate) fn may_be_chained(&self) -> bool {
+        self.regular && !self.in_pieces
+    }
+
+    /// The plan of blocks that are executed one after the other, all of which may be.
+    pub(crate) fn chain(plans: &[Plan], blocks: &[usize]) -> Plan {
+        let block = chains::joined(blocks.iter().map(|&block| &plans[block].block));
+        let last = &plans[blocks[blocks.len() - 1]];
+        let mut plan = Plan::new(block, &[], &[]);
+        plan.exit = last.exit;
+        plan.code = last.code;
+        plan.last = Some(blocks[blocks.len() - 1]);
+        let (mut reported, mut starts, mut crossings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut first = 0;
+        for (at, &number) in blocks.iter().enumerate() {
+            let part = &plans[number];
+            if at > 0 {
+                // What would be its address goes behind the accesses.
+                reported.push(Reported {
+                    index: plan.len as u16,
+                    word: Kind::Block.word(number as u64),
+                    known: u64::MAX,
+                });
+                let before = plans[blocks[at - 1]].exit;
+                crossings.extend(before.and_then(|exit| exit.crossing(part.block.pc)));
+            }
+            starts.extend(part.code.map(|code| (first as u32, code.block)));
+            for own in &*part.reported {
+                let index = own.index + first as u16;
+                reported.push(Reported { index, ..*own });
+            }
+            for index in 0..part.len {
+                let at = first + index;
+                plan.groups[at / GROUP].site[at % GROUP] =
+                    part.groups[index / GROUP].site[index % GROUP];
+            }
+            first += part.len;
+        }
+        plan.reported = reported.into();
+        plan.starts = starts.into();
+        plan.crossings = crossings.into();
+        plan
     }
 
     fn prepare(&mut self, block: &Block) {
@@ -205,7 +264,11 @@ impl Plan {
             let (base, offset) = match entry.place {
                 Place::Reported | Place::ReportedAlways => {
                     let word = (u64::from(index) << 3 | size) << SIZE_SHIFT;
-                    reported.push(Reported { index, word });
+                    reported.push(Reported {
+                        index,
+                        word,
+                        known: NO_ADDRESS,
+                    });
                     self.in_pieces |= entry.size == 16;
                     continue;
                 }
@@ -272,13 +335,15 @@ impl Plan {
 
     /// Records one execution of the block, reported by `words` (those after the block's own).
     /// Returns how many of them it has used; `None`, and nothing is changed, if the block is not
-    /// regular or the words are not all there or not those expected. Each column of the batch has [`ROOM`].
+    /// regular, the words are not all there or not those expected, or a branch between blocks was mispredicted.
+    /// `between` is that of the last block. Each column of the batch has [`ROOM`].
     #[inline(always)]
     pub(crate) fn run(
         &self,
         words: &[u64],
         position: &mut Position,
         batch: &mut Batch,
+        between: Option<Between>,
     ) -> Option<usize> {
         if !self.regular {
             return None;
@@ -287,6 +352,9 @@ impl Plan {
         let used = self.put_addresses(words, room)?;
         room.put(&self.groups);
         position.enter(self.block.pc);
+        if !position.branches.cross(&self.crossings) {
+            return None;
+        }
         let (accesses, forgotten) = (position.accesses, position.forgotten);
         position.behind_sets(&self.masks);
         if self.len > 0 {
@@ -306,14 +374,15 @@ impl Plan {
         }
         if let Some(exit) = &self.exit {
             let producers = self.decided_by.loads(accesses, &position.sets);
-            (position.branches).leave(*exit, producers, self.between);
+            (position.branches).leave(*exit, producers, between);
         }
         self.update(position);
         if let Some(code) = self.code {
-            batch
-                .flow
-                .push((batch.len() as u32, Flow::Block(code.block)));
-            batch.regular.push(true);
+            let first = batch.len() as u32;
+            for &(at, block) in &*self.starts {
+                batch.flow.push((first + at, Flow::Block(block)));
+                batch.regular.push(true);
+            }
             position.last_site = code.last_site;
         }
         room.commit(batch, self.code.is_some());
@@ -330,10 +399,10 @@ impl Plan {
             let mut other = 0;
             for (reported, &word) in self.reported.iter().zip(words.get(..used)?) {
                 let address = word ^ reported.word;
-                other |= address;
+                other |= address & reported.known;
                 room.set_address(reported.index.into(), address);
             }
-            if other >> ADDRESS_BITS != 0 {
+            if other != 0 {
                 return None;
             }
         }
@@ -526,8 +595,8 @@ impl Room {
 
     #[inline(always)]
     fn set_address(self, index: usize, address: u64) {
-        debug_assert!(index < self.len);
-        // SAFETY: it is the number of an access.
+        debug_assert!(index <= self.len);
+        // SAFETY: it is the number of an access, or one more, for which there is room.
         unsafe { self.addr.add(index).write(address) }
     }
 

@@ -5,6 +5,7 @@ use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::branches::Branches;
+use crate::chains::Chains;
 use crate::loads::{Loads, MAX_DEP, dependence, merge, stored_load, youngest};
 use crate::plan::{Plan, ROOM};
 use crate::shared::Reader;
@@ -45,6 +46,7 @@ pub(crate) struct Position {
 /// What is known of a thread while its words are read.
 pub(crate) struct Thread {
     at: Position,
+    chains: Chains,
     /// For each script entry of the current block the number and the address of its last access.
     made: Vec<Made>,
     /// Accesses before the current block.
@@ -143,6 +145,7 @@ impl Thread {
                 branches: Branches::new(),
                 forgotten: 0,
             },
+            chains: Chains::new(),
             made: vec![Made::default(); MAX_ENTRIES],
             before_block: 0,
             position: 0,
@@ -199,17 +202,32 @@ impl Thread {
         while let Some(&word) = words.get(done)
             && word >> 32 == BLOCK
             && batch.len() < end
-            && let Some(plan) = plans.get(word as u32 as usize)
+            && let number = word as u32 as usize
+            && let Some(plan) = plans.get(number)
             && plan.executed
         {
             if self.block.is_some() {
                 self.finish_block(plans, batch);
                 make_room(batch, end);
             }
-            match plan.run(&words[done + 1..], &mut self.at, batch) {
-                Some(used) => done += 1 + used,
-                None => break,
+            if let Some(chain) = self.chains.from(number) {
+                let last = chain.last.and_then(|last| plans.get(last));
+                let between = last.and_then(|last| last.between);
+                if let Some(used) = chain.run(&words[done + 1..], &mut self.at, batch, between) {
+                    self.chains.taken(number);
+                    done += 1 + used;
+                    continue;
+                }
+                self.chains.failed(number);
             }
+            match plan.run(&words[done + 1..], &mut self.at, batch, plan.between) {
+                Some(used) => done += 1 + used,
+                None => {
+                    self.chains.end(plans);
+                    break;
+                }
+            }
+            self.chains.note(number, plans);
         }
         reader.advance_by(done);
     }
