@@ -10,6 +10,9 @@ use crate::{Batch, Op};
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
+/// More than the dependences of a chunk and those before it.
+const DEPS: usize = 2 * MAX_ACCESSES;
+
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
     numbering: Numbering,
@@ -23,7 +26,7 @@ pub struct Encoder {
     /// The shapes of these codes.
     made: Vec<Shape>,
     /// All dependences, after those of [`WINDOW`] accesses that there never were.
-    deps: Box<[u32; WINDOW + MAX_ACCESSES]>,
+    deps: Box<[u32; DEPS]>,
     classes: Box<[u8; MAX_ACCESSES]>,
     class_count: usize,
     residuals: Box<[u8; MAX_ACCESSES * 8 + 8]>,
@@ -110,19 +113,7 @@ impl Encoder {
         ) {
             return false;
         }
-        let made = Made {
-            ops: &batch.op[range.clone()],
-            gaps: &batch.gap[range.clone()],
-            deps: &batch.dep[range.clone()],
-            usual,
-            pending,
-            first: self.len,
-        };
-        made.copy_deps(&mut self.deps);
-        let (shapes, deps) = (&self.made, &self.deps);
-        let fits = |form: usize, _| made.has_form(shapes, form, deps);
-        let form = self.forms.next(block, self.codes.len(), false, fits);
-        self.push_made(&batch.addr[range], &made, form);
+        self.push_form(batch, from, block, usual, pending, false);
         true
     }
 
@@ -138,11 +129,48 @@ impl Encoder {
     ) {
         let count = usual.len();
         let range = from..from + count;
-        debug_assert!(is_usual(
-            &batch.addr[range.clone()],
-            &batch.site[range.clone()],
-            usual
-        ));
+        let addrs = &batch.addr[range.clone()];
+        debug_assert!(is_usual(addrs, &batch.site[range.clone()], usual));
+        let form = self.forms.latest(block);
+        let gap = batch.gap[from].wrapping_sub(pending + u32::from(usual[0].gap));
+        if let Some(form) = form
+            && self.depend_as(form, &batch.dep[range], gap)
+        {
+            // All else is the same each time.
+            self.forms.repeat();
+            self.push_addresses(addrs, usual, form);
+        } else {
+            self.push_form(batch, from, block, usual, pending, true);
+        }
+    }
+
+    /// Whether the next accesses, with these dependences, depend on loads as those with the codes from `form` on,
+    /// and the first one's gap has as much more than the flow says.
+    #[inline(always)]
+    fn depend_as(&mut self, form: usize, deps: &[u32], gap: u32) -> bool {
+        let shapes = &self.made[form..form + deps.len()];
+        let mut differs = shapes[0].gap ^ gap;
+        for ((shape, &dep), at) in shapes.iter().zip(deps).zip(WINDOW + self.len..) {
+            let at = at % DEPS;
+            self.deps[at] = dep;
+            let back = usize::from(shape.sibling);
+            let other = self.deps[at.wrapping_sub(back) % DEPS].wrapping_add(back as u32);
+            differs |= dep ^ if back == 0 { shape.dep } else { other };
+        }
+        differs == 0
+    }
+
+    fn push_form(
+        &mut self,
+        batch: &Batch,
+        from: usize,
+        block: u32,
+        usual: &[UsualAccess],
+        pending: u32,
+        regular: bool,
+    ) {
+        let range = from..from + usual.len();
+        self.highest_site = CODE_SITES;
         let made = Made {
             ops: &batch.op[range.clone()],
             gaps: &batch.gap[range.clone()],
@@ -153,33 +181,10 @@ impl Encoder {
         };
         made.copy_deps(&mut self.deps);
         let (shapes, deps) = (&self.made, &self.deps);
-        let gap = made.gap(0);
-        let fits = |form: usize, alike: bool| {
-            if !alike {
-                return made.has_form(shapes, form, deps);
-            }
-            // All else is the same each time.
-            let alike = &shapes[form..form + count];
-            let fits = alike[0].gap == gap && made.depends_as(alike, deps);
-            debug_assert_eq!(fits, made.has_form(shapes, form, deps));
-            fits
-        };
-        let form = self.forms.next(block, self.codes.len(), true, fits);
-        self.push_made(&batch.addr[range], &made, form);
-    }
-
-    #[inline(always)]
-    fn push_made(&mut self, addrs: &[u64], made: &Made, form: Option<usize>) {
-        self.highest_site = CODE_SITES;
-        let form = match form {
-            Some(form) => {
-                self.note_dependants(made.deps);
-                form
-            }
-            None => self.new_form(made),
-        };
-        self.encode_own_addresses(addrs, made.usual, form);
-        self.len += made.usual.len();
+        let fits = |form: usize| made.has_form(shapes, form, deps);
+        let form = self.forms.next(block, self.codes.len(), regular, fits);
+        let form = form.unwrap_or_else(|| self.new_form(&made));
+        self.push_addresses(&batch.addr[range], usual, form);
     }
 
     /// Appends the codes of accesses of a block whose form the chunk has not had.
@@ -202,26 +207,16 @@ impl Encoder {
         form
     }
 
-    /// Remembers which loads the next accesses depend on.
+    /// Appends the addresses of a block's accesses, as far as they follow from no other, and remembers which loads
+    /// the accesses depend on. All else of them is known by now.
     #[inline(always)]
-    fn note_dependants(&mut self, deps: &[u32]) {
-        for (index, &dep) in (self.len as u32..).zip(deps) {
-            if dep != 0 {
-                let producer = index.wrapping_sub(dep);
-                self.dependants[producer as usize % WINDOW] = (producer, index);
-            }
-        }
-    }
-
-    /// The addresses of a block's accesses that follow from no other.
-    #[inline(always)]
-    fn encode_own_addresses(&mut self, addrs: &[u64], usual: &[UsualAccess], form: usize) {
+    fn push_addresses(&mut self, addrs: &[u64], usual: &[UsualAccess], form: usize) {
         let shapes = &self.made[form..form + usual.len()];
         let mut at = self.residual_bytes;
         let mut classes = self.class_count;
         let mut previous = self.previous;
-        for (((&addr, access), shape), index) in addrs.iter().zip(usual).zip(shapes).zip(self.len..)
-        {
+        let accesses = addrs.iter().zip(usual).zip(shapes).zip(self.len..);
+        for (((&addr, access), shape), index) in accesses {
             if access.back == 0 {
                 let site = access.site as usize % CODE_SITES;
                 let base = match shape.sibling {
@@ -241,10 +236,16 @@ impl Encoder {
             }
             self.bases[CODE_SITES + index % WINDOW] = addr;
             previous = addr;
+            let dep = self.deps[(WINDOW + index) % DEPS];
+            if dep != 0 {
+                let producer = (index as u32).wrapping_sub(dep);
+                self.dependants[producer as usize % WINDOW] = (producer, index as u32);
+            }
         }
         self.residual_bytes = at;
         self.class_count = classes;
         self.previous = previous;
+        self.len += usual.len();
     }
 
     /// All but the addresses.
@@ -396,7 +397,7 @@ impl Made<'_> {
 
     /// Puts the dependences where all of the chunk are.
     #[inline(always)]
-    fn copy_deps(&self, all: &mut [u32; WINDOW + MAX_ACCESSES]) {
+    fn copy_deps(&self, all: &mut [u32; DEPS]) {
         for (to, &dep) in all[WINDOW + self.first..].iter_mut().zip(self.deps) {
             *to = dep;
         }
@@ -404,7 +405,7 @@ impl Made<'_> {
 
     /// Whether the accesses have the shapes from number `form` on; `deps` are all of the chunk.
     #[inline(never)]
-    fn has_form(&self, shapes: &[Shape], form: usize, deps: &[u32; WINDOW + MAX_ACCESSES]) -> bool {
+    fn has_form(&self, shapes: &[Shape], form: usize, deps: &[u32; DEPS]) -> bool {
         let Some(shapes) = shapes.get(form..form + self.usual.len()) else {
             return false;
         };
@@ -416,7 +417,7 @@ impl Made<'_> {
 
     /// Whether their dependences are those of these shapes.
     #[inline(always)]
-    fn depends_as(&self, shapes: &[Shape], deps: &[u32; WINDOW + MAX_ACCESSES]) -> bool {
+    fn depends_as(&self, shapes: &[Shape], deps: &[u32; DEPS]) -> bool {
         let mut differs = 0;
         for ((shape, &dep), at) in shapes.iter().zip(self.deps).zip(WINDOW + self.first..) {
             let expected = match shape.sibling {

@@ -62,23 +62,31 @@ impl Encoder {
         }
     }
 
-    /// Says which form an execution of the block has: the first of those remembered that `fits`, by
-    /// where its codes begin, and whether it is known to be a form of a regular execution of the same block, as
-    /// this one is. `None` if none does; the chunk's codes, `next` so far, then go on with those of its
-    /// accesses.
+    /// The latest form of a block, by where its codes begin, if all that are remembered in its slot are of regular
+    /// executions of it.
     #[inline(always)]
+    pub fn latest(&mut self, block: u32) -> Option<usize> {
+        let known = self.owners[block as usize % SLOTS] == block + 1;
+        known.then(|| (self.recent.of(block)[0] as usize).wrapping_sub(1))
+    }
+
+    /// An execution has the latest form.
+    #[inline(always)]
+    pub fn repeat(&mut self) {
+        self.run += 1;
+    }
+
+    /// Says which form an execution of the block has: the first of those remembered that `fits`, by where its
+    /// codes begin. `None` if none does; the chunk's codes, `next` so far, then go on with those of its accesses.
     pub fn next(
         &mut self,
         block: u32,
         next: usize,
         regular: bool,
-        fits: impl Fn(usize, bool) -> bool,
+        fits: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let recent = self.recent.of(block);
-        let owner = &mut self.owners[block as usize % SLOTS];
-        let name = if regular { block + 1 } else { 0 };
-        let alike = regular && *owner == name;
-        let fits = |&form: &u32| form > 0 && fits(form as usize - 1, alike);
+        let fits = |&form: &u32| form > 0 && fits(form as usize - 1);
         if fits(&recent[0]) {
             self.run += 1;
             return Some(recent[0] as usize - 1);
@@ -87,6 +95,8 @@ impl Encoder {
         varint::put(&mut self.stream, std::mem::take(&mut self.run));
         let Some(found) = found else {
             varint::put(&mut self.stream, NEW);
+            let owner = &mut self.owners[block as usize % SLOTS];
+            let name = if regular { block + 1 } else { 0 };
             // Nobody's any more if there are forms of another execution.
             *owner = if recent[0] == 0 || *owner == name {
                 name
@@ -107,6 +117,7 @@ impl Encoder {
     pub fn finish(&mut self, stream: &mut Vec<u8>) {
         if self.run > 0 || !self.stream.is_empty() {
             self.recent.clear();
+            self.owners.fill(0);
         }
         self.run = 0;
         stream.clear();

@@ -130,6 +130,15 @@ impl Encoder {
 
     #[inline(always)]
     fn execute(&mut self, block: u32) {
+        if self.followers.came_again(block) {
+            self.run += 1;
+        } else {
+            self.execute_other(block);
+        }
+    }
+
+    #[inline(never)]
+    fn execute_other(&mut self, block: u32) {
         let context = self.followers.context();
         if self.followers.predicted(context) == block {
             self.run += 1;
@@ -139,7 +148,6 @@ impl Encoder {
         self.followers.came(context, block);
     }
 
-    #[inline(never)]
     fn turn(&mut self, context: usize, block: u32) {
         self.end_run();
         let turn = if self.followers.other(context) == Some(block) {

@@ -115,6 +115,18 @@ impl Followers {
         self.seen[context][1].checked_sub(1)
     }
 
+    /// Whether a block comes that came last after the same blocks; it has come then.
+    #[inline(always)]
+    fn came_again(&mut self, block: u32) -> bool {
+        let next = block + 1;
+        let again = self.seen[self.context()][0] == next;
+        if again {
+            self.next = next;
+            self.history = self.history << 11 ^ u64::from(next);
+        }
+        again
+    }
+
     /// The block that came; no number reaches 2^26.
     #[inline]
     fn came(&mut self, context: usize, block: u32) {
