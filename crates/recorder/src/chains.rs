@@ -26,6 +26,8 @@ pub(crate) struct Chains {
     /// The blocks of the chain that is being noted.
     noted: Vec<u32>,
     most: usize,
+    #[cfg(test)]
+    pub(crate) taken_in_all: u64,
 }
 
 struct Slot {
@@ -42,6 +44,8 @@ impl Chains {
             slots: Vec::new(),
             noted: Vec::with_capacity(BLOCKS),
             most: 0,
+            #[cfg(test)]
+            taken_in_all: 0,
         }
     }
 
@@ -57,6 +61,10 @@ impl Chains {
     /// The chain from a block on was taken.
     #[inline(always)]
     pub(crate) fn taken(&mut self, block: usize) {
+        #[cfg(test)]
+        {
+            self.taken_in_all += 1;
+        }
         let slot = &mut self.slots[block];
         slot.score = (slot.score + 1).min(TRUST);
     }
@@ -174,4 +182,167 @@ pub(crate) fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Block {
         .filter(|&(register, source)| source != Source::register(register.into()))
         .collect();
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::Thread;
+    use pagelab_events::Batch;
+    use pagelab_recorder_wire::block::{Branch, Entry};
+    use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
+    use proptest::prelude::*;
+
+    /// An access: a store, its size, its place and what it depends on, as far as they fit.
+    type Access = (bool, u32, u8, i64, [u8; 4]);
+
+    fn source([one, other, registers, _]: [u8; 4], before: u16) -> Source {
+        let own = |entry: u8| (u16::from(entry) < before).then_some(u16::from(entry));
+        let registers = u32::from(registers % 8) << 2;
+        let all = [own(one), own(other)].into_iter().flatten();
+        let known = Source {
+            registers,
+            ..Source::NONE
+        };
+        all.fold(known, |all, entry| {
+            let entries = [Some(entry), None];
+            all.or(Source {
+                entries,
+                ..Source::NONE
+            })
+        })
+    }
+
+    /// A block at an address, with a branch that goes to `next` or behind it.
+    fn block(number: u64, accesses: &[Access], updates: &[(u8, [u8; 4])], next: u64) -> Block {
+        let mut script: Vec<Entry> = Vec::new();
+        let loads: Vec<u16> = (0u16..)
+            .zip(accesses)
+            .filter(|(_, access)| !access.0)
+            .map(|(at, _)| at)
+            .collect();
+        // Only loads produce anything.
+        let made = |of: [u8; 4], before: u16| {
+            let at = |entry: u8| {
+                loads
+                    .get(usize::from(entry))
+                    .map_or(u8::MAX, |&at| at as u8)
+            };
+            source([at(of[0]), at(of[1]), of[2], of[3]], before)
+        };
+        for (at, &(store, size, base, offset, of)) in (0u16..).zip(accesses) {
+            let reported = script
+                .get(usize::from(base))
+                .is_some_and(Entry::is_reported);
+            script.push(Entry {
+                instruction: at + u16::from(of[3] % 2),
+                store,
+                size: 1 << size,
+                place: match of[3] % 3 {
+                    0 if reported => Place::Relative {
+                        entry: base.into(),
+                        offset,
+                    },
+                    1 => Place::Fixed(0x7000 + offset as u64 % 64),
+                    _ => Place::ReportedAlways,
+                },
+                producer: made(of, at),
+                stored: if store {
+                    made([of[1], of[0], of[3], 0], at)
+                } else {
+                    Source::NONE
+                },
+                alone: false,
+            });
+        }
+        let count = script.len() as u16;
+        let mut updates: Vec<_> = (updates.iter())
+            .map(|&(register, of)| (register % 6, made(of, count)))
+            .collect();
+        updates.sort_by_key(|update| update.0);
+        updates.dedup_by_key(|update| update.0);
+        let pc = 0x1000 * number;
+        Block {
+            pc,
+            last_pc: pc + 9,
+            instructions: u32::from(count) + 2,
+            reported: script
+                .iter()
+                .rposition(Entry::is_reported)
+                .map_or(0, |last| last + 1),
+            script,
+            updates,
+            branch: (number % 3 > 0).then_some(Branch {
+                next: pc + 11,
+                target: Some(0x1000 * next),
+                decided_by: made([0, 1, 7, 0], count),
+            }),
+            ..Block::default()
+        }
+    }
+
+    /// What is reported when the block of this number is executed.
+    fn report(block: &Block, number: usize, seed: u64, words: &mut Vec<u64>) {
+        words.push(Kind::Block.word(number as u64));
+        for (index, entry) in (0u64..)
+            .zip(&block.script)
+            .filter(|(_, entry)| entry.is_reported())
+        {
+            // Few places, so that loads find what was stored.
+            let address = 0x7000 + (seed ^ index) % 8 * 8;
+            let size = u64::from(entry.size.trailing_zeros());
+            words.push(index << ENTRY_SHIFT | size << SIZE_SHIFT | address);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chains_record_what_their_blocks_do(
+            blocks in proptest::collection::vec(
+                (
+                    proptest::collection::vec((any::<bool>(), 0u32..4, 0u8..3, -32i64..32, any::<[u8; 4]>()), 0..6),
+                    proptest::collection::vec((any::<u8>(), any::<[u8; 4]>()), 0..5),
+                ),
+                2..6,
+            ),
+            ways in proptest::collection::vec(any::<u64>(), 1500),
+        ) {
+            let count = blocks.len() as u64;
+            let plans: Vec<_> = (0..).zip(&blocks).map(|(number, (accesses, updates))| {
+                let block = block(number, accesses, updates, (number + 1) % count);
+                let mut plan = Plan::new(block, &[], &[]);
+                plan.executed = true;
+                plan
+            }).collect();
+            // Round and round, and now and then another way.
+            let mut words = Vec::new();
+            let mut number = 0;
+            for &way in &ways {
+                report(&plans[number].block, number, way >> 32, &mut words);
+                number = if way % 64 == 0 { way as usize / 64 } else { number + 1 } % plans.len();
+            }
+            let run = |chained: bool| {
+                let mut thread = Thread::new();
+                let mut batch = Batch::default();
+                let mut taken = 0;
+                let mut rest = words.as_slice();
+                while !rest.is_empty() {
+                    let mut end = rest.len();
+                    if !chained {
+                        // Block by block.
+                        thread.forget_chains();
+                        let next = rest[1..].iter().position(|word| word >> 63 == 1);
+                        end = next.map_or(end, |next| next + 1);
+                    }
+                    let (used, chains) = thread.run_words(&rest[..end], &plans, &mut batch);
+                    taken = chains;
+                    rest = &rest[used..];
+                }
+                (batch, thread.instructions(), taken)
+            };
+            let (batch, instructions, chains) = run(true);
+            prop_assert!(chains > 0);
+            prop_assert_eq!((batch, instructions, 0), run(false));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
-use pagelab_recorder_wire::word::{ADDRESS_BITS, Kind, MAX_ENTRIES, SIZE_SHIFT};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::branches::{Branches, Crossing, Exit};
 use crate::chains;
@@ -206,7 +206,7 @@ impl Plan {
 
     /// Whether it may be one of several that are taken as one.
     pub(crate) fn may_be_chained(&self) -> bool {
-        self.regular && !self.in_pieces
+        self.regular
     }
 
     /// The plan of blocks that are executed one after the other, all of which may be.
@@ -269,7 +269,7 @@ impl Plan {
                         word,
                         known: NO_ADDRESS,
                     });
-                    self.in_pieces |= entry.size == 16;
+                    self.in_pieces |= entry.size >= 16;
                     continue;
                 }
                 Place::Fixed(address) => (None, address),
@@ -358,7 +358,9 @@ impl Plan {
         let (accesses, forgotten) = (position.accesses, position.forgotten);
         position.behind_sets(&self.masks);
         if self.len > 0 {
-            position.say_mispredicted(batch);
+            if !position.branches.mispredicted.is_empty() {
+                position.say_mispredicted(batch);
+            }
             let first = position.instructions + u64::from(self.first);
             room.set_gap(0, first.saturating_sub(position.next) as u32);
             position.next = position.instructions + u64::from(self.next);
@@ -413,23 +415,33 @@ impl Plan {
         Some(used)
     }
 
-    /// Puts reported addresses; those of 16 bytes may be reported in two halves.
+    /// Puts reported addresses; those of large accesses may be reported in pieces, one behind the other.
     fn put_pieces(&self, words: &[u64], room: Room) -> Option<usize> {
         let mut used = 0;
         for reported in &*self.reported {
             let word = *words.get(used)?;
             let index = usize::from(reported.index);
             used += 1;
-            if (word ^ reported.word) >> ADDRESS_BITS != 0 {
-                // Half as much is one less.
-                let half = reported.word - (1 << SIZE_SHIFT);
-                let is_half = self.moves[index].0 == 16 && (word ^ half) >> ADDRESS_BITS == 0;
-                if !is_half || words.get(used) != Some(&(word + 8)) {
+            if (word ^ reported.word) & reported.known != 0 {
+                let size = self.moves.get(index)?.0;
+                let mut whole = 0;
+                let mut piece = word;
+                while whole < size {
+                    let follows = piece & !NO_ADDRESS == (word & !NO_ADDRESS) + u64::from(whole);
+                    if piece >> ENTRY_SHIFT != reported.word >> ENTRY_SHIFT || !follows {
+                        return None;
+                    }
+                    whole += 1 << (piece >> SIZE_SHIFT & 7);
+                    if whole < size {
+                        piece = *words.get(used)?;
+                        used += 1;
+                    }
+                }
+                if whole != size {
                     return None;
                 }
-                used += 1;
             }
-            room.set_address(index, word & ((1 << ADDRESS_BITS) - 1));
+            room.set_address(index, word & !NO_ADDRESS);
         }
         Some(used)
     }

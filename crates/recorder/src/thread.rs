@@ -78,7 +78,6 @@ pub(crate) enum Stop {
 
 impl Position {
     /// Says before the next access which branches were mispredicted since the last.
-    #[inline(always)]
     pub(crate) fn say_mispredicted(&mut self, batch: &mut Batch) {
         for (producers, reconverges) in self.branches.mispredicted.drain(..) {
             let dep = dependence(self.accesses + 1, producers, self.forgotten);
@@ -197,6 +196,19 @@ impl Thread {
     /// Reads regular blocks as long as there are any.
     fn run(&mut self, reader: &mut Reader<'_>, plans: &[Plan], batch: &mut Batch, end: usize) {
         let words = reader.available();
+        let done = self.run_blocks(words, plans, batch, end);
+        reader.advance_by(done);
+    }
+
+    /// The same of these words; returns how many of them it has used.
+    #[inline(always)]
+    fn run_blocks(
+        &mut self,
+        words: &[u64],
+        plans: &[Plan],
+        batch: &mut Batch,
+        end: usize,
+    ) -> usize {
         let mut done = 0;
         make_room(batch, end);
         while let Some(&word) = words.get(done)
@@ -229,7 +241,25 @@ impl Thread {
             }
             self.chains.note(number, plans);
         }
-        reader.advance_by(done);
+        done
+    }
+
+    /// Reads words of regular blocks; returns how many of them it has used, and how often chains were taken so far.
+    #[cfg(test)]
+    pub(crate) fn run_words(
+        &mut self,
+        words: &[u64],
+        plans: &[Plan],
+        batch: &mut Batch,
+    ) -> (usize, u64) {
+        let done = self.run_blocks(words, plans, batch, batch.len() + 1000);
+        (done, self.chains.taken_in_all)
+    }
+
+    /// Forgets all chains.
+    #[cfg(test)]
+    pub(crate) fn forget_chains(&mut self) {
+        self.chains = Chains::new();
     }
 
     fn start_block(&mut self, number: usize, plans: &[Plan], batch: &mut Batch) {
