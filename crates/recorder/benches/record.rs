@@ -1,4 +1,4 @@
-//! How fast programs are recorded into a file, against the same under QEMU alone.
+//! How fast programs are recorded into a file, with their code, against the same under QEMU alone.
 //!
 //! Prints, for each program, medians of the wall times and of QEMU's processor times, their
 //! ratios, the recorder's own processor time for each access, accesses a second and bytes an
@@ -91,6 +91,7 @@ fn measure(name: &str, words: &[String], trace: &Path) {
             program: (&words[0]).into(),
             arguments: words[1..].iter().map(Into::into).collect(),
             qemu: Some(qemu.clone()),
+            with_code: true,
             ..Request::default()
         };
         let own = cpu_time(libc::RUSAGE_SELF);

@@ -166,7 +166,7 @@ pub(crate) fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Block {
             }
             whole.script.push(entry);
         }
-        whole.branch = block.branch.clone().map(|mut branch| {
+        whole.branch = block.branch.map(|mut branch| {
             branch.decided_by = behind(branch.decided_by, &registers);
             branch
         });
@@ -272,7 +272,7 @@ mod tests {
                 .map_or(0, |last| last + 1),
             script,
             updates,
-            branch: (number % 3 > 0).then_some(Branch {
+            branch: (!number.is_multiple_of(3)).then_some(Branch {
                 next: pc + 11,
                 target: Some(0x1000 * next),
                 decided_by: made([0, 1, 7, 0], count),
@@ -319,7 +319,7 @@ mod tests {
             let mut number = 0;
             for &way in &ways {
                 report(&plans[number].block, number, way >> 32, &mut words);
-                number = if way % 64 == 0 { way as usize / 64 } else { number + 1 } % plans.len();
+                number = if way.is_multiple_of(64) { way as usize / 64 } else { number + 1 } % plans.len();
             }
             let run = |chained: bool| {
                 let mut thread = Thread::new();

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::trace::code::UsualAccess;
 use crate::trace::varint::unzigzag;
-use crate::{Batch, Op};
+use crate::{Batch, Follows, Op};
 use std::hint::select_unpredictable;
 
 /// Bytes appended to the residuals, so that the last ones can be read eight at a time.
@@ -37,8 +37,9 @@ pub struct Layout {
     /// Of each access its code, how many accesses back the one is that its address follows from, 0 for none,
     /// and how far it is from there.
     codes: Vec<u16>,
-    back: Vec<u8>,
-    offset: Vec<i32>,
+    follows: Vec<Follows>,
+    /// Of how many it is known by now.
+    len: usize,
 }
 
 impl Layout {
@@ -54,8 +55,8 @@ impl Layout {
         self.all.clear();
         (self.all).extend(halves.map(|(&low, &high)| u16::from_le_bytes([low, high])));
         self.codes.clear();
-        self.back.clear();
-        self.offset.clear();
+        self.follows.clear();
+        self.len = 0;
         Ok(())
     }
 
@@ -67,12 +68,13 @@ impl Layout {
             last_codes.decode(last_codes_at, &mut self.all);
         }
         std::mem::swap(&mut self.codes, &mut self.all);
-        self.back.resize(self.codes.len(), 0);
-        self.offset.resize(self.codes.len(), 0);
+        self.len = self.codes.len();
     }
 
-    /// There are forms; `None` when their stream is damaged.
-    pub fn start_forms(&mut self, stream: &[u8]) -> Option<()> {
+    /// There are forms, of a chunk of so many accesses; `None` when their stream is damaged.
+    pub fn start_forms(&mut self, stream: &[u8], accesses: usize) -> Option<()> {
+        self.codes.resize(accesses, 0);
+        self.follows.resize(accesses, Follows::default());
         let forms = self.forms.get_or_insert_with(forms::Decoder::new);
         forms.start(stream)
     }
@@ -80,9 +82,9 @@ impl Layout {
     /// Accesses that have codes and addresses of their own come.
     pub fn push_own(&mut self, count: usize) -> Option<()> {
         let codes = self.forms.as_mut()?.own(count, self.all.len())?;
-        self.codes.extend_from_slice(&self.all[codes]);
-        self.back.resize(self.codes.len(), 0);
-        self.offset.resize(self.codes.len(), 0);
+        let to = self.len..self.len + count;
+        self.codes.get_mut(to)?.copy_from_slice(&self.all[codes]);
+        self.len += count;
         Some(())
     }
 
@@ -91,16 +93,21 @@ impl Layout {
     pub fn push_form(&mut self, stream: &[u8], block: u32, usual: &[UsualAccess]) -> Option<()> {
         let forms = self.forms.as_mut()?;
         let codes = forms.next(stream, block, usual.len(), self.all.len())?;
-        self.codes.extend_from_slice(&self.all[codes]);
-        self.back.extend(usual.iter().map(|access| access.back));
-        self.offset.extend(usual.iter().map(|access| access.offset));
+        let range = self.len..self.len + usual.len();
+        self.len = range.end;
+        let to = self.codes.get_mut(range.clone())?.iter_mut();
+        let to = to.zip(self.follows.get_mut(range)?);
+        for ((to, follows), (&code, access)) in to.zip(self.all[codes].iter().zip(usual)) {
+            *to = code;
+            *follows = access.follows;
+        }
         Some(())
     }
 
     /// No more come; `None` unless everything was used.
     pub fn end_forms(&mut self, stream: &[u8]) -> Option<()> {
         let forms = self.forms.as_ref()?;
-        forms.is_at_end(stream, self.all.len()).then_some(())
+        (forms.is_at_end(stream, self.all.len()) && self.len == self.codes.len()).then_some(())
     }
 }
 
@@ -109,11 +116,11 @@ pub struct Decoder {
     /// By code. No access has a code beyond the chunk's dictionary.
     shapes: Box<[Shape; MAX_ACCESSES]>,
     history: History,
-    /// The last address of each site, then the last addresses by place in the chunk, then one that
-    /// nobody reads: whichever of them is an access's base is found by one index.
-    bases: Box<[u64; PLACES]>,
+    /// The last address of each site, then the last addresses by place in the chunk: whichever
+    /// of them is an access's base is found by one index.
+    bases: Box<[u64; CODE_SITES + WINDOW]>,
     /// By site: the last move from its base, and from the access before.
-    moves: Box<[[i32; 2]; PLACES]>,
+    moves: Box<[[i32; 2]; CODE_SITES]>,
     /// One more than the highest site that the chunk may have used.
     highest_site: usize,
     /// The last dependences, by place in the chunk.
@@ -128,11 +135,6 @@ pub struct Decoder {
     residual_at: usize,
 }
 
-/// Sites, the last accesses, and one place for what nobody reads.
-const PLACES: usize = CODE_SITES + WINDOW + 1;
-/// The place that accesses write to whose addresses follow from others: they have no site.
-const NOBODY: u16 = (PLACES - 1) as u16;
-
 /// What is needed of an access to find its address.
 #[derive(Clone, Copy, Default)]
 struct Place {
@@ -140,8 +142,6 @@ struct Place {
     /// Index of its base address.
     base: u16,
     class: u8,
-    /// Beside the residual.
-    offset: i32,
 }
 
 impl Decoder {
@@ -171,8 +171,9 @@ impl Decoder {
         layout: &Layout,
         accesses: usize,
     ) -> Result<(), &'static str> {
-        let own = layout.back.iter().filter(|&&back| back == 0).count();
-        if layout.codes.len() != accesses || streams.classes.len() != own {
+        // Without forms none follow from others.
+        let follow = layout.follows.iter().filter(|follows| follows.back > 0);
+        if layout.codes.len() != accesses || streams.classes.len() + follow.count() != accesses {
             return Err("the streams do not hold as many accesses as the header says");
         }
         let mut input = streams.shapes.as_slice();
@@ -228,23 +229,37 @@ impl Decoder {
         match code {
             Some(code) => {
                 self.highest_site = CODE_SITES;
-                self.decode_shapes(streams, layout, batch, from, |_, index, _| {
-                    (code.site(index - first), code.gaps[index - first])
-                });
+                let site = |_: &mut History, index, _| {
+                    let at: usize = index - first;
+                    (code.site(at), code.gaps[at])
+                };
+                if layout.follows.is_empty() {
+                    self.decode_shapes::<false>(streams, layout, batch, from, site);
+                } else {
+                    self.decode_shapes::<true>(streams, layout, batch, from, site);
+                }
             }
-            None => self.decode_shapes(streams, layout, batch, from, |history, _, code| {
-                history.push(code);
-                (history.site(), 0)
-            }),
+            None => {
+                let site = |history: &mut History, _, code| {
+                    history.push(code);
+                    (history.site(), 0)
+                };
+                self.decode_shapes::<false>(streams, layout, batch, from, site);
+            }
         }
-        self.decode_addresses(streams, &mut batch.addr[from..]);
+        if layout.follows.is_empty() {
+            self.decode_addresses::<false>(streams, &[], &mut batch.addr[from..]);
+        } else {
+            let follows = &layout.follows[first..];
+            self.decode_addresses::<true>(streams, follows, &mut batch.addr[from..]);
+        }
         self.index += count;
     }
 
     /// All but the addresses; `site` tells the site and what the flow says of the gap from the
     /// access's number and code.
     #[inline(always)]
-    fn decode_shapes(
+    fn decode_shapes<const FOLLOW: bool>(
         &mut self,
         streams: &Streams,
         layout: &Layout,
@@ -254,18 +269,17 @@ impl Decoder {
     ) {
         let range = self.index..self.index + batch.len() - from;
         self.places.resize(range.len(), Place::default());
-        let layout = layout.codes[range.clone()]
-            .iter()
-            .zip(&layout.back[range.clone()])
-            .zip(&layout.offset[range.clone()]);
-        let mut class_at = self.class_at;
+        let codes = &layout.codes[range.clone()];
+        let follows = &layout.follows[if FOLLOW { range.clone() } else { 0..0 }];
+        let classes = &streams.classes[self.class_at..];
+        let mut class_at = 0;
         let columns = batch.op[from..]
             .iter_mut()
             .zip(&mut batch.gap[from..])
             .zip(&mut batch.dep[from..])
             .zip(&mut self.places);
-        for ((((&code, &back), &offset), (((op, gap), dep), place)), index) in
-            layout.zip(columns).zip(range)
+        for ((at, (&code, (((op, gap), dep), place))), index) in
+            codes.iter().zip(columns).enumerate().zip(range)
         {
             let shape = self.shapes[usize::from(code)];
             let (site, known) = site(&mut self.history, index, code);
@@ -280,32 +294,36 @@ impl Decoder {
                     self.recent_dep[sibling].wrapping_add(u32::from(distance)),
                 ),
             };
-            let class = streams.classes[class_at];
-            class_at += usize::from(back == 0);
-            let from = (CODE_SITES + index.wrapping_sub(back.into()) % WINDOW) as u16;
-            *place = match back {
-                0 => Place {
-                    site,
-                    base,
-                    class,
-                    offset: 0,
-                },
-                _ => Place {
-                    site: NOBODY,
-                    base: from,
-                    class: FROM_BASE,
-                    offset,
-                },
-            };
+            let class = classes[class_at];
+            // That of the next is read again where the address follows from another.
+            class_at += usize::from(!FOLLOW || follows[at].back == 0);
+            *place = Place { site, base, class };
             self.recent_dep[index % WINDOW] = *dep;
         }
-        self.class_at = class_at;
+        self.class_at += class_at;
     }
 
-    fn decode_addresses(&mut self, streams: &Streams, addrs: &mut [u64]) {
+    /// The addresses, after what they follow from if any follow from others.
+    #[inline(always)]
+    fn decode_addresses<const FOLLOW: bool>(
+        &mut self,
+        streams: &Streams,
+        follows: &[Follows],
+        addrs: &mut [u64],
+    ) {
         let mut residuals = &streams.residuals[self.residual_at..];
         let mut previous = self.previous;
-        for ((addr, place), index) in addrs.iter_mut().zip(&self.places).zip(self.index..) {
+        let places = addrs.iter_mut().zip(&self.places);
+        for ((at, (addr, place)), index) in places.enumerate().zip(self.index..) {
+            if FOLLOW && follows[at].back > 0 {
+                let Follows { back, offset } = follows[at];
+                let base = CODE_SITES + index.wrapping_sub(back.into()) % WINDOW;
+                let found = self.bases[base].wrapping_add(offset as u64);
+                self.bases[CODE_SITES + index % WINDOW] = found;
+                previous = found;
+                *addr = found;
+                continue;
+            }
             let (bytes, _) = residuals
                 .split_first_chunk()
                 .expect("the residuals are padded");
@@ -313,16 +331,14 @@ impl Decoder {
             let residual = u64::from_le_bytes(*bytes) & MASKS[length];
             residuals = &residuals[usize::from(LENGTHS[length])..];
 
-            let site = usize::from(place.site);
+            let site = usize::from(place.site) % CODE_SITES;
             let base = self.bases[usize::from(place.base)];
             let predictor = place.class / 8;
             let moves = &mut self.moves[site];
             let moved = moves[usize::from(predictor / 2 % 2)] as u64;
             let moved = select_unpredictable(predictor == FROM_BASE, 0, moved);
             // The sum that does not wait for the base first: it may come from the access before.
-            let moved = moved
-                .wrapping_add(unzigzag(residual) as u64)
-                .wrapping_add(place.offset as u64);
+            let moved = moved.wrapping_add(unzigzag(residual) as u64);
             let origin = select_unpredictable(predictor == STEP_FROM_PREVIOUS, previous, base);
             let found = origin.wrapping_add(moved);
             *moves = [base, previous].map(|from| found.wrapping_sub(from) as i32);

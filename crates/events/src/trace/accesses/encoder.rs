@@ -80,9 +80,10 @@ impl Encoder {
     /// code says of them: of all accesses of a chunk or of none.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>, code: Option<FromCode>) {
         let (first, count) = (self.len, range.len());
-        self.deps[WINDOW + first..][..count].copy_from_slice(&batch.dep[range.clone()]);
         match code {
             Some(code) => {
+                let deps = &batch.dep[range.clone()];
+                self.deps[WINDOW + first..][..count].copy_from_slice(deps);
                 self.highest_site = CODE_SITES;
                 self.encode_shapes::<true>(batch, range.clone(), code);
             }
@@ -217,7 +218,7 @@ impl Encoder {
         let mut previous = self.previous;
         let accesses = addrs.iter().zip(usual).zip(shapes).zip(self.len..);
         for (((&addr, access), shape), index) in accesses {
-            if access.back == 0 {
+            if access.follows.back == 0 {
                 let site = access.site as usize % CODE_SITES;
                 let base = match shape.sibling {
                     0 => site,
@@ -259,8 +260,10 @@ impl Encoder {
         let codes = self.codes.len();
         self.codes.resize(codes + range.len(), 0);
         self.places.resize(range.len(), (0, 0));
-        // No form begins there.
-        self.made.resize(codes + range.len(), Shape::default());
+        if CODE {
+            // No form begins there.
+            self.made.resize(codes + range.len(), Shape::default());
+        }
         let columns = (batch.op[range.clone()].iter())
             .zip(&batch.gap[range.clone()])
             .zip(&batch.dep[range]);
@@ -435,8 +438,8 @@ fn is_usual(addrs: &[u64], sites: &[u32], usual: &[UsualAccess]) -> bool {
     let mut all = usual.iter().zip(sites).enumerate();
     all.all(|(index, (access, &site))| {
         // Of an access that follows from none this is the access itself.
-        let from = addrs[index - usize::from(access.back)];
-        site == access.site && addrs[index] == from.wrapping_add(access.offset as u64)
+        let from = addrs[index - usize::from(access.follows.back)];
+        site == access.site && addrs[index] == from.wrapping_add(access.follows.offset as u64)
     })
 }
 

@@ -60,7 +60,7 @@ impl Decoder {
             .ok_or(DAMAGED_FLOW)?;
         match layout {
             Some((layout, forms)) => {
-                layout.start_forms(forms).ok_or(DAMAGED_FORMS)?;
+                layout.start_forms(forms, accesses).ok_or(DAMAGED_FORMS)?;
                 self.place(&streams.exceptions, accesses, table, Some((layout, forms)))
                     .ok_or(DAMAGED_SITES)?;
                 layout.end_forms(forms).ok_or(DAMAGED_FORMS)
@@ -163,8 +163,11 @@ impl Decoder {
     ) -> Option<()> {
         let mut until_exception = next_exception(&mut input)?;
         let mut pending = 0u32;
+        self.sites.resize(accesses, NO_SITE);
+        self.gaps.resize(accesses, 0);
+        let mut done = 0;
         for (at, symbol) in &mut self.flow {
-            *at = self.sites.len() as u32;
+            *at = done as u32;
             match &mut until_exception {
                 Some(0) => {
                     let mut walk = match *symbol {
@@ -172,21 +175,24 @@ impl Decoder {
                         Symbol::Thread { .. } => Walk::default(),
                     };
                     let count = take(&mut input)?;
-                    if count > (accesses - self.sites.len()) as u64 {
+                    if count > (accesses - done) as u64 {
                         return None;
                     }
+                    let range = done..done + count as usize;
+                    let to = self.sites[range.clone()].iter_mut();
                     let mut site = i64::from(walk.first_site);
-                    for _ in 0..count {
+                    for (to, gap) in to.zip(&mut self.gaps[range.clone()]) {
                         site = site.checked_add(unzigzag(take(&mut input)?))?;
                         let known = u32::try_from(site).ok()?;
                         if known >= table.sites() && known != NO_SITE {
                             return None;
                         }
-                        self.sites.push(known);
-                        self.gaps.push(walk.gap(known));
+                        *to = known;
+                        *gap = walk.gap(known);
                     }
+                    done = range.end;
                     if let Some((layout, _)) = &mut layout {
-                        layout.push_own(count as usize)?;
+                        layout.push_own(range.len())?;
                     }
                     pending = walk.leave();
                     until_exception = next_exception(&mut input)?;
@@ -200,28 +206,26 @@ impl Decoder {
                 continue;
             };
             let usual = self.executions.usual(block);
-            if usual.accesses.len() > accesses - self.sites.len() {
-                return None;
+            let range = done..done + usual.accesses.len();
+            let to = self.sites.get_mut(range.clone())?.iter_mut();
+            let to = to.zip(self.gaps.get_mut(range.clone())?);
+            for ((site, gap), access) in to.zip(usual.accesses) {
+                *site = access.site;
+                *gap = access.gap.into();
             }
-            let first = self.gaps.len();
-            for access in usual.accesses {
-                self.sites.push(access.site);
-                self.gaps.push(access.gap.into());
+            done = range.end;
+            if range.is_empty() {
+                pending = pending.wrapping_add(usual.rest);
+                continue;
             }
-            if let Some((layout, forms)) = &mut layout
-                && !usual.accesses.is_empty()
-            {
+            let gap = &mut self.gaps[range.start];
+            *gap = gap.wrapping_add(pending);
+            pending = usual.rest;
+            if let Some((layout, forms)) = &mut layout {
                 layout.push_form(forms, block, usual.accesses)?;
             }
-            match self.gaps.get_mut(first) {
-                Some(gap) => {
-                    *gap = gap.wrapping_add(pending);
-                    pending = usual.rest;
-                }
-                None => pending = pending.wrapping_add(usual.rest),
-            }
         }
-        (input.is_empty() && self.sites.len() == accesses).then_some(())
+        (input.is_empty() && done == accesses).then_some(())
     }
 
     /// Whether the chunk has a flow.

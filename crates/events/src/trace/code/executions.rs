@@ -28,10 +28,7 @@ pub struct UsualAccess {
     pub site: u32,
     /// Instructions of the block since the access before.
     pub gap: u16,
-    /// How many accesses back the one is that its address follows from; 0 for none.
-    pub back: u8,
-    /// Bytes from there.
-    pub offset: i32,
+    pub follows: Follows,
 }
 
 /// A block of which the usual accesses are known.
@@ -53,13 +50,11 @@ impl Executions {
             let from = self.accesses.len() as u32;
             for (at, &index) in block.accesses.iter().enumerate() {
                 let site = first_site + u32::from(index);
-                let Follows { back, offset } = block.addresses.get(at).copied().unwrap_or_default();
                 self.accesses.push(UsualAccess {
                     site,
                     // A block has no more instructions than 16 bits can number.
                     gap: walk.gap(site) as u16,
-                    back,
-                    offset,
+                    follows: block.addresses.get(at).copied().unwrap_or_default(),
                 });
             }
             self.blocks.push(Block {
