@@ -319,7 +319,7 @@ def entries(found: list[bytes]) -> Iterator[tuple[int, int | None]]:
 
 @dataclass
 class Made:
-    """How an access is made: by which instruction, with which gap, where its code is, and which address it follows."""
+    """How an access is made: by which instruction, where its code is, what its address follows."""
 
     site: int
     gap: int
