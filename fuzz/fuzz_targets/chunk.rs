@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pagelab_events::{Batch, CodeBlock, Control, Definition, Metadata, NO_SITE, Source, TraceReader, TraceWriter};
+use pagelab_events::{
+    Batch, CodeBlock, Control, Definition, Follows, Metadata, NO_SITE, Source, TraceReader, TraceWriter,
+};
 use std::io::Cursor;
 
 /// The start of a trace, with definitions of a file and three blocks.
@@ -15,6 +17,7 @@ fn start() -> Vec<u8> {
         lengths: [3, 2, 4].into(),
         bytes: [0x90; 9].into(),
         accesses: [0, 0, 2][..number as usize + 1].into(),
+        addresses: [(0, 0), (1, 0), (2, 24)].map(|(back, offset)| Follows { back, offset })[..number as usize + 1].into(),
         ..CodeBlock::default()
     };
     let mut batch = Batch::default();

@@ -128,6 +128,11 @@ pub struct Batch {
     /// Which blocks are executed, in order: entry `(at, flow)` starts before access number `at`.
     /// Unless it is empty, the first entry names a thread.
     pub flow: Vec<(u32, Flow)>,
+    /// For each entry of the flow whether it is a block that has made just the accesses that are usual, where they
+    /// usually are from each other, each with the same operation every time, and gaps between them as its
+    /// instructions say. Only a hint for a writer, to whom nothing of this need be shown again: it may be left empty, and
+    /// counts only if it is as long as the flow.
+    pub regular: Vec<bool>,
     /// Blocks and files that this batch or a later one refers to.
     pub definitions: Vec<Definition>,
 }
@@ -158,6 +163,7 @@ impl Batch {
         self.controls.clear();
         self.site.clear();
         self.flow.clear();
+        self.regular.clear();
         self.definitions.clear();
     }
 

@@ -32,6 +32,17 @@ pub struct CodeBlock {
     pub bytes: Box<[u8]>,
     /// For each access that an execution usually makes, in order, which instruction makes it.
     pub accesses: Box<[u16]>,
+    /// And what its address follows from. Empty where nothing is known.
+    pub addresses: Box<[Follows]>,
+}
+
+/// Where an access that a block usually makes is: so many bytes from one that it has made before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Follows {
+    /// How many accesses back that one is; 0 where the address follows from none.
+    pub back: u8,
+    /// Bytes from there.
+    pub offset: i32,
 }
 
 /// What later events refer to by number. Each kind is numbered from 0, in the order of the stream.
@@ -183,12 +194,19 @@ impl CodeTable {
         let total: usize = block.lengths.iter().copied().map(usize::from).sum();
         let known = block.bytes.is_empty() || block.bytes.len() == total;
         let inside = |&index: &u16| usize::from(index) < block.lengths.len();
+        let earlier = |(index, follows): (usize, &Follows)| match follows.back {
+            0 => follows.offset == 0,
+            back => usize::from(back) <= index,
+        };
+        let placed = block.addresses.is_empty() || block.addresses.len() == block.accesses.len();
         let fits = block.lengths.len() <= MAX_INSTRUCTIONS
             && block.lengths.len() <= (MAX_SITES - self.sites) as usize
             && block.accesses.len() <= MAX_SITES as usize - self.accesses;
         if !fits
             || !known
             || !block.accesses.iter().all(inside)
+            || !placed
+            || !block.addresses.iter().enumerate().all(earlier)
             || block.file as usize > self.files.len()
         {
             return false;

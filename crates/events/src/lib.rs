@@ -18,7 +18,7 @@ mod trace;
 mod window;
 
 pub use batch::{Access, Batch, Mispredicted, Op};
-pub use code::{CodeBlock, CodeTable, Definition, Flow, Instruction, NO_SITE, Range};
+pub use code::{CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, NO_SITE, Range};
 pub use control::{Advice, Backing, Control, Protection};
 pub use convert::{ConvertError, cat, convert, write};
 pub use csv::CsvWriter;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Event, Flat, Scratch, any_access, any_control};
 use pagelab_events::{
-    Batch, CodeBlock, Control, Definition, Flow, Metadata, Mispredicted, NO_SITE, Range, Source,
-    TraceReader, TraceWriter, cat,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Mispredicted, NO_SITE,
+    Op, Range, Source, TraceReader, TraceWriter, cat,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -91,7 +91,7 @@ fn read(bytes: Vec<u8>) -> Spelled {
 
 fn any_block() -> impl Strategy<Value = CodeBlock> {
     let lengths = proptest::collection::vec(1u8..16, 1..12);
-    let accesses = proptest::collection::vec(any::<Index>(), 0..6);
+    let accesses = proptest::collection::vec((any::<Index>(), 0u8..3, any::<i32>()), 0..6);
     (
         0u32..3,
         any::<u64>(),
@@ -99,13 +99,23 @@ fn any_block() -> impl Strategy<Value = CodeBlock> {
         lengths,
         accesses,
         any::<bool>(),
+        any::<bool>(),
     )
-        .prop_map(|(process, pc, file_offset, lengths, accesses, known)| {
+        .prop_map(|(process, pc, file_offset, lengths, made, known, placed)| {
             let total = lengths.iter().map(|&length| usize::from(length)).sum();
-            let mut accesses: Vec<_> = (accesses.iter())
-                .map(|at| at.index(lengths.len()) as u16)
+            let mut accesses: Vec<_> = (made.iter())
+                .map(|(at, ..)| at.index(lengths.len()) as u16)
                 .collect();
             accesses.sort_unstable();
+            let follows = |(index, &(_, back, offset)): (usize, &(_, u8, i32))| Follows {
+                back: if usize::from(back) <= index { back } else { 0 },
+                offset: if back > 0 && usize::from(back) <= index {
+                    offset
+                } else {
+                    0
+                },
+            };
+            let addresses: Vec<_> = made.iter().enumerate().map(follows).collect();
             CodeBlock {
                 process,
                 pc,
@@ -113,6 +123,7 @@ fn any_block() -> impl Strategy<Value = CodeBlock> {
                 file_offset,
                 bytes: if known { vec![0x90; total] } else { Vec::new() }.into(),
                 lengths: lengths.into(),
+                addresses: if placed { addresses } else { Vec::new() }.into(),
                 accesses: accesses.into(),
             }
         })
@@ -147,7 +158,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
 fn batches(
     blocks: &[CodeBlock],
     steps: &[Step],
-    mut accesses: impl FnMut() -> pagelab_events::Access,
+    mut accesses: impl FnMut() -> Access,
 ) -> Vec<Batch> {
     let start = |process: u32, thread: u32| {
         let mut batch = Batch {
@@ -156,6 +167,7 @@ fn batches(
         };
         batch.push_control(Control::Thread { thread });
         batch.flow.push((0, Flow::Thread(thread)));
+        batch.regular.push(false);
         batch
     };
     let mut first_sites = vec![0u32];
@@ -169,6 +181,7 @@ fn batches(
         .push(Definition::File("/usr/bin/true".to_owned()));
     // Half of the blocks are defined when they are needed.
     let mut defined = blocks.len() / 2;
+    let mut pending = 0;
     let known = blocks[..defined].iter().cloned().map(Definition::Block);
     batch.definitions.extend(known);
     for step in steps {
@@ -184,18 +197,54 @@ fn batches(
                 batch
                     .flow
                     .push((batch.len() as u32, Flow::Block(number as u32)));
-                let usual = &blocks[number].accesses;
-                for at in 0..count.map_or(usual.len(), usize::from) {
-                    let instruction = usual.get(at).copied().unwrap_or(0);
-                    batch.push(accesses());
+                let block = &blocks[number];
+                let mut done = 0;
+                let mut regular = count.is_none();
+                let first = batch.len();
+                for at in 0..count.map_or(block.accesses.len(), usize::from) {
+                    let instruction = block.accesses.get(at).copied().unwrap_or(0);
+                    let mut access = accesses();
+                    if count.is_none() {
+                        // Mostly as every time.
+                        let instruction = u32::from(instruction);
+                        let odd = access.addr % 16;
+                        access.op = Op::load(at as u16);
+                        access.gap = if instruction < done {
+                            0
+                        } else {
+                            pending + instruction - done
+                        };
+                        if at == 0 && odd == 1 {
+                            access.gap += 1;
+                        }
+                        if instruction >= done {
+                            (pending, done) = (0, instruction + 1);
+                        }
+                        if odd != 2 {
+                            access.dep = at as u32;
+                        }
+                        if let Some(follows) = block.addresses.get(at).filter(|at| at.back > 0) {
+                            let from = batch.addr[first + at - usize::from(follows.back)];
+                            access.addr = from.wrapping_add(follows.offset as u64);
+                            if odd == 3 {
+                                access.addr ^= 1;
+                                regular = false;
+                            }
+                        }
+                    }
+                    batch.push(access);
                     batch
                         .site
                         .push(first_sites[number] + u32::from(instruction));
                 }
+                pending += block.lengths.len() as u32 - done;
+                batch.regular.push(regular);
             }
             &Step::Switch(thread) => {
                 batch.push_control(Control::Thread { thread });
                 batch.flow.push((batch.len() as u32, Flow::Thread(thread)));
+                batch.regular.push(false);
+                pending = 0;
             }
             Step::Stray => {
                 batch.push(accesses());
@@ -220,8 +269,11 @@ proptest! {
         accesses in proptest::collection::vec(any_access(), 50),
     ) {
         let mut made = accesses.iter().cycle();
-        let batches = batches(&blocks, &steps, || *made.next().unwrap());
+        let mut batches = batches(&blocks, &steps, || *made.next().unwrap());
         let bytes = written(&batches);
+        // What it is told beforehand changes nothing.
+        batches.iter_mut().for_each(|batch| batch.regular.clear());
+        prop_assert!(bytes == written(&batches));
         prop_assert_eq!(read(bytes.clone()), spell(&batches));
         // Written again, it is the same trace.
         let mut reader = TraceReader::new(Cursor::new(bytes.clone()), "test.trace").unwrap();
@@ -257,9 +309,9 @@ fn more_than_chunks_hold() {
         if turn % 7 == 0 {
             batch.flow.push((batch.len() as u32, Flow::Block(1)));
             for instruction in [0, 1, 1] {
-                batch.push(pagelab_events::Access {
+                batch.push(Access {
                     addr: u64::from(turn) * 8,
-                    ..pagelab_events::Access::default()
+                    ..Access::default()
                 });
                 batch.site.push(4 + instruction);
             }
@@ -295,7 +347,7 @@ fn a_mispredicted_branch_stays_with_its_access() {
         // Seventeen times as many as there may be before an access fill the control stream.
         for _ in 0..17 {
             (0..Batch::MAX_MISPREDICTED).for_each(|_| batch.push_mispredicted(branch));
-            batch.push(pagelab_events::Access::default());
+            batch.push(Access::default());
             batch.site.push(0);
         }
     }
@@ -319,7 +371,7 @@ fn what_does_not_fit_together_is_refused() {
     batch.flow = vec![(0, Flow::Block(0))];
     assert!(refused(&batch).contains("out of order"));
     batch.flow = vec![(0, Flow::Thread(0))];
-    batch.push(pagelab_events::Access::default());
+    batch.push(Access::default());
     assert!(refused(&batch).contains("sites"));
     batch.flow.clear();
     batch.site.push(NO_SITE);
@@ -350,14 +402,23 @@ fn as_text(bytes: Vec<u8>) -> Vec<String> {
                         .iter()
                         .map(|byte| format!("{byte:02x}"))
                         .collect();
+                    let follows = block.addresses.iter();
+                    let follows: Vec<_> = follows
+                        .map(|follows| format!("{}:{}", follows.back, follows.offset))
+                        .collect();
                     format!(
-                        "block {} {:x} {} {:x} {:?} {bytes} {:?}",
+                        "block {} {:x} {} {:x} {:?} {bytes} {:?} {}",
                         block.process,
                         block.pc,
                         block.file,
                         block.file_offset,
                         block.lengths,
-                        block.accesses
+                        block.accesses,
+                        if follows.is_empty() {
+                            "-".to_owned()
+                        } else {
+                            follows.join(" ")
+                        }
                     )
                 }
             });

@@ -5,7 +5,7 @@ mod common;
 
 use common::drain;
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Metadata, Op, Range, TraceReader,
+    Access, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Op, Range, TraceReader,
     TraceWriter, open_foreign,
 };
 use proptest::prelude::*;
@@ -101,19 +101,23 @@ fn trace() -> Vec<u8> {
             if index % 3 == 0 {
                 batch.flow.push((index, Flow::Block(block)));
             }
-            // Every fourth is not the one that is usual.
+            // Every twenty-fifth is not the one that is usual.
             batch
                 .site
-                .push(4 * block + index % 3 + u32::from(index % 4 == 0));
+                .push(4 * block + index % 3 + u32::from(index % 25 == 0));
+            let addr = match index % 3 {
+                1 => batch.addr[index as usize - 1] + 8,
+                _ => u64::from(index * index) << (index % 30),
+            };
             batch.push(Access {
-                addr: u64::from(index * index) << (index % 30),
+                addr,
                 op: if index % 3 == 0 {
                     Op::store(4)
                 } else {
                     Op::load(8)
                 },
-                gap: index % 7,
-                dep: index % 5 * (index % 11),
+                gap: u32::from(index % 7 == 0),
+                dep: index / 30 * (index % 3),
             });
             if index % 50 == 0 {
                 let end = u64::from(index);
@@ -135,6 +139,12 @@ fn definitions() -> Vec<Definition> {
         lengths: [2, 3, 4, 1].into(),
         bytes: [0x90; 10].into(),
         accesses: [0, 1, 2].into(),
+        addresses: [
+            Follows::default(),
+            Follows { back: 1, offset: 8 },
+            Follows::default(),
+        ]
+        .into(),
         ..CodeBlock::default()
     };
     let mut all = vec![Definition::File("/bin/true".to_owned())];

@@ -68,8 +68,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (32,):
-        raise DamagedError("not a trace of version 32")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (64,):
+        raise DamagedError("not a trace of version 64")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -160,8 +160,8 @@ def sign_extend(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
 
 
-def accesses(found: list[bytes], count: int, made_at: list[tuple[int, int]]) -> Iterator[str]:
-    """The accesses of a chunk, as text; `made_at` has their sites and gaps, if it has code."""
+def accesses(found: list[bytes], count: int, made_at: list["Made"]) -> Iterator[str]:
+    """The accesses of a chunk, as text; `made_at` says how they are made, if it has code."""
     shape_stream, low, high, classes, residuals = found[1:6]
     numbers = list(varints(shape_stream))
     shapes = list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
@@ -170,12 +170,14 @@ def accesses(found: list[bytes], count: int, made_at: list[tuple[int, int]]) -> 
     deps: list[int] = []
     history = 0
     used = 0
+    own = 0
     for i in range(count):
-        code = low[i] | high[i] << 8
+        made = made_at[i] if made_at else Made(0, 0, i, 0, 0)
+        code = low[made.code] | high[made.code] << 8
         op, gap, d = shapes[code]
         if made_at:
-            site = made_at[i][0] % (1 << 14)
-            gap = gap + made_at[i][1] & MASK32
+            site = made.site % (1 << 14)
+            gap = gap + made.gap & MASK32
         else:
             history = (history << 16 | code) & ((1 << 48) - 1)
             site = (history * 0x9E3779B97F4A7C15 & MASK64) >> 52
@@ -189,13 +191,17 @@ def accesses(found: list[bytes], count: int, made_at: list[tuple[int, int]]) -> 
             dep = (deps[i - distance] if known else 0) + distance & MASK32
             base = addrs[i - distance] if known else 0
         before = addrs[i - 1] if i > 0 else 0
-        predicted = [base, base + move1, before + move2][classes[i] >> 3]
-        length = classes[i] & 7
-        length = 8 if length == 7 else length
-        residual = int.from_bytes(residuals[used : used + length], "little")
-        used += length
-        addr = predicted + unzigzag(residual) & MASK64
-        sites[site] = (addr, sign_extend(addr - base), sign_extend(addr - before))
+        if made.back:
+            addr = addrs[i - made.back] + made.offset & MASK64
+        else:
+            predicted = [base, base + move1, before + move2][classes[own] >> 3]
+            length = classes[own] & 7
+            length = 8 if length == 7 else length
+            own += 1
+            residual = int.from_bytes(residuals[used : used + length], "little")
+            used += length
+            addr = predicted + unzigzag(residual) & MASK64
+            sites[site] = (addr, sign_extend(addr - base), sign_extend(addr - before))
         addrs.append(addr)
         deps.append(dep)
         kind = ("K" if op >> 14 & 1 else "") + ("S" if op >> 15 else "L")
@@ -207,7 +213,7 @@ class Code:
     """The blocks defined so far: the site of their first instruction, and who makes accesses."""
 
     first_sites: list[int]
-    accesses: list[list[int]]
+    accesses: list[list[tuple[int, int, int]]]
     instructions: list[int]
     next_site: int = 0
 
@@ -268,22 +274,26 @@ def definitions(block: Block, code: Code) -> Iterator[str]:
         lengths = taken(number())
         content = taken(number())
         instruction = 0
-        makers = []
+        usual = []
         for _ in range(number()):
             instruction += unzigzag(number())
-            makers.append(instruction)
-        yield f"block {process} {pc:x} {file} {offset:x} {list(lengths)} {content.hex()} {makers}"
+            back = number() if kind == 5 else 0
+            usual.append((instruction, back, unzigzag(number()) if back else 0))
+        makers = [maker for maker, _, _ in usual]
+        follows = " ".join(f"{back}:{far}" for _, back, far in usual) if kind == 5 else "-"
+        place = f"{process} {pc:x} {file} {offset:x}"
+        yield f"block {place} {list(lengths)} {content.hex()} {makers} {follows}"
         pc += sum(lengths)
         offset += sum(lengths)
         code.first_sites.append(code.next_site)
-        code.accesses.append(makers)
+        code.accesses.append(usual)
         code.instructions.append(len(lengths))
         code.next_site += len(lengths)
 
 
 def entries(found: list[bytes]) -> Iterator[tuple[int, int | None]]:
     """The entries of a chunk's flow: blocks, or threads with their processes."""
-    run_stream, turn_stream, _ = found[6:]
+    run_stream, turn_stream = found[6:8]
     turns = varints(turn_stream)
     contexts: dict[int, list[int]] = {}
     history = following = 0
@@ -307,40 +317,82 @@ def entries(found: list[bytes]) -> Iterator[tuple[int, int | None]]:
             history = (history << 11 ^ following) & MASK64
 
 
-def flow(found: list[bytes], code: Code) -> Iterator[tuple[str, int]]:
-    """The executions and the sites of a chunk, as text; with a site its gap."""
+@dataclass
+class Made:
+    """How an access is made: by which instruction, where its code is, what its address follows."""
+
+    site: int
+    gap: int
+    code: int
+    back: int
+    offset: int
+
+
+class Forms:
+    """The forms of a chunk's executions: where the codes of each begin."""
+
+    def __init__(self, stream: bytes) -> None:
+        self.numbers = varints(stream)
+        self.repeats = next(self.numbers, -1)
+        self.recent: dict[int, list[int]] = {}
+        self.used = 0
+
+    def own(self, count: int) -> int:
+        """So many codes that come next."""
+        self.used += count
+        return self.used - count
+
+    def next(self, block: int, count: int) -> int:
+        """The form of an execution with so many accesses."""
+        recent = self.recent.setdefault(block % (1 << 13), [])
+        if self.repeats == 0:
+            which = next(self.numbers)
+            self.repeats = next(self.numbers, -1)
+            form = recent.pop(which) if which else self.own(count)
+            recent.insert(0, form)
+            del recent[4:]
+        else:
+            self.repeats -= 1
+        return recent[0]
+
+
+def flow(found: list[bytes], code: Code) -> Iterator[str | Made]:
+    """The executions, as text, and the accesses of a chunk."""
     exceptions = varints(found[8])
     regular = next(exceptions, -1)
+    forms = Forms(found[9])
     pending = 0
     for number, process in entries(found):
         if process is None:
-            yield f"execute {number}", 0
+            yield f"execute {number}"
             first, usual, length = (
                 code.first_sites[number],
                 code.accesses[number],
                 code.instructions[number],
             )
         else:
-            yield f"thread {process} {number}", 0
+            yield f"thread {process} {number}"
             first, usual, length, pending = 0, [], 0, 0
         if regular != 0:
-            sites = [first + instruction for instruction in usual]
+            sites = [(first + instruction, back, far) for instruction, back, far in usual]
+            at = forms.next(number, len(sites)) if sites else 0
             regular -= 1
         else:
             sites = []
             site = first
             for _ in range(next(exceptions)):
                 site += unzigzag(next(exceptions))
-                sites.append(site)
+                sites.append((site, 0, 0))
+            at = forms.own(len(sites))
             regular = next(exceptions, -1)
         done = 0
-        for site in sites:
+        for index, (site, back, far) in enumerate(sites):
             gap = 0
             if done <= site - first < length:
                 gap = pending + site - first - done
                 done = site - first + 1
                 pending = 0
-            yield f"site {site}", gap
+            yield Made(site, gap, at + index, back, far)
         pending += length - done
 
 
@@ -351,15 +403,15 @@ def code_text(data: bytes) -> Iterator[str]:
         if block.tag == b"CODE":
             yield from definitions(block, code)
         elif block.tag == b"CHNK":
-            for line, _ in flow(streams(block.payload), code):
-                yield line
+            for entry in flow(streams(block.payload), code):
+                yield f"site {entry.site}" if isinstance(entry, Made) else entry
 
 
 def events(block: Block, code: Code) -> Iterator[tuple[str, int]]:
     """The events of a chunk: a line each, or the name of a process or thread with its number."""
     found = streams(block.payload)
     numbers = varints(found[0])
-    made_at = [(int(line[5:]), gap) for line, gap in flow(found, code) if line.startswith("site ")]
+    made_at = [entry for entry in flow(found, code) if isinstance(entry, Made)]
     lines = accesses(found, block.accesses, made_at)
     done = at = 0
     for _ in range(block.controls):

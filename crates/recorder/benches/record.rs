@@ -1,8 +1,9 @@
-//! How fast programs are recorded into a file, against the same under QEMU alone.
+//! How fast programs are recorded into a file, with their code, against the same under QEMU alone.
 //!
 //! Prints, for each program, medians of the wall times and of QEMU's processor times, their
 //! ratios, the recorder's own processor time for each access, accesses a second and bytes an
-//! access. On a busy machine trust the processor times.
+//! access. On a busy machine trust the processor times. With words behind `--bench`, only programs
+//! whose names have one of them are measured.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -53,7 +54,13 @@ fn main() {
         "million/s",
         "B/access"
     );
+    let wanted: Vec<String> = (std::env::args().skip(1))
+        .filter(|word| !word.starts_with("--"))
+        .collect();
     for (name, words) in programs {
+        if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word)) {
+            continue;
+        }
         if which(&words[0]).is_none() {
             println!("{name:16} not installed");
             continue;
@@ -84,6 +91,7 @@ fn measure(name: &str, words: &[String], trace: &Path) {
             program: (&words[0]).into(),
             arguments: words[1..].iter().map(Into::into).collect(),
             qemu: Some(qemu.clone()),
+            with_code: true,
             ..Request::default()
         };
         let own = cpu_time(libc::RUSAGE_SELF);

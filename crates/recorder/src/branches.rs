@@ -10,6 +10,8 @@ use crate::reconvergence::Between;
 /// Follows a thread's branches from block to block.
 pub(crate) struct Branches {
     predictor: Box<Predictor>,
+    /// How many of the next branches it has been asked about: all but the last were foreseen.
+    asked: usize,
     /// The branch that ended the last block.
     open: Option<Open>,
     /// Branches mispredicted since the last access: the loads that decided each, by their numbers, and
@@ -20,12 +22,49 @@ pub(crate) struct Branches {
     pub(crate) controlled_by: Loads,
 }
 
-/// A branch of which it is not known yet where it goes.
-#[derive(Clone, Copy)]
-struct Open {
+/// The branch at the end of a block, if it may be mispredicted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
     pc: u64,
     next: u64,
     target: Option<u64>,
+}
+
+impl Exit {
+    /// One at an address; `None` for one that goes to the same place whatever it does.
+    pub(crate) fn of(pc: u64, branch: &Branch) -> Option<Exit> {
+        let (next, target) = (branch.next, branch.target);
+        (target != Some(next)).then_some(Exit { pc, next, target })
+    }
+}
+
+/// A branch and where it goes, of which a predictor has to say whether that was foreseen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crossing {
+    Conditional { pc: u64, taken: bool },
+    Indirect { pc: u64, target: u64 },
+}
+
+impl Exit {
+    /// When it goes to an address; `None` where it cannot go: what went there was taken away by a signal.
+    #[inline(always)]
+    pub(crate) fn crossing(&self, to: u64) -> Option<Crossing> {
+        let pc = self.pc;
+        match self.target {
+            None => Some(Crossing::Indirect { pc, target: to }),
+            Some(target) if target == to || self.next == to => Some(Crossing::Conditional {
+                pc,
+                taken: target == to,
+            }),
+            Some(_) => None,
+        }
+    }
+}
+
+/// A branch of which it is not known yet where it goes.
+#[derive(Clone, Copy)]
+struct Open {
+    exit: Exit,
     /// The loads that decide it.
     producers: Loads,
     between: Option<Between>,
@@ -35,6 +74,7 @@ impl Branches {
     pub(crate) fn new() -> Branches {
         Branches {
             predictor: Predictor::new(),
+            asked: 0,
             open: None,
             mispredicted: Vec::new(),
             controlled: 0,
@@ -44,17 +84,9 @@ impl Branches {
 
     /// A block ends with a branch.
     #[inline(always)]
-    pub(crate) fn leave(
-        &mut self,
-        pc: u64,
-        branch: &Branch,
-        producers: Loads,
-        between: Option<Between>,
-    ) {
+    pub(crate) fn leave(&mut self, exit: Exit, producers: Loads, between: Option<Between>) {
         self.open = Some(Open {
-            pc,
-            next: branch.next,
-            target: branch.target,
+            exit,
             producers,
             between,
         });
@@ -68,13 +100,8 @@ impl Branches {
         let Some(branch) = self.open.take() else {
             return 0;
         };
-        let foreseen = match branch.target {
-            None => self.predictor.indirect(branch.pc, pc),
-            Some(target) if target == branch.next => true,
-            Some(target) if target == pc => self.predictor.conditional(branch.pc, true),
-            Some(_) if branch.next == pc => self.predictor.conditional(branch.pc, false),
-            Some(_) => true,
-        };
+        let exit = &branch.exit;
+        let foreseen = (exit.crossing(pc)).is_none_or(|crossing| self.foresees(crossing));
         // A program that computes for long without an access may mispredict any number.
         if foreseen || self.mispredicted.len() == Batch::MAX_MISPREDICTED {
             return 0;
@@ -84,9 +111,35 @@ impl Branches {
         let Some(between) = branch.between else {
             return 0;
         };
-        self.controlled = between.accesses[usize::from(branch.target == Some(pc))];
+        self.controlled = between.accesses[usize::from(exit.target == Some(pc))];
         self.controlled_by = branch.producers;
         between.written
+    }
+
+    /// Whether a branch was foreseen.
+    #[inline(always)]
+    fn foresees(&mut self, crossing: Crossing) -> bool {
+        if self.asked > 0 {
+            self.asked -= 1;
+            return self.asked > 0;
+        }
+        match crossing {
+            Crossing::Conditional { pc, taken } => self.predictor.conditional(pc, taken),
+            Crossing::Indirect { pc, target } => self.predictor.indirect(pc, target),
+        }
+    }
+
+    /// Several blocks are executed, with these branches between them: whether all were foreseen. If not, the blocks
+    /// have to be entered one by one.
+    #[inline(always)]
+    pub(crate) fn cross(&mut self, crossings: &[Crossing]) -> bool {
+        for (before, &crossing) in crossings.iter().enumerate() {
+            if !self.foresees(crossing) {
+                self.asked = before + 1;
+                return false;
+            }
+        }
+        true
     }
 
     /// Something was left out.

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use pagelab_events::{Batch, CodeBlock, Definition, NO_SITE};
+use pagelab_events::{Batch, CodeBlock, Definition, Follows, NO_SITE};
+use pagelab_recorder_wire::block::{Entry, Place};
 
 use crate::perf_map::Generated;
 use crate::plan::Plan;
@@ -75,6 +76,7 @@ impl CodeBook {
             lengths,
             bytes: key.2.clone(),
             accesses: script.iter().map(|entry| entry.instruction).collect(),
+            addresses: script.iter().enumerate().map(follows).collect(),
         }));
         self.blocks.insert(key, code);
         plan.number(code);
@@ -89,5 +91,18 @@ impl CodeBook {
         self.files.insert(path.to_owned(), number);
         batch.definitions.push(Definition::File(path.to_owned()));
         number
+    }
+}
+
+/// What the address of entry `index` of a script follows from.
+fn follows((index, entry): (usize, &Entry)) -> Follows {
+    let Place::Relative { entry, offset } = entry.place else {
+        return Follows::default();
+    };
+    let back = u8::try_from(index - usize::from(entry));
+    match (back, i32::try_from(offset)) {
+        (Ok(back), Ok(offset)) => Follows { back, offset },
+        // So far from each other that it is found anew each time.
+        _ => Follows::default(),
     }
 }

@@ -4,6 +4,7 @@
 //! one order and writes them as a trace. docs/record.md describes what is recorded and how exact it is.
 
 mod branches;
+mod chains;
 mod code;
 mod controls;
 mod files;

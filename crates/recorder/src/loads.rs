@@ -1,6 +1,6 @@
 //! Loads that a value depends on, by their numbers.
 
-use pagelab_events::dependence;
+use pagelab_events::{Stores, dependence};
 use pagelab_recorder_wire::block::REGISTERS;
 
 /// The youngest two loads that a value depends on: their numbers, from 1, the younger first; 0 for none.
@@ -10,11 +10,8 @@ pub(crate) type Loads = [u64; 2];
 #[inline(always)]
 pub(crate) fn merge([a, b]: Loads, [c, d]: Loads) -> Loads {
     let first = a.max(c);
-    let (a, c) = (
-        if a == first { 0 } else { a },
-        if c == first { 0 } else { c },
-    );
-    [first, a.max(c).max(b).max(d)]
+    let other = if a == c { 0 } else { a.min(c) };
+    [first, other.max(b.max(d))]
 }
 
 /// The youngest two of the loads that produced these registers.
@@ -40,16 +37,23 @@ pub const MAX_DEP: u64 = 1023;
 
 /// What access `number` depends on if it waits for these loads. Those up to number `forgotten` are.
 #[inline(always)]
-pub(crate) fn dependence(number: u64, loads: Loads, forgotten: u64) -> u32 {
-    let [near, far] = loads.map(|load| {
-        let distance = number - load;
-        if load <= forgotten || distance > MAX_DEP {
-            0
-        } else {
-            distance as u32
-        }
-    });
-    dependence::of_two(near, far)
+pub(crate) fn dependence(number: u64, [near, far]: Loads, forgotten: u64) -> u32 {
+    // None is number 0, and none are those up to here.
+    let oldest = forgotten.max(number.saturating_sub(MAX_DEP + 1));
+    let distance = if near > oldest { number - near } else { 0 };
+    let apart = if far > oldest { near - far } else { 0 };
+    (distance | apart << 16) as u32
+}
+
+/// What store `number` leaves for loads to find of a value that this load has produced: when it comes too far back,
+/// nothing, so that it takes no other's place.
+#[inline(always)]
+pub(crate) fn stored_load(number: u64, load: u64) -> u64 {
+    if number - load > Stores::REACH {
+        0
+    } else {
+        load
+    }
 }
 
 /// What an access waits for that depends on `dep` by its address and on a load so many accesses back
@@ -91,6 +95,16 @@ mod tests {
             let all = sets.iter().flat_map(|&(a, b)| [a, b]).collect();
             let merged = sets.iter().fold([0; 2], |so_far, &(a, b)| merge(so_far, two(vec![a, b])));
             prop_assert_eq!(merged, two(all));
+        }
+
+        #[test]
+        fn loads_too_far_back_are_none(a in 0u64..3000, b in 0u64..3000, before in 0u64..3000, forgotten in 0u64..3000) {
+            let (near, far) = (a.max(b), if a == b { 0 } else { a.min(b) });
+            let number = near + before + 1;
+            let told = |load: u64| load > forgotten && number - load <= MAX_DEP;
+            let distance = |load: u64| if told(load) { (number - load) as u32 } else { 0 };
+            let dep = dependence(number, [near, far], forgotten);
+            prop_assert_eq!(dep, dependence::of_two(distance(near), distance(far)));
         }
 
         #[test]

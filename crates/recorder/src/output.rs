@@ -100,6 +100,7 @@ impl<S: Sink + 'static> Output<S> {
             if self.with_code {
                 let at = self.batch.len() as u32;
                 self.batch.flow.push((at, Flow::Thread(thread)));
+                self.batch.regular.push(false);
             }
             self.current = Some((process, thread));
         }

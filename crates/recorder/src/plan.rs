@@ -2,29 +2,53 @@
 
 use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
-use pagelab_recorder_wire::word::{ADDRESS_BITS, SIZE_SHIFT};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, MAX_ENTRIES, SIZE_SHIFT};
 
-use crate::branches::Branches;
+use crate::branches::{Branches, Crossing, Exit};
+use crate::chains;
 use crate::code::Code;
-use crate::loads::{Loads, MAX_DEP, also, dependence, merge, youngest};
+use crate::loads::{Loads, MAX_DEP, also, dependence, stored_load};
 use crate::reconvergence::Between;
-use crate::thread::Position;
+use crate::thread::{Position, SETS};
 
 /// A block, and for a regular one the accesses it makes each time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) block: Block,
-    /// Its accesses; none if the block is not regular: if what it accesses differs from time to time.
-    steps: Box<[Step]>,
+    /// Whether what it accesses is the same each time, but for where.
     regular: bool,
-    /// Addresses that depend on loads of earlier blocks: of which step, and what makes them.
-    late: Box<[(u16, Source)]>,
-    /// Registers that hold what this block has loaded at its end, and depends on nothing else, and the
-    /// step that loads it.
+    /// Its accesses, if it is regular, and what is known of them beforehand.
+    len: usize,
+    groups: Box<[Group]>,
+    /// Those whose addresses the plugin reports, in order; whether some may come in pieces.
+    reported: Box<[Reported]>,
+    in_pieces: bool,
+    /// Of several blocks the branches between them, and where among the accesses each begins, with its place in the
+    /// recording; of one the latter.
+    crossings: Box<[Crossing]>,
+    /// Of several the number of the last.
+    pub(crate) last: Option<usize>,
+    starts: Box<[(u32, u32)]>,
+    /// Where the others are.
+    placed: Box<[Placed]>,
+    /// The sets of registers whose loads anything here depends on, one bit each.
+    masks: Box<[u32]>,
+    /// Addresses that depend on loads of earlier blocks: of which access, and what makes them.
+    late: Box<[(u16, Loaded)]>,
+    /// Of each access its size and the value that it moves.
+    moves: Box<[(u16, Value)]>,
+    /// Registers that hold what this block has loaded at its end, and depends on nothing else, and one more than the
+    /// number of the access that loads it.
     loaded: Box<[(u8, u16)]>,
     /// Registers that hold what depends on others at its beginning, or on several loads.
-    moved: Box<[(u8, Source)]>,
-    /// The instruction of the first step, and the one after that of the last.
+    moved: Box<[(u8, Loaded)]>,
+    /// All of them and all of those, one bit each.
+    loaded_set: u32,
+    moved_set: u32,
+    /// The branch at its end, and the loads that decide it.
+    pub(crate) exit: Option<Exit>,
+    decided_by: Loaded,
+    /// The instruction of the first access, and the one after that of the last.
     first: u32,
     next: u32,
     /// What lies between its branch and the place where the branch's ways meet, if they do.
@@ -38,18 +62,51 @@ pub(crate) struct Plan {
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// One access of a regular block.
+/// Accesses are copied into the columns so many at a time.
+const GROUP: usize = 4;
+
+/// Room for a block's accesses, and for what is copied too many.
+pub(crate) const ROOM: usize = MAX_ENTRIES + GROUP;
+
+/// What is known of some accesses beforehand, in columns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    op: [Op; GROUP],
+    gap: [u32; GROUP],
+    dep: [u32; GROUP],
+    /// Their instructions, once the block has its place in the recording.
+    site: [u32; GROUP],
+}
+
+/// An access that is reported, and the word that reports it but for the address; or the beginning of a
+/// further block.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    /// The address, from what `base` says.
+struct Reported {
+    index: u16,
+    word: u64,
+    /// Which bits of the word are known.
+    known: u64,
+}
+
+/// The bits of a word that are not an address's.
+const NO_ADDRESS: u64 = !((1 << ADDRESS_BITS) - 1);
+
+/// An access that lies so far from an earlier one, or from 0.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    index: u16,
+    base: Option<u16>,
     offset: u64,
-    base: Base,
-    op: Op,
-    gap: u16,
-    dep: u32,
-    /// Its instruction, once the block has its place in the recording.
-    site: u32,
-    value: Value,
+}
+
+/// The loads that a value depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Loaded {
+    /// Of this block: one more than their number, the younger first, 0 for none.
+    own: [u16; 2],
+    /// The set of registers that it depends on where these are less than two: one more than its number among the
+    /// block's, 0 for none.
+    set: u16,
 }
 
 /// Where the value of an access comes from.
@@ -57,21 +114,52 @@ struct Step {
 enum Value {
     /// It loads: from memory, where a store may have put it just before.
     Memory,
-    /// It stores what this step has loaded, of the same block.
-    Step(u16),
-    /// It stores what depends on these registers.
-    Registers(u32),
+    /// It stores what an access of the same block has loaded: one more than its number.
+    Own(u16),
+    /// It stores what depends on this set of registers.
+    Registers(u16),
 }
 
-/// What an address is relative to: an earlier step, or one of the constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Base(u16);
+impl Loaded {
+    /// `sets` are those of the block so far, each a set of registers.
+    fn new(source: Source, sets: &mut Vec<u32>) -> Loaded {
+        Loaded {
+            own: source
+                .entries
+                .map(|entry| entry.map_or(0, |entry| entry + 1)),
+            set: set(source.registers, sets),
+        }
+    }
 
-impl Base {
-    /// The plugin reports the address.
-    const REPORTED: Base = Base(u16::MAX);
-    /// The address is always the same.
-    const NOTHING: Base = Base(u16::MAX - 1);
+    /// The loads, with those behind each set of registers; `accesses` come before the block.
+    #[inline(always)]
+    fn loads(self, accesses: u64, sets: &[Loads; SETS]) -> Loads {
+        let before = sets[usize::from(self.set) % SETS];
+        let [first, second] = self.own.map(u64::from);
+        if first == 0 {
+            return before;
+        }
+        // Loads of this block are younger than all before.
+        let other = if second == 0 {
+            before[0]
+        } else {
+            accesses + second
+        };
+        [accesses + first, other]
+    }
+}
+
+/// The number of a set of registers among those of a block.
+fn set(registers: u32, sets: &mut Vec<u32>) -> u16 {
+    if registers == 0 {
+        return 0;
+    }
+    let known = sets.iter().position(|&set| set == registers);
+    let index = known.unwrap_or_else(|| {
+        sets.push(registers);
+        sets.len() - 1
+    });
+    index as u16 + 1
 }
 
 impl Plan {
@@ -86,6 +174,7 @@ impl Plan {
             regular,
             lengths: lengths.into(),
             bytes: bytes.into(),
+            exit: (block.branch.as_ref()).and_then(|branch| Exit::of(block.last_pc, branch)),
             ..Plan::default()
         };
         if plan.regular {
@@ -106,96 +195,254 @@ impl Plan {
 
     /// Gives it its place in the recording.
     pub(crate) fn number(&mut self, code: Code) {
-        for (step, entry) in self.steps.iter_mut().zip(&self.block.script) {
-            step.site = code.first_site + u32::from(entry.instruction);
+        for (index, entry) in self.block.script.iter().enumerate() {
+            if let Some(group) = self.groups.get_mut(index / GROUP) {
+                group.site[index % GROUP] = code.first_site + u32::from(entry.instruction);
+            }
         }
+        self.starts = [(0, code.block)].into();
         self.code = Some(code);
+    }
+
+    /// Whether it may be one of several that are taken as one.
+    pub(crate) fn may_be_chained(&self) -> bool {
+        self.regular
+    }
+
+    /// The plan of blocks that are executed one after the other, all of which may be.
+    pub(crate) fn chain(plans: &[Plan], blocks: &[usize]) -> Plan {
+        let block = chains::joined(blocks.iter().map(|&block| &plans[block].block));
+        let last = &plans[blocks[blocks.len() - 1]];
+        let mut plan = Plan::new(block, &[], &[]);
+        plan.exit = last.exit;
+        plan.code = last.code;
+        plan.last = Some(blocks[blocks.len() - 1]);
+        let (mut reported, mut starts, mut crossings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut first = 0;
+        for (at, &number) in blocks.iter().enumerate() {
+            let part = &plans[number];
+            if at > 0 {
+                // What would be its address goes behind the accesses.
+                reported.push(Reported {
+                    index: plan.len as u16,
+                    word: Kind::Block.word(number as u64),
+                    known: u64::MAX,
+                });
+                let before = plans[blocks[at - 1]].exit;
+                crossings.extend(before.and_then(|exit| exit.crossing(part.block.pc)));
+            }
+            starts.extend(part.code.map(|code| (first as u32, code.block)));
+            for own in &*part.reported {
+                let index = own.index + first as u16;
+                reported.push(Reported { index, ..*own });
+            }
+            for index in 0..part.len {
+                let at = first + index;
+                plan.groups[at / GROUP].site[at % GROUP] =
+                    part.groups[index / GROUP].site[index % GROUP];
+            }
+            first += part.len;
+        }
+        plan.reported = reported.into();
+        plan.starts = starts.into();
+        plan.crossings = crossings.into();
+        plan
     }
 
     fn prepare(&mut self, block: &Block) {
         let script = &block.script;
-        self.steps = (0..script.len()).map(|index| step(script, index)).collect();
-        self.late = (0u16..)
-            .zip(script)
-            .filter(|(_, entry)| entry.producer.registers != 0)
-            .map(|(index, entry)| (index, entry.producer))
-            .collect();
-        let only = |source: Source| match source {
-            Source {
-                entries: [Some(step), None],
-                registers: 0,
-            } => Some(step),
-            _ => None,
-        };
-        let updates = &block.updates;
-        self.loaded = (updates.iter())
-            .filter_map(|&(register, source)| Some((register, only(source)?)))
-            .collect();
-        self.moved = (updates.iter())
-            .filter(|&&(_, source)| only(source).is_none())
-            .copied()
-            .collect();
+        self.len = script.len();
+        let mut groups = vec![Group::default(); script.len().div_ceil(GROUP)];
+        let (mut reported, mut placed) = (Vec::new(), Vec::new());
+        for (index, entry) in (0u16..).zip(script) {
+            let at = usize::from(index);
+            let (group, column) = (&mut groups[at / GROUP], at % GROUP);
+            group.op[column] = op(entry);
+            group.gap[column] = gap(script, at);
+            group.dep[column] = own_dependence(entry, at);
+            let size = u64::from(entry.size.trailing_zeros());
+            let (base, offset) = match entry.place {
+                Place::Reported | Place::ReportedAlways => {
+                    let word = (u64::from(index) << 3 | size) << SIZE_SHIFT;
+                    reported.push(Reported {
+                        index,
+                        word,
+                        known: NO_ADDRESS,
+                    });
+                    self.in_pieces |= entry.size >= 16;
+                    continue;
+                }
+                Place::Fixed(address) => (None, address),
+                Place::Relative { entry, offset } => (Some(entry), offset as u64),
+            };
+            placed.push(Placed {
+                index,
+                base,
+                offset,
+            });
+        }
+        self.groups = groups.into();
+        self.reported = reported.into();
+        self.placed = placed.into();
         let instruction = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.instruction.into());
         self.first = instruction(script.first());
         self.next = instruction(script.last()) + 1;
+        self.prepare_values(block);
+    }
+
+    fn prepare_values(&mut self, block: &Block) {
+        let mut sets = Vec::new();
+        self.late = (0u16..)
+            .zip(&block.script)
+            .filter(|(_, entry)| entry.producer.registers != 0)
+            .map(|(index, entry)| (index, Loaded::new(entry.producer, &mut sets)))
+            .collect();
+        let mut value = |entry: &Entry| match entry.stored {
+            _ if !entry.store => Value::Memory,
+            // The youngest of them: what memory holds is followed by one load.
+            Source {
+                entries: [Some(load), _],
+                ..
+            } => Value::Own(load + 1),
+            Source { registers, .. } => Value::Registers(set(registers, &mut sets)),
+        };
+        self.moves = (block.script.iter())
+            .map(|entry| (entry.size, value(entry)))
+            .collect();
+        let (mut loaded, mut moved) = (Vec::new(), Vec::new());
+        for &(register, source) in &block.updates {
+            match source {
+                Source {
+                    entries: [Some(load), None],
+                    registers: 0,
+                } => {
+                    loaded.push((register, load + 1));
+                    self.loaded_set |= 1 << register;
+                }
+                _ => {
+                    moved.push((register, Loaded::new(source, &mut sets)));
+                    self.moved_set |= 1 << register;
+                }
+            }
+        }
+        self.loaded = loaded.into();
+        self.moved = moved.into();
+        if let Some(branch) = &block.branch {
+            self.decided_by = Loaded::new(branch.decided_by, &mut sets);
+        }
+        self.masks = sets.into();
     }
 
     /// Records one execution of the block, reported by `words` (those after the block's own).
     /// Returns how many of them it has used; `None`, and nothing is changed, if the block is not
-    /// regular or the words are not all there or not those expected.
+    /// regular, the words are not all there or not those expected, or a branch between blocks was mispredicted.
+    /// `between` is that of the last block. Each column of the batch has [`ROOM`].
     #[inline(always)]
     pub(crate) fn run(
         &self,
         words: &[u64],
         position: &mut Position,
         batch: &mut Batch,
+        between: Option<Between>,
     ) -> Option<usize> {
         if !self.regular {
             return None;
         }
-        let room = Room::after(batch, self.steps.len());
-        let mut used = 0;
-        for (index, step) in self.steps.iter().enumerate() {
-            let address = match step.base {
-                Base::REPORTED => {
-                    let word = *words.get(used)?;
-                    used += reported(words, used, word, index, step.op.size())?;
-                    word & ((1 << ADDRESS_BITS) - 1)
-                }
-                Base::NOTHING => step.offset,
-                Base(base) => room.address(base.into()).wrapping_add(step.offset),
-            };
-            room.put(index, address, step);
-        }
+        let room = Room::after(batch, self.len);
+        let used = self.put_addresses(words, room)?;
+        room.put(&self.groups);
         position.enter(self.block.pc);
-        if !self.steps.is_empty() {
-            position.say_mispredicted(batch);
+        if !position.branches.cross(&self.crossings) {
+            return None;
+        }
+        let (accesses, forgotten) = (position.accesses, position.forgotten);
+        position.behind_sets(&self.masks);
+        if self.len > 0 {
+            if !position.branches.mispredicted.is_empty() {
+                position.say_mispredicted(batch);
+            }
             let first = position.instructions + u64::from(self.first);
             room.set_gap(0, first.saturating_sub(position.next) as u32);
             position.next = position.instructions + u64::from(self.next);
+            for &(index, loaded) in &*self.late {
+                let number = accesses + u64::from(index) + 1;
+                let loads = loaded.loads(accesses, &position.sets);
+                room.set_dep(index.into(), dependence(number, loads, forgotten));
+            }
+            if position.branches.controlled > 0 {
+                self.control(room, &mut position.branches, accesses, forgotten);
+            }
+            self.follow_values(room, position);
         }
-        for &(index, source) in &*self.late {
-            let number = position.accesses + u64::from(index) + 1;
-            let dep = dependence(number, loads(source, position), position.forgotten);
-            room.set_dep(index.into(), dep);
+        if let Some(exit) = &self.exit {
+            let producers = self.decided_by.loads(accesses, &position.sets);
+            (position.branches).leave(*exit, producers, between);
         }
-        if position.branches.controlled > 0 {
-            let (accesses, forgotten) = (position.accesses, position.forgotten);
-            self.control(room, &mut position.branches, accesses, forgotten);
-        }
-        if let Some(branch) = &self.block.branch {
-            let producers = loads(branch.decided_by, position);
-            (position.branches).leave(self.block.last_pc, branch, producers, self.between);
-        }
-        self.follow_values(room, position);
         self.update(position);
         if let Some(code) = self.code {
-            batch
-                .flow
-                .push((batch.len() as u32, Flow::Block(code.block)));
+            let first = batch.len() as u32;
+            for &(at, block) in &*self.starts {
+                batch.flow.push((first + at, Flow::Block(block)));
+                batch.regular.push(true);
+            }
             position.last_site = code.last_site;
         }
         room.commit(batch, self.code.is_some());
+        Some(used)
+    }
+
+    /// Puts all addresses, if the words are those expected. Returns how many these are.
+    #[inline(always)]
+    fn put_addresses(&self, words: &[u64], room: Room) -> Option<usize> {
+        let mut used = self.reported.len();
+        if self.in_pieces {
+            used = self.put_pieces(words, room)?;
+        } else {
+            let mut other = 0;
+            for (reported, &word) in self.reported.iter().zip(words.get(..used)?) {
+                let address = word ^ reported.word;
+                other |= address & reported.known;
+                room.set_address(reported.index.into(), address);
+            }
+            if other != 0 {
+                return None;
+            }
+        }
+        for placed in &*self.placed {
+            let base = placed.base.map_or(0, |base| room.address(base.into()));
+            room.set_address(placed.index.into(), base.wrapping_add(placed.offset));
+        }
+        Some(used)
+    }
+
+    /// Puts reported addresses; those of large accesses may be reported in pieces, one behind the other.
+    fn put_pieces(&self, words: &[u64], room: Room) -> Option<usize> {
+        let mut used = 0;
+        for reported in &*self.reported {
+            let word = *words.get(used)?;
+            let index = usize::from(reported.index);
+            used += 1;
+            if (word ^ reported.word) & reported.known != 0 {
+                let size = self.moves.get(index)?.0;
+                let mut whole = 0;
+                let mut piece = word;
+                while whole < size {
+                    let follows = piece & !NO_ADDRESS == (word & !NO_ADDRESS) + u64::from(whole);
+                    if piece >> ENTRY_SHIFT != reported.word >> ENTRY_SHIFT || !follows {
+                        return None;
+                    }
+                    whole += 1 << (piece >> SIZE_SHIFT & 7);
+                    if whole < size {
+                        piece = *words.get(used)?;
+                        used += 1;
+                    }
+                }
+                if whole != size {
+                    return None;
+                }
+            }
+            room.set_address(index, word & !NO_ADDRESS);
+        }
         Some(used)
     }
 
@@ -203,7 +450,7 @@ impl Plan {
     /// it.
     #[cold]
     fn control(&self, room: Room, branches: &mut Branches, accesses: u64, forgotten: u64) {
-        let controlled = usize::from(branches.controlled).min(self.steps.len());
+        let controlled = usize::from(branches.controlled).min(self.len);
         branches.controlled -= controlled as u16;
         for index in 0..controlled {
             for load in branches.controlled_by {
@@ -218,125 +465,73 @@ impl Plan {
     /// Follows values into memory and out of it. Addresses and dependences on what made them are there.
     #[inline(always)]
     fn follow_values(&self, room: Room, position: &mut Position) {
-        let forgotten = position.forgotten;
-        let mut number = position.accesses;
-        for (index, step) in self.steps.iter().enumerate() {
-            number += 1;
-            let (address, size) = (room.address(index), step.op.size());
-            let stored = match step.value {
+        let accesses = position.accesses;
+        for (index, &(size, value)) in self.moves.iter().enumerate() {
+            let address = room.address(index);
+            let stored = match value {
                 Value::Memory => {
                     let producer = position.stores.find(address, size);
-                    let distance = number - producer;
-                    let follows = (distance <= Stores::REACH) & (producer > forgotten);
-                    let found = if follows { distance as u32 } else { 0 };
-                    room.set_dep(index, also(room.dep(index), found));
+                    let distance = accesses + index as u64 + 1 - producer;
+                    if distance <= Stores::REACH && producer > position.forgotten {
+                        room.set_dep(index, also(room.dep(index), distance as u32));
+                    }
                     continue;
                 }
-                Value::Step(load) => position.accesses + u64::from(load) + 1,
-                Value::Registers(mask) => youngest(mask, &position.registers)[0],
+                Value::Own(load) => accesses + u64::from(load),
+                Value::Registers(set) => position.sets[usize::from(set) % SETS][0],
             };
-            position.stores.put(address, size, stored);
-        }
-    }
-
-    /// Gives the registers their values that were moved from others, or made of several: `MOST` at the most.
-    #[inline(always)]
-    fn move_values<const MOST: usize>(&self, position: &mut Position) {
-        let mut values = [[0; 2]; MOST];
-        for (value, &(_, source)) in values.iter_mut().zip(&*self.moved) {
-            *value = loads(source, position);
-        }
-        for (value, &(register, _)) in values.iter().zip(&*self.moved) {
-            position.registers[usize::from(register)] = *value;
+            let number = accesses + index as u64 + 1;
+            position
+                .stores
+                .put(address, size, stored_load(number, stored));
         }
     }
 
     #[inline(always)]
     fn update(&self, position: &mut Position) {
-        // To clear room for all registers takes longer than to move a few.
-        match self.moved.len() {
-            0 => {}
-            1..=4 => self.move_values::<4>(position),
-            _ => self.move_values::<REGISTERS>(position),
+        let mut live = position.live & !self.moved_set | self.loaded_set;
+        for &(register, loaded) in &*self.moved {
+            let loads = loaded.loads(position.accesses, &position.sets);
+            live |= u32::from(loads[0] != 0) << register;
+            position.registers[usize::from(register) % REGISTERS] = loads;
         }
-        for &(register, step) in &*self.loaded {
-            position.registers[usize::from(register)] =
-                [position.accesses + u64::from(step) + 1, 0];
+        for &(register, load) in &*self.loaded {
+            position.registers[usize::from(register) % REGISTERS] =
+                [position.accesses + u64::from(load), 0];
         }
-        position.accesses += self.steps.len() as u64;
+        position.live = live;
+        position.accesses += self.len as u64;
         position.instructions += u64::from(self.block.instructions);
         position.last_pc = self.block.last_pc;
+        if position.accesses - position.swept >= MAX_DEP {
+            position.sweep();
+        }
     }
 }
 
-/// The loads behind a value of the block that is executed next.
-#[inline(always)]
-fn loads(source: Source, position: &Position) -> Loads {
-    if source.entries[0].is_none() {
-        return youngest(source.registers, &position.registers);
-    }
-    let number = |step: u16| position.accesses + u64::from(step) + 1;
-    let own = (source.entries).map(|step| step.map_or(0, number));
-    if source.registers == 0 {
-        own
+fn op(entry: &Entry) -> Op {
+    if entry.store {
+        Op::store(entry.size)
     } else {
-        merge(own, youngest(source.registers, &position.registers))
+        Op::load(entry.size)
     }
 }
 
-/// How many words report an access of this size that starts with `word`, and that it is the one
-/// expected: one, or two halves of 16 bytes.
-#[inline(always)]
-fn reported(words: &[u64], at: usize, word: u64, index: usize, size: u16) -> Option<usize> {
-    let expected = |log2: u32| (index as u64) << 3 | u64::from(log2);
-    let log2 = size.trailing_zeros();
-    if word >> SIZE_SHIFT == expected(log2) {
-        return Some(1);
-    }
-    let half = u64::from(size) / 2;
-    let halves = size == 16
-        && word >> SIZE_SHIFT == expected(log2 - 1)
-        && words.get(at + 1) == Some(&(word + half));
-    halves.then_some(2)
-}
-
-fn step(script: &[Entry], index: usize) -> Step {
-    let entry = &script[index];
-    let (base, offset) = match entry.place {
-        Place::Reported | Place::ReportedAlways => (Base::REPORTED, 0),
-        Place::Fixed(address) => (Base::NOTHING, address),
-        Place::Relative { entry, offset } => (Base(entry), offset as u64),
-    };
-    let gap = match index
+/// The instructions between an access and the one before it in the block.
+fn gap(script: &[Entry], index: usize) -> u32 {
+    let before = index
         .checked_sub(1)
-        .map(|before| script[before].instruction)
-    {
-        Some(before) => entry.instruction.saturating_sub(before + 1),
-        None => 0,
-    };
+        .map(|before| script[before].instruction);
+    before.map_or(0, |before| {
+        script[index].instruction.saturating_sub(before + 1).into()
+    })
+}
+
+/// What the access depends on by its address, of the same block.
+fn own_dependence(entry: &Entry, index: usize) -> u32 {
     let [near, far] = (entry.producer.entries)
         .map(|load| load.map_or(0, |load| (index - usize::from(load)) as u32));
-    Step {
-        offset,
-        base,
-        op: if entry.store {
-            Op::store(entry.size)
-        } else {
-            Op::load(entry.size)
-        },
-        gap,
-        dep: of_two(near, far),
-        site: 0,
-        value: match entry.stored {
-            _ if !entry.store => Value::Memory,
-            // The youngest of them: what memory holds is followed by one load.
-            Source {
-                entries: [Some(load), _],
-                ..
-            } => Value::Step(load),
-            Source { registers, .. } => Value::Registers(registers),
-        },
-    }
+    of_two(near, far)
 }
 
 /// Places in the columns of a batch, from its end on.
@@ -352,14 +547,11 @@ struct Room {
 }
 
 impl Room {
-    /// Room for `len` accesses.
+    /// Room for `len` accesses, of the [`ROOM`] that there is.
     #[inline(always)]
     fn after(batch: &mut Batch, len: usize) -> Room {
-        batch.addr.reserve(len);
-        batch.op.reserve(len);
-        batch.gap.reserve(len);
-        batch.dep.reserve(len);
-        batch.site.reserve(len);
+        debug_assert!(len <= MAX_ENTRIES);
+        debug_assert!(batch.addr.capacity() - batch.addr.len() >= ROOM);
         Room {
             addr: batch.addr.spare_capacity_mut().as_mut_ptr().cast(),
             op: batch.op.spare_capacity_mut().as_mut_ptr().cast(),
@@ -373,7 +565,7 @@ impl Room {
     /// Makes the accesses that have been put part of the batch: all of them, perhaps with their sites.
     #[inline(always)]
     fn commit(self, batch: &mut Batch, with_sites: bool) {
-        // SAFETY: `after` has reserved as much in each column, and `run` has put every access.
+        // SAFETY: there is as much room in each column, and `run` has put every access.
         unsafe {
             batch.addr.set_len(batch.addr.len() + self.len);
             batch.op.set_len(batch.op.len() + self.len);
@@ -385,44 +577,66 @@ impl Room {
         }
     }
 
+    /// Puts what is known of all accesses beforehand.
     #[inline(always)]
-    fn put(self, index: usize, addr: u64, step: &Step) {
-        debug_assert!(index < self.len);
-        // SAFETY: `run` puts the steps in order, and there is room for all of them.
-        unsafe {
-            self.addr.add(index).write(addr);
-            self.op.add(index).write(step.op);
-            self.gap.add(index).write(step.gap.into());
-            self.dep.add(index).write(step.dep);
-            self.site.add(index).write(step.site);
+    fn put(self, groups: &[Group]) {
+        for (number, group) in groups.iter().enumerate() {
+            let at = number * GROUP;
+            // SAFETY: the groups hold as many accesses as there are, and less than `GROUP` more, for
+            // which there is room, too.
+            unsafe {
+                self.op
+                    .add(at)
+                    .cast::<[Op; GROUP]>()
+                    .write_unaligned(group.op);
+                self.gap
+                    .add(at)
+                    .cast::<[u32; GROUP]>()
+                    .write_unaligned(group.gap);
+                self.dep
+                    .add(at)
+                    .cast::<[u32; GROUP]>()
+                    .write_unaligned(group.dep);
+                self.site
+                    .add(at)
+                    .cast::<[u32; GROUP]>()
+                    .write_unaligned(group.site);
+            }
         }
+    }
+
+    #[inline(always)]
+    fn set_address(self, index: usize, address: u64) {
+        debug_assert!(index <= self.len);
+        // SAFETY: it is the number of an access, or one more, for which there is room.
+        unsafe { self.addr.add(index).write(address) }
     }
 
     #[inline(always)]
     fn address(self, index: usize) -> u64 {
         debug_assert!(index < self.len);
-        // SAFETY: a step is relative only to an earlier one, which has been put.
+        // SAFETY: an access is relative only to one that is reported, and those are put first.
         unsafe { self.addr.add(index).read() }
     }
 
     #[inline(always)]
     fn set_gap(self, index: usize, gap: u32) {
         debug_assert!(index < self.len);
-        // SAFETY: there is at least one step.
+        // SAFETY: there is at least one access.
         unsafe { self.gap.add(index).write(gap) }
     }
 
     #[inline(always)]
     fn dep(self, index: usize) -> u32 {
         debug_assert!(index < self.len);
-        // SAFETY: every step has been put.
+        // SAFETY: every access has been put.
         unsafe { self.dep.add(index).read() }
     }
 
     #[inline(always)]
     fn set_dep(self, index: usize, dep: u32) {
         debug_assert!(index < self.len);
-        // SAFETY: it is the number of a step.
+        // SAFETY: it is the number of an access.
         unsafe { self.dep.add(index).write(dep) }
     }
 }

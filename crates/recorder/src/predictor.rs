@@ -90,17 +90,30 @@ impl Predictor {
     }
 
     /// The weights of a branch, by its address and what was before it.
-    #[inline]
+    #[inline(always)]
     fn places(&self, branch: u64) -> [usize; TABLES] {
         let low = self.history as u64;
         let high = (self.history >> 64) as u64;
-        HISTORIES.map(|length| {
+        let branch = mix(branch);
+        let place = |table: usize| {
+            let length = HISTORIES[table];
             let seen = match length {
                 0..64 => low & ((1 << length) - 1),
                 _ => low ^ (high & ((1 << (length - 64)) - 1)).rotate_left(29),
             };
-            (mix(mix(branch) ^ seen ^ u64::from(length)) >> (64 - WEIGHTS)) as usize
-        })
+            (mix(branch ^ seen ^ u64::from(length)) >> (64 - WEIGHTS)) as usize
+        };
+        // Spelled out, so that all lengths are constants.
+        [
+            place(0),
+            place(1),
+            place(2),
+            place(3),
+            place(4),
+            place(5),
+            place(6),
+            place(7),
+        ]
     }
 
     /// Learns as often from predictions that were right and not sure as from wrong ones.

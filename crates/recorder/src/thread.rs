@@ -5,10 +5,16 @@ use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::branches::Branches;
-use crate::loads::{Loads, dependence, merge, youngest};
-use crate::plan::Plan;
+use crate::chains::Chains;
+use crate::loads::{Loads, MAX_DEP, dependence, merge, stored_load, youngest};
+use crate::plan::{Plan, ROOM};
 use crate::shared::Reader;
 use crate::window::LeftOut;
+
+/// More than the sets of registers that a block depends on: of each access by its address and by what it stores, of
+/// each register that it writes, and of its branch.
+pub(crate) const SETS: usize = 4 * MAX_ENTRIES;
+const _: () = assert!(SETS > 1 + 2 * MAX_ENTRIES + REGISTERS + 1);
 
 /// How far a thread has come.
 pub(crate) struct Position {
@@ -20,6 +26,12 @@ pub(crate) struct Position {
     pub(crate) next: u64,
     /// For each register the loads that produced its value.
     pub(crate) registers: [Loads; REGISTERS],
+    /// Which of them may have loads that something can still depend on, one bit each. Of the others there are none.
+    pub(crate) live: u32,
+    /// Accesses when the others were found last.
+    pub(crate) swept: u64,
+    /// For each set of registers that the current block depends on the loads behind it, after none.
+    pub(crate) sets: Box<[Loads; SETS]>,
     /// And of what it has stored last.
     pub(crate) stores: Stores,
     /// Address of the last instruction of the block before.
@@ -34,6 +46,7 @@ pub(crate) struct Position {
 /// What is known of a thread while its words are read.
 pub(crate) struct Thread {
     at: Position,
+    chains: Chains,
     /// For each script entry of the current block the number and the address of its last access.
     made: Vec<Made>,
     /// Accesses before the current block.
@@ -65,7 +78,6 @@ pub(crate) enum Stop {
 
 impl Position {
     /// Says before the next access which branches were mispredicted since the last.
-    #[inline(always)]
     pub(crate) fn say_mispredicted(&mut self, batch: &mut Batch) {
         for (producers, reconverges) in self.branches.mispredicted.drain(..) {
             let dep = dependence(self.accesses + 1, producers, self.forgotten);
@@ -85,9 +97,31 @@ impl Position {
     /// What these registers hold waits for the branch that was mispredicted last.
     #[cold]
     fn control(&mut self, written: u32) {
+        self.live = u32::MAX;
         for (register, loads) in self.registers.iter_mut().enumerate() {
             if written & 1 << register != 0 {
                 *loads = merge(*loads, self.branches.controlled_by);
+            }
+        }
+    }
+
+    /// Finds out the loads behind each of these sets of registers.
+    #[inline(always)]
+    pub(crate) fn behind_sets(&mut self, masks: &[u32]) {
+        for (loads, &mask) in self.sets[1..].iter_mut().zip(masks) {
+            *loads = youngest(mask & self.live, &self.registers);
+        }
+    }
+
+    /// Forgets what is in registers and too old for anything to depend on it.
+    pub(crate) fn sweep(&mut self) {
+        self.swept = self.accesses;
+        self.live = 0;
+        for (register, loads) in self.registers.iter_mut().enumerate() {
+            if self.accesses + 1 - loads[0] > MAX_DEP {
+                *loads = [0; 2];
+            } else {
+                self.live |= 1 << register;
             }
         }
     }
@@ -101,12 +135,16 @@ impl Thread {
                 instructions: 0,
                 next: 0,
                 registers: [[0; 2]; REGISTERS],
+                live: 0,
+                swept: 0,
+                sets: Box::new([[0; 2]; SETS]),
                 stores: Stores::default(),
                 last_pc: 0,
                 last_site: NO_SITE,
                 branches: Branches::new(),
                 forgotten: 0,
             },
+            chains: Chains::new(),
             made: vec![Made::default(); MAX_ENTRIES],
             before_block: 0,
             position: 0,
@@ -158,22 +196,70 @@ impl Thread {
     /// Reads regular blocks as long as there are any.
     fn run(&mut self, reader: &mut Reader<'_>, plans: &[Plan], batch: &mut Batch, end: usize) {
         let words = reader.available();
+        let done = self.run_blocks(words, plans, batch, end);
+        reader.advance_by(done);
+    }
+
+    /// The same of these words; returns how many of them it has used.
+    #[inline(always)]
+    fn run_blocks(
+        &mut self,
+        words: &[u64],
+        plans: &[Plan],
+        batch: &mut Batch,
+        end: usize,
+    ) -> usize {
         let mut done = 0;
+        make_room(batch, end);
         while let Some(&word) = words.get(done)
             && word >> 32 == BLOCK
             && batch.len() < end
-            && let Some(plan) = plans.get(word as u32 as usize)
+            && let number = word as u32 as usize
+            && let Some(plan) = plans.get(number)
             && plan.executed
         {
             if self.block.is_some() {
                 self.finish_block(plans, batch);
+                make_room(batch, end);
             }
-            match plan.run(&words[done + 1..], &mut self.at, batch) {
+            if let Some(chain) = self.chains.from(number) {
+                let last = chain.last.and_then(|last| plans.get(last));
+                let between = last.and_then(|last| last.between);
+                if let Some(used) = chain.run(&words[done + 1..], &mut self.at, batch, between) {
+                    self.chains.taken(number);
+                    done += 1 + used;
+                    continue;
+                }
+                self.chains.failed(number);
+            }
+            match plan.run(&words[done + 1..], &mut self.at, batch, plan.between) {
                 Some(used) => done += 1 + used,
-                None => break,
+                None => {
+                    self.chains.end(plans);
+                    break;
+                }
             }
+            self.chains.note(number, plans);
         }
-        reader.advance_by(done);
+        done
+    }
+
+    /// Reads words of regular blocks; returns how many of them it has used, and how often chains were taken so far.
+    #[cfg(test)]
+    pub(crate) fn run_words(
+        &mut self,
+        words: &[u64],
+        plans: &[Plan],
+        batch: &mut Batch,
+    ) -> (usize, u64) {
+        let done = self.run_blocks(words, plans, batch, batch.len() + 1000);
+        (done, self.chains.taken_in_all)
+    }
+
+    /// Forgets all chains.
+    #[cfg(test)]
+    pub(crate) fn forget_chains(&mut self) {
+        self.chains = Chains::new();
     }
 
     fn start_block(&mut self, number: usize, plans: &[Plan], batch: &mut Batch) {
@@ -188,6 +274,7 @@ impl Thread {
         } else if let Some(code) = plan.code {
             let start = batch.len() as u32;
             batch.flow.push((start, Flow::Block(code.block)));
+            batch.regular.push(false);
         }
         self.block = Some(number);
         self.position = 0;
@@ -274,10 +361,9 @@ impl Thread {
         self.at.instructions += u64::from(executed);
         self.at.last_pc = block.last_pc;
         self.at.last_site = plan.code.map_or(NO_SITE, |code| code.last_site);
-        if let (Some(branch), None) = (&block.branch, missing) {
+        if let (Some(branch), Some(exit), None) = (&block.branch, plan.exit, missing) {
             let producers = self.producers(branch.decided_by, &self.at.registers);
-            let between = plan.between;
-            (self.at.branches).leave(block.last_pc, branch, producers, between);
+            (self.at.branches).leave(exit, producers, plan.between);
         }
         self.update_registers(block);
     }
@@ -287,6 +373,7 @@ impl Thread {
         for &(register, source) in &block.updates {
             self.at.registers[usize::from(register)] = self.producers(source, &before);
         }
+        self.at.live = u32::MAX;
     }
 
     /// The loads that a value depends on.
@@ -317,6 +404,7 @@ impl Thread {
         let mut producers = self.producers(entry.producer, &self.at.registers);
         if entry.store {
             let [stored, _] = self.producers(entry.stored, &self.at.registers);
+            let stored = stored_load(self.at.accesses + 1, stored);
             self.at.stores.put(address, size, stored);
         } else {
             let found = self.at.stores.find(address, size);
@@ -385,6 +473,16 @@ impl Thread {
 
 /// The first 32 bits of a word that starts a block: see [`pagelab_recorder_wire::word`].
 const BLOCK: u64 = pagelab_recorder_wire::word::Kind::Block.word(0) >> 32;
+
+/// Makes room in the columns for accesses up to number `end`, and for another block's.
+fn make_room(batch: &mut Batch, end: usize) {
+    let room = end.saturating_sub(batch.len()) + ROOM;
+    batch.addr.reserve(room);
+    batch.op.reserve(room);
+    batch.gap.reserve(room);
+    batch.dep.reserve(room);
+    batch.site.reserve(room);
+}
 
 /// Takes the pieces in which QEMU makes one access of up to `size` bytes, and joins them. `None`
 /// if the next piece may not have been written yet.

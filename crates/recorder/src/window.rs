@@ -136,6 +136,8 @@ impl Windows {
         if all {
             return None;
         }
+        // What is kept of a block may not be all of it.
+        batch.regular.clear();
         let whole = LeftOut {
             instructions: batch.gap[start.access..]
                 .iter()

@@ -1,6 +1,6 @@
 //! A chunk's payload: its streams, each compressed on its own.
 
-use super::accesses::{self, FromCode, MAX_ACCESSES, Streams};
+use super::accesses::{self, FromCode, Layout, MAX_ACCESSES, MAX_FORMS, Streams};
 use super::block::{BlockHeader, Tag, le_u32};
 use super::code::{self, Symbol};
 use super::controls::{self, Entry};
@@ -27,6 +27,8 @@ const MAX_STREAM: [usize; STREAMS] = [
     MAX_ACCESSES,
     MAX_ACCESSES * 8,
 ];
+/// The version since which executions have forms, and addresses follow from others.
+const FORMS: u32 = 64;
 /// zstd's fastest regular level. Higher ones save less than a tenth and halve the speed.
 const LEVEL: i32 = 1;
 
@@ -84,17 +86,20 @@ impl ChunkEncoder {
         self.code.len() > 0
     }
 
-    /// Appends accesses, no more than there is room for.
+    /// Appends accesses of a chunk without code, no more than there is room for.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>) {
-        let gaps = self.code.gaps(self.accesses.len());
-        let known = gaps.map(|gaps| FromCode {
-            sites: match batch.site.is_empty() {
-                true => &self.unknown[..range.len()],
-                false => &batch.site[range.clone()],
-            },
-            gaps,
-        });
-        self.accesses.push(batch, range, known);
+        self.accesses.push(batch, range, None);
+    }
+
+    /// Appends accesses that all belong to the last entry of the flow, no more than there is room for.
+    pub fn push_with_code(&mut self, batch: &Batch, range: Range<usize>) {
+        let sites = match batch.site.is_empty() {
+            true => &self.unknown[..range.len()],
+            false => &batch.site[range.clone()],
+        };
+        let gaps = self.code.push_sites(sites);
+        let known = FromCode { sites, gaps };
+        self.accesses.push(batch, range, Some(known));
     }
 
     /// Appends an entry of the flow.
@@ -103,20 +108,14 @@ impl ChunkEncoder {
         self.code.push(symbol);
     }
 
-    /// Appends what of the flow is as usual: see [`code::Encoder::push_usual`].
-    pub fn push_usual(&mut self, flow: &[(u32, Flow)], sites: &[u32], until: usize) -> usize {
-        self.code.push_usual(flow, sites, until)
+    /// Appends what of the flow is as usual, with its accesses: see [`code::Encoder::push_usual`].
+    pub fn push_usual(&mut self, batch: &Batch, flow: &[(u32, Flow)], until: usize) -> usize {
+        (self.code).push_usual(&mut self.accesses, batch, flow, until)
     }
 
     /// Blocks may have been defined.
     pub fn define(&mut self, table: &CodeTable) {
         self.code.define(table);
-    }
-
-    /// Appends the sites of the accesses that are appended next, all after the same entry of the flow.
-    #[inline]
-    pub fn push_sites(&mut self, sites: &[u32]) {
-        self.code.push_sites(sites);
     }
 
     /// Appends a control entry.
@@ -144,6 +143,7 @@ impl ChunkEncoder {
             &code.runs,
             &code.turns,
             &code.exceptions,
+            &self.streams.forms,
         ] {
             put_stream(&mut self.compressor, stream, &mut self.block)?;
         }
@@ -182,6 +182,7 @@ pub fn put_stream(
 pub struct ChunkDecoder {
     accesses: accesses::Decoder,
     streams: Streams,
+    layout: Layout,
     code_streams: code::Streams,
     old_code_streams: code::Version4Streams,
     /// Of a file up to version 8, in which an access waits for one load.
@@ -199,6 +200,7 @@ impl ChunkDecoder {
         Ok(ChunkDecoder {
             accesses: accesses::Decoder::new(),
             streams: Streams::default(),
+            layout: Layout::default(),
             code_streams: code::Streams::default(),
             old_code_streams: code::Version4Streams::default(),
             one_load: false,
@@ -259,16 +261,30 @@ impl ChunkDecoder {
                 }
             }
         }
+        if version >= FORMS {
+            let stream = &mut self.streams.forms;
+            take_stream(&mut self.decompressor, &mut input, stream, MAX_FORMS)?;
+        }
         if !input.is_empty() {
             return Err("there are bytes after the last stream");
         }
+        self.layout.start(&self.streams)?;
         match version {
             1 => self.code.start_without(),
             2..=4 => (self.code).start_old(&self.old_code_streams, accesses, table)?,
-            _ => self.code.start(&self.code_streams, accesses, table)?,
+            _ => {
+                let layout = (version >= FORMS).then_some((&mut self.layout, &*self.streams.forms));
+                self.code
+                    .start(&self.code_streams, accesses, table, layout)?;
+            }
         }
-        let last_codes_at = self.code.last_codes_at();
-        (self.accesses).start(&mut self.streams, accesses, last_codes_at)?;
+        if version < FORMS || !self.code.has_flow() {
+            if version >= FORMS && !self.streams.forms.is_empty() {
+                return Err("it has forms and no code");
+            }
+            self.layout.take_all(self.code.last_codes_at());
+        }
+        (self.accesses).start(&mut self.streams, &self.layout, accesses)?;
         self.start_controls(header)
     }
 
@@ -302,7 +318,7 @@ impl ChunkDecoder {
     pub fn decode(&mut self, from: usize, count: usize, batch: &mut Batch) {
         let known = self.code.known(from);
         let first = batch.len();
-        self.accesses.decode(&self.streams, count, batch, known);
+        (self.accesses).decode(&self.streams, &self.layout, count, batch, known);
         if self.one_load {
             for dep in &mut batch.dep[first..] {
                 *dep = dependence::of_two(*dep, 0);

@@ -2,7 +2,7 @@
 
 use super::chunk::{put_stream, take_stream};
 use super::varint::{self, unzigzag, zigzag};
-use crate::{CodeBlock, Definition, Range};
+use crate::{CodeBlock, Definition, Follows, Range};
 use std::io;
 
 /// The most bytes of definitions together, before compression.
@@ -15,6 +15,8 @@ const BLOCK: u64 = 1;
 const FUNCTION: u64 = 2;
 const MAPPING: u64 = 3;
 const LINES: u64 = 4;
+/// A block of which is known how addresses follow from others.
+const PLACED: u64 = 5;
 
 /// The address and place in the file that come next if blocks follow each other.
 #[derive(Clone, Copy, Default)]
@@ -103,7 +105,8 @@ fn put(out: &mut Vec<u8>, last: &mut Place, definition: &Definition) {
             put_text(out, path);
         }
         Definition::Block(block) => {
-            varint::put(out, BLOCK);
+            let placed = !block.addresses.is_empty();
+            varint::put(out, if placed { PLACED } else { BLOCK });
             put_block(out, last, block);
         }
         Definition::Function { name, blocks } => {
@@ -162,9 +165,15 @@ fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
     out.extend_from_slice(&block.bytes);
     varint::put(out, block.accesses.len() as u64);
     let mut before = 0;
-    for &instruction in &block.accesses {
+    for (index, &instruction) in block.accesses.iter().enumerate() {
         varint::put(out, zigzag(i64::from(instruction) - before));
         before = i64::from(instruction);
+        if let Some(follows) = block.addresses.get(index) {
+            varint::put(out, follows.back.into());
+            if follows.back > 0 {
+                varint::put(out, zigzag(follows.offset.into()));
+            }
+        }
     }
     let length: u64 = block.lengths.iter().map(|&length| u64::from(length)).sum();
     last.pc = block.pc.wrapping_add(length);
@@ -175,7 +184,8 @@ fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
 fn take(input: &mut &[u8], last: &mut Place) -> Option<Definition> {
     match varint::take(input)? {
         FILE => take_text(input).map(Definition::File),
-        BLOCK => take_block(input, last).map(Definition::Block),
+        BLOCK => take_block(input, last, false).map(Definition::Block),
+        PLACED => take_block(input, last, true).map(Definition::Block),
         FUNCTION => {
             let name = take_text(input)?;
             let mut before = 0i64;
@@ -228,7 +238,7 @@ fn take_all<T>(
     (0..count).map(|_| each(input)).collect()
 }
 
-fn take_block(input: &mut &[u8], last: &mut Place) -> Option<CodeBlock> {
+fn take_block(input: &mut &[u8], last: &mut Place, placed: bool) -> Option<CodeBlock> {
     let process = u32::try_from(varint::take(input)?).ok()?;
     let pc = last.pc.wrapping_add(unzigzag(varint::take(input)?) as u64);
     let file = u32::try_from(varint::take(input)?).ok()?;
@@ -237,8 +247,17 @@ fn take_block(input: &mut &[u8], last: &mut Place) -> Option<CodeBlock> {
     let lengths: Box<[u8]> = take_bytes(input)?.into();
     let bytes: Box<[u8]> = take_bytes(input)?.into();
     let mut before = 0i64;
+    let mut addresses = Vec::new();
     let accesses = take_all(input, |input| {
         before = before.checked_add(unzigzag(varint::take(input)?))?;
+        if placed {
+            let back = u8::try_from(varint::take(input)?).ok()?;
+            let offset = match back {
+                0 => 0,
+                _ => i32::try_from(unzigzag(varint::take(input)?)).ok()?,
+            };
+            addresses.push(Follows { back, offset });
+        }
         u16::try_from(before).ok()
     })?;
     let length: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
@@ -252,6 +271,7 @@ fn take_block(input: &mut &[u8], last: &mut Place) -> Option<CodeBlock> {
         lengths,
         bytes,
         accesses,
+        addresses: addresses.into(),
     })
 }
 

@@ -6,7 +6,7 @@ use super::definitions::Definitions;
 use super::{
     INDEX_ENTRY_BYTES, IndexEntry, MAGIC, MAX_METADATA, Metadata, NO_DEFINITION, TAIL, VERSION,
 };
-use crate::{Batch, CodeTable, Control, Definition, Flow, NO_SITE};
+use crate::{Batch, CodeTable, Control, Definition, Flow};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -242,14 +242,18 @@ impl<W: Write> TraceWriter<W> {
             let at = branches[0].0;
             self.write_accesses(batch, done, at as usize, flow)?;
             done = at as usize;
-            // Their access has to follow in the same chunk: what is executed before it may fill one.
-            while let Some((&(_, entry), later)) = flow.split_first().filter(|f| f.0.0 <= at) {
+            // Their access has to follow in the same chunk: what is executed before it may fill one. The
+            // last of it is what makes the access, and is written with it.
+            while let &[(_, entry), (next, _), ..] = *flow
+                && next <= at
+            {
                 self.write_flow(batch.process, entry)?;
-                *flow = later;
+                *flow = &flow[1..];
             }
             // Names of a process and a thread may come before them and before the access.
             let controls = branches.len() + 4;
-            let full = self.chunk.room() == 0 || self.chunk.flow_room() < 2;
+            // In the flow, too, and for another entry.
+            let full = self.chunk.room() == 0 || self.chunk.flow_room() < 4;
             if full || self.chunk.control_room() < controls {
                 self.flush_chunk()?;
             }
@@ -287,10 +291,10 @@ impl<W: Write> TraceWriter<W> {
                     until = until.min(at as usize);
                 }
                 self.write_code(batch, from, until, thread, flow);
-            }
-            if until > from {
-                self.chunk.push(batch, from..until);
             } else {
+                self.chunk.push(batch, from..until);
+            }
+            if until == from {
                 self.flush_chunk()?;
             }
             self.accesses += (until - from) as u64;
@@ -299,7 +303,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes the flow from access `from` on to before access `until`, and those accesses' sites.
+    /// Writes the flow from access `from` on to before access `until`, and those accesses.
     fn write_code(
         &mut self,
         batch: &Batch,
@@ -310,8 +314,7 @@ impl<W: Write> TraceWriter<W> {
     ) {
         if batch.site.is_empty() {
             self.name_flow(batch.process, thread);
-            let unknown = vec![NO_SITE; until - from];
-            self.chunk.push_sites(&unknown);
+            self.chunk.push_with_code(batch, from..until);
             return;
         }
         let mut done = from;
@@ -319,7 +322,7 @@ impl<W: Write> TraceWriter<W> {
             let at = at as usize;
             // A block ends what was before, the name of a thread that goes on anyway does not.
             if at == done && matches!(entry, Flow::Block(_)) && self.chunk.has_code() {
-                let usual = self.chunk.push_usual(flow, &batch.site, until);
+                let usual = self.chunk.push_usual(batch, flow, until);
                 if usual > 0 {
                     *flow = &flow[usual..];
                     done = flow[0].0 as usize;
@@ -330,7 +333,7 @@ impl<W: Write> TraceWriter<W> {
             if at > until || at == until && (until > from || self.chunk.flow_room() < 2) {
                 break;
             }
-            self.chunk.push_sites(&batch.site[done..at]);
+            self.push_with_code(batch, done..at);
             done = at;
             self.push_flow(batch.process, entry);
             *flow = later;
@@ -339,7 +342,13 @@ impl<W: Write> TraceWriter<W> {
             let (process, thread) = self.flow_of.unwrap_or((batch.process, thread));
             self.name_flow(process, thread);
         }
-        self.chunk.push_sites(&batch.site[done..until]);
+        self.push_with_code(batch, done..until);
+    }
+
+    fn push_with_code(&mut self, batch: &Batch, range: Range<usize>) {
+        if !range.is_empty() {
+            self.chunk.push_with_code(batch, range);
+        }
     }
 
     /// Writes an entry after the last access of a batch.

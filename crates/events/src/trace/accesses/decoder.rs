@@ -1,10 +1,12 @@
+use super::forms;
 use super::shapes::Shape;
 use super::{
     CLASSES, CODE_SITES, FROM_BASE, FromCode, History, LastCodes, MAX_ACCESSES, SITES,
     STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
+use crate::trace::code::UsualAccess;
 use crate::trace::varint::unzigzag;
-use crate::{Batch, Op};
+use crate::{Batch, Follows, Op};
 use std::hint::select_unpredictable;
 
 /// Bytes appended to the residuals, so that the last ones can be read eight at a time.
@@ -25,11 +27,94 @@ const MASKS: [u64; 8] = [
 /// Bytes of the residual of each length.
 const LENGTHS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 8];
 
+/// Which code each access of a chunk has, and what its address follows from.
+#[derive(Default)]
+pub struct Layout {
+    forms: Option<forms::Decoder>,
+    last_codes: Option<LastCodes>,
+    /// The chunk's codes.
+    all: Vec<u16>,
+    /// Of each access its code, how many accesses back the one is that its address follows from, 0 for none,
+    /// and how far it is from there.
+    codes: Vec<u16>,
+    follows: Vec<Follows>,
+    /// Of how many it is known by now.
+    len: usize,
+}
+
+impl Layout {
+    /// Starts a chunk.
+    ///
+    /// # Errors
+    /// What is wrong with the streams.
+    pub fn start(&mut self, streams: &Streams) -> Result<(), &'static str> {
+        if streams.codes_low.len() != streams.codes_high.len() {
+            return Err("the halves of the codes are not as many");
+        }
+        let halves = streams.codes_low.iter().zip(&streams.codes_high);
+        self.all.clear();
+        (self.all).extend(halves.map(|(&low, &high)| u16::from_le_bytes([low, high])));
+        self.codes.clear();
+        self.follows.clear();
+        self.len = 0;
+        Ok(())
+    }
+
+    /// Every access has a code of its own, and an address. In a chunk with code of a file up to version 4,
+    /// `last_codes_at` has the site of each; else nothing.
+    pub fn take_all(&mut self, last_codes_at: &[u32]) {
+        if !last_codes_at.is_empty() {
+            let last_codes = self.last_codes.get_or_insert_with(LastCodes::new);
+            last_codes.decode(last_codes_at, &mut self.all);
+        }
+        std::mem::swap(&mut self.codes, &mut self.all);
+        self.len = self.codes.len();
+    }
+
+    /// There are forms, of a chunk of so many accesses; `None` when their stream is damaged.
+    pub fn start_forms(&mut self, stream: &[u8], accesses: usize) -> Option<()> {
+        self.codes.resize(accesses, 0);
+        self.follows.resize(accesses, Follows::default());
+        let forms = self.forms.get_or_insert_with(forms::Decoder::new);
+        forms.start(stream)
+    }
+
+    /// Accesses that have codes and addresses of their own come.
+    pub fn push_own(&mut self, count: usize) -> Option<()> {
+        let codes = self.forms.as_mut()?.own(count, self.all.len())?;
+        let to = self.len..self.len + count;
+        self.codes.get_mut(to)?.copy_from_slice(&self.all[codes]);
+        self.len += count;
+        Some(())
+    }
+
+    /// The usual accesses of a block come.
+    #[inline]
+    pub fn push_form(&mut self, stream: &[u8], block: u32, usual: &[UsualAccess]) -> Option<()> {
+        let forms = self.forms.as_mut()?;
+        let codes = forms.next(stream, block, usual.len(), self.all.len())?;
+        let range = self.len..self.len + usual.len();
+        self.len = range.end;
+        let to = self.codes.get_mut(range.clone())?.iter_mut();
+        let to = to.zip(self.follows.get_mut(range)?);
+        for ((to, follows), (&code, access)) in to.zip(self.all[codes].iter().zip(usual)) {
+            *to = code;
+            *follows = access.follows;
+        }
+        Some(())
+    }
+
+    /// No more come; `None` unless everything was used.
+    pub fn end_forms(&mut self, stream: &[u8]) -> Option<()> {
+        let forms = self.forms.as_ref()?;
+        (forms.is_at_end(stream, self.all.len()) && self.len == self.codes.len()).then_some(())
+    }
+}
+
 /// Decodes the accesses of one chunk after the other.
 pub struct Decoder {
     /// By code. No access has a code beyond the chunk's dictionary.
     shapes: Box<[Shape; MAX_ACCESSES]>,
-    last_codes: LastCodes,
     history: History,
     /// The last address of each site, then the last addresses by place in the chunk: whichever
     /// of them is an access's base is found by one index.
@@ -46,6 +131,7 @@ pub struct Decoder {
     places: Vec<Place>,
     /// Accesses decoded, and bytes of residuals used.
     index: usize,
+    class_at: usize,
     residual_at: usize,
 }
 
@@ -62,7 +148,6 @@ impl Decoder {
     pub fn new() -> Decoder {
         Decoder {
             shapes: boxed(),
-            last_codes: LastCodes::new(),
             history: History::default(),
             bases: boxed(),
             moves: boxed(),
@@ -71,25 +156,24 @@ impl Decoder {
             previous: 0,
             places: Vec::new(),
             index: 0,
+            class_at: 0,
             residual_at: 0,
         }
     }
 
-    /// Starts a chunk of `accesses`. In one with code of a file up to version 4, `last_codes_at` has
-    /// the site of each; else nothing.
+    /// Starts a chunk of `accesses`.
     ///
     /// # Errors
     /// What is wrong with the streams. When nothing is, [`Decoder::decode`] cannot fail.
     pub fn start(
         &mut self,
         streams: &mut Streams,
+        layout: &Layout,
         accesses: usize,
-        last_codes_at: &[u32],
     ) -> Result<(), &'static str> {
-        if streams.codes_low.len() != accesses
-            || streams.codes_high.len() != accesses
-            || streams.classes.len() != accesses
-        {
+        // Without forms none follow from others.
+        let follow = layout.follows.iter().filter(|follows| follows.back > 0);
+        if layout.codes.len() != accesses || streams.classes.len() + follow.count() != accesses {
             return Err("the streams do not hold as many accesses as the header says");
         }
         let mut input = streams.shapes.as_slice();
@@ -99,10 +183,7 @@ impl Decoder {
             *slot = Shape::take(&mut input).ok_or("the shapes are damaged")?;
             known += 1;
         }
-        let (low, high) = (&mut streams.codes_low, &mut streams.codes_high);
-        self.last_codes.decode(last_codes_at, low, high);
-        let codes = streams.codes_low.iter().zip(&streams.codes_high);
-        let codes = codes.map(|(&low, &high)| u16::from_le_bytes([low, high]));
+        let codes = layout.codes.iter().copied();
         if accesses > 0 && usize::from(codes.fold(0, u16::max)) >= known {
             return Err("a code has no shape");
         }
@@ -113,6 +194,8 @@ impl Decoder {
             return Err("the residuals are not as long as their classes say");
         }
         streams.residuals.extend([0; PADDING]);
+        // One is looked at before it is known whether the access has any.
+        streams.classes.push(0);
         self.history = History::default();
         self.bases[..self.highest_site].fill(0);
         self.bases[CODE_SITES..].fill(0);
@@ -121,6 +204,7 @@ impl Decoder {
         self.recent_dep.fill(0);
         self.previous = 0;
         self.index = 0;
+        self.class_at = 0;
         self.residual_at = 0;
         Ok(())
     }
@@ -130,6 +214,7 @@ impl Decoder {
     pub fn decode(
         &mut self,
         streams: &Streams,
+        layout: &Layout,
         count: usize,
         batch: &mut Batch,
         code: Option<FromCode>,
@@ -144,44 +229,58 @@ impl Decoder {
         match code {
             Some(code) => {
                 self.highest_site = CODE_SITES;
-                self.decode_shapes(streams, batch, from, |_, index, _| {
-                    (code.site(index - first), code.gaps[index - first])
-                });
+                let site = |_: &mut History, index, _| {
+                    let at: usize = index - first;
+                    (code.site(at), code.gaps[at])
+                };
+                if layout.follows.is_empty() {
+                    self.decode_shapes::<false>(streams, layout, batch, from, site);
+                } else {
+                    self.decode_shapes::<true>(streams, layout, batch, from, site);
+                }
             }
-            None => self.decode_shapes(streams, batch, from, |history, _, code| {
-                history.push(code);
-                (history.site(), 0)
-            }),
+            None => {
+                let site = |history: &mut History, _, code| {
+                    history.push(code);
+                    (history.site(), 0)
+                };
+                self.decode_shapes::<false>(streams, layout, batch, from, site);
+            }
         }
-        self.decode_addresses(streams, &mut batch.addr[from..]);
+        if layout.follows.is_empty() {
+            self.decode_addresses::<false>(streams, &[], &mut batch.addr[from..]);
+        } else {
+            let follows = &layout.follows[first..];
+            self.decode_addresses::<true>(streams, follows, &mut batch.addr[from..]);
+        }
         self.index += count;
     }
 
     /// All but the addresses; `site` tells the site and what the flow says of the gap from the
     /// access's number and code.
     #[inline(always)]
-    fn decode_shapes(
+    fn decode_shapes<const FOLLOW: bool>(
         &mut self,
         streams: &Streams,
+        layout: &Layout,
         batch: &mut Batch,
         from: usize,
         site: impl Fn(&mut History, usize, u16) -> (u16, u32),
     ) {
         let range = self.index..self.index + batch.len() - from;
         self.places.resize(range.len(), Place::default());
-        let streams = streams.codes_low[range.clone()]
-            .iter()
-            .zip(&streams.codes_high[range.clone()])
-            .zip(&streams.classes[range.clone()]);
+        let codes = &layout.codes[range.clone()];
+        let follows = &layout.follows[if FOLLOW { range.clone() } else { 0..0 }];
+        let classes = &streams.classes[self.class_at..];
+        let mut class_at = 0;
         let columns = batch.op[from..]
             .iter_mut()
             .zip(&mut batch.gap[from..])
             .zip(&mut batch.dep[from..])
             .zip(&mut self.places);
-        for ((((&low, &high), &class), (((op, gap), dep), place)), index) in
-            streams.zip(columns).zip(range)
+        for ((at, (&code, (((op, gap), dep), place))), index) in
+            codes.iter().zip(columns).enumerate().zip(range)
         {
-            let code = u16::from_le_bytes([low, high]);
             let shape = self.shapes[usize::from(code)];
             let (site, known) = site(&mut self.history, index, code);
             let sibling = index.wrapping_sub(usize::from(shape.sibling)) % WINDOW;
@@ -195,15 +294,36 @@ impl Decoder {
                     self.recent_dep[sibling].wrapping_add(u32::from(distance)),
                 ),
             };
+            let class = classes[class_at];
+            // That of the next is read again where the address follows from another.
+            class_at += usize::from(!FOLLOW || follows[at].back == 0);
             *place = Place { site, base, class };
             self.recent_dep[index % WINDOW] = *dep;
         }
+        self.class_at += class_at;
     }
 
-    fn decode_addresses(&mut self, streams: &Streams, addrs: &mut [u64]) {
+    /// The addresses, after what they follow from if any follow from others.
+    #[inline(always)]
+    fn decode_addresses<const FOLLOW: bool>(
+        &mut self,
+        streams: &Streams,
+        follows: &[Follows],
+        addrs: &mut [u64],
+    ) {
         let mut residuals = &streams.residuals[self.residual_at..];
         let mut previous = self.previous;
-        for ((addr, place), index) in addrs.iter_mut().zip(&self.places).zip(self.index..) {
+        let places = addrs.iter_mut().zip(&self.places);
+        for ((at, (addr, place)), index) in places.enumerate().zip(self.index..) {
+            if FOLLOW && follows[at].back > 0 {
+                let Follows { back, offset } = follows[at];
+                let base = CODE_SITES + index.wrapping_sub(back.into()) % WINDOW;
+                let found = self.bases[base].wrapping_add(offset as u64);
+                self.bases[CODE_SITES + index % WINDOW] = found;
+                previous = found;
+                *addr = found;
+                continue;
+            }
             let (bytes, _) = residuals
                 .split_first_chunk()
                 .expect("the residuals are padded");

@@ -1,20 +1,34 @@
+use super::forms;
 use super::shapes::{Numbering, Shape};
 use super::{
     CODE_SITES, FROM_BASE, FromCode, History, MAX_ACCESSES, SITES, STEP_FROM_BASE,
     STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
-use crate::Batch;
+use crate::trace::code::UsualAccess;
 use crate::trace::varint::zigzag;
+use crate::{Batch, Op};
 use std::hint::select_unpredictable;
 use std::ops::Range;
+
+/// More than the dependences of a chunk and those before it.
+const DEPS: usize = 2 * MAX_ACCESSES;
 
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
     numbering: Numbering,
     /// Where a shape is looked for first: by site with code, else by the code before.
     guesses: Box<[u16; CODE_SITES]>,
+    forms: forms::Encoder,
+    /// Accesses so far.
+    len: usize,
+    /// The codes of those that have one of their own.
     codes: Vec<u16>,
-    classes: Vec<u8>,
+    /// The shapes of these codes.
+    made: Vec<Shape>,
+    /// All dependences, after those of [`WINDOW`] accesses that there never were.
+    deps: Box<[u32; DEPS]>,
+    classes: Box<[u8; MAX_ACCESSES]>,
+    class_count: usize,
     residuals: Box<[u8; MAX_ACCESSES * 8 + 8]>,
     residual_bytes: usize,
     history: History,
@@ -38,8 +52,13 @@ impl Encoder {
         Encoder {
             numbering: Numbering::new(),
             guesses: boxed(),
+            forms: forms::Encoder::new(),
+            len: 0,
             codes: Vec::with_capacity(MAX_ACCESSES),
-            classes: Vec::with_capacity(MAX_ACCESSES),
+            made: Vec::with_capacity(MAX_ACCESSES),
+            deps: boxed(),
+            classes: boxed(),
+            class_count: 0,
             residuals: boxed(),
             residual_bytes: 0,
             history: History::default(),
@@ -54,21 +73,180 @@ impl Encoder {
 
     /// Accesses so far in this chunk.
     pub fn len(&self) -> usize {
-        self.codes.len()
+        self.len
     }
 
     /// Appends some accesses of the batch, no more than [`MAX_ACCESSES`] in all, with what their
     /// code says of them: of all accesses of a chunk or of none.
     pub fn push(&mut self, batch: &Batch, range: Range<usize>, code: Option<FromCode>) {
-        let first = self.codes.len();
+        let (first, count) = (self.len, range.len());
         match code {
             Some(code) => {
+                let deps = &batch.dep[range.clone()];
+                self.deps[WINDOW + first..][..count].copy_from_slice(deps);
                 self.highest_site = CODE_SITES;
                 self.encode_shapes::<true>(batch, range.clone(), code);
             }
             None => self.encode_shapes::<false>(batch, range.clone(), FromCode::default()),
         }
         self.encode_addresses(&batch.addr[range], first);
+        self.len += count;
+    }
+
+    /// Appends the accesses of one execution of a block, from access `from` of the batch on, if they are its usual
+    /// ones, `pending` instructions after the access before. `false`, and nothing is changed, if instructions
+    /// or places are others.
+    #[inline]
+    pub fn push_execution(
+        &mut self,
+        batch: &Batch,
+        from: usize,
+        block: u32,
+        usual: &[UsualAccess],
+        pending: u32,
+    ) -> bool {
+        let count = usual.len();
+        let range = from..from + count;
+        if !is_usual(
+            &batch.addr[range.clone()],
+            &batch.site[range.clone()],
+            usual,
+        ) {
+            return false;
+        }
+        self.push_form(batch, from, block, usual, pending, false);
+        true
+    }
+
+    /// The same of one that [is regular](Batch::regular).
+    #[inline(always)]
+    pub fn push_regular(
+        &mut self,
+        batch: &Batch,
+        from: usize,
+        block: u32,
+        usual: &[UsualAccess],
+        pending: u32,
+    ) {
+        let count = usual.len();
+        let range = from..from + count;
+        let addrs = &batch.addr[range.clone()];
+        debug_assert!(is_usual(addrs, &batch.site[range.clone()], usual));
+        let form = self.forms.latest(block);
+        let gap = batch.gap[from].wrapping_sub(pending + u32::from(usual[0].gap));
+        if let Some(form) = form
+            && self.depend_as(form, &batch.dep[range], gap)
+        {
+            // All else is the same each time.
+            self.forms.repeat();
+            self.push_addresses(addrs, usual, form);
+        } else {
+            self.push_form(batch, from, block, usual, pending, true);
+        }
+    }
+
+    /// Whether the next accesses, with these dependences, depend on loads as those with the codes from `form` on,
+    /// and the first one's gap has as much more than the flow says.
+    #[inline(always)]
+    fn depend_as(&mut self, form: usize, deps: &[u32], gap: u32) -> bool {
+        let shapes = &self.made[form..form + deps.len()];
+        let mut differs = shapes[0].gap ^ gap;
+        for ((shape, &dep), at) in shapes.iter().zip(deps).zip(WINDOW + self.len..) {
+            let at = at % DEPS;
+            self.deps[at] = dep;
+            let back = usize::from(shape.sibling);
+            let other = self.deps[at.wrapping_sub(back) % DEPS].wrapping_add(back as u32);
+            differs |= dep ^ if back == 0 { shape.dep } else { other };
+        }
+        differs == 0
+    }
+
+    fn push_form(
+        &mut self,
+        batch: &Batch,
+        from: usize,
+        block: u32,
+        usual: &[UsualAccess],
+        pending: u32,
+        regular: bool,
+    ) {
+        let range = from..from + usual.len();
+        self.highest_site = CODE_SITES;
+        let made = Made {
+            ops: &batch.op[range.clone()],
+            gaps: &batch.gap[range.clone()],
+            deps: &batch.dep[range.clone()],
+            usual,
+            pending,
+            first: self.len,
+        };
+        made.copy_deps(&mut self.deps);
+        let (shapes, deps) = (&self.made, &self.deps);
+        let fits = |form: usize| made.has_form(shapes, form, deps);
+        let form = self.forms.next(block, self.codes.len(), regular, fits);
+        let form = form.unwrap_or_else(|| self.new_form(&made));
+        self.push_addresses(&batch.addr[range], usual, form);
+    }
+
+    /// Appends the codes of accesses of a block whose form the chunk has not had.
+    fn new_form(&mut self, made: &Made) -> usize {
+        let form = self.codes.len();
+        for (index, access) in made.usual.iter().enumerate() {
+            let at = self.len + index;
+            let dep = self.deps[WINDOW + at];
+            let sibling = self.sibling(at as u32, dep);
+            let shape = Shape {
+                op: made.ops[index].0,
+                sibling,
+                gap: made.gap(index),
+                dep: if sibling == 0 { dep } else { 0 },
+            };
+            let guess = &mut self.guesses[access.site as usize % CODE_SITES];
+            self.codes.push(self.numbering.code(shape, guess));
+            self.made.push(shape);
+        }
+        form
+    }
+
+    /// Appends the addresses of a block's accesses, as far as they follow from no other, and remembers which loads
+    /// the accesses depend on. All else of them is known by now.
+    #[inline(always)]
+    fn push_addresses(&mut self, addrs: &[u64], usual: &[UsualAccess], form: usize) {
+        let shapes = &self.made[form..form + usual.len()];
+        let mut at = self.residual_bytes;
+        let mut classes = self.class_count;
+        let mut previous = self.previous;
+        let accesses = addrs.iter().zip(usual).zip(shapes).zip(self.len..);
+        for (((&addr, access), shape), index) in accesses {
+            if access.follows.back == 0 {
+                let site = access.site as usize % CODE_SITES;
+                let base = match shape.sibling {
+                    0 => site,
+                    sibling => CODE_SITES + index.wrapping_sub(sibling.into()) % WINDOW,
+                };
+                let from_base = addr.wrapping_sub(self.bases[base]);
+                let from_previous = addr.wrapping_sub(previous);
+                let [step, offset] = self.moves[site];
+                self.moves[site] = [from_base as i32, from_previous as i32];
+                self.bases[site] = addr;
+                let (class, residual) = best(from_base, step as u64, from_previous, offset as u64);
+                self.classes[classes % MAX_ACCESSES] = class;
+                classes += 1;
+                self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
+                at += residual_bytes(class);
+            }
+            self.bases[CODE_SITES + index % WINDOW] = addr;
+            previous = addr;
+            let dep = self.deps[(WINDOW + index) % DEPS];
+            if dep != 0 {
+                let producer = (index as u32).wrapping_sub(dep);
+                self.dependants[producer as usize % WINDOW] = (producer, index as u32);
+            }
+        }
+        self.residual_bytes = at;
+        self.class_count = classes;
+        self.previous = previous;
+        self.len += usual.len();
     }
 
     /// All but the addresses.
@@ -78,13 +256,18 @@ impl Encoder {
         range: Range<usize>,
         code: FromCode,
     ) {
-        let first = self.codes.len();
-        self.codes.resize(first + range.len(), 0);
+        let first = self.len;
+        let codes = self.codes.len();
+        self.codes.resize(codes + range.len(), 0);
         self.places.resize(range.len(), (0, 0));
+        if CODE {
+            // No form begins there.
+            self.made.resize(codes + range.len(), Shape::default());
+        }
         let columns = (batch.op[range.clone()].iter())
             .zip(&batch.gap[range.clone()])
             .zip(&batch.dep[range]);
-        let mut guess = self.codes[..first].last().copied().unwrap_or(0);
+        let mut guess = self.codes[..codes].last().copied().unwrap_or(0);
         for (at, ((op, &gap), &dep)) in columns.enumerate() {
             let index = first + at;
             let sibling = self.sibling(index as u32, dep);
@@ -98,12 +281,12 @@ impl Encoder {
             if CODE {
                 site = code.site(at);
                 let guess = &mut self.guesses[usize::from(site) % CODE_SITES];
-                self.codes[index] = self.numbering.code(shape, guess);
+                self.codes[codes + at] = self.numbering.code(shape, guess);
             } else {
                 // What followed the shape before.
                 let slot = usize::from(guess) % CODE_SITES;
                 guess = self.numbering.code(shape, &mut self.guesses[slot]);
-                self.codes[index] = guess;
+                self.codes[codes + at] = guess;
                 self.history.push(guess);
                 site = self.history.site();
             }
@@ -118,8 +301,9 @@ impl Encoder {
     fn encode_addresses(&mut self, addrs: &[u64], first: usize) {
         let mut at = self.residual_bytes;
         let mut previous = self.previous;
-        self.classes.resize(first + addrs.len(), 0);
-        let places = self.places.iter().zip(&mut self.classes[first..]);
+        let classes = &mut self.classes[self.class_count..];
+        self.class_count += addrs.len();
+        let places = self.places.iter().zip(classes);
         for ((&addr, (&(site, base), class)), index) in addrs.iter().zip(places).zip(first..) {
             let site = usize::from(site) % CODE_SITES;
             let from_base = addr.wrapping_sub(self.bases[usize::from(base)]);
@@ -130,18 +314,8 @@ impl Encoder {
             self.bases[CODE_SITES + index % WINDOW] = addr;
             previous = addr;
 
-            let mut residual = zigzag(from_base as i64);
-            let mut predictor = FROM_BASE;
-            for (other, number) in [
-                (from_base.wrapping_sub(step), STEP_FROM_BASE),
-                (from_previous.wrapping_sub(offset), STEP_FROM_PREVIOUS),
-            ] {
-                let other = zigzag(other as i64);
-                predictor = select_unpredictable(other < residual, number, predictor);
-                residual = other.min(residual);
-            }
-            let length = (64 - residual.leading_zeros()).div_ceil(8).min(7) as u8;
-            *class = predictor * 8 + length;
+            let residual;
+            (*class, residual) = best(from_base, step, from_previous, offset);
             // Eight bytes whatever the length: the next residual overwrites what is too much.
             self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
             at += residual_bytes(*class);
@@ -180,15 +354,19 @@ impl Encoder {
         streams.codes_low.extend(halves.clone().map(|half| half[0]));
         streams.codes_high.clear();
         streams.codes_high.extend(halves.map(|half| half[1]));
-        std::mem::swap(&mut streams.classes, &mut self.classes);
+        streams.classes.clear();
+        (streams.classes).extend_from_slice(&self.classes[..self.class_count]);
         streams.residuals.clear();
         streams
             .residuals
             .extend_from_slice(&self.residuals[..self.residual_bytes]);
+        self.forms.finish(&mut streams.forms);
 
         self.numbering.clear();
+        self.len = 0;
         self.codes.clear();
-        self.classes.clear();
+        self.made.clear();
+        self.class_count = 0;
         self.residual_bytes = 0;
         self.history = History::default();
         self.bases[..self.highest_site].fill(0);
@@ -198,4 +376,87 @@ impl Encoder {
         self.previous = 0;
         self.dependants.fill((0, 0));
     }
+}
+
+/// What a block's accesses are beside their addresses.
+struct Made<'a> {
+    ops: &'a [Op],
+    gaps: &'a [u32],
+    deps: &'a [u32],
+    usual: &'a [UsualAccess],
+    /// Instructions between the access before and the block.
+    pending: u32,
+    /// The place of the first one in the chunk.
+    first: usize,
+}
+
+impl Made<'_> {
+    /// What the gap of an access has more than the flow says.
+    fn gap(&self, index: usize) -> u32 {
+        let pending = if index == 0 { self.pending } else { 0 };
+        let usual = u32::from(self.usual[index].gap).wrapping_add(pending);
+        self.gaps[index].wrapping_sub(usual)
+    }
+
+    /// Puts the dependences where all of the chunk are.
+    #[inline(always)]
+    fn copy_deps(&self, all: &mut [u32; DEPS]) {
+        for (to, &dep) in all[WINDOW + self.first..].iter_mut().zip(self.deps) {
+            *to = dep;
+        }
+    }
+
+    /// Whether the accesses have the shapes from number `form` on; `deps` are all of the chunk.
+    #[inline(never)]
+    fn has_form(&self, shapes: &[Shape], form: usize, deps: &[u32; DEPS]) -> bool {
+        let Some(shapes) = shapes.get(form..form + self.usual.len()) else {
+            return false;
+        };
+        let same = |(index, shape): (usize, &Shape)| {
+            shape.op == self.ops[index].0 && shape.gap == self.gap(index)
+        };
+        shapes.iter().enumerate().all(same) && self.depends_as(shapes, deps)
+    }
+
+    /// Whether their dependences are those of these shapes.
+    #[inline(always)]
+    fn depends_as(&self, shapes: &[Shape], deps: &[u32; DEPS]) -> bool {
+        let mut differs = 0;
+        for ((shape, &dep), at) in shapes.iter().zip(self.deps).zip(WINDOW + self.first..) {
+            let expected = match shape.sibling {
+                0 => shape.dep,
+                back => deps[at - usize::from(back)].wrapping_add(back.into()),
+            };
+            differs |= dep ^ expected;
+        }
+        differs == 0
+    }
+}
+
+/// Whether accesses with these addresses and instructions are the usual ones of a block.
+fn is_usual(addrs: &[u64], sites: &[u32], usual: &[UsualAccess]) -> bool {
+    let mut all = usual.iter().zip(sites).enumerate();
+    all.all(|(index, (access, &site))| {
+        // Of an access that follows from none this is the access itself.
+        let from = addrs[index - usize::from(access.follows.back)];
+        site == access.site && addrs[index] == from.wrapping_add(access.follows.offset as u64)
+    })
+}
+
+/// The prediction with the smallest residual, as a class, and that residual: of an address so far from its
+/// base, which was `step` from it the last time, and so far from the one before, `offset` the last time.
+#[inline(always)]
+fn best(from_base: u64, step: u64, from_previous: u64, offset: u64) -> (u8, u64) {
+    let mut residual = zigzag(from_base as i64);
+    let mut predictor = FROM_BASE;
+    for (other, number) in [
+        (from_base.wrapping_sub(step), STEP_FROM_BASE),
+        (from_previous.wrapping_sub(offset), STEP_FROM_PREVIOUS),
+    ] {
+        let other = zigzag(other as i64);
+        predictor = select_unpredictable(other < residual, number, predictor);
+        residual = other.min(residual);
+    }
+    let length = (64 - residual.leading_zeros()).div_ceil(8).min(7) as u8;
+    (predictor * 8 + length, residual)
 }

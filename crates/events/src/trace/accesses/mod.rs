@@ -5,16 +5,19 @@
 //! access: where the code is recorded its number, else the last three codes, hashed. It
 //! remembers its last address and how that came about; what is stored is the code, and how far the
 //! prediction from the site was off. Where the code is recorded, a shape's gap is what differs from
-//! the instructions that the flow has in between.
+//! the instructions that the flow has in between, an execution of a block has the codes of an earlier
+//! one where it can ([`forms`]), and addresses that follow from others of the block are left out.
 //! (Predicting values from a hash of what came before: Sazeides and Smith, "The Predictability of
 //! Data Values", MICRO 1997; for traces: Burtscher, "VPC3", SIGMETRICS 2004.)
 
 mod decoder;
 mod encoder;
+mod forms;
 mod shapes;
 
-pub use decoder::Decoder;
+pub use decoder::{Decoder, Layout};
 pub use encoder::Encoder;
+pub use forms::MAX_STREAM as MAX_FORMS;
 
 /// The largest number of accesses in a chunk: a code fits 16 bits.
 pub const MAX_ACCESSES: usize = 1 << 16;
@@ -48,14 +51,17 @@ impl FromCode<'_> {
 pub struct Streams {
     /// The distinct shapes in the order of their codes, as varints.
     pub shapes: Vec<u8>,
-    /// Low byte of each access's code.
+    /// Low byte of each code: of each access's, unless a form says it.
     pub codes_low: Vec<u8>,
-    /// High byte of each access's code.
+    /// High byte of each code.
     pub codes_high: Vec<u8>,
-    /// The class of each access: which prediction was taken, and the residual's length.
+    /// The class of each access whose address does not follow from another: which prediction was
+    /// taken, and the residual's length.
     pub classes: Vec<u8>,
     /// The residuals, each in as many bytes as its class says.
     pub residuals: Vec<u8>,
+    /// Which forms executions of blocks have.
+    pub forms: Vec<u8>,
 }
 
 /// The address is the base plus the residual. The base is the sibling's address, or the site's
@@ -80,13 +86,13 @@ impl LastCodes {
         LastCodes(boxed())
     }
 
-    /// Replaces differences, in two streams of bytes, by codes.
-    fn decode(&mut self, sites: &[u32], low: &mut [u8], high: &mut [u8]) {
+    /// Replaces differences by codes.
+    fn decode(&mut self, sites: &[u32], codes: &mut [u16]) {
         self.0.fill(0);
-        for (&site, (low, high)) in sites.iter().zip(low.iter_mut().zip(high)) {
+        for (&site, code) in sites.iter().zip(codes) {
             let last = &mut self.0[site as usize % (1 << 16)];
-            *last = last.wrapping_add(u16::from_le_bytes([*low, *high]));
-            [*low, *high] = last.to_le_bytes();
+            *last = last.wrapping_add(*code);
+            *code = *last;
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::executions::{Executions, Walk};
 use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD, Version4Streams};
-use crate::trace::accesses::FromCode;
+use crate::trace::accesses::{FromCode, Layout};
 use crate::trace::varint::{take, unzigzag};
 use crate::{Batch, CodeTable, NO_SITE};
 
@@ -37,7 +37,7 @@ impl Decoder {
         self.gaps.clear();
     }
 
-    /// Starts a chunk of `accesses`.
+    /// Starts a chunk of `accesses`; with forms if there is a layout for them, and their stream.
     ///
     /// # Errors
     /// What is wrong with the streams.
@@ -46,6 +46,7 @@ impl Decoder {
         streams: &Streams,
         accesses: usize,
         table: &CodeTable,
+        layout: Option<(&mut Layout, &[u8])>,
     ) -> Result<(), &'static str> {
         self.start_without();
         self.old = false;
@@ -57,8 +58,17 @@ impl Decoder {
         self.followers.clear();
         self.entries(streams, table.blocks().len())
             .ok_or(DAMAGED_FLOW)?;
-        self.place(&streams.exceptions, accesses, table)
-            .ok_or(DAMAGED_SITES)
+        match layout {
+            Some((layout, forms)) => {
+                layout.start_forms(forms, accesses).ok_or(DAMAGED_FORMS)?;
+                self.place(&streams.exceptions, accesses, table, Some((layout, forms)))
+                    .ok_or(DAMAGED_SITES)?;
+                layout.end_forms(forms).ok_or(DAMAGED_FORMS)
+            }
+            None => self
+                .place(&streams.exceptions, accesses, table, None)
+                .ok_or(DAMAGED_SITES),
+        }
     }
 
     /// Starts a chunk of `accesses` of a file of version 2 or 4.
@@ -84,7 +94,7 @@ impl Decoder {
         streams
             .entries(&symbols, &mut self.flow)
             .ok_or(DAMAGED_FLOW)?;
-        self.place(&streams.exceptions, accesses, table)
+        self.place(&streams.exceptions, accesses, table, None)
             .ok_or(DAMAGED_SITES)
     }
 
@@ -143,11 +153,21 @@ impl Decoder {
         Some(())
     }
 
-    fn place(&mut self, mut input: &[u8], accesses: usize, table: &CodeTable) -> Option<()> {
+    /// Finds where the entries start, and what the accesses have from them.
+    fn place(
+        &mut self,
+        mut input: &[u8],
+        accesses: usize,
+        table: &CodeTable,
+        mut layout: Option<(&mut Layout, &[u8])>,
+    ) -> Option<()> {
         let mut until_exception = next_exception(&mut input)?;
         let mut pending = 0u32;
+        self.sites.resize(accesses, NO_SITE);
+        self.gaps.resize(accesses, 0);
+        let mut done = 0;
         for (at, symbol) in &mut self.flow {
-            *at = self.sites.len() as u32;
+            *at = done as u32;
             match &mut until_exception {
                 Some(0) => {
                     let mut walk = match *symbol {
@@ -155,18 +175,24 @@ impl Decoder {
                         Symbol::Thread { .. } => Walk::default(),
                     };
                     let count = take(&mut input)?;
-                    if count > (accesses - self.sites.len()) as u64 {
+                    if count > (accesses - done) as u64 {
                         return None;
                     }
+                    let range = done..done + count as usize;
+                    let to = self.sites[range.clone()].iter_mut();
                     let mut site = i64::from(walk.first_site);
-                    for _ in 0..count {
+                    for (to, gap) in to.zip(&mut self.gaps[range.clone()]) {
                         site = site.checked_add(unzigzag(take(&mut input)?))?;
                         let known = u32::try_from(site).ok()?;
                         if known >= table.sites() && known != NO_SITE {
                             return None;
                         }
-                        self.sites.push(known);
-                        self.gaps.push(walk.gap(known));
+                        *to = known;
+                        *gap = walk.gap(known);
+                    }
+                    done = range.end;
+                    if let Some((layout, _)) = &mut layout {
+                        layout.push_own(range.len())?;
                     }
                     pending = walk.leave();
                     until_exception = next_exception(&mut input)?;
@@ -180,23 +206,31 @@ impl Decoder {
                 continue;
             };
             let usual = self.executions.usual(block);
-            if usual.accesses.len() > accesses - self.sites.len() {
-                return None;
+            let range = done..done + usual.accesses.len();
+            let to = self.sites.get_mut(range.clone())?.iter_mut();
+            let to = to.zip(self.gaps.get_mut(range.clone())?);
+            for ((site, gap), access) in to.zip(usual.accesses) {
+                *site = access.site;
+                *gap = access.gap.into();
             }
-            let first = self.gaps.len();
-            for access in usual.accesses {
-                self.sites.push(access.site);
-                self.gaps.push(access.gap);
+            done = range.end;
+            if range.is_empty() {
+                pending = pending.wrapping_add(usual.rest);
+                continue;
             }
-            match self.gaps.get_mut(first) {
-                Some(gap) => {
-                    *gap = gap.wrapping_add(pending);
-                    pending = usual.rest;
-                }
-                None => pending = pending.wrapping_add(usual.rest),
+            let gap = &mut self.gaps[range.start];
+            *gap = gap.wrapping_add(pending);
+            pending = usual.rest;
+            if let Some((layout, forms)) = &mut layout {
+                layout.push_form(forms, block, usual.accesses)?;
             }
         }
-        (input.is_empty() && self.sites.len() == accesses).then_some(())
+        (input.is_empty() && done == accesses).then_some(())
+    }
+
+    /// Whether the chunk has a flow.
+    pub fn has_flow(&self) -> bool {
+        !self.flow.is_empty()
     }
 
     /// The sites that the codes of a chunk of version 2 or 4 refer to.
@@ -225,6 +259,7 @@ impl Decoder {
 
 const DAMAGED: &str = "its code is damaged";
 const DAMAGED_FLOW: &str = "the flow of its code is damaged";
+const DAMAGED_FORMS: &str = "the forms of its executions are damaged";
 const DAMAGED_SITES: &str = "the instructions of its accesses are damaged";
 
 /// How many entries come before the next exception; `None` inside when there is none.

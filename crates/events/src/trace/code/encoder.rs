@@ -1,8 +1,8 @@
 use super::executions::{Executions, Walk};
 use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD};
-use crate::trace::accesses::MAX_ACCESSES;
+use crate::trace::accesses;
 use crate::trace::varint::{put, zigzag};
-use crate::{CodeTable, Flow};
+use crate::{Batch, CodeTable, Flow};
 
 /// Encodes the code of one chunk after the other.
 pub struct Encoder {
@@ -21,9 +21,8 @@ pub struct Encoder {
     pending: u32,
     /// Where in the current entry it is.
     walk: Walk,
-    /// The chunk's accesses so far, and of each the instructions since the one before.
-    accesses: usize,
-    gaps: Box<[u32]>,
+    /// The gaps of the accesses that were appended last.
+    gaps: Vec<u32>,
 }
 
 impl Encoder {
@@ -39,8 +38,7 @@ impl Encoder {
             sites: Vec::new(),
             pending: 0,
             walk: Walk::default(),
-            accesses: 0,
-            gaps: vec![0; MAX_ACCESSES].into(),
+            gaps: Vec::new(),
         }
     }
 
@@ -79,10 +77,23 @@ impl Encoder {
         }
     }
 
-    /// Appends entries from the front of `flow`, of which the first is a block, and the sites of their accesses, as long as the entries start
-    /// before access `until`, are blocks before others, and make their usual accesses. Returns how many entries.
-    pub fn push_usual(&mut self, flow: &[(u32, Flow)], sites: &[u32], until: usize) -> usize {
+    /// Appends entries from the front of the batch's flow, from entry `from` on, which is a block, and their
+    /// accesses, as long as the entries start before access `until`, are blocks before others, and make
+    /// their usual accesses. Returns how many entries.
+    pub fn push_usual(
+        &mut self,
+        accesses: &mut accesses::Encoder,
+        batch: &Batch,
+        flow: &[(u32, Flow)],
+        until: usize,
+    ) -> usize {
         self.end_entry();
+        let known = batch.regular.len() == batch.flow.len();
+        let regular = if known {
+            &batch.regular[batch.flow.len() - flow.len()..]
+        } else {
+            &[]
+        };
         let mut done = 0;
         let mut pending = self.pending;
         for pair in flow.windows(2) {
@@ -95,29 +106,19 @@ impl Encoder {
                 break;
             }
             let usual = self.executions.usual(block);
-            let count = usual.accesses.len();
-            if to - from != count {
+            if to - from != usual.accesses.len() {
                 break;
             }
-            // Its gaps are there whether they are wanted or not.
-            let gaps = &mut self.gaps[self.accesses..self.accesses + count];
-            let mut differs = 0;
-            for ((gap, &site), access) in gaps.iter_mut().zip(&sites[from..to]).zip(usual.accesses)
-            {
-                differs |= site ^ access.site;
-                *gap = access.gap;
-            }
-            if differs != 0 {
-                break;
-            }
-            match gaps.first_mut() {
-                Some(gap) => {
-                    *gap = gap.wrapping_add(pending);
-                    pending = usual.rest;
+            if from == to {
+                pending = pending.wrapping_add(usual.rest);
+            } else {
+                if regular.get(done) == Some(&true) {
+                    accesses.push_regular(batch, from, block, usual.accesses, pending);
+                } else if !accesses.push_execution(batch, from, block, usual.accesses, pending) {
+                    break;
                 }
-                None => pending = pending.wrapping_add(usual.rest),
+                pending = usual.rest;
             }
-            self.accesses += count;
             self.execute(block);
             done += 1;
         }
@@ -127,8 +128,17 @@ impl Encoder {
         done
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute(&mut self, block: u32) {
+        if self.followers.came_again(block) {
+            self.run += 1;
+        } else {
+            self.execute_other(block);
+        }
+    }
+
+    #[inline(never)]
+    fn execute_other(&mut self, block: u32) {
         let context = self.followers.context();
         if self.followers.predicted(context) == block {
             self.run += 1;
@@ -153,13 +163,14 @@ impl Encoder {
         self.run = 0;
     }
 
-    /// Appends the sites of accesses that belong to the last entry.
-    pub fn push_sites(&mut self, sites: &[u32]) {
+    /// Appends the sites of accesses that belong to the last entry. Returns the gaps that they have by the
+    /// flow.
+    pub fn push_sites(&mut self, sites: &[u32]) -> &[u32] {
         self.sites.extend_from_slice(sites);
-        for (gap, &site) in self.gaps[self.accesses..].iter_mut().zip(sites) {
-            *gap = self.walk.gap(site);
-        }
-        self.accesses += sites.len();
+        self.gaps.clear();
+        let gaps = sites.iter().map(|&site| self.walk.gap(site));
+        self.gaps.extend(gaps);
+        &self.gaps
     }
 
     fn end_entry(&mut self) {
@@ -167,11 +178,12 @@ impl Encoder {
             return;
         };
         self.pending = self.walk.leave();
-        let usual = match symbol {
-            Symbol::Block(block) => self.executions.usual(block).is(&self.sites),
-            Symbol::Thread { .. } => self.sites.is_empty(),
+        // Accesses that were appended one by one are exceptions, even if they are the usual ones.
+        let none_usual = match symbol {
+            Symbol::Block(block) => self.executions.usual(block).accesses.is_empty(),
+            Symbol::Thread { .. } => true,
         };
-        if usual {
+        if none_usual && self.sites.is_empty() {
             self.regular += 1;
         } else {
             let out = &mut self.streams.exceptions;
@@ -185,11 +197,6 @@ impl Encoder {
             self.regular = 0;
         }
         self.sites.clear();
-    }
-
-    /// The gaps that the accesses from number `first` on have by the flow, if there is one.
-    pub fn gaps(&self, first: usize) -> Option<&[u32]> {
-        (self.entries > 0).then(|| &self.gaps[first..])
     }
 
     /// Ends the chunk. The next one starts after [`Encoder::clear`].
@@ -216,6 +223,5 @@ impl Encoder {
         self.pending = 0;
         self.walk = Walk::default();
         self.sites.clear();
-        self.accesses = 0;
     }
 }

@@ -1,6 +1,6 @@
 //! What executing each block means for its accesses.
 
-use crate::CodeTable;
+use crate::{CodeTable, Follows};
 
 /// A block.
 #[derive(Clone, Copy)]
@@ -23,11 +23,12 @@ pub struct Executions {
 }
 
 /// An access that a block usually makes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct UsualAccess {
     pub site: u32,
     /// Instructions of the block since the access before.
-    pub gap: u32,
+    pub gap: u16,
+    pub follows: Follows,
 }
 
 /// A block of which the usual accesses are known.
@@ -36,16 +37,6 @@ pub struct Usual<'a> {
     pub accesses: &'a [UsualAccess],
     /// Instructions after the last of them.
     pub rest: u32,
-}
-
-impl Usual<'_> {
-    /// Whether these are its sites.
-    pub fn is(&self, sites: &[u32]) -> bool {
-        self.accesses
-            .iter()
-            .map(|access| access.site)
-            .eq(sites.iter().copied())
-    }
 }
 
 impl Executions {
@@ -57,10 +48,14 @@ impl Executions {
             let instructions = block.lengths.len() as u32;
             let mut walk = Walk::into(first_site, instructions, 0);
             let from = self.accesses.len() as u32;
-            for &index in &block.accesses {
+            for (at, &index) in block.accesses.iter().enumerate() {
                 let site = first_site + u32::from(index);
-                let gap = walk.gap(site);
-                self.accesses.push(UsualAccess { site, gap });
+                self.accesses.push(UsualAccess {
+                    site,
+                    // A block has no more instructions than 16 bits can number.
+                    gap: walk.gap(site) as u16,
+                    follows: block.addresses.get(at).copied().unwrap_or_default(),
+                });
             }
             self.blocks.push(Block {
                 first_site,

@@ -12,6 +12,7 @@ mod version4;
 
 pub use decoder::Decoder;
 pub use encoder::Encoder;
+pub use executions::UsualAccess;
 pub use version4::Streams as Version4Streams;
 
 use crate::Flow;
@@ -112,6 +113,18 @@ impl Followers {
     #[inline]
     fn other(&self, context: usize) -> Option<u32> {
         self.seen[context][1].checked_sub(1)
+    }
+
+    /// Whether a block comes that came last after the same blocks; it has come then.
+    #[inline(always)]
+    fn came_again(&mut self, block: u32) -> bool {
+        let next = block + 1;
+        let again = self.seen[self.context()][0] == next;
+        if again {
+            self.next = next;
+            self.history = self.history << 11 ^ u64::from(next);
+        }
+        again
     }
 
     /// The block that came; no number reaches 2^26.

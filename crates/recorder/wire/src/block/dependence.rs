@@ -35,7 +35,7 @@ impl Source {
     }
 
     /// What a register held at the block's beginning.
-    fn register(register: usize) -> Source {
+    pub fn register(register: usize) -> Source {
         Source {
             registers: 1 << register,
             ..Source::NONE
@@ -43,7 +43,8 @@ impl Source {
     }
 
     /// The youngest two of both: loads of this block are younger than what was there before.
-    pub(super) fn or(self, other: Source) -> Source {
+    #[must_use]
+    pub fn or(self, other: Source) -> Source {
         let [a, b] = self.entries;
         let [c, d] = other.entries;
         let first = a.max(c);

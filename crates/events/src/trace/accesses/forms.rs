@@ -1,0 +1,217 @@
+//! The shapes that a block's accesses have had: docs/trace-format.md, "Forms".
+//!
+//! What a block does is mostly what it did the last time, but for the addresses. So of an execution
+//! whose accesses are the usual ones only is stored whether their shapes are those of one of the
+//! last times, and of which.
+
+use crate::trace::varint;
+use std::ops::Range;
+
+/// How many forms are remembered in a slot.
+const RECENT: usize = 4;
+/// A block's slot is its number modulo this. What is kept of them fits a core's second-level cache.
+const SLOTS: usize = 1 << 13;
+
+/// In the stream: none of the forms that are remembered.
+const NEW: u64 = 0;
+
+/// The most bytes of the stream: an execution with accesses takes two varints, one of 17 bits.
+pub const MAX_STREAM: usize = super::MAX_ACCESSES * 4;
+
+/// The last forms of blocks: one more than where their codes begin among the chunk's, 0 for none.
+struct Recent(Box<[[u32; RECENT]; SLOTS]>);
+
+impl Recent {
+    fn new() -> Recent {
+        Recent(super::boxed())
+    }
+
+    #[inline]
+    fn of(&mut self, block: u32) -> &mut [u32; RECENT] {
+        &mut self.0[block as usize % SLOTS]
+    }
+
+    fn clear(&mut self) {
+        self.0.fill([0; RECENT]);
+    }
+}
+
+/// Puts a form in front, which was at this place.
+fn bring_forward(recent: &mut [u32; RECENT], place: usize, form: u32) {
+    recent.copy_within(..place, 1);
+    recent[0] = form;
+}
+
+/// Says which forms come.
+pub struct Encoder {
+    recent: Recent,
+    /// Of each slot the block, if all forms there are of regular executions of it.
+    owners: Box<[u32; SLOTS]>,
+    /// How many in a row were the block's last one.
+    run: u64,
+    stream: Vec<u8>,
+}
+
+impl Encoder {
+    pub fn new() -> Encoder {
+        Encoder {
+            recent: Recent::new(),
+            owners: super::boxed(),
+            run: 0,
+            stream: Vec::new(),
+        }
+    }
+
+    /// The latest form of a block, by where its codes begin, if all that are remembered in its slot are of regular
+    /// executions of it.
+    #[inline(always)]
+    pub fn latest(&mut self, block: u32) -> Option<usize> {
+        let known = self.owners[block as usize % SLOTS] == block + 1;
+        known.then(|| (self.recent.of(block)[0] as usize).wrapping_sub(1))
+    }
+
+    /// An execution has the latest form.
+    #[inline(always)]
+    pub fn repeat(&mut self) {
+        self.run += 1;
+    }
+
+    /// Says which form an execution of the block has: the first of those remembered that `fits`, by where its
+    /// codes begin. `None` if none does; the chunk's codes, `next` so far, then go on with those of its accesses.
+    pub fn next(
+        &mut self,
+        block: u32,
+        next: usize,
+        regular: bool,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let recent = self.recent.of(block);
+        let fits = |&form: &u32| form > 0 && fits(form as usize - 1);
+        if fits(&recent[0]) {
+            self.run += 1;
+            return Some(recent[0] as usize - 1);
+        }
+        let found = recent[1..].iter().position(fits);
+        varint::put(&mut self.stream, std::mem::take(&mut self.run));
+        let Some(found) = found else {
+            varint::put(&mut self.stream, NEW);
+            let owner = &mut self.owners[block as usize % SLOTS];
+            let name = if regular { block + 1 } else { 0 };
+            // Nobody's any more if there are forms of another execution.
+            *owner = if recent[0] == 0 || *owner == name {
+                name
+            } else {
+                0
+            };
+            bring_forward(recent, RECENT - 1, next as u32 + 1);
+            return None;
+        };
+        let place = found + 1;
+        varint::put(&mut self.stream, place as u64);
+        let form = recent[place];
+        bring_forward(recent, place, form);
+        Some(form as usize - 1)
+    }
+
+    /// Ends the chunk: moves its stream to `stream`, and starts the next.
+    pub fn finish(&mut self, stream: &mut Vec<u8>) {
+        if self.run > 0 || !self.stream.is_empty() {
+            self.recent.clear();
+            self.owners.fill(0);
+        }
+        self.run = 0;
+        stream.clear();
+        std::mem::swap(stream, &mut self.stream);
+    }
+}
+
+/// Finds out which codes the accesses of one chunk after the other have.
+pub struct Decoder {
+    recent: Recent,
+    /// How many executions come before the next of which the stream says something.
+    until: Option<u64>,
+    /// Bytes of the stream, and codes of the chunk, that were used.
+    at: usize,
+    used: usize,
+}
+
+impl Decoder {
+    pub fn new() -> Decoder {
+        Decoder {
+            recent: Recent::new(),
+            until: None,
+            at: 0,
+            used: 0,
+        }
+    }
+
+    /// Starts a chunk with this stream; `None` when it is damaged.
+    pub fn start(&mut self, stream: &[u8]) -> Option<()> {
+        self.recent.clear();
+        self.at = 0;
+        self.used = 0;
+        self.go_on(stream)
+    }
+
+    /// The codes of a block's execution with so many accesses, of the chunk's `codes`; `None` when
+    /// the stream is damaged.
+    #[inline]
+    pub fn next(
+        &mut self,
+        stream: &[u8],
+        block: u32,
+        count: usize,
+        codes: usize,
+    ) -> Option<Range<usize>> {
+        let recent = self.recent.of(block);
+        let form = match &mut self.until {
+            Some(0) => {
+                let mut rest = &stream[self.at..];
+                let which = varint::take(&mut rest)?;
+                self.at = stream.len() - rest.len();
+                let form = if which == NEW {
+                    let own = self.used;
+                    bring_forward(recent, RECENT - 1, own as u32 + 1);
+                    self.used = own.checked_add(count).filter(|&end| end <= codes)?;
+                    own
+                } else {
+                    let place = usize::try_from(which).ok()?;
+                    let form = *recent.get(place)?;
+                    bring_forward(recent, place, form);
+                    form.checked_sub(1)? as usize
+                };
+                self.go_on(stream)?;
+                form
+            }
+            Some(more) => {
+                *more -= 1;
+                recent[0].checked_sub(1)? as usize
+            }
+            None => recent[0].checked_sub(1)? as usize,
+        };
+        (form + count <= self.used).then_some(form..form + count)
+    }
+
+    /// The codes of accesses of which the block says nothing, which have codes of their own.
+    pub fn own(&mut self, count: usize, codes: usize) -> Option<Range<usize>> {
+        let from = self.used;
+        self.used = from.checked_add(count).filter(|&end| end <= codes)?;
+        Some(from..self.used)
+    }
+
+    /// Whether everything was used.
+    pub fn is_at_end(&self, stream: &[u8], codes: usize) -> bool {
+        self.until.is_none() && self.at == stream.len() && self.used == codes
+    }
+
+    fn go_on(&mut self, stream: &[u8]) -> Option<()> {
+        let mut rest = stream.get(self.at..)?;
+        self.until = if rest.is_empty() {
+            None
+        } else {
+            Some(varint::take(&mut rest)?)
+        };
+        self.at = stream.len() - rest.len();
+        Some(())
+    }
+}

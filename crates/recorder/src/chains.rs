@@ -1,0 +1,348 @@
+//! Blocks that are mostly executed one after the other, recorded as if they were one.
+//!
+//! What a block does with registers is known beforehand, and so it is of several in a row: most of what
+//! one loads, another uses. So where a thread comes to a block that it has executed often, the
+//! blocks that it executes next are noted, and made into one plan. It is taken when the words say that
+//! the thread has gone the same way again, and its branches were foreseen; else the blocks are taken one by one.
+
+use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
+
+use crate::plan::Plan;
+
+/// A chain begins where a block was executed so often.
+const OFTEN: u16 = 48;
+/// The most blocks and accesses of a chain.
+const BLOCKS: usize = 16;
+const ACCESSES: usize = 64;
+/// A chain is given up that failed so many times more often than it was taken.
+const PATIENCE: i32 = 24;
+/// How many times it counts when a chain is taken, at most.
+const TRUST: i32 = 64;
+
+/// The chains of a thread.
+pub(crate) struct Chains {
+    /// By the number of the first block.
+    slots: Vec<Slot>,
+    /// The blocks of the chain that is being noted.
+    noted: Vec<u32>,
+    most: usize,
+    #[cfg(test)]
+    pub(crate) taken_in_all: u64,
+}
+
+struct Slot {
+    executed: u16,
+    /// The most blocks of a chain from here.
+    most: u8,
+    score: i32,
+    chain: Option<Box<Plan>>,
+}
+
+impl Chains {
+    pub(crate) fn new() -> Chains {
+        Chains {
+            slots: Vec::new(),
+            noted: Vec::with_capacity(BLOCKS),
+            most: 0,
+            #[cfg(test)]
+            taken_in_all: 0,
+        }
+    }
+
+    /// The chain from a block on, unless one is being noted.
+    #[inline(always)]
+    pub(crate) fn from(&self, block: usize) -> Option<&Plan> {
+        if !self.noted.is_empty() {
+            return None;
+        }
+        self.slots.get(block)?.chain.as_deref()
+    }
+
+    /// The chain from a block on was taken.
+    #[inline(always)]
+    pub(crate) fn taken(&mut self, block: usize) {
+        #[cfg(test)]
+        {
+            self.taken_in_all += 1;
+        }
+        let slot = &mut self.slots[block];
+        slot.score = (slot.score + 1).min(TRUST);
+    }
+
+    /// The chain from a block on was not taken.
+    pub(crate) fn failed(&mut self, block: usize) {
+        let slot = &mut self.slots[block];
+        slot.score -= 1;
+        if slot.score < -PATIENCE {
+            // Another time a shorter one.
+            slot.chain = None;
+            slot.most /= 2;
+            slot.score = 0;
+            slot.executed = 0;
+        }
+    }
+
+    /// A regular block was executed alone.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, block: usize, plans: &[Plan]) {
+        if !self.noted.is_empty() {
+            self.go_on(block, plans);
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(block) {
+            slot.executed = slot.executed.saturating_add(1);
+            if slot.executed == OFTEN && slot.chain.is_none() && slot.most > 1 {
+                self.most = slot.most.into();
+                self.noted.push(block as u32);
+            }
+        } else {
+            self.slots.resize_with(plans.len(), || Slot {
+                executed: 0,
+                most: BLOCKS as u8,
+                score: 0,
+                chain: None,
+            });
+        }
+    }
+
+    #[cold]
+    fn go_on(&mut self, block: usize, plans: &[Plan]) {
+        let accesses: usize = (self.noted.iter())
+            .map(|&block| plans[block as usize].block.script.len())
+            .sum();
+        if !plans[block].may_be_chained() || accesses + plans[block].block.script.len() > ACCESSES {
+            self.end(plans);
+            return;
+        }
+        self.noted.push(block as u32);
+        if self.noted.len() == self.most {
+            self.end(plans);
+        }
+    }
+
+    /// What is executed next is not regular, or unknown.
+    pub(crate) fn end(&mut self, plans: &[Plan]) {
+        let Some(&first) = self.noted.first() else {
+            return;
+        };
+        let blocks: Vec<_> = self.noted.iter().map(|&block| block as usize).collect();
+        self.noted.clear();
+        let slot = &mut self.slots[first as usize];
+        slot.executed = 0;
+        if blocks.len() > 1 && plans[first as usize].may_be_chained() {
+            slot.chain = Some(Box::new(Plan::chain(plans, &blocks)));
+        } else {
+            slot.most = 0;
+        }
+    }
+}
+
+/// The blocks, executed one after the other, as one.
+pub(crate) fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Block {
+    let mut whole = Block::default();
+    // What each register holds, of what there was at the beginning.
+    let mut registers: [Source; REGISTERS] = std::array::from_fn(Source::register);
+    for block in blocks {
+        let first = whole.script.len() as u16;
+        let behind = |source: Source, registers: &[Source; REGISTERS]| {
+            let own = Source {
+                entries: source.entries.map(|entry| Some(entry? + first)),
+                registers: 0,
+            };
+            (registers.iter().enumerate())
+                .filter(|(register, _)| source.registers & 1 << register != 0)
+                .fold(own, |all, (_, &source)| all.or(source))
+        };
+        if first == 0 && whole.instructions == 0 {
+            whole.pc = block.pc;
+        }
+        for entry in &block.script {
+            let mut entry = *entry;
+            entry.instruction += whole.instructions as u16;
+            entry.producer = behind(entry.producer, &registers);
+            entry.stored = behind(entry.stored, &registers);
+            if let Place::Relative { entry, .. } = &mut entry.place {
+                *entry += first;
+            }
+            whole.script.push(entry);
+        }
+        whole.branch = block.branch.map(|mut branch| {
+            branch.decided_by = behind(branch.decided_by, &registers);
+            branch
+        });
+        let before = registers;
+        for &(register, source) in &block.updates {
+            registers[usize::from(register)] = behind(source, &before);
+        }
+        whole.last_pc = block.last_pc;
+        whole.instructions += block.instructions;
+    }
+    whole.updates = (0..REGISTERS as u8)
+        .zip(registers)
+        .filter(|&(register, source)| source != Source::register(register.into()))
+        .collect();
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::Thread;
+    use pagelab_events::Batch;
+    use pagelab_recorder_wire::block::{Branch, Entry};
+    use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
+    use proptest::prelude::*;
+
+    /// An access: a store, its size, its place and what it depends on, as far as they fit.
+    type Access = (bool, u32, u8, i64, [u8; 4]);
+
+    fn source([one, other, registers, _]: [u8; 4], before: u16) -> Source {
+        let own = |entry: u8| (u16::from(entry) < before).then_some(u16::from(entry));
+        let registers = u32::from(registers % 8) << 2;
+        let all = [own(one), own(other)].into_iter().flatten();
+        let known = Source {
+            registers,
+            ..Source::NONE
+        };
+        all.fold(known, |all, entry| {
+            let entries = [Some(entry), None];
+            all.or(Source {
+                entries,
+                ..Source::NONE
+            })
+        })
+    }
+
+    /// A block at an address, with a branch that goes to `next` or behind it.
+    fn block(number: u64, accesses: &[Access], updates: &[(u8, [u8; 4])], next: u64) -> Block {
+        let mut script: Vec<Entry> = Vec::new();
+        let loads: Vec<u16> = (0u16..)
+            .zip(accesses)
+            .filter(|(_, access)| !access.0)
+            .map(|(at, _)| at)
+            .collect();
+        // Only loads produce anything.
+        let made = |of: [u8; 4], before: u16| {
+            let at = |entry: u8| {
+                loads
+                    .get(usize::from(entry))
+                    .map_or(u8::MAX, |&at| at as u8)
+            };
+            source([at(of[0]), at(of[1]), of[2], of[3]], before)
+        };
+        for (at, &(store, size, base, offset, of)) in (0u16..).zip(accesses) {
+            let reported = script
+                .get(usize::from(base))
+                .is_some_and(Entry::is_reported);
+            script.push(Entry {
+                instruction: at + u16::from(of[3] % 2),
+                store,
+                size: 1 << size,
+                place: match of[3] % 3 {
+                    0 if reported => Place::Relative {
+                        entry: base.into(),
+                        offset,
+                    },
+                    1 => Place::Fixed(0x7000 + offset as u64 % 64),
+                    _ => Place::ReportedAlways,
+                },
+                producer: made(of, at),
+                stored: if store {
+                    made([of[1], of[0], of[3], 0], at)
+                } else {
+                    Source::NONE
+                },
+                alone: false,
+            });
+        }
+        let count = script.len() as u16;
+        let mut updates: Vec<_> = (updates.iter())
+            .map(|&(register, of)| (register % 6, made(of, count)))
+            .collect();
+        updates.sort_by_key(|update| update.0);
+        updates.dedup_by_key(|update| update.0);
+        let pc = 0x1000 * number;
+        Block {
+            pc,
+            last_pc: pc + 9,
+            instructions: u32::from(count) + 2,
+            reported: script
+                .iter()
+                .rposition(Entry::is_reported)
+                .map_or(0, |last| last + 1),
+            script,
+            updates,
+            branch: (!number.is_multiple_of(3)).then_some(Branch {
+                next: pc + 11,
+                target: Some(0x1000 * next),
+                decided_by: made([0, 1, 7, 0], count),
+            }),
+            ..Block::default()
+        }
+    }
+
+    /// What is reported when the block of this number is executed.
+    fn report(block: &Block, number: usize, seed: u64, words: &mut Vec<u64>) {
+        words.push(Kind::Block.word(number as u64));
+        for (index, entry) in (0u64..)
+            .zip(&block.script)
+            .filter(|(_, entry)| entry.is_reported())
+        {
+            // Few places, so that loads find what was stored.
+            let address = 0x7000 + (seed ^ index) % 8 * 8;
+            let size = u64::from(entry.size.trailing_zeros());
+            words.push(index << ENTRY_SHIFT | size << SIZE_SHIFT | address);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chains_record_what_their_blocks_do(
+            blocks in proptest::collection::vec(
+                (
+                    proptest::collection::vec((any::<bool>(), 0u32..4, 0u8..3, -32i64..32, any::<[u8; 4]>()), 0..6),
+                    proptest::collection::vec((any::<u8>(), any::<[u8; 4]>()), 0..5),
+                ),
+                2..6,
+            ),
+            ways in proptest::collection::vec(any::<u64>(), 1500),
+        ) {
+            let count = blocks.len() as u64;
+            let plans: Vec<_> = (0..).zip(&blocks).map(|(number, (accesses, updates))| {
+                let block = block(number, accesses, updates, (number + 1) % count);
+                let mut plan = Plan::new(block, &[], &[]);
+                plan.executed = true;
+                plan
+            }).collect();
+            // Round and round, and now and then another way.
+            let mut words = Vec::new();
+            let mut number = 0;
+            for &way in &ways {
+                report(&plans[number].block, number, way >> 32, &mut words);
+                number = if way.is_multiple_of(64) { way as usize / 64 } else { number + 1 } % plans.len();
+            }
+            let run = |chained: bool| {
+                let mut thread = Thread::new();
+                let mut batch = Batch::default();
+                let mut taken = 0;
+                let mut rest = words.as_slice();
+                while !rest.is_empty() {
+                    let mut end = rest.len();
+                    if !chained {
+                        // Block by block.
+                        thread.forget_chains();
+                        let next = rest[1..].iter().position(|word| word >> 63 == 1);
+                        end = next.map_or(end, |next| next + 1);
+                    }
+                    let (used, chains) = thread.run_words(&rest[..end], &plans, &mut batch);
+                    taken = chains;
+                    rest = &rest[used..];
+                }
+                (batch, thread.instructions(), taken)
+            };
+            let (batch, instructions, chains) = run(true);
+            prop_assert!(chains > 0);
+            prop_assert_eq!((batch, instructions, 0), run(false));
+        }
+    }
+}
