@@ -4,7 +4,8 @@ use crate::heat_map::HeatMapResult;
 use crate::hierarchy::PLACES;
 use crate::histogram::Histogram;
 use pagelab_os::{MemoryCell, OsStatistics};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The version of [`RunResult`]'s JSON form.
@@ -49,7 +50,7 @@ pub struct RunResult {
     pub tlb: TlbResult,
     /// The TLB design's own counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tlb_counters: BTreeMap<&'static str, u64>,
+    pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
     /// Page walks of all cores.
     pub walks: WalkResult,
     /// References by where they were served.
@@ -320,7 +321,7 @@ pub struct NodeResult {
 }
 
 /// One point of the timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Instructions so far, all cores.
     pub instructions: u64,
@@ -385,6 +386,8 @@ pub struct PiecesResult {
     pub accesses: u64,
     /// Accesses simulated besides, to warm caches and TLB: of each piece.
     pub warm_up: Vec<u64>,
+    /// Lines brought in before these, each once, in the order of their last uses: of each piece.
+    pub lines: Vec<u64>,
     /// Of these, the last ones of each piece that took time.
     pub timed: u64,
     /// By how much each count may be too high; `None` where a replacement policy is not LRU,

@@ -18,6 +18,8 @@ use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
 use pagelab_os::OsStatistics;
 use pagelab_translation::PageTable;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 impl<M: Mmu> Machine<M> {
@@ -76,6 +78,7 @@ impl<M: Mmu> Machine<M> {
 }
 
 /// What a run, or a piece of one, found out.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) measured: Measured,
     /// Accesses, measured or not.
@@ -85,10 +88,11 @@ pub(crate) struct Outcome {
     pub(crate) exited: bool,
     /// Just before the first process ended, or at the end.
     pub(crate) memory: Memory,
+    #[serde(with = "crate::by_code::counts")]
     pub(crate) by_code: Vec<ByCode>,
     pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) timeline: Vec<Sample>,
-    pub(crate) tlb_counters: BTreeMap<&'static str, u64>,
+    pub(crate) tlb_counters: BTreeMap<Cow<'static, str>, u64>,
     pub(crate) os: OsStatistics,
     pub(crate) design_counters: serde_json::Value,
     has_programs: bool,
@@ -156,16 +160,17 @@ impl Outcome {
 
 impl<M: Mmu> Machine<M> {
     /// The design's own counters but the page table's, all cores together.
-    pub(crate) fn tlb_counters(&self) -> BTreeMap<&'static str, u64> {
-        let mut counters: BTreeMap<_, _> = self.mmu.own_counters().into_iter().collect();
+    pub(crate) fn tlb_counters(&self) -> BTreeMap<Cow<'static, str>, u64> {
+        let own = self.mmu.own_counters().into_iter();
+        let mut counters: BTreeMap<_, _> = own.map(|(name, n)| (Cow::from(name), n)).collect();
         if counters.contains_key("prefetches_useful") {
             // Only the clock knows.
-            counters.insert("prefetches_late", self.timing.late_translations);
+            counters.insert("prefetches_late".into(), self.timing.late_translations);
         }
         if counters.contains_key("data_guesses") {
-            counters.insert("data_lines_late", self.timing.late_lines);
+            counters.insert("data_lines_late".into(), self.timing.late_lines);
             let from_memory = self.timing.early_served[Served::Dram as usize];
-            counters.insert("lines_fetched_from_memory", from_memory);
+            counters.insert("lines_fetched_from_memory".into(), from_memory);
         }
         counters
     }

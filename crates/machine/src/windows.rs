@@ -4,6 +4,7 @@ use crate::machine::Machine;
 use crate::mmu::Mmu;
 use crate::totals::{CoreTotals, Totals};
 use pagelab_events::{Unit, WarmUp};
+use serde::{Deserialize, Serialize};
 
 /// Which parts of a stream are measured.
 ///
@@ -38,16 +39,18 @@ pub(crate) struct Windows {
 }
 
 /// Page walks of a window.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Walks {
     pub(crate) count: u64,
     pub(crate) cycles: u64,
 }
 
 /// What was measured.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) totals: Totals,
     pub(crate) cores: Vec<CoreTotals>,
+    #[serde(with = "crate::histogram::parts")]
     pub(crate) walk_latency: Histogram,
     /// Each window by itself, unless the stream was measured whole.
     pub(crate) windows: Vec<(Totals, Walks)>,

@@ -343,7 +343,7 @@ proptest! {
         prop_assert_eq!(result.tlb.l2_misses, should("second"));
         for (&name, &count) in &result.tlb_counters {
             if name != "prefetches_late" {
-                prop_assert_eq!(count, should(name), "{}", name);
+                prop_assert_eq!(count, should(&name), "{}", name);
             }
         }
         prop_assert_eq!(result.walks.count, should("walks"));
