@@ -16,6 +16,9 @@ use std::path::PathBuf;
 /// of how many parts of the events before it its memory is made.
 type Place = (u64, u64, Option<u64>, usize);
 
+/// Each piece with the lines that are brought in before it; and events before them, in parts.
+type Pieces = (Vec<(Place, Vec<u8>)>, Vec<Vec<u8>>);
+
 fn spec(source: &str) -> Result<SourceSpec, String> {
     match Programs::from_json(source) {
         Ok(Programs::One(spec)) => Ok(spec),
@@ -77,7 +80,7 @@ impl Plan {
 
     /// Where the pieces are, each with the lines that are brought in before it; and the events that
     /// their memory is made from, in parts.
-    fn pieces(&self, py: Python<'_>) -> PyResult<(Vec<(Place, Vec<u8>)>, Vec<Vec<u8>>)> {
+    fn pieces(&self, py: Python<'_>) -> PyResult<Pieces> {
         let found = py.detach(|| {
             let plan = self.planned()?;
             let events = plan.events().map_err(|error| error.to_string())?;

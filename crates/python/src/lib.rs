@@ -129,6 +129,7 @@ mod _core {
     }
 
     #[pyfunction]
+    #[allow(clippy::too_many_arguments)] // one for each of Python's
     #[pyo3(signature = (design, machine, overrides, source, progress, workers=None, survey=None))]
     fn simulate(
         py: Python<'_>,
