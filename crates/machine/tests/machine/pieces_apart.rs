@@ -57,7 +57,7 @@ fn apart(config: &MachineConfig, design: &str, stream: &dyn Divisible) -> RunRes
 fn program() -> Held {
     let mut events = Vec::new();
     for round in 0..300u64 {
-        let start = BASE + (round % 12 << 21);
+        let start = BASE + ((round % 12) << 21);
         events.push(map(start, 1 << 20));
         for number in 0..2000u64 {
             let place = number.wrapping_mul(0x9e37_79b9) % (1 << 20);
