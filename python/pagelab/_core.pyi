@@ -59,16 +59,73 @@ def simulate(
     source: str,
     progress: Callable[..., bool],
     workers: int | None = None,
+    survey: Path | None = None,
 ) -> str:
     """Runs one design over one source and returns the JSON of the run.
 
     `machine` is a preset or a TOML file, `overrides` are KEY.KEY=VALUE, `source` is JSON. With
     `workers` it is cut into pieces, so many of which run at once; `progress` then has a third
-    argument while they do, how many pieces have ended and how many there are.
+    argument while they do, how many pieces have ended and how many there are. What is seen of it is
+    kept in the file `survey`, or taken from there.
     `progress` is called about ten times a
     second, from this thread, with the accesses done and the accesses in all (None while that is
     not known); the run ends early, marked incomplete, when it returns False. The interpreter
     lock is released in between. Raises Error.
+    """
+
+def trace_headers(path: str) -> bytes | None:
+    """What tells a trace by its content: the headers of its blocks, with their checksums.
+
+    None for what is not a file of pagelab's own format. Raises Error.
+    """
+
+def stretches(design: str, machine: str, overrides: list[str], source: str) -> int:
+    """How many stretches of a source have to be looked at to cut it: none if it is one piece.
+
+    Raises Error where it cannot be cut.
+    """
+
+def look(source: str, stretch: int, progress: Callable[[int, int | None], bool]) -> bytes | None:
+    """What is seen of a stretch; None when `progress` broke it off. Raises Error."""
+
+class Plan:
+    """How a source is cut for a design on a machine.
+
+    `seen` is what was seen of each stretch, which the file `survey` keeps; if empty, what it keeps.
+    """
+
+    def __new__(
+        cls,
+        design: str,
+        machine: str,
+        overrides: list[str],
+        source: str,
+        seen: list[bytes],
+        survey: Path | None = None,
+    ) -> Plan: ...
+    def pieces(
+        self,
+    ) -> tuple[list[tuple[tuple[int, int, int | None, int], bytes]], list[bytes]]:
+        """Where the pieces are and their lines, as `piece` takes them; events before, in parts."""
+
+    def join(self, pieces: list[str]) -> str:
+        """The JSON of the run, from what `piece` returned for each piece; "null" for none."""
+
+def piece(
+    design: str,
+    machine: str,
+    overrides: list[str],
+    source: str,
+    place: tuple[int, int, int | None, int],
+    before: list[bytes],
+    lines: bytes,
+    progress: Callable[[int, int | None], bool],
+) -> str:
+    """The JSON of what came of a piece.
+
+    `place` is one of `Plan.pieces`: accesses before what is measured, before what is simulated, and
+    to its end, and how many of the parts of events are to be in `before`; `lines` goes with it.
+    Raises Error.
     """
 
 def machine(name: str, overrides: list[str]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,7 @@ def simulate(
     seed: int | None = None,
     window: Window = EVERYTHING,
     workers: int | None = None,
+    dask: str | None = None,
     progress: bool = False,
 ) -> Run:
     """Simulates one design over a trace, a recording, or built-in programs.
@@ -114,7 +116,8 @@ def simulate(
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
     "here". `pages` is the page size that memory is backed with where it can be ("4K", "64K",
     "2M", "1G", "madvise"), `seed` that of everything random. With `workers` the source is cut into
-    pieces, so many of which are simulated at once (docs/scale.md).
+    pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of a
+    scheduler, by its workers.
 
     Returns the run: cycles, misses, walks, faults, bytes. One that ended early, because memory ran
     out or the user stopped it, says so in `stopped`. Raises PagelabError when no access could be
@@ -135,6 +138,7 @@ def simulate(
         seed=seed,
         window=window,
         workers=workers,
+        dask=dask,
         progress=progress,
     )
     return comparison.runs[0]
@@ -154,6 +158,7 @@ def compare(
     heat_map: bool = False,
     parallel: int | None = None,
     workers: int | None = None,
+    dask: str | None = None,
     out: Path_ | None = None,
     progress: bool = False,
 ) -> Comparison:
@@ -165,8 +170,9 @@ def compare(
     machines in `machine`, each design is there with each of them. With `heat_map` each run has one:
     accesses, TLB misses and faults by address and time. `parallel` are simulated at once,
     one a processor unless given; with `workers` the source is cut into pieces, so many of which are
-    simulated at once, one design after the other (docs/scale.md). `out` is a directory to write
-    result.json, result.parquet and report.html into.
+    simulated at once, one design after the other (docs/scale.md); with `dask`, the address of a
+    scheduler, by its workers. `out` is a directory to write result.json, result.parquet and
+    report.html into.
 
     Returns the runs beside each other, and the designs that have none, with the reason. Raises
     PagelabError when there is no run at all, and `recording.RecordingError` when the program
@@ -201,18 +207,19 @@ def compare(
                 heat_map=heat_map,
                 parallel=parallel,
                 workers=workers,
+                dask=dask,
                 out=out,
                 progress=progress,
             )
-    with _watched(progress) as (meters, stop, say):
+    with _elsewhere(dask, workers) as elsewhere, _watched(progress) as (meters, stop, say):
         found = _source(source, copies)
         once = _tell_once if progress else _be_quiet
         described = found.describe(window)
         # First, so that what is said of the machine counts.
         first = ["heat_map=true"] if heat_map else []
         work = _simulations(described, designs, machine, pages, seed, once, first)
-        if workers is not None:
-            work = [replace(job, workers=workers) for job in work]
+        if workers is not None or elsewhere is not None:
+            work = [replace(job, workers=workers, elsewhere=elsewhere) for job in work]
             parallel = parallel or 1
         ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
     recorded_ = source if isinstance(source, Recording) else None
@@ -326,6 +333,22 @@ def _simulations(
             raise UsageError(f"two machines are called {name}: their `name` has to tell them apart")
         names.add(name)
     return made
+
+
+@contextmanager
+def _elsewhere(dask: str | None, workers: int | None) -> Iterator[jobs.Elsewhere | None]:
+    """What simulates pieces on a cluster, so many at once, if there is one."""
+    if dask is None:
+        yield None
+        return
+    from pagelab.experiment import cluster, pieces
+    from pagelab.experiment.run import How
+
+    found = cluster.at(dask, in_flight=workers)
+    try:
+        yield partial(pieces.run, How(executor=found.run, quiet=True))
+    finally:
+        found.close()
 
 
 def _source(source: Source | Recording | Path_ | Sequence[Path_], copies: int) -> Source:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
-from pagelab import _core, units
+from pagelab import _core, surveys, units
+from pagelab.experiment.case import RunError
 from pagelab.progress import Display
 from pagelab.results import Failure, Run
 
@@ -30,7 +31,7 @@ class Simulation:
     `label` is what results call it: the design, or the design and what was changed of it. `title`
     is what progress and errors call it, with what else tells it apart; the label if empty. Whether
     the machine `may_grow` is for `growth` to look at. With `workers` the source is cut into pieces,
-    so many of which are simulated at once.
+    so many of which are simulated at once; with `elsewhere` they are simulated by what that is.
     """
 
     label: str
@@ -41,6 +42,7 @@ class Simulation:
     title: str = ""
     may_grow: bool = False
     workers: int | None = None
+    elsewhere: "Elsewhere | None" = None
 
 
 @dataclass
@@ -54,6 +56,10 @@ class Stop:
     def wanted(self) -> bool:
         """Whether somebody asked for the end."""
         return self.event.is_set() or (self.parent is not None and self.parent.wanted)
+
+
+# Simulates in pieces, in other processes; told how many cases of how many have ended.
+Elsewhere = Callable[[Simulation, Stop, Callable[[int, int, str], None]], str]
 
 
 @contextmanager
@@ -138,15 +144,17 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
         meter.update(done, total, so_far)
         return not stop.wanted
 
+    def ended(done: int, total: int, what: str) -> None:
+        meter.update(done, total, f"{done} of {total} {what}")
+
     started = time.monotonic()
     try:
-        text = _core.simulate(
-            job.design, job.machine, job.overrides, json.dumps(job.source), progress, job.workers
-        )
+        elsewhere = job.elsewhere
+        text = elsewhere(job, stop, ended) if elsewhere else _simulated_here(job, progress)
         run = json.loads(text)
         simulated = run["accesses"] + run["warm_up_accesses"]
         meter.update(simulated, simulated)
-    except _core.Error as error:
+    except (_core.Error, RunError) as error:
         return Failure(design=title, error=str(error))
     finally:
         meter.finish()
@@ -158,6 +166,21 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
     # A result that says nothing: what ended the run says more.
     why = whole.stopped or _nothing(run)
     return Failure(design=title, error=why, lacks_memory=whole.lacks_memory)
+
+
+def _simulated_here(job: Simulation, progress: Callable[..., bool]) -> str:
+    source = json.dumps(job.source)
+    if job.workers is None:
+        return _core.simulate(job.design, job.machine, job.overrides, source, progress)
+    return _core.simulate(
+        job.design,
+        job.machine,
+        job.overrides,
+        source,
+        progress,
+        job.workers,
+        surveys.file(job.source),
+    )
 
 
 def _nothing(run: dict[str, Any]) -> str:

@@ -355,6 +355,8 @@ class Pieces(_Model):
     accesses: Natural
     # Of each piece, what was simulated before it without a clock; and then with one.
     warm_up: list[Natural]
+    # Lines that were brought in before these.
+    lines: list[Natural] = []
     timed: Natural
     bound: PiecesBound | None
 

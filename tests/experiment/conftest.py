@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dask_cluster import Cluster
 from processes import Start
 
 TESTS = Path(__file__).parents[1]
@@ -56,3 +58,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         stdout=subprocess.PIPE,
     )
     return (folder / "out" / "sweep.parquet").read_bytes()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster without processes, which ends with the test."""
+    made = Cluster(tmp_path)
+    yield made
+    made.close()

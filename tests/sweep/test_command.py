@@ -62,7 +62,7 @@ def test_how_many_and_how_long_and_nothing_is_written() -> None:
     assert said.exit_code == 0
     # One was run to be timed.
     assert "2 points, 2 runs, of which 1 are kept" in said.stdout
-    assert "of processor time, judged by 1 runs" in said.stdout
+    assert "of processor time, judged by 1 run:" in said.stdout
     assert not Path("pagelab-results/sweep-two").exists()
 
 

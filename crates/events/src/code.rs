@@ -10,7 +10,7 @@ const MAX_INSTRUCTIONS: usize = 1 << 16;
 /// The most instructions of all blocks, the most accesses that they usually make, and the most
 /// definitions: readers keep something for each, and compressed definitions take next to nothing
 /// in a file.
-pub(crate) const MAX_SITES: u32 = 1 << 26;
+pub const MAX_SITES: u32 = 1 << 26;
 /// The most bytes of all names, paths and instructions, for the same reason.
 const MAX_BYTES: usize = 1 << 30;
 

@@ -5,6 +5,7 @@
 
 mod batch;
 mod code;
+pub mod coding;
 mod control;
 mod convert;
 mod csv;
@@ -18,7 +19,9 @@ mod trace;
 mod window;
 
 pub use batch::{Access, Batch, Mispredicted, Op};
-pub use code::{CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, NO_SITE, Range};
+pub use code::{
+    CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, MAX_SITES, NO_SITE, Range,
+};
 pub use control::{Advice, Backing, Control, Protection};
 pub use convert::{ConvertError, cat, convert, write};
 pub use csv::CsvWriter;

@@ -10,10 +10,11 @@ use pagelab_addr::{Asid, VirtAddr};
 use pagelab_events::{Batch, CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
 use pagelab_translation::Page;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// What the accesses of an instruction, or to a kind of memory, came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Accesses.
     pub accesses: u64,
@@ -142,6 +143,22 @@ impl ByCode {
         self.files = files;
     }
 
+    /// Takes over the code that another names.
+    pub(crate) fn named_as(&mut self, other: &ByCode) {
+        self.code = other.code.clone();
+        self.files = other.files.clone();
+    }
+
+    /// Takes in what a source says of the code.
+    pub(crate) fn define(&mut self, definition: &Definition) {
+        if let Definition::Mapping { path, ranges } = definition {
+            self.files.add(path, ranges);
+            return;
+        }
+        // A table of a source that could be read takes its definitions.
+        let _ = self.code.define(definition.clone());
+    }
+
     /// Says times in cycles.
     pub(crate) fn in_cycles(&mut self, slots_per_cycle: u64) {
         let all = self.sites.iter_mut().chain(&mut self.mappings);
@@ -191,6 +208,71 @@ impl ByCode {
             self.sites.resize(site + 1, Tally::default());
         }
         &mut self.sites[site]
+    }
+}
+
+/// What was counted, without the code, which whoever has the stream has, too.
+pub(crate) mod counts {
+    use super::{ByCode, Tally};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Tallies that came to something, by number.
+    type Sparse = Vec<(u32, Tally)>;
+
+    #[derive(Serialize, Deserialize)]
+    struct Counts {
+        sites: Sparse,
+        unknown: Tally,
+        mappings: Sparse,
+    }
+
+    fn sparse(tallies: &[Tally]) -> Sparse {
+        let numbered = (0..).zip(tallies);
+        let some = numbered.filter(|(_, tally)| **tally != Tally::default());
+        some.map(|(number, &tally)| (number, tally)).collect()
+    }
+
+    /// As numbered, none of which is `most` or more: others cannot be of a run.
+    fn dense(tallies: Sparse, most: u32) -> Option<Vec<Tally>> {
+        let mut all = Vec::new();
+        for (number, tally) in tallies {
+            if number >= most {
+                return None;
+            }
+            if all.len() <= number as usize {
+                all.resize(number as usize + 1, Tally::default());
+            }
+            all[number as usize] = tally;
+        }
+        Some(all)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        programs: &[ByCode],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let counts = programs.iter().map(|program| Counts {
+            sites: sparse(&program.sites),
+            unknown: program.unknown,
+            mappings: sparse(&program.mappings),
+        });
+        serializer.collect_seq(counts)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<ByCode>, D::Error> {
+        let programs: Vec<Counts> = Deserialize::deserialize(deserializer)?;
+        let program = |counts: Counts| {
+            Some(ByCode {
+                sites: dense(counts.sites, pagelab_events::MAX_SITES)?,
+                unknown: counts.unknown,
+                mappings: dense(counts.mappings, 1 << 16)?,
+                ..ByCode::default()
+            })
+        };
+        let all: Option<_> = programs.into_iter().map(program).collect();
+        all.ok_or_else(|| serde::de::Error::custom("there is no such instruction"))
     }
 }
 
@@ -259,13 +341,7 @@ impl<M: Mmu> Machine<M> {
             return;
         };
         for definition in &batch.definitions {
-            let by_code = tallies.program(program);
-            if let Definition::Mapping { path, ranges } = definition {
-                by_code.files.add(path, ranges);
-                continue;
-            }
-            // A table of a source that could be read takes its definitions.
-            let _ = by_code.code.define(definition.clone());
+            tallies.program(program).define(definition);
         }
     }
 

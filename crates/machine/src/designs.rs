@@ -5,8 +5,7 @@ use crate::config::{MachineConfig, suggestion};
 use crate::error::BuildError;
 use crate::mmu::{AROUND, ConfiguredMmu, Conventional};
 use crate::registered::registered;
-use crate::result::RunResult;
-use crate::simulate::{Drive, SimulateError, run};
+use crate::simulate::{Drive, Ran, SimulateError, run};
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{
     Clustered, ConventionalTlb, Dpt, Ecpt, Flattened, Ideal, MeHpt, MosaicTlb, Nested, PageTable,
@@ -45,7 +44,7 @@ pub(crate) trait ConfiguredTlb: Tlb + Sized {
     }
 }
 
-pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<RunResult, BuildError>;
+pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<Ran, BuildError>;
 
 /// What is built around the conventional TLB and some page tables, as its folder says.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_SHIFT, VirtAddr};
 use pagelab_os::{Mapping, Os};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// Columns at the most.
@@ -45,7 +45,7 @@ pub struct HeatMapResult {
     pub rows: Vec<HeatRow>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Cell {
     accesses: u64,
     l2_tlb_misses: u64,
@@ -357,6 +357,64 @@ impl HeatMap {
             bytes_per_row: 1 << self.row_shift,
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         }
+    }
+}
+
+/// What of a grid determines the rest.
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    row_shift: u32,
+    column_shift: u32,
+    first: u64,
+    next: u64,
+    numbers: Vec<(Key, u8)>,
+    /// Of each column, the cells of the rows that there are.
+    cells: Vec<Vec<Cell>>,
+}
+
+impl Serialize for HeatMap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.numbers.len();
+        let parts = Parts {
+            row_shift: self.row_shift,
+            column_shift: self.column_shift,
+            first: self.first,
+            next: self.next,
+            numbers: self.numbers.iter().map(|(&key, &row)| (key, row)).collect(),
+            cells: self.cells.iter().map(|c| c[..rows].to_vec()).collect(),
+        };
+        parts.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for HeatMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let parts = Parts::deserialize(deserializer)?;
+        let rows = parts.numbers.len();
+        let is_grid = rows <= ROWS
+            && (parts.numbers.iter()).all(|&(_, row)| usize::from(row) < rows)
+            && parts.cells.len() <= COLUMNS
+            && parts.cells.iter().all(|column| column.len() == rows)
+            && parts.row_shift < u64::BITS
+            && parts.column_shift < u64::BITS
+            && parts.first <= parts.next;
+        if !is_grid {
+            return Err(serde::de::Error::custom("no grid is so"));
+        }
+        let column = |cells: Vec<Cell>| {
+            let mut column = [Cell::default(); ROWS];
+            column[..rows].copy_from_slice(&cells);
+            column
+        };
+        Ok(HeatMap {
+            row_shift: parts.row_shift,
+            column_shift: parts.column_shift,
+            first: parts.first,
+            next: parts.next,
+            numbers: parts.numbers.into_iter().collect(),
+            cells: parts.cells.into_iter().map(column).collect(),
+            ..HeatMap::new()
+        })
     }
 }
 

@@ -117,6 +117,37 @@ impl Serialize for Histogram {
     }
 }
 
+/// All of a histogram, where results have what is read off it.
+pub(crate) mod parts {
+    use super::Histogram;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        histogram: &Histogram,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let Histogram {
+            buckets,
+            count,
+            sum,
+            max,
+        } = histogram;
+        (buckets, count, sum, max).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Histogram, D::Error> {
+        let (buckets, count, sum, max) = Deserialize::deserialize(deserializer)?;
+        Ok(Histogram {
+            buckets,
+            count,
+            sum,
+            max,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

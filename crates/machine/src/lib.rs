@@ -55,9 +55,16 @@ pub use machine::Machine;
 pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchConfig, Walks};
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
+pub use pieces::{
+    BadSurvey, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_stretch,
+    simulate_piece,
+};
 pub use result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
     NodeResult, PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
     WalkResult, WindowResult,
 };
-pub use simulate::{Progress, SimulateError, simulate, simulate_in_pieces, simulate_programs};
+pub use simulate::{
+    Progress, SimulateError, simulate, simulate_in_pieces, simulate_in_pieces_keeping,
+    simulate_programs,
+};

@@ -1,10 +1,11 @@
 use pagelab_os::{MemoryCell, Os};
+use serde::{Deserialize, Serialize};
 
 /// Cells of the memory map: enough for a picture, few enough for a page.
 const CELLS: u32 = 4096;
 
 /// How physical memory stood at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Memory {
     pub(crate) map: Vec<MemoryCell>,
     pub(crate) free_2m_blocks: u32,

@@ -1,22 +1,27 @@
 use crate::hierarchy::Served;
 use crate::machine::Machine;
 use crate::mmu::Mmu;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+/// Of one that is declared here, or read.
+pub(crate) type Name = Cow<'static, str>;
+
 /// What only a design counts, from the machine's first access on.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OwnCounters {
     /// Everything but the page table's, all cores together. They only ever grow.
-    pub(crate) tlb: BTreeMap<&'static str, u64>,
+    pub(crate) tlb: BTreeMap<Name, u64>,
     /// The page table's, sizes among them.
     pub(crate) page_table: Value,
 }
 
 /// By how much they have changed in a window.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Changes {
-    pub(crate) tlb: BTreeMap<&'static str, u64>,
+    pub(crate) tlb: BTreeMap<Name, u64>,
     /// By their names in all, joined by dots.
     pub(crate) page_table: BTreeMap<String, i64>,
 }
@@ -24,9 +29,9 @@ pub(crate) struct Changes {
 impl OwnCounters {
     /// What has changed since an earlier moment.
     pub(crate) fn since(&self, earlier: &OwnCounters) -> Changes {
-        let grown = |(&name, &count): (&&'static str, &u64)| {
+        let grown = |(name, &count): (&Name, &u64)| {
             let before = earlier.tlb.get(name).copied().unwrap_or_default();
-            (name, count - before)
+            (name.clone(), count - before)
         };
         let mut page_table = BTreeMap::new();
         collect(
@@ -46,7 +51,7 @@ impl Changes {
     /// Both together.
     pub(crate) fn add(&mut self, more: &Changes) {
         for (name, count) in &more.tlb {
-            *self.tlb.entry(name).or_default() += count;
+            *self.tlb.entry(name.clone()).or_default() += count;
         }
         for (name, count) in &more.page_table {
             *self.page_table.entry(name.clone()).or_default() += count;
@@ -84,15 +89,16 @@ fn collect(now: &Value, then: &Value, name: String, into: &mut BTreeMap<String, 
 impl<M: Mmu> Machine<M> {
     /// What the design has counted so far.
     pub(crate) fn own_counters(&self) -> OwnCounters {
-        let mut tlb: BTreeMap<_, _> = self.mmu.own_counters().into_iter().collect();
+        let own = self.mmu.own_counters().into_iter();
+        let mut tlb: BTreeMap<_, _> = own.map(|(name, n)| (Name::from(name), n)).collect();
         if tlb.contains_key("prefetches_useful") {
             // Only the clock knows.
-            tlb.insert("prefetches_late", self.timing.late_translations);
+            tlb.insert("prefetches_late".into(), self.timing.late_translations);
         }
         if tlb.contains_key("data_guesses") {
-            tlb.insert("data_lines_late", self.timing.late_lines);
+            tlb.insert("data_lines_late".into(), self.timing.late_lines);
             let from_memory = self.timing.early_served[Served::Dram as usize];
-            tlb.insert("lines_fetched_from_memory", from_memory);
+            tlb.insert("lines_fetched_from_memory".into(), from_memory);
         }
         OwnCounters {
             tlb,
@@ -109,22 +115,28 @@ mod tests {
     #[test]
     fn what_has_changed_has_the_name_of_its_place() {
         let earlier = OwnCounters {
-            tlb: [("fills", 3)].into(),
+            tlb: [("fills".into(), 3)].into(),
             page_table: json!({ "nodes": 9, "moves": { "all": 1 }, "steps": [[1, 2]], "kind": "x" }),
         };
         let now = OwnCounters {
-            tlb: [("fills", 5), ("hits", 2)].into(),
+            tlb: [("fills".into(), 5), ("hits".into(), 2)].into(),
             page_table: json!({ "nodes": 7, "moves": { "all": 4 }, "steps": [[1, 5], [6]], "kind": "y" }),
         };
         let mut changes = now.since(&earlier);
-        assert_eq!(changes.tlb, [("fills", 2), ("hits", 2)].into());
+        assert_eq!(
+            changes.tlb,
+            [("fills".into(), 2), ("hits".into(), 2)].into()
+        );
         let named = |counts: [i64; 5]| -> BTreeMap<String, i64> {
             let names = ["nodes", "moves.all", "steps.0.0", "steps.0.1", "steps.1.0"];
             names.map(str::to_owned).into_iter().zip(counts).collect()
         };
         assert_eq!(changes.page_table, named([-2, 3, 0, 3, 6]));
         changes.add(&earlier.since(&OwnCounters::default()));
-        assert_eq!(changes.tlb, [("fills", 5), ("hits", 2)].into());
+        assert_eq!(
+            changes.tlb,
+            [("fills".into(), 5), ("hits".into(), 2)].into()
+        );
         assert_eq!(changes.page_table, named([7, 4, 1, 5, 6]));
         let nothing = OwnCounters::default();
         assert_eq!(nothing.since(&nothing), Changes::default());

@@ -4,7 +4,8 @@ use crate::heat_map::HeatMapResult;
 use crate::hierarchy::PLACES;
 use crate::histogram::Histogram;
 use pagelab_os::{MemoryCell, OsStatistics};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The version of [`RunResult`]'s JSON form.
@@ -53,7 +54,7 @@ pub struct RunResult {
     pub tlb: TlbResult,
     /// The TLB design's own counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tlb_counters: BTreeMap<&'static str, u64>,
+    pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
     /// Page walks of all cores.
     pub walks: WalkResult,
     /// References by where they were served.
@@ -324,7 +325,7 @@ pub struct NodeResult {
 }
 
 /// One point of the timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Instructions so far, all cores.
     pub instructions: u64,
@@ -380,7 +381,7 @@ pub struct WindowResult {
     pub llc_misses: u64,
     /// What the TLB design counted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tlb_counters: BTreeMap<&'static str, u64>,
+    pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
     /// By how much the page table's counters, sizes among them, have changed: by their names, joined by
     /// dots, with the places of lists.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -396,6 +397,8 @@ pub struct PiecesResult {
     pub accesses: u64,
     /// Accesses simulated besides, to warm caches and TLB: of each piece.
     pub warm_up: Vec<u64>,
+    /// Lines brought in before these, each once, in the order of their last uses: of each piece.
+    pub lines: Vec<u64>,
     /// Of these, the last ones of each piece that took time.
     pub timed: u64,
     /// By how much each count may be too high; `None` where a replacement policy is not LRU,

@@ -3,12 +3,13 @@ use crate::designs::Design;
 use crate::error::{BuildError, RunError};
 use crate::machine::Machine;
 use crate::mmu::{ConfiguredMmu, Mmu};
-use crate::pieces::{self, Pieces};
+use crate::pieces::{self, BadSurvey, Ended, OnePiece, Pieces, Plan, SurveyFile};
 use crate::programs;
 use crate::result::RunResult;
 use crate::turns::Turns;
 use pagelab_events::{Batch, Divisible, Source};
 use pagelab_os::Os;
+use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 /// How far a run is.
@@ -23,7 +24,7 @@ pub struct Progress {
 }
 
 /// Why a run ended before its source did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stopped {
     pub(crate) why: String,
     pub(crate) out_of_memory: bool,
@@ -82,6 +83,12 @@ pub enum SimulateError {
     /// The machine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// What was seen of a stream elsewhere is not that.
+    #[error(transparent)]
+    Survey(#[from] BadSurvey),
+    /// What came of a piece elsewhere is not that.
+    #[error("not what came of a piece: {0}")]
+    Piece(#[from] serde_json::Error),
 }
 
 /// Simulates a source on a machine with a design, to the source's end, to the first error, or
@@ -133,6 +140,29 @@ pub fn simulate_in_pieces(
         stream,
         workers,
         count,
+        survey: None,
+    };
+    drive(config, design, Sources::Pieces(pieces), progress)
+}
+
+/// The same with what is seen of the stream kept in a file, or taken from there if a run before has
+/// kept it: it is the same for all designs and machines.
+///
+/// # Errors
+/// [`SimulateError`] when nothing could be simulated at all, or not in pieces.
+pub fn simulate_in_pieces_keeping(
+    config: &MachineConfig,
+    design: &str,
+    stream: &dyn Divisible,
+    workers: usize,
+    survey: &SurveyFile,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<RunResult, SimulateError> {
+    let pieces = Pieces {
+        stream,
+        workers,
+        count: None,
+        survey: Some(survey),
     };
     drive(config, design, Sources::Pieces(pieces), progress)
 }
@@ -143,6 +173,25 @@ fn drive<'a>(
     sources: Sources<'a, '_>,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, SimulateError> {
+    ran(config, design, sources, progress)?.whole()
+}
+
+/// A part of what simulating in several processes takes.
+pub(crate) fn carry_out<'a>(
+    config: &MachineConfig,
+    design: &str,
+    apart: Apart<'a>,
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Ran, SimulateError> {
+    ran(config, design, Sources::Apart(apart), progress)
+}
+
+fn ran<'a>(
+    config: &MachineConfig,
+    design: &str,
+    sources: Sources<'a, '_>,
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Ran, SimulateError> {
     let design = Design::find(design)?;
     let mut drive = Drive {
         design,
@@ -153,11 +202,47 @@ fn drive<'a>(
 }
 
 /// What runs: a source whose threads go round the cores, or a source for each core, or a stream in
-/// pieces.
+/// pieces, together or apart.
 enum Sources<'a, 'b> {
     Pieces(Pieces<'a>),
+    Apart(Apart<'a>),
     One(&'a mut dyn Source),
     PerCore(&'a mut [&'b mut dyn Source]),
+}
+
+/// What is done of a stream in pieces that several processes have.
+pub(crate) enum Apart<'a> {
+    /// Nothing, but that refuses what cannot be done, of a stream with code or without.
+    Check(bool),
+    /// One piece.
+    Piece(OnePiece<'a>),
+    /// All that came of them is put together.
+    Join(&'a Plan, Vec<Option<Ended>>),
+}
+
+/// What came of it.
+pub(crate) enum Ran {
+    Whole(Box<RunResult>),
+    Piece(Option<Box<Ended>>),
+    Checked,
+}
+
+impl Ran {
+    /// A whole result, which is what is asked for.
+    pub(crate) fn whole(self) -> Result<RunResult, SimulateError> {
+        match self {
+            Ran::Whole(result) => Ok(*result),
+            Ran::Piece(_) | Ran::Checked => Err(BadSurvey::Impossible.into()),
+        }
+    }
+
+    /// What came of a piece, if that is what was asked for.
+    pub(crate) fn piece(self) -> Option<Box<Ended>> {
+        match self {
+            Ran::Piece(ended) => ended,
+            Ran::Whole(_) | Ran::Checked => None,
+        }
+    }
 }
 
 /// What a run needs besides the machine.
@@ -171,10 +256,31 @@ pub(crate) struct Drive<'a, 'b> {
 pub(crate) fn run<M: ConfiguredMmu>(
     config: &MachineConfig,
     drive: &mut Drive,
-) -> Result<RunResult, BuildError> {
-    if let Sources::Pieces(pieces) = drive.sources {
-        return pieces::run::<M>(config, drive.design, pieces, drive.progress);
+) -> Result<Ran, BuildError> {
+    let whole = |result| Ran::Whole(Box::new(result));
+    match &mut drive.sources {
+        Sources::Pieces(pieces) => {
+            pieces::run::<M>(config, drive.design, *pieces, drive.progress).map(whole)
+        }
+        &mut Sources::Apart(Apart::Check(has_code)) => {
+            pieces::check_design::<M>(config, drive.design, has_code).map(|()| Ran::Checked)
+        }
+        Sources::Apart(Apart::Piece(piece)) => {
+            let ended = pieces::run_one::<M>(config, drive.design, piece, drive.progress)?;
+            Ok(Ran::Piece(ended.map(Box::new)))
+        }
+        Sources::Apart(Apart::Join(plan, ended)) => {
+            let ended = std::mem::take(ended);
+            pieces::put_together::<M>(config, drive.design, plan, ended).map(whole)
+        }
+        Sources::One(_) | Sources::PerCore(_) => run_whole::<M>(config, drive).map(whole),
     }
+}
+
+fn run_whole<M: ConfiguredMmu>(
+    config: &MachineConfig,
+    drive: &mut Drive,
+) -> Result<RunResult, BuildError> {
     let config = &*M::machine_of(drive.design, config)?;
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
     let mmu = M::build(config, &os)?;
@@ -184,8 +290,8 @@ pub(crate) fn run<M: ConfiguredMmu>(
             0 => run_one(&mut machine, *source, drive.progress),
             turn => run_one(&mut machine, &mut Turns::new(*source, turn), drive.progress),
         },
-        Sources::Pieces(_) => None,
         Sources::PerCore(sources) => programs::run(&mut machine, sources, drive.progress),
+        Sources::Pieces(_) | Sources::Apart(_) => None,
     };
     Ok(machine.result(config, drive.design, stopped))
 }

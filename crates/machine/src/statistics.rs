@@ -21,6 +21,7 @@ use pagelab_addr::PAGE_BYTES;
 use pagelab_cpu::Stalls;
 use pagelab_os::OsStatistics;
 use pagelab_translation::PageTable;
+use serde::{Deserialize, Serialize};
 
 impl<M: Mmu> Machine<M> {
     /// Accesses simulated so far.
@@ -72,6 +73,7 @@ impl<M: Mmu> Machine<M> {
 }
 
 /// What a run, or a piece of one, found out.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) measured: Measured,
     /// Accesses, measured or not.
@@ -81,6 +83,7 @@ pub(crate) struct Outcome {
     pub(crate) exited: bool,
     /// Just before the first process ended, or at the end.
     pub(crate) memory: Memory,
+    #[serde(with = "crate::by_code::counts")]
     pub(crate) by_code: Vec<ByCode>,
     pub(crate) heat_map: Option<Box<HeatMap>>,
     pub(crate) timeline: Vec<Sample>,

@@ -6,9 +6,10 @@ use crate::main_memory::MAX_NODES;
 use crate::mmu::Mmu;
 use pagelab_cpu::Stalls;
 use pagelab_memory::BankCounts;
+use serde::{Deserialize, Serialize};
 
 /// Everything that adds up over a run. Times are in slots.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
@@ -136,7 +137,7 @@ impl<M: Mmu> Machine<M> {
 }
 
 /// What adds up on one core. Times are in slots.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CoreTotals {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,

@@ -5,6 +5,7 @@ use crate::mmu::Mmu;
 use crate::own_counters::{Changes, OwnCounters};
 use crate::totals::{CoreTotals, Totals};
 use pagelab_events::{Unit, WarmUp};
+use serde::{Deserialize, Serialize};
 
 /// Which parts of a stream are measured.
 ///
@@ -41,7 +42,7 @@ pub(crate) struct Windows {
 }
 
 /// A window that has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Window {
     pub(crate) totals: Totals,
     pub(crate) walks: Walks,
@@ -59,16 +60,18 @@ impl Window {
 }
 
 /// Page walks of a window.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Walks {
     pub(crate) count: u64,
     pub(crate) cycles: u64,
 }
 
 /// What was measured.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) totals: Totals,
     pub(crate) cores: Vec<CoreTotals>,
+    #[serde(with = "crate::histogram::parts")]
     pub(crate) walk_latency: Histogram,
     /// Each window by itself, unless the stream was measured whole.
     pub(crate) windows: Vec<Window>,

@@ -45,7 +45,7 @@ pub struct Banks {
 }
 
 /// What the banks did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankCounts {
     /// Reads of the row that was open.
     pub hits: u64,

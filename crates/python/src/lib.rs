@@ -1,6 +1,7 @@
 //! The Python module `pagelab._core`: whole runs go in, JSON comes out, and the interpreter lock
 //! is not held in between. `python/pagelab/_core.pyi` documents the functions for Python.
 
+mod apart;
 mod guest;
 mod lines;
 mod progress;
@@ -12,6 +13,7 @@ mod trace;
 
 use pagelab_machine::MachineConfig;
 use pyo3::prelude::*;
+use simulate::InPieces;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -46,6 +48,9 @@ mod _core {
 
     #[pymodule_export]
     use super::{Error, ProgramError};
+
+    #[pymodule_export]
+    use super::apart::Plan;
 
     #[pyfunction]
     fn version() -> &'static str {
@@ -139,7 +144,8 @@ mod _core {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (design, machine, overrides, source, progress, workers=None))]
+    #[allow(clippy::too_many_arguments)] // one for each of Python's
+    #[pyo3(signature = (design, machine, overrides, source, progress, workers=None, survey=None))]
     fn simulate(
         py: Python<'_>,
         design: &str,
@@ -148,8 +154,57 @@ mod _core {
         source: &str,
         progress: Py<PyAny>,
         workers: Option<usize>,
+        survey: Option<PathBuf>,
     ) -> PyResult<String> {
-        super::simulate::simulate(py, design, machine, &overrides, source, progress, workers)
+        let in_pieces = workers.map(|workers| InPieces { workers, survey });
+        super::simulate::simulate(py, design, machine, &overrides, source, progress, in_pieces)
+    }
+
+    #[pyfunction]
+    fn stretches(
+        py: Python<'_>,
+        design: &str,
+        machine: &str,
+        overrides: Vec<String>,
+        source: &str,
+    ) -> PyResult<u64> {
+        super::apart::stretches(py, design, machine, &overrides, source)
+    }
+
+    #[pyfunction]
+    fn look(
+        py: Python<'_>,
+        source: &str,
+        stretch: u64,
+        progress: Py<PyAny>,
+    ) -> PyResult<Option<Vec<u8>>> {
+        super::apart::look(py, source, stretch, progress)
+    }
+
+    #[pyfunction]
+    #[allow(clippy::too_many_arguments)] // one for each of Python's
+    fn piece(
+        py: Python<'_>,
+        design: &str,
+        machine: &str,
+        overrides: Vec<String>,
+        source: &str,
+        place: (u64, u64, Option<u64>, usize),
+        before: Vec<Vec<u8>>,
+        lines: Vec<u8>,
+        progress: Py<PyAny>,
+    ) -> PyResult<String> {
+        super::apart::piece(
+            py, design, machine, &overrides, source, place, &before, lines, progress,
+        )
+    }
+
+    /// What tells a trace by its content, if it is a file of pagelab's own format: the headers of its
+    /// blocks, with their checksums.
+    #[pyfunction]
+    fn trace_headers(py: Python<'_>, path: PathBuf) -> PyResult<Option<Vec<u8>>> {
+        py.detach(|| super::trace::headers(&path))
+            .map_err(super::error)
     }
 
     #[pyfunction]

@@ -5,8 +5,19 @@ use crate::lines::WithLines;
 use crate::progress::Callback;
 use crate::source::Programs;
 use pagelab_events::Source;
-use pagelab_machine::{MachineConfig, simulate_in_pieces, simulate_programs};
+use pagelab_machine::{
+    MachineConfig, SurveyFile, simulate_in_pieces, simulate_in_pieces_keeping, simulate_programs,
+};
 use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// How a source is simulated in pieces.
+pub(crate) struct InPieces {
+    /// How many at once.
+    pub(crate) workers: usize,
+    /// Where what is seen of the source is kept.
+    pub(crate) survey: Option<PathBuf>,
+}
 
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -15,7 +26,7 @@ pub(crate) fn simulate(
     overrides: &[String],
     source: &str,
     progress: Py<PyAny>,
-    workers: Option<usize>,
+    in_pieces: Option<InPieces>,
 ) -> PyResult<String> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
     let programs = Programs::from_json(source).map_err(error)?;
@@ -24,10 +35,22 @@ pub(crate) fn simulate(
         let mut report = |progress: pagelab_machine::Progress| {
             callback.report_with(progress.accesses, progress.remaining, progress.pieces)
         };
-        match (programs, workers) {
-            (Programs::One(spec), Some(workers)) => {
+        match (programs, in_pieces) {
+            (Programs::One(spec), Some(InPieces { workers, survey })) => {
                 let stream = spec.divide()?;
-                simulate_in_pieces(&config, design, &*stream, workers, None, &mut report)
+                match survey.map(SurveyFile) {
+                    Some(survey) => simulate_in_pieces_keeping(
+                        &config,
+                        design,
+                        &*stream,
+                        workers,
+                        &survey,
+                        &mut report,
+                    ),
+                    None => {
+                        simulate_in_pieces(&config, design, &*stream, workers, None, &mut report)
+                    }
+                }
             }
             (Programs::PerCore(_), Some(_)) => {
                 return Err(

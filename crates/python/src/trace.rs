@@ -2,15 +2,32 @@
 
 use crate::error;
 use crate::source::{SourceSpec, WindowSpec};
-use pagelab_events::{ConvertError, Format, Metadata, TraceInfo, Window, open_any};
+use pagelab_events::{
+    ConvertError, DivisibleTrace, Format, Metadata, SourceError, TraceInfo, TraceReader, Window,
+    open_any,
+};
 use pagelab_instructions::{is_champsim, write_champsim};
 use pyo3::exceptions::PyBrokenPipeError;
 use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 pub(crate) fn info(py: Python<'_>, path: &str) -> PyResult<String> {
     let info = py.detach(|| TraceInfo::of(path)).map_err(error)?;
     serde_json::to_string(&info).map_err(error)
+}
+
+/// The headers of a trace's blocks; `None` for what is not a file of pagelab's own format.
+pub(crate) fn headers(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    let headers = || {
+        if DivisibleTrace::open(path)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(TraceReader::open(path)?.headers()))
+    };
+    let read: Result<_, SourceError> = headers();
+    let read = read.map_err(|error| error.to_string())?.transpose();
+    read.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 pub(crate) fn cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {

@@ -69,6 +69,7 @@ def compare(
         bool, typer.Option("--keep-trace", help="Keep the recorded trace in the result directory.")
     ] = False,
     parallel: options.Parallel = None,
+    dask: options.Dask = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Designs simulated at once.")
     ] = None,
@@ -125,6 +126,7 @@ def compare(
                 heat_map=heat_map,
                 parallel=jobs,
                 workers=parallel,
+                dask=dask,
                 progress=not quiet,
             )
         finally:

@@ -126,6 +126,15 @@ Parallel = Annotated[
         help="Cut the program into pieces and simulate N of them at once (docs/scale.md).",
     ),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Cut the program into pieces and simulate them on this Dask scheduler's workers, "
+        "N at once if --parallel N is given.",
+    ),
+]
 Sampled = Annotated[
     bool, typer.Option("--sampled", help="Sample a built-in program, however short, in 30 windows.")
 ]

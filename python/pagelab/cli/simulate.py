@@ -36,6 +36,7 @@ def simulate(
     full: options.Full = False,
     windows: options.Windows = None,
     parallel: options.Parallel = None,
+    dask: options.Dask = None,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
@@ -60,6 +61,7 @@ def simulate(
         seed=seed,
         window=options.window(skip, limit, sample, in_instructions, warm_up),
         workers=parallel,
+        dask=dask,
         out=out,
         progress=not quiet,
     )

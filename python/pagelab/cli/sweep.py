@@ -131,8 +131,9 @@ def _say_how_long(
         most = max(case.memory for case in missing)
         typer.echo(f"a run takes up to {units.size(most)} of memory")
     if known:
+        judges = "1 run" if len(known) == 1 else f"{len(known)} runs"
         typer.echo(
-            f"about {units.duration(seconds)} of processor time, judged by {len(known)} runs: "
+            f"about {units.duration(seconds)} of processor time, judged by {judges}: "
             f"{units.duration(seconds / workers)} with {workers} at once"
         )
 

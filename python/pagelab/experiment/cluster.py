@@ -48,9 +48,15 @@ def work_here(backend: str, task: dict[str, Any]) -> Found:
 class Cluster:
     """A connection to a scheduler, made anew when it is lost."""
 
-    def __init__(self, connect: Callable[[], Any], check_every: int = CHECK_EVERY) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        check_every: int = CHECK_EVERY,
+        in_flight: int | None = None,
+    ) -> None:
         self._connect = connect
         self._check_every = check_every
+        self._in_flight = in_flight or _IN_FLIGHT
         self._client: Any = None
         # Futures come back here from Dask's own thread.
         self._inbox: Queue[Any] = Queue()
@@ -76,7 +82,7 @@ class Cluster:
         self._ready()
         try:
             while (self._queue or self._flying or self._checks or self._due) and not stop.wanted:
-                while self._queue and len(self._flying) < _IN_FLIGHT:
+                while self._queue and len(self._flying) < self._in_flight:
                     self._submit(self._queue.popleft())
                 self._check_due()
                 if not (self._flying or self._checks):
@@ -294,8 +300,8 @@ def _data(ended: Ended) -> Any:
     return ended.error if isinstance(ended, Failed) else ended.data
 
 
-def at(address: str, check_every: int = CHECK_EVERY) -> Cluster:
-    """The cluster of the scheduler at an address.
+def at(address: str, check_every: int = CHECK_EVERY, in_flight: int | None = None) -> Cluster:
+    """The cluster of the scheduler at an address, asked for so many cases at once.
 
     Raises UsageError when Dask is not installed, and PagelabError when nobody answers there.
     """
@@ -308,7 +314,7 @@ def at(address: str, check_every: int = CHECK_EVERY) -> Cluster:
         connect().close()
     except (OSError, ValueError) as error:
         raise PagelabError(f"no Dask scheduler answers at {address}: {error}") from error
-    return Cluster(connect, check_every)
+    return Cluster(connect, check_every, in_flight)
 
 
 def slurm(jobs: int, check_every: int = CHECK_EVERY) -> tuple[Cluster, Callable[[], None]]:

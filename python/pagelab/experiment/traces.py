@@ -37,6 +37,11 @@ def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
     return _each(source, name)
 
 
+def label(source: dict[str, Any]) -> str:
+    """What a source is called where it is run."""
+    return str(source["name"] if source["kind"] == "workload" else Path(source["path"]).name)
+
+
 def content_of(source: dict[str, Any]) -> dict[str, Any]:
     """The source without the places of its traces: what determines a result."""
 

@@ -4,12 +4,12 @@ mod accesses;
 mod block;
 mod chunk;
 mod code;
-mod controls;
+pub(crate) mod controls;
 mod definitions;
 mod divisible;
 mod metadata;
 mod reader;
-mod varint;
+pub(crate) mod varint;
 mod writer;
 
 pub use divisible::DivisibleTrace;

@@ -159,6 +159,22 @@ impl<R: Read + Seek> TraceReader<R> {
         accesses_of(&self.index[..chunk.min(self.index.len())])
     }
 
+    /// The headers of all chunks and definitions, each with the checksum of what follows it: two
+    /// traces that have the same ones have the same events.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn headers(&mut self) -> io::Result<Vec<u8>> {
+        let mut headers = Vec::new();
+        for entry in self.code_index.iter().chain(&self.index) {
+            let mut header = [0; BlockHeader::BYTES];
+            self.input.seek(SeekFrom::Start(entry.offset))?;
+            self.input.read_exact(&mut header)?;
+            headers.extend(header);
+        }
+        Ok(headers)
+    }
+
     /// Goes on with the chunk that holds the last of the first `accesses` accesses, and says how
     /// many of them are in it and to be read over: what happens after that access may be there.
     pub fn seek_access(&mut self, accesses: u64) -> u64 {

@@ -43,7 +43,7 @@ pub(crate) struct Fetch {
 }
 
 /// What the instruction side counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct FetchCounts {
     /// Look-ups of the first-level TLB: fetches from another page than the one before.
     pub(crate) tlb_lookups: u64,

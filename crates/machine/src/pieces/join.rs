@@ -2,7 +2,7 @@
 
 use super::bound::Bound;
 use super::piece::{Begun, Ended};
-use super::plan::{Cut, Plan, TIMED};
+use super::plan::{Plan, TIMED};
 use crate::config::MachineConfig;
 use crate::designs::Design;
 use crate::result::{PiecesResult, RunResult, Sample};
@@ -16,11 +16,11 @@ const SAMPLES: usize = 400;
 /// Puts the results of pieces together, in order, up to the first that ended early or is missing.
 pub(super) fn join(
     mut pieces: impl Iterator<Item = Option<Ended>>,
-    cut: Cut,
     plan: &Plan,
     config: &MachineConfig,
     design: Design,
 ) -> Option<RunResult> {
+    let cut = plan.cut;
     let first = pieces.next()??;
     let mut bound = Bound::new(config);
     let mut stopped = first.stopped;
@@ -51,6 +51,7 @@ pub(super) fn join(
         count: cut.pieces,
         accesses: cut.length,
         warm_up: plan.warm_up.clone(),
+        lines: plan.lines.iter().map(|lines| lines.len() as u64).collect(),
         timed: TIMED,
         bound: bound.finish(walk, cut.pieces),
     });
@@ -97,7 +98,7 @@ fn add(all: &mut Outcome, piece: Outcome, begun: &Begun, config: &MachineConfig)
         ..sample
     }));
     for (name, count) in piece.own.tlb {
-        let begun = begun.own.tlb.get(name).copied().unwrap_or_default();
+        let begun = begun.own.tlb.get(&name).copied().unwrap_or_default();
         *all.own.tlb.entry(name).or_default() += count - begun;
     }
     // The operating system's figures begin with the stream.

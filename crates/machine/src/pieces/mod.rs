@@ -1,13 +1,23 @@
 //! One stream in pieces that run side by side. docs/architecture.md says what a piece needs.
 
+mod apart;
+mod bad;
 mod bound;
+mod crew;
 mod join;
+mod kept;
 mod piece;
 mod plan;
+mod recent;
+mod regions;
 mod state;
 mod survey;
 mod touched;
 
+#[cfg(test)]
+mod kept_tests;
+#[cfg(test)]
+mod plan_tests;
 #[cfg(test)]
 mod tests;
 
@@ -17,20 +27,23 @@ use crate::error::BuildError;
 use crate::mmu::ConfiguredMmu;
 use crate::result::RunResult;
 use crate::simulate::Progress;
+pub(crate) use apart::OnePiece;
+pub use apart::{PieceApart, PiecesApart, check_in_pieces, look_at_stretch, simulate_piece};
+pub use bad::BadSurvey;
+use crew::Crew;
+pub use kept::SurveyFile;
 use pagelab_addr::PageDirectory;
 use pagelab_events::Divisible;
 use pagelab_os::Os;
 use pagelab_translation::PageTable;
-use piece::{Ended, Extent, Run};
-use plan::{Cut, Plan, Planner, TIMED};
+pub(crate) use piece::Ended;
+use piece::{Extent, Run};
+pub(crate) use plan::Plan;
 use state::{Leader, MemoryState};
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use survey::Seen;
+use survey::Survey;
 
 /// A stream to be simulated in pieces.
 #[derive(Clone, Copy)]
@@ -38,12 +51,11 @@ pub(crate) struct Pieces<'a> {
     pub(crate) stream: &'a dyn Divisible,
     /// How many pieces are simulated at once.
     pub(crate) workers: usize,
-    /// How many there are, where the length of the stream is not to decide.
+    /// How many there are, where the length of the stream and the caches are not to decide.
     pub(crate) count: Option<u64>,
+    /// Where what was seen of the stream is kept between runs.
+    pub(crate) survey: Option<&'a SurveyFile>,
 }
-
-/// How often is said how far it is.
-const REPORT: Duration = Duration::from_millis(50);
 
 /// Simulates a stream in pieces. The result depends on the stream and the machine alone, not on how
 /// many workers there are.
@@ -54,38 +66,125 @@ pub(crate) fn run<M: ConfiguredMmu>(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, BuildError> {
     let config = &*M::machine_of(design, config)?;
+    let state = first_memory::<M>(config, pieces.stream.has_code())?;
+    let crew = Crew::new(pieces.workers);
+    let (survey, plan) = prepare(config, pieces, &crew, progress);
+    if survey.leaves_out {
+        return Err(BuildError::Uncuttable(LEAVES_OUT));
+    }
+    let work = Work {
+        config,
+        stream: pieces.stream,
+        survey: &survey,
+        plan: &plan,
+        order: &plan.order(),
+        crew: &crew,
+    };
+    let ended = work.simulate::<M>(state, progress)?;
+    put_together::<M>(config, design, &plan, ended)
+}
+
+const LEAVES_OUT: &str = "the trace leaves accesses out: it was recorded in windows or samples";
+
+/// The result of all pieces.
+pub(crate) fn put_together<M: ConfiguredMmu>(
+    config: &MachineConfig,
+    design: Design,
+    plan: &Plan,
+    ended: Vec<Option<Ended>>,
+) -> Result<RunResult, BuildError> {
+    let config = &*M::machine_of(design, config)?;
+    let result = join::join(ended.into_iter(), plan, config, design);
+    result.ok_or(BuildError::Uncuttable("it was stopped before it began"))
+}
+
+/// Simulates a piece by itself. `None` where memory could not be made for it: a piece before it ends
+/// early for that.
+pub(crate) fn run_one<M: ConfiguredMmu>(
+    config: &MachineConfig,
+    design: Design,
+    piece: &OnePiece,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Option<Ended>, BuildError> {
+    let config = &*M::machine_of(design, config)?;
+    let OnePiece {
+        stream,
+        extent,
+        events,
+        lines,
+        crew,
+    } = *piece;
+    let mut leader = Leader::new(first_memory::<M>(config, stream.has_code())?);
+    let run = Run {
+        config,
+        stream,
+        stop: &crew.stop,
+        progress: &crew.done,
+    };
+    let end = extent.to.unwrap_or_else(|| stream.accesses());
+    let result = Mutex::new(None);
+    let state = Mutex::new(leader.at(extent.from, events, true));
+    crew.side_by_side(progress, end - extent.from, None, || {
+        let state = lock(&state).take();
+        let ended = state.map(|state| piece::run::<M>(&run, extent, lines, state));
+        *lock(&result) = ended;
+    });
+    let result = result.into_inner();
+    result.unwrap_or_else(PoisonError::into_inner).transpose()
+}
+
+/// Refuses what cannot be simulated in pieces, of a stream with code or without.
+pub(crate) fn check_design<M: ConfiguredMmu>(
+    config: &MachineConfig,
+    design: Design,
+    has_code: bool,
+) -> Result<(), BuildError> {
+    let config = &*M::machine_of(design, config)?;
+    first_memory::<M>(config, has_code).map(|_| ())
+}
+
+/// The memory that a stream begins with, of a machine that can be simulated in pieces.
+fn first_memory<M: ConfiguredMmu>(
+    config: &MachineConfig,
+    has_code: bool,
+) -> Result<MemoryState<M::Table>, BuildError> {
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
-    check(config, &os, pieces.stream.has_code())?;
+    check(config, &os, has_code)?;
     if M::LOOKS_INTO_CACHES {
         return Err(BuildError::Uncuttable(
             "the design looks into caches: what it knows of pages comes from all walks before",
         ));
     }
-    let table = M::Table::build(config)?;
-    let cut = Cut::new(pieces.stream.accesses(), config, pieces.count);
-    let work = Work {
-        config,
-        pieces,
-        cut,
-        stop: AtomicBool::new(false),
-        done: AtomicU64::new(0),
-        ended: AtomicU64::new(0),
-        simulating: AtomicBool::new(false),
-    };
-    let plan = work.survey(progress);
-    if plan.leaves_out {
-        return Err(BuildError::Uncuttable(
-            "the trace leaves accesses out: it was recorded in windows or samples",
-        ));
-    }
-    let state = MemoryState {
+    Ok(MemoryState {
         os,
-        table,
+        table: M::Table::build(config)?,
         directory: PageDirectory::new(),
-    };
-    let ended = work.simulate::<M>(&plan, state, progress)?;
-    let result = join::join(ended.into_iter(), cut, &plan, config, design);
-    result.ok_or(BuildError::Uncuttable("it was stopped before it began"))
+    })
+}
+
+/// Finds out how a stream is to be cut, by what is kept of it or by looking at it.
+fn prepare(
+    config: &MachineConfig,
+    pieces: Pieces,
+    crew: &Crew,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> (Survey, Plan) {
+    let accesses = pieces.stream.accesses();
+    if !plan::may_be_cut(accesses, pieces.count, config) {
+        return (Survey::of_nothing(accesses), Plan::of_one_piece(accesses));
+    }
+    // What is kept is what is looked at by itself.
+    let file = pieces.survey.filter(|_| pieces.count.is_none());
+    let kept = file.and_then(|file| file.read(accesses));
+    let survey = kept.unwrap_or_else(|| {
+        let survey = Survey::of(pieces.stream, pieces.count, crew, progress);
+        if let Some(file) = file.filter(|_| survey.is_complete()) {
+            file.write(&survey);
+        }
+        survey
+    });
+    let plan = Plan::new(&survey, pieces.count.is_some(), config);
+    (survey, plan)
 }
 
 /// Refuses machines whose pieces could not be put together.
@@ -118,91 +217,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What workers share.
 struct Work<'a> {
     config: &'a MachineConfig,
-    pieces: Pieces<'a>,
-    cut: Cut,
-    stop: AtomicBool,
-    /// Accesses that are done with, and pieces that have ended.
-    done: AtomicU64,
-    ended: AtomicU64,
-    /// Whether pieces are simulated, and not looked at.
-    simulating: AtomicBool,
-}
-
-/// What has been seen of the pieces so far.
-struct Survey {
-    planner: Planner,
-    /// What was seen and waits for a piece before it.
-    ahead: BTreeMap<u64, Seen>,
-    /// The piece to be added next.
-    next: u64,
-}
-
-impl Survey {
-    /// Takes in what was seen of a piece.
-    fn add(&mut self, piece: u64, seen: Seen) {
-        self.ahead.insert(piece, seen);
-        while let Some(seen) = self.ahead.remove(&self.next) {
-            self.planner.add(seen);
-            self.next += 1;
-        }
-    }
+    stream: &'a dyn Divisible,
+    survey: &'a Survey,
+    plan: &'a Plan,
+    /// Pieces in the order in which they begin.
+    order: &'a [u64],
+    crew: &'a Crew,
 }
 
 impl Work<'_> {
-    /// Looks at the whole stream, piece by piece.
-    fn survey(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Plan {
-        if self.cut.pieces == 1 {
-            return Plan::of_one_piece();
-        }
-        let stream = self.pieces.stream;
-        let next = AtomicU64::new(0);
-        let survey = Mutex::new(Survey {
-            planner: Planner::new(self.cut, stream.accesses(), self.config),
-            ahead: BTreeMap::new(),
-            next: 0,
-        });
-        self.side_by_side(progress, stream.accesses(), || {
-            loop {
-                let piece = next.fetch_add(1, Ordering::Relaxed);
-                if piece >= self.cut.pieces || lock(&survey).planner.broken {
-                    return;
-                }
-                let (from, to) = (self.cut.start(piece), self.cut.end(piece));
-                let seen = survey::look(stream, from, to, &self.stop, &self.done);
-                lock(&survey).add(piece, seen);
-            }
-        });
-        let survey = survey.into_inner().unwrap_or_else(PoisonError::into_inner);
-        survey.planner.plan
-    }
-
     /// Simulates the pieces, those that begin first before others.
     fn simulate<M: ConfiguredMmu>(
         &self,
-        plan: &Plan,
         state: MemoryState<M::Table>,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Option<Ended>>, BuildError> {
-        let count = plan.warm_up.len() as u64;
+        let count = self.plan.warm_up.len() as u64;
         let leader = Mutex::new(Leader::new(state));
         let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
-        self.done.store(0, Ordering::Relaxed);
-        self.simulating.store(true, Ordering::Relaxed);
         let run = Run {
             config: self.config,
-            stream: self.pieces.stream,
-            stop: &self.stop,
-            progress: &self.done,
+            stream: self.stream,
+            stop: &self.crew.stop,
+            progress: &self.crew.done,
         };
-        let accesses = self.cut.accesses(plan, self.pieces.stream.accesses());
-        self.side_by_side(progress, accesses, || {
-            while !self.stop.load(Ordering::Relaxed) {
-                let Some((piece, extent, state)) = self.begin(&leader, plan) else {
+        let accesses = self.plan.accesses(self.survey);
+        let pieces = Some(self.plan.cut.pieces);
+        self.crew.side_by_side(progress, accesses, pieces, || {
+            while !self.crew.stopped() {
+                let Some((piece, extent, state)) = self.begin(&leader) else {
                     return;
                 };
-                let ended = piece::run::<M>(&run, extent, state);
+                let lines = &self.plan.lines[piece as usize];
+                let ended = piece::run::<M>(&run, extent, lines, state);
                 *lock(&results[piece as usize]) = Some(ended);
-                self.ended.fetch_add(1, Ordering::Relaxed);
+                self.crew.ended.fetch_add(1, Ordering::Relaxed);
             }
         });
         let results = results.into_iter();
@@ -218,52 +267,13 @@ impl Work<'_> {
     fn begin<P: PageTable + Clone>(
         &self,
         leader: &Mutex<Leader<P>>,
-        plan: &Plan,
     ) -> Option<(u64, Extent, MemoryState<P>)> {
         let mut leader = lock(leader);
-        let piece = leader.piece;
-        let &warm_up = plan.warm_up.get(piece as usize)?;
-        leader.piece += 1;
-        let start = self.cut.start(piece);
-        let timed = if piece == 0 { 0 } else { TIMED };
-        let from = start - (warm_up + timed).min(start);
-        let last = piece + 1 == plan.warm_up.len() as u64;
-        let state = leader.at(from, plan, last)?;
-        let to = self.cut.end(piece);
-        Some((piece, Extent { start, from, to }, state))
-    }
-
-    /// Has all workers do the same work, and says meanwhile how far it is.
-    fn side_by_side(
-        &self,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-        accesses: u64,
-        work: impl Fn() + Sync,
-    ) {
-        // Closed when the last worker has ended, however it has.
-        let (working, ended) = channel::<()>();
-        let work = &work;
-        std::thread::scope(|scope| {
-            for _ in 0..self.pieces.workers.max(1) {
-                let working = working.clone();
-                scope.spawn(move || {
-                    work();
-                    drop(working);
-                });
-            }
-            drop(working);
-            while ended.recv_timeout(REPORT) == Err(RecvTimeoutError::Timeout) {
-                let done = self.done.load(Ordering::Relaxed);
-                let now = Progress {
-                    accesses: done,
-                    remaining: Some(accesses.saturating_sub(done)),
-                    pieces: (self.simulating.load(Ordering::Relaxed))
-                        .then(|| (self.ended.load(Ordering::Relaxed), self.cut.pieces)),
-                };
-                if progress(now).is_break() {
-                    self.stop.store(true, Ordering::Relaxed);
-                }
-            }
-        });
+        let &piece = self.order.get(leader.begun)?;
+        let extent = self.plan.extent(piece)?;
+        leader.begun += 1;
+        let last = leader.begun == self.order.len();
+        let state = leader.at(extent.from, &self.survey.events, last)?;
+        Some((piece, extent, state))
     }
 }

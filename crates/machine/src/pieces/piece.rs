@@ -1,6 +1,7 @@
 //! One piece of a stream.
 
 use super::plan::TIMED;
+use super::recent::Line;
 use super::state::MemoryState;
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
@@ -9,13 +10,16 @@ use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
 use crate::simulate::Stopped;
 use crate::statistics::Outcome;
-use pagelab_events::{Batch, Divisible, SourceError, Unit, WarmUp};
-use pagelab_os::OsStatistics;
+use pagelab_addr::VirtAddr;
+use pagelab_events::{Access, Batch, Divisible, Op, SourceError, Unit, WarmUp};
+use pagelab_os::{Os, OsStatistics};
+use pagelab_translation::{Page, PageTable};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where a piece is in its stream.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Extent {
     /// What is measured begins after so many accesses ...
     pub(super) start: u64,
     /// ... and what is simulated, after so many.
@@ -23,7 +27,11 @@ pub(super) struct Extent {
     pub(super) to: Option<u64>,
 }
 
+/// Accesses of a batch of lines that are brought in.
+const BATCH: usize = 4096;
+
 /// How a machine stood where a piece began to be measured.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) skipped_instructions: u64,
     pub(super) os: OsStatistics,
@@ -32,14 +40,15 @@ pub(super) struct Begun {
 }
 
 /// Places of caches and TLB in which nothing has been yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Empty {
     pub(super) tlb: Option<u64>,
     pub(super) caches: [u64; 3],
 }
 
 /// What came of a piece.
-pub(super) struct Ended {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Ended {
     /// `None` for one that ended while it warmed up.
     pub(super) begun: Option<Begun>,
     pub(super) outcome: Outcome,
@@ -60,6 +69,7 @@ pub(super) struct Run<'a> {
 pub(super) fn run<M: ConfiguredMmu>(
     run: &Run,
     extent: Extent,
+    lines: &[Line],
     memory: MemoryState<M::Table>,
 ) -> Result<Ended, BuildError> {
     let MemoryState {
@@ -70,7 +80,8 @@ pub(super) fn run<M: ConfiguredMmu>(
     let mmu = M::over(table, run.config, &os)?;
     let mut machine = Machine::new(run.config, os, mmu, M::statistics)?;
     machine.directory = directory;
-    let warm_up = extent.start - extent.from;
+    let lines = mapped(&machine, lines);
+    let warm_up = lines.len() as u64 + extent.start - extent.from;
     if warm_up > 0 {
         machine.untimed = warm_up.saturating_sub(TIMED);
         machine.set_warm_up(WarmUp {
@@ -86,6 +97,9 @@ pub(super) fn run<M: ConfiguredMmu>(
     }
     let mut begun = None;
     let mut stopped = None;
+    if let Err(error) = bring_in(&mut machine, &lines, run.progress) {
+        stopped = Some(error.into());
+    }
     match run.stream.stretch(extent.from, extent.to) {
         Ok(mut source) => {
             let mut batch = Batch::default();
@@ -119,6 +133,60 @@ pub(super) fn run<M: ConfiguredMmu>(
         empty,
         stopped,
     })
+}
+
+/// Of lines that were used before, those whose pages are mapped: the others' are gone, or come later.
+/// Whether one is stored to is left out where it may not be any more.
+fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, lines: &[Line]) -> Vec<(Line, bool)> {
+    // Pages that it does not know yet are numbered when they are used.
+    let mut directory = machine.directory.clone();
+    let table = machine.mmu.table();
+    let mut last = None;
+    let mut found = Vec::with_capacity(lines.len());
+    for &line in lines {
+        let (process, vpn) = (line.process(), VirtAddr(line.addr()).vpn());
+        let writable = match last {
+            Some((page, writable)) if page == (process, vpn) => writable,
+            _ => {
+                let asid = Os::asid(process).ok();
+                let id = asid.and_then(|asid| Some((asid, directory.page(asid, vpn).ok()?)));
+                let page = id.map(|(asid, id)| Page { id, asid, vpn });
+                let writable = page
+                    .and_then(|page| table.lookup(page))
+                    .map(|found| found.writable);
+                last = Some(((process, vpn), writable));
+                writable
+            }
+        };
+        found.extend(writable.map(|writable| (line, writable && line.stored())));
+    }
+    found
+}
+
+/// Uses lines once each.
+fn bring_in<M: ConfiguredMmu>(
+    machine: &mut Machine<M>,
+    lines: &[(Line, bool)],
+    progress: &AtomicU64,
+) -> Result<(), RunError> {
+    let mut batch = Batch::default();
+    for lines in lines.chunk_by(|(a, _), (b, _)| a.process() == b.process()) {
+        for lines in lines.chunks(BATCH) {
+            batch.clear();
+            for &(line, store) in lines {
+                batch.process = line.process();
+                batch.push(Access {
+                    addr: line.addr(),
+                    op: if store { Op::store(1) } else { Op::load(1) },
+                    gap: 0,
+                    dep: 0,
+                });
+            }
+            machine.run(&batch)?;
+            progress.fetch_add(lines.len() as u64, Ordering::Relaxed);
+        }
+    }
+    Ok(())
 }
 
 /// Takes a batch through the machine, if there is one; begins to measure after the warm-up.

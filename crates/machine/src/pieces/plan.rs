@@ -1,29 +1,47 @@
 //! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
 
-use super::survey::{Event, GRAINS, Seen, Uses, What};
-use super::touched::Touched;
+use super::piece::Extent;
+use super::recent::{self, Line};
+use super::survey::{GRAINS, LONGEST, Stretches, Survey, Uses};
 use crate::config::MachineConfig;
+use pagelab_addr::PAGE_BYTES;
+use pagelab_os::PagePolicy;
 
 /// Accesses before each piece that take time, after the warm-up without a clock: by then the reorder
 /// buffer, the miss buffers and the queue of memory are as they would be.
 pub(super) const TIMED: u64 = 8192;
 
-/// A stream is cut into so many pieces if it is long enough: a power of two, so that as many
-/// workers have as much to do.
-const PIECES: u64 = 64;
-
 /// A piece has at least so many accesses for each line of the caches.
-const ACCESSES_A_LINE: u64 = 16;
+const ACCESSES_A_LINE: u64 = 4;
 
-/// A piece has at most so many accesses.
-const LONGEST: u64 = 1 << 30;
+/// A stream is cut into no more pieces than come to so much besides, for each of its own accesses:
+/// accesses that warm pieces up, and what making their memory takes.
+const BESIDES: f64 = 0.1;
+
+/// Frames of simulated memory that are copied in the time that an access takes.
+const FRAMES_AN_ACCESS: u64 = 6;
+
+/// Accesses before a piece that warm it up, after lines that were used before them have been brought
+/// in in the order of their last uses: what the first levels see, and walks, is then as it would be.
+const RECENT: u64 = 24_576;
 
 /// Units that have been used, beyond what a structure holds, until one that was not used meanwhile
 /// counts as gone: sets fill unevenly.
 const MARGIN: u64 = 2;
 
-/// Wrong decisions that a warm-up may leave, for each access of a piece.
+/// Wrong decisions that a warm-up may leave, for each access of a piece ...
 const TOLERATED: f64 = 4e-6;
+
+/// ... and for each miss that is known to happen, if that is more: of lines in the last level,
+/// of pages in the TLB.
+const TOLERATED_OF_MISSES: f64 = 2.5e-3;
+
+/// What decisions are looked at together: about lines, data's and page tables'; about translations.
+const KINDS: usize = 2;
+/// The grain whose units such decisions miss.
+const MISSED: [usize; KINDS] = [0, 1];
+/// The kind of each grain.
+const KIND: [usize; GRAINS.len()] = [0, 1, 0, 0];
 
 /// The pieces of a stream: each begins where the one before ends.
 #[derive(Clone, Copy, Debug)]
@@ -34,29 +52,15 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Cuts a stream of so many accesses for a machine: into no more pieces than `most`.
-    pub(super) fn new(accesses: u64, config: &MachineConfig, most: Option<u64>) -> Self {
-        let shortest = ACCESSES_A_LINE * lines(config);
-        let pieces = most.unwrap_or_else(|| {
-            let fit = (accesses / shortest).clamp(1, PIECES);
-            let fit = 1 << fit.ilog2();
-            accesses.div_ceil(LONGEST).next_power_of_two().max(fit)
-        });
-        let pieces = pieces.clamp(1, accesses.max(1));
+    fn new(stretches: Stretches, pieces: u64) -> Self {
         Cut {
             pieces,
-            length: accesses / pieces,
+            length: stretches.length * (stretches.count / pieces),
         }
     }
 
     pub(super) fn start(&self, piece: u64) -> u64 {
         piece * self.length
-    }
-
-    /// Accesses that are simulated of a stream of so many, with those that warm up.
-    pub(super) fn accesses(&self, plan: &Plan, accesses: u64) -> u64 {
-        let timed = (plan.warm_up.len() as u64).saturating_sub(1) * TIMED;
-        accesses + timed + plan.warm_up.iter().sum::<u64>()
     }
 
     /// Where a piece ends, if not with the stream.
@@ -80,125 +84,271 @@ fn pages(config: &MachineConfig) -> u64 {
         .sum()
 }
 
-/// What is known of a stream when all of it has been seen.
-#[derive(Default)]
-pub(super) struct Plan {
-    /// What may change its memory, in order.
-    pub(super) events: Vec<Event>,
-    /// Of each piece, accesses before it that warm caches and TLB.
+/// The numbers of pieces that a stream may be cut into, the largest first.
+fn counts(stretches: Stretches, config: &MachineConfig) -> Vec<u64> {
+    let most = stretches.accesses / (ACCESSES_A_LINE * lines(config)).max(1);
+    let least = stretches.accesses.div_ceil(LONGEST).next_power_of_two();
+    let halves = std::iter::successors(Some(stretches.count), |&count| Some(count / 2));
+    let halves = halves.take_while(|&count| count >= least.max(1));
+    let counts: Vec<u64> = halves.filter(|&count| count <= most.max(least)).collect();
+    if counts.is_empty() {
+        vec![stretches.count]
+    } else {
+        counts
+    }
+}
+
+/// Whether a stream of so many accesses may be cut at all: if not, nobody need look at it.
+pub(super) fn may_be_cut(accesses: u64, count: Option<u64>, config: &MachineConfig) -> bool {
+    match count {
+        Some(count) => Stretches::of(accesses, Some(count)).count > 1,
+        None => counts(Stretches::of(accesses, None), config)[0] > 1,
+    }
+}
+
+/// How a stream is cut for a machine.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(super) cut: Cut,
+    /// Of each piece that can be read, accesses before it that warm caches and TLB.
     pub(super) warm_up: Vec<u64>,
-    /// Whether accesses are missing between those that there are.
-    pub(super) leaves_out: bool,
+    /// Lines that are brought in before these.
+    pub(super) lines: Vec<Vec<Line>>,
 }
 
 impl Plan {
-    /// That of a stream which is not cut: nobody needs to look at it.
-    pub(super) fn of_one_piece() -> Self {
-        Plan {
-            warm_up: vec![0],
-            ..Plan::default()
-        }
-    }
-}
-
-/// Puts together what was seen of one piece after the other.
-pub(super) struct Planner {
-    cut: Cut,
-    /// Of the stream.
-    accesses: u64,
-    /// Units of the first two grains that fill what they are kept in.
-    capacities: [u64; 2],
-    touched: Touched,
-    /// The last use of each unit so far.
-    uses: [Uses; GRAINS.len()],
-    pub(super) plan: Plan,
-    /// Whether the stream cannot be read beyond what was seen.
-    pub(super) broken: bool,
-}
-
-impl Planner {
-    pub(super) fn new(cut: Cut, accesses: u64, config: &MachineConfig) -> Self {
-        Planner {
-            cut,
-            accesses,
-            capacities: [lines(config), pages(config)].map(|units| MARGIN * units),
-            touched: Touched::default(),
-            uses: Default::default(),
-            plan: Plan::default(),
-            broken: false,
-        }
-    }
-
-    /// Takes in what was seen of the next piece.
-    pub(super) fn add(&mut self, seen: Seen) {
-        if self.broken {
-            return;
-        }
-        let piece = self.plan.warm_up.len() as u64;
-        let warm_up = self.warm_up(self.cut.start(piece), &seen);
-        self.plan.warm_up.push(warm_up);
-        // What is missing before the first access or after the last is in nobody's way.
-        let within = |after: &u64| (1..self.accesses).contains(after);
-        self.plan.leaves_out |= seen.left_out.iter().any(within);
-        self.broken = seen.broken;
-        for event in &seen.events {
-            let news = match event.what {
-                What::Control(control) => {
-                    self.touched.control(event.process, &control);
-                    true
-                }
-                What::Touch { vpn, store } => self.touched.touch(event.process, vpn, store),
-            };
-            if news {
-                self.plan.events.push(*event);
-            }
-        }
-        for (all, uses) in self.uses.iter_mut().zip(seen.uses) {
-            for (unit, (first, last)) in uses {
-                all.entry(unit).or_insert((first, last)).1 = last;
-            }
-        }
-    }
-
-    /// Accesses before a piece that have to be simulated for its caches and TLB to decide as if all
-    /// had been.
+    /// Cuts a stream into as many pieces as need no more warming than is worth it, or at every
+    /// stretch of the survey.
     ///
-    /// That is as far back as the oldest last use, before the piece, of a unit that the piece uses
-    /// and that may be cached still (boundary line reuse latency: Eeckhout et al., "BLRL", The
-    /// Computer Journal 48(4), 2005); a few units may be older.
-    fn warm_up(&self, start: u64, seen: &Seen) -> u64 {
-        if start == 0 {
-            return 0;
+    /// A warm-up is as long as it takes for a piece's caches and TLB to decide as if all before it
+    /// had been simulated: as far back as the oldest last use, before the piece, of a unit that the
+    /// piece uses and that is cached still when it does (boundary line reuse latency: Eeckhout et
+    /// al., "BLRL", The Computer Journal 48(4), 2005); a few units may be older.
+    pub(super) fn new(survey: &Survey, everywhere: bool, config: &MachineConfig) -> Self {
+        let stretches = survey.stretches;
+        let counts = if everywhere {
+            vec![stretches.count]
+        } else {
+            counts(stretches, config)
+        };
+        let reuses = Reuses::of(survey, config);
+        let most = (MARGIN * lines(config)) as usize;
+        let copy = config.memory.memory_bytes / PAGE_BYTES / FRAMES_AN_ACCESS;
+        let worth_it = (BESIDES * stretches.accesses as f64) as u64;
+        let mut plan = Plan::of_one_piece(stretches.accesses);
+        for count in counts {
+            plan = Plan::with(Cut::new(stretches, count), survey, &reuses, most);
+            if plan.besides() + (count - 1) * copy <= worth_it {
+                break;
+            }
         }
-        let horizons = self.capacities.iter().zip(&self.uses).zip(&GRAINS);
-        let horizon = horizons
-            .map(|((&capacity, uses), grain)| oldest(uses, (capacity >> grain.one_in) as usize))
-            .min()
-            .unwrap_or_default();
-        let mut reused = Vec::new();
-        for ((uses, before), grain) in seen.uses.iter().zip(&self.uses).zip(&GRAINS) {
-            let last = uses.keys().filter_map(|unit| before.get(unit));
-            let last = last.map(|uses| uses.1).filter(|&last| last >= horizon);
-            reused.extend(last.map(|last| (last, 1u64 << grain.one_in)));
+        plan
+    }
+
+    pub(super) fn of_one_piece(accesses: u64) -> Self {
+        Plan {
+            cut: Cut {
+                pieces: 1,
+                length: accesses,
+            },
+            warm_up: vec![0],
+            lines: vec![Vec::new()],
         }
-        reused.sort_unstable();
-        let tolerated = (TOLERATED * self.cut.length as f64) as u64;
-        let mut left = 0;
-        let kept = reused.iter().find(|(_, weight)| {
-            left += weight;
-            left > tolerated
+    }
+
+    fn with(cut: Cut, survey: &Survey, reuses: &Reuses, most: usize) -> Self {
+        let stretches = survey.stretches;
+        let each = stretches.count / cut.pieces;
+        let pieces = (survey.uses.len() as u64).div_ceil(each);
+        let mut before: Vec<[Vec<(u64, u64)>; KINDS]> = Vec::new();
+        before.resize_with(pieces as usize, Default::default);
+        for reuse in &reuses.all {
+            let piece = u64::from(reuse.stretch) / each;
+            if reuse.last < cut.start(piece) {
+                let grain = usize::from(reuse.grain);
+                let weight = 1 << GRAINS[grain].one_in;
+                before[piece as usize][KIND[grain]].push((reuse.last, weight));
+            }
+        }
+        let tolerated = reuses.misses.map(|misses| {
+            let known = TOLERATED_OF_MISSES * misses as f64 / cut.pieces as f64;
+            known.max(TOLERATED * cut.length as f64) as u64
         });
-        let back = kept.map_or(0, |&(last, _)| start - last);
-        back.min(self.cut.length).min(start)
+        let warm_up = (0..).zip(before).map(|(piece, kinds)| {
+            let kinds = kinds.into_iter().zip(tolerated);
+            let back = kinds.map(|(reused, tolerated)| {
+                let last = oldest(reused, tolerated);
+                last.map_or(0, |last| cut.start(piece) - last)
+            });
+            let back = back.max().unwrap_or_default();
+            let known = (back > RECENT)
+                .then(|| recent::before(&survey.lines, (piece * each) as usize, most));
+            match known.flatten() {
+                Some(lines) if lines.len() as u64 + RECENT < back => (RECENT, lines),
+                _ => (back, Vec::new()),
+            }
+        });
+        let (warm_up, lines) = warm_up.unzip();
+        Plan {
+            cut,
+            warm_up,
+            lines,
+        }
+    }
+
+    /// Accesses that are simulated besides those of the stream, and lines that are brought in.
+    fn besides(&self) -> u64 {
+        let timed = (self.warm_up.len() as u64).saturating_sub(1) * TIMED;
+        let lines: usize = self.lines.iter().map(Vec::len).sum();
+        timed + self.warm_up.iter().sum::<u64>() + lines as u64
+    }
+
+    /// Where a piece is, if it can be read.
+    pub(super) fn extent(&self, piece: u64) -> Option<Extent> {
+        let &warm_up = self.warm_up.get(piece as usize)?;
+        let start = self.cut.start(piece);
+        let timed = if piece == 0 { 0 } else { TIMED };
+        Some(Extent {
+            start,
+            from: start - (warm_up + timed).min(start),
+            to: self.cut.end(piece),
+        })
+    }
+
+    /// Pieces in the order in which their simulation begins, which is not that of the stream: a
+    /// warm-up may be longer than a piece.
+    pub(super) fn order(&self) -> Vec<u64> {
+        let mut order: Vec<u64> = (0..self.warm_up.len() as u64).collect();
+        order.sort_by_key(|&piece| self.extent(piece).map(|extent| extent.from));
+        order
+    }
+
+    /// Accesses that are simulated, with those that warm up.
+    pub(super) fn accesses(&self, survey: &Survey) -> u64 {
+        survey.stretches.accesses + self.besides()
     }
 }
 
-/// The last use of the unit that was used last but so many; 0 if there are not as many.
-fn oldest(uses: &Uses, units: usize) -> u64 {
-    let mut last: Vec<u64> = uses.values().map(|uses| uses.1).collect();
-    if last.len() <= units {
-        return 0;
+/// The oldest of last uses, each of which stands for so many, of which some may be older.
+fn oldest(mut reused: Vec<(u64, u64)>, tolerated: u64) -> Option<u64> {
+    reused.sort_unstable();
+    let mut left = 0;
+    let kept = reused.iter().find(|(_, weight)| {
+        left += weight;
+        left > tolerated
+    });
+    kept.map(|&(last, _)| last)
+}
+
+/// A unit that is used in a stretch, and was used before it.
+#[derive(Clone, Copy, Debug)]
+struct Reuse {
+    stretch: u32,
+    grain: u8,
+    last: u64,
+}
+
+/// What of a stream may be found in caches and TLB, whatever the cut.
+struct Reuses {
+    all: Vec<Reuse>,
+    /// How many units are not found that a stretch uses, by kind.
+    misses: [u64; KINDS],
+}
+
+impl Reuses {
+    fn of(survey: &Survey, config: &MachineConfig) -> Self {
+        let mut found = Reuses {
+            all: Vec::new(),
+            misses: [0; KINDS],
+        };
+        let stretches = survey.stretches;
+        let mut known: [Known; GRAINS.len()] = Default::default();
+        let capacities = capacities(config);
+        for (stretch, uses) in (0..).zip(&survey.uses) {
+            // What was used before, and not since, is gone when the stretch begins.
+            let reach: Vec<Option<u64>> = (known.iter().zip(capacities).zip(GRAINS))
+                .map(|((known, capacity), grain)| {
+                    Some(known.horizon(stretches, capacity? >> grain.one_in))
+                })
+                .collect();
+            let least = |grains: &[usize]| {
+                let reach = grains.iter().filter_map(|&grain| reach[grain]);
+                reach.min().unwrap_or_default()
+            };
+            let (lines, pages) = (least(&[0]), least(&[1, 3]));
+            // Entries for larger pages are in the TLB, and in lines of page tables.
+            let larger = if reach[3].is_some() { pages } else { lines };
+            let horizons = [lines, pages, lines, lines.min(larger)];
+            for (grain, uses) in uses.iter().enumerate() {
+                let kind = KIND[grain];
+                for &(unit, last) in uses {
+                    let before = known[grain].used(unit, stretch, last, stretches);
+                    match before.filter(|&before| before >= horizons[grain]) {
+                        Some(last) => found.all.push(Reuse {
+                            stretch,
+                            grain: grain as u8,
+                            last,
+                        }),
+                        None if grain == MISSED[kind] => {
+                            found.misses[kind] += 1 << GRAINS[grain].one_in;
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+        found
     }
-    let place = last.len() - 1 - units;
-    *last.select_nth_unstable(place).1
+}
+
+/// Units of each grain that fill what they are kept in, with a margin, where there is such a thing:
+/// lines in caches, pages in the TLB, and larger ones if there are any.
+fn capacities(config: &MachineConfig) -> [Option<u64>; GRAINS.len()] {
+    let tlb = &config.tlb;
+    let larger = [tlb.l1_2m, tlb.l2_2m.or(Some(tlb.l2_4k))].into_iter();
+    let larger: u64 = larger.flatten().map(|array| u64::from(array.entries)).sum();
+    let has_larger = config.memory.page_policy != PagePolicy::Base;
+    [
+        Some(MARGIN * lines(config)),
+        Some(MARGIN * pages(config)),
+        None,
+        has_larger.then_some(MARGIN * larger),
+    ]
+}
+
+/// The last uses of a grain's units so far.
+#[derive(Default)]
+struct Known {
+    last: Uses,
+    /// How many units were last used in each stretch.
+    in_stretch: Vec<u64>,
+}
+
+impl Known {
+    /// Takes in a unit's last use in a stretch; says when it was used before.
+    fn used(&mut self, unit: u64, stretch: u32, at: u64, stretches: Stretches) -> Option<u64> {
+        let stretch = stretch as usize;
+        if self.in_stretch.len() <= stretch {
+            self.in_stretch.resize(stretch + 1, 0);
+        }
+        self.in_stretch[stretch] += 1;
+        let before = self.last.insert(unit, at)?;
+        self.in_stretch[stretches.of_access(before) as usize] -= 1;
+        Some(before)
+    }
+
+    /// Since when no more than so many units have been used, as if those of a stretch were spread
+    /// evenly over it; 0 if there were not as many.
+    fn horizon(&self, stretches: Stretches, units: u64) -> u64 {
+        let mut left = units;
+        for (stretch, &count) in self.in_stretch.iter().enumerate().rev() {
+            if count > left {
+                let share = left as f64 / count as f64;
+                let back = (share * stretches.length as f64) as u64;
+                return stretches.start(stretch as u64 + 1).saturating_sub(back);
+            }
+            left -= count;
+        }
+        0
+    }
 }

@@ -1,7 +1,6 @@
 //! The memory of a machine as it is at a place of a stream.
 
-use super::plan::Plan;
-use super::survey::What;
+use super::survey::{Event, What};
 use crate::error::RunError;
 use crate::translate::MAX_FAULTS;
 use pagelab_addr::{PageDirectory, Vpn};
@@ -72,8 +71,8 @@ pub(super) struct Leader<P> {
     /// The event that comes next.
     next: usize,
     effects: Effects,
-    /// The piece that begins next.
-    pub(super) piece: u64,
+    /// Pieces that have begun.
+    pub(super) begun: usize,
 }
 
 impl<P: PageTable + Clone> Leader<P> {
@@ -82,16 +81,21 @@ impl<P: PageTable + Clone> Leader<P> {
             state: Some(state),
             next: 0,
             effects: Effects::default(),
-            piece: 0,
+            begun: 0,
         }
     }
 
     /// The memory after so many accesses, before anything that happens after them; it is given away
     /// if it is the last that is wanted. `None` where an event before has failed: whoever has it
     /// comes upon that, too.
-    pub(super) fn at(&mut self, accesses: u64, plan: &Plan, last: bool) -> Option<MemoryState<P>> {
+    pub(super) fn at(
+        &mut self,
+        accesses: u64,
+        events: &[Event],
+        last: bool,
+    ) -> Option<MemoryState<P>> {
         let state = self.state.as_mut()?;
-        while let Some(event) = plan.events.get(self.next)
+        while let Some(event) = events.get(self.next)
             && event.after < accesses
         {
             let done = state.carry_out(event.process, event.what, &mut self.effects);

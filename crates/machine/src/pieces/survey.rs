@@ -1,21 +1,37 @@
 //! The first pass over a stream: what may change its memory, and what is used again how much later.
+//! It depends on the stream alone, and on neither machine nor design, so that it may be kept.
 
+use super::crew::Crew;
+use super::recent::{Following, Line, Lines, Recent};
 use super::touched::Touched;
+use crate::simulate::Progress;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
 use pagelab_events::{Batch, Control, Divisible, Source};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A stream is looked at in so many stretches if it is long enough: a power of two, of which a
+/// piece has as many as any other.
+const STRETCHES: u64 = 64;
+
+/// A stretch has at least so many accesses, unless it is asked for.
+const SHORTEST: u64 = 1 << 14;
+
+/// A stretch has at most so many accesses.
+pub(super) const LONGEST: u64 = 1 << 30;
 
 /// What may change the memory of a stream, after so many of its accesses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) after: u64,
     pub(super) process: u32,
     pub(super) what: What,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Control(Control),
     /// The next access is to a page that may not be mapped, or not writable.
@@ -54,8 +70,8 @@ pub(super) struct Grain {
     pub(super) one_in: u32,
 }
 
-/// First and last use of each unit in a stretch, in accesses before it.
-pub(super) type Uses = HashMap<u64, (u64, u64), BuildHasherDefault<Spread>>;
+/// The last use of each unit, in accesses before it.
+pub(super) type Uses = HashMap<u64, u64, BuildHasherDefault<Spread>>;
 
 /// Keys of [`Uses`] are hashed where they are made.
 #[derive(Default)]
@@ -77,21 +93,205 @@ impl Hasher for Spread {
 }
 
 /// What was seen of a stretch.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) events: Vec<Event>,
-    pub(super) uses: [Uses; GRAINS.len()],
+    /// Of each grain, units with their last use, by name.
+    pub(super) uses: [Vec<(u64, u64)>; GRAINS.len()],
+    /// All of its lines, the one used last at the end; `None` if they are many.
+    pub(super) lines: Option<Vec<Line>>,
     /// Whether the stream cannot be read beyond.
     pub(super) broken: bool,
     /// After how many accesses the stream says that it leaves others out.
     pub(super) left_out: Vec<u64>,
 }
 
+/// Equal parts of a stream, but for the last, which has the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretches {
+    pub(super) count: u64,
+    /// Accesses of each.
+    pub(super) length: u64,
+    /// Accesses of the stream.
+    pub(super) accesses: u64,
+}
+
+impl Stretches {
+    /// Those of a stream of so many accesses: `count` of them, if that is said.
+    pub(super) fn of(accesses: u64, count: Option<u64>) -> Self {
+        let count = count.unwrap_or_else(|| {
+            let fit = (accesses / SHORTEST).clamp(1, STRETCHES);
+            let fit = 1 << fit.ilog2();
+            accesses.div_ceil(LONGEST).next_power_of_two().max(fit)
+        });
+        let count = count.clamp(1, accesses.max(1));
+        Stretches {
+            count,
+            length: accesses / count,
+            accesses,
+        }
+    }
+
+    pub(super) fn start(&self, stretch: u64) -> u64 {
+        stretch * self.length
+    }
+
+    /// The one that an access is in.
+    pub(super) fn of_access(&self, number: u64) -> u64 {
+        (number / self.length.max(1)).min(self.count - 1)
+    }
+
+    /// Where one ends, if not with the stream.
+    pub(super) fn end(&self, stretch: u64) -> Option<u64> {
+        (stretch + 1 < self.count).then(|| self.start(stretch + 1))
+    }
+}
+
+/// What is known of a stream when all of it has been seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    pub(super) stretches: Stretches,
+    /// What may change the memory, in order: no touch after which another would be in vain.
+    pub(super) events: Vec<Event>,
+    /// Of each stretch that could be read and each grain, units with their last use.
+    pub(super) uses: Vec<[Vec<(u64, u64)>; GRAINS.len()]>,
+    /// Of the same stretches all lines in the order of their last uses, unless they are many.
+    pub(super) lines: Vec<Option<Lines>>,
+    /// Whether accesses are missing between those that there are.
+    pub(super) leaves_out: bool,
+    /// Whether the stream cannot be read beyond the last of these.
+    pub(super) broken: bool,
+}
+
+impl Survey {
+    /// That of a stream of which nobody needs to know anything.
+    pub(super) fn of_nothing(accesses: u64) -> Self {
+        Survey {
+            stretches: Stretches::of(accesses, Some(1)),
+            events: Vec::new(),
+            uses: vec![Default::default()],
+            lines: vec![None],
+            leaves_out: false,
+            broken: false,
+        }
+    }
+
+    /// Looks at a whole stream, in several places at once. Incomplete if `progress` breaks it off.
+    pub(super) fn of(
+        stream: &dyn Divisible,
+        count: Option<u64>,
+        crew: &Crew,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Self {
+        let stretches = Stretches::of(stream.accesses(), count);
+        let next = AtomicU64::new(0);
+        let joint = Mutex::new(Joint::new(stretches));
+        let lock = || joint.lock().unwrap_or_else(PoisonError::into_inner);
+        crew.side_by_side(progress, stretches.accesses, None, || {
+            loop {
+                let stretch = next.fetch_add(1, Ordering::Relaxed);
+                if stretch >= stretches.count || crew.stopped() || lock().survey.broken {
+                    return;
+                }
+                let seen = look(
+                    stream,
+                    stretches.start(stretch),
+                    stretches.end(stretch),
+                    &crew.stop,
+                    &crew.done,
+                );
+                lock().add(stretch, seen);
+            }
+        });
+        let joint = joint.into_inner();
+        joint.unwrap_or_else(PoisonError::into_inner).survey
+    }
+
+    /// Whether all of the stream was seen.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.broken && self.uses.len() as u64 == self.stretches.count
+    }
+}
+
+/// Puts together what was seen of one stretch after the other.
+pub(super) struct Joint {
+    touched: Touched,
+    following: Following,
+    /// What was seen and waits for a stretch before it.
+    ahead: BTreeMap<u64, Seen>,
+    pub(super) survey: Survey,
+}
+
+impl Joint {
+    pub(super) fn new(stretches: Stretches) -> Self {
+        Joint {
+            touched: Touched::default(),
+            following: Following::default(),
+            ahead: BTreeMap::new(),
+            survey: Survey {
+                stretches,
+                uses: Vec::new(),
+                lines: Vec::new(),
+                ..Survey::of_nothing(stretches.accesses)
+            },
+        }
+    }
+
+    /// Takes in what was seen of a stretch.
+    pub(super) fn add(&mut self, stretch: u64, seen: Seen) {
+        self.ahead.insert(stretch, seen);
+        while let Some(seen) = self.ahead.remove(&(self.survey.uses.len() as u64)) {
+            self.follow(seen);
+        }
+    }
+
+    fn follow(&mut self, seen: Seen) {
+        let survey = &mut self.survey;
+        if survey.broken {
+            return;
+        }
+        // What is missing before the first access or after the last is in nobody's way.
+        let within = |after: &u64| (1..survey.stretches.accesses).contains(after);
+        survey.leaves_out |= seen.left_out.iter().any(within);
+        survey.broken = seen.broken;
+        for event in &seen.events {
+            let news = match event.what {
+                What::Control(control) => {
+                    self.touched.control(event.process, &control);
+                    true
+                }
+                What::Touch { vpn, store } => self.touched.touch(event.process, vpn, store),
+            };
+            if news {
+                survey.events.push(*event);
+            }
+        }
+        survey.uses.push(seen.uses);
+        self.following.follow(&mut survey.lines, seen.lines);
+    }
+}
+
+/// Odd, so that a product modulo 2^64 can be undone.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+const UNMIX: u64 = 0xf1de_83e1_9937_733d;
+const _: () = assert!(MIX.wrapping_mul(UNMIX) == 1);
+
 /// A unit's name, mixed so that any bits of it will do as a sample (Knuth, TAOCP volume 3,
 /// section 6.4).
 #[inline(always)]
-fn name(process: u32, unit: u64) -> u64 {
-    (unit ^ u64::from(process) << 52).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+pub(super) fn name(unit: u64) -> u64 {
+    unit.wrapping_mul(MIX)
+}
+
+/// The unit that has a name.
+pub(super) fn unit(name: u64) -> u64 {
+    name.wrapping_mul(UNMIX)
+}
+
+/// A unit of an address space.
+#[inline(always)]
+fn unit_of(process: u32, addr: u64, shift: u32) -> u64 {
+    addr >> shift ^ u64::from(process) << 52
 }
 
 /// Looks at a stretch of a stream. Counts the accesses in `progress`.
@@ -110,8 +310,11 @@ pub(super) fn look(
     let mut batch = Batch::default();
     let mut looking = Looking {
         touched: Touched::default(),
+        recent: Recent::default(),
+        first: from,
         at: from,
-        last: [(0, 0, 0); GRAINS.len()],
+        last: [(0, 0); GRAINS.len()],
+        uses: Default::default(),
         seen,
     };
     while !stop.load(Ordering::Relaxed) {
@@ -131,9 +334,13 @@ pub(super) fn look(
 
 struct Looking {
     touched: Touched,
+    recent: Recent,
+    /// Accesses before the stretch, and before the next access.
+    first: u64,
     at: u64,
-    /// Of each grain the unit used last, and its uses in a row.
-    last: [(u64, u64, u64); GRAINS.len()],
+    /// Of each grain the unit used last, and the last of its uses in a row.
+    last: [(u64, u64); GRAINS.len()],
+    uses: [Uses; GRAINS.len()],
     seen: Seen,
 }
 
@@ -151,10 +358,13 @@ impl Looking {
                 if self.touched.touch(process, vpn, op.is_store()) {
                     let store = op.is_store();
                     self.event(process, What::Touch { vpn, store });
+                    self.recent.page(process, vpn.0);
                 }
             }
+            let number = self.at - self.first;
+            self.recent.used(process, addr, number, op.is_store());
             for (number, &Grain { shift, one_in }) in GRAINS.iter().enumerate() {
-                let unit = name(process, addr >> shift);
+                let unit = name(unit_of(process, addr, shift));
                 if unit >> (64 - one_in) == 0 {
                     self.used(number, unit);
                 }
@@ -188,20 +398,19 @@ impl Looking {
 
     #[inline]
     fn used(&mut self, number: usize, unit: u64) {
-        let (last, _, until) = &mut self.last[number];
+        let (last, at) = &mut self.last[number];
         if *last == unit {
-            *until = self.at;
+            *at = self.at;
             return;
         }
         self.note(number);
-        self.last[number] = (unit, self.at, self.at);
+        self.last[number] = (unit, self.at);
     }
 
     fn note(&mut self, number: usize) {
-        let (unit, from, until) = self.last[number];
+        let (unit, at) = self.last[number];
         if unit != 0 {
-            let uses = self.seen.uses[number].entry(unit).or_insert((from, until));
-            uses.1 = until;
+            self.uses[number].insert(unit, at);
         }
     }
 
@@ -209,6 +418,13 @@ impl Looking {
         for number in 0..GRAINS.len() {
             self.note(number);
         }
+        self.seen.uses = self.uses.map(|uses| {
+            let mut uses: Vec<_> = uses.into_iter().collect();
+            // A map's own order is its keys', as they are hashed, and hangs on its size.
+            uses.sort_unstable();
+            uses
+        });
+        self.seen.lines = self.recent.finish();
         self.seen
     }
 }

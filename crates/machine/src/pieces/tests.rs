@@ -1,8 +1,8 @@
 //! The memory that pieces begin with, against that of a machine that has simulated all before.
 
-use super::plan::{Cut, Planner};
 use super::state::{Leader, MemoryState};
 use super::survey;
+use super::survey::{Joint, Stretches};
 use crate::config::MachineConfig;
 use crate::designs::ConfiguredTable;
 use crate::machine::Machine;
@@ -122,24 +122,21 @@ fn batches(steps: &[Step]) -> Vec<Batch> {
 fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) {
     let os = || Os::new(config.memory.clone(), config.seed).unwrap();
     let accesses = stream.accesses();
-    let cut = Cut {
-        pieces: 4,
-        length: accesses / 4,
-    };
-    let mut planner = Planner::new(cut, accesses, config);
+    let stretches = Stretches::of(accesses, Some(4));
+    let mut joint = Joint::new(stretches);
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    for piece in 0..cut.pieces {
-        let (from, to) = (cut.start(piece), cut.end(piece));
-        planner.add(survey::look(stream, from, to, &stop, &done));
+    for stretch in 0..stretches.count {
+        let (from, to) = (stretches.start(stretch), stretches.end(stretch));
+        joint.add(stretch, survey::look(stream, from, to, &stop, &done));
     }
-    let plan = planner.plan;
+    let survey = joint.survey;
     let mut leader = Leader::new(MemoryState {
         os: os(),
         table: P::build(config).unwrap(),
         directory: PageDirectory::new(),
     });
     for &at in at {
-        let state = leader.at(at, &plan, false).unwrap();
+        let state = leader.at(at, &survey.events, false).unwrap();
         let table = P::build(config).unwrap();
         let os = os();
         let mmu = Conventional::<P, ConventionalTlb>::over(table, config, &os).unwrap();

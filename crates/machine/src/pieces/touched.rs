@@ -1,7 +1,6 @@
+use super::regions::Regions;
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::{Advice, Control};
-use std::collections::HashMap;
-
 const STRETCH_SHIFT: u32 = 30;
 const PAGES: usize = 1 << (STRETCH_SHIFT - PAGE_SHIFT);
 
@@ -13,10 +12,8 @@ const PAGES: usize = 1 << (STRETCH_SHIFT - PAGE_SHIFT);
 /// look at the page table for each of them, and no more.
 #[derive(Default)]
 pub(super) struct Touched {
-    numbers: HashMap<(u32, u64), usize>,
+    numbers: Regions,
     stretches: Vec<Stretch>,
-    /// The stretch that was touched last.
-    last: Option<((u32, u64), usize)>,
 }
 
 /// The pages of 1 GiB of an address space: two bits each.
@@ -39,9 +36,9 @@ impl Touched {
     #[inline]
     pub(super) fn touch(&mut self, process: u32, vpn: Vpn, store: bool) -> bool {
         let name = (process, vpn.0 >> (STRETCH_SHIFT - PAGE_SHIFT));
-        let number = match self.last {
-            Some((last, number)) if last == name => number,
-            _ => self.number(name),
+        let number = match self.numbers.number(name) {
+            Some(number) => number,
+            None => self.add(name),
         };
         let Stretch { loaded, stored } = &mut self.stretches[number];
         let page = vpn.0 as usize % PAGES;
@@ -59,13 +56,10 @@ impl Touched {
     }
 
     #[cold]
-    fn number(&mut self, name: (u32, u64)) -> usize {
-        let next = self.stretches.len();
-        let number = *self.numbers.entry(name).or_insert(next);
-        if number == next {
-            self.stretches.push(Stretch::default());
-        }
-        self.last = Some((name, number));
+    fn add(&mut self, name: (u32, u64)) -> usize {
+        let number = self.stretches.len();
+        self.stretches.push(Stretch::default());
+        self.numbers.add(name, number);
         number
     }
 
@@ -97,7 +91,7 @@ impl Touched {
     }
 
     fn forget_all(&mut self, process: u32) {
-        for (&(of, _), &number) in &self.numbers {
+        for (&(of, _), &number) in &self.numbers.numbers {
             if of == process {
                 self.stretches[number] = Stretch::default();
             }
@@ -106,7 +100,7 @@ impl Touched {
 
     fn forget(&mut self, process: u32, addr: u64, len: u64) {
         let end = addr.saturating_add(len);
-        for (&(of, stretch), &number) in &self.numbers {
+        for (&(of, stretch), &number) in &self.numbers.numbers {
             let start = stretch << STRETCH_SHIFT;
             let from = addr.max(start);
             let to = end.min(start.saturating_add(1 << STRETCH_SHIFT));

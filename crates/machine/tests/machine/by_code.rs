@@ -10,7 +10,7 @@ use pagelab_machine::{ByCode, Design, Mapping, RunResult, Tally, simulate, simul
 use std::ops::ControlFlow;
 
 /// Batches as they are, with code.
-struct Coded(std::vec::IntoIter<Batch>);
+pub(crate) struct Coded(std::vec::IntoIter<Batch>);
 
 impl Source for Coded {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
@@ -41,7 +41,7 @@ fn map(addr: u64, len: u64, backing: Backing) -> Control {
 /// Site 0 always touches one page of the stack, site 1 the next page of 16 MiB each time, site 2
 /// pages in no order, site 3 across the end of a page, and one access in sixteen is of no known
 /// instruction. Dependences put some accesses aside.
-fn stream(accesses: u64, seed: u64) -> Coded {
+pub(crate) fn stream(accesses: u64, seed: u64) -> Coded {
     let mut random = seed;
     let mut batches = Vec::new();
     let mut all = (0..accesses).peekable();

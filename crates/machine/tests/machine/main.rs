@@ -15,6 +15,7 @@ mod known_times;
 mod nodes;
 mod others;
 mod pieces;
+mod pieces_apart;
 mod pom_tlb;
 mod presets;
 mod programs;

@@ -123,7 +123,7 @@ fn own(run: &RunResult) -> BTreeMap<String, i64> {
         }
     }
     let others = run.tlb_counters.iter();
-    named.extend(others.map(|(&name, &count)| (name.to_owned(), count as i64)));
+    named.extend(others.map(|(name, &count)| (name.to_string(), count as i64)));
     named
 }
 
@@ -195,7 +195,7 @@ proptest! {
                 (name, count - before)
             });
             let tlb = window.tlb_counters.iter();
-            let mine = tlb.map(|(&name, &count)| (name.to_owned(), count as i64));
+            let mine = tlb.map(|(name, &count)| (name.to_string(), count as i64));
             let mut mine: BTreeMap<_, _> = mine.chain(window.design_counters.clone()).collect();
             let mut changed: BTreeMap<_, _> = changed.collect();
             for by_the_clock in ["prefetches_late", "data_lines_late"] {

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from pagelab.experiment.backends import checkout, collisions, guest, native, probe, simulate
+from pagelab.experiment.backends import (
+    checkout,
+    collisions,
+    guest,
+    native,
+    pieces,
+    probe,
+    simulate,
+)
 from pagelab.experiment.progress import Progress
 
 # What a backend does with a case's task: JSON comes out. It raises RunError when the task has no
@@ -12,6 +20,8 @@ Backend = Callable[[dict[str, Any], Progress], dict[str, Any]]
 
 BACKENDS: dict[str, Backend] = {
     "simulate": simulate.run,
+    "look": pieces.look,
+    "piece": pieces.piece,
     "guest": guest.run,
     "probe": probe.run,
     "native": native.run,

@@ -14,7 +14,7 @@ from pagelab.experiment.case import Case, InterruptedRunError, RunError
 from pagelab.experiment.progress import Progress
 
 # A worker process, and what the simulator keeps for a page of simulated memory: at most 16 bytes.
-_PROCESS_BYTES = 96 << 20
+PROCESS_BYTES = 96 << 20
 _BYTES_A_BYTE = 1 / 256
 
 
@@ -65,17 +65,22 @@ def case(label: str, design: str, on: str, overrides: list[str], source: dict[st
             "version": version(),
         },
         depends=[version(), design, config, traces.content_of(source)],
-        memory=_PROCESS_BYTES + round(config["memory"]["memory_bytes"] * _BYTES_A_BYTE),
+        memory=PROCESS_BYTES + round(config["memory"]["memory_bytes"] * _BYTES_A_BYTE),
     )
 
 
-def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """The result as docs/simulate.md describes it, as JSON."""
+def check_version(task: dict[str, Any]) -> None:
+    """Raises PagelabError when another version planned the task."""
     if task["version"] != version():
         raise PagelabError(
             "this machine has another version of the simulator than the one that planned the run: "
             "install the same pagelab on all machines"
         )
+
+
+def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """The result as docs/simulate.md describes it, as JSON."""
+    check_version(task)
     source = traces.fetched(task["source"])
     described = task["machine"]
     if isinstance(described, str):

@@ -1,0 +1,360 @@
+//! A survey as bytes, and in a file.
+//!
+//! Whoever names the file answers for its being about the stream. What is in it is checked for being
+//! whole (a checksum) and possible, and nothing that it says can make a run wrong unnoticed: memory
+//! is compared at each cut.
+
+use super::bad::BadSurvey;
+use super::recent::{Line, Lines, NEVER};
+use super::survey::{Event, GRAINS, Seen, Stretches, Survey, What, name, unit};
+use pagelab_addr::{PAGE_SHIFT, Vpn};
+use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Another version is another way to look at a stream, or to write down what was seen.
+const MAGIC: &[u8; 17] = b"pagelab survey 1\n";
+
+/// Bytes that an access may take in a survey, at the most: an event, and a use of each grain.
+const BYTES_AN_ACCESS: u64 = 128;
+/// Bytes besides.
+const BYTES: u64 = 16 << 20;
+
+/// A file for what was seen of one stream, which may not be there yet.
+#[derive(Clone, Debug)]
+pub struct SurveyFile(pub PathBuf);
+
+impl SurveyFile {
+    /// What is kept of a stream of so many accesses; `None` where nothing that can be used is.
+    pub(super) fn read(&self, accesses: u64) -> Option<Survey> {
+        let bytes = fs::read(&self.0).ok()?;
+        let survey = Survey::from_bytes(&bytes, accesses).ok()?;
+        survey.is_complete().then_some(survey)
+    }
+
+    /// Keeps it, whole or not at all. Where that fails the next run looks again.
+    pub(super) fn write(&self, survey: &Survey) {
+        let _ = survey.to_bytes().and_then(|bytes| replace(&self.0, &bytes));
+    }
+}
+
+/// Writes under another name, and renames: others may read, or write the same.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::create_dir_all(folder)?;
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(part);
+    let written = File::create(&part).and_then(|mut file| file.write_all(bytes));
+    let kept = written.and_then(|()| fs::rename(&part, path));
+    if kept.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    kept
+}
+
+impl Survey {
+    pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let mut raw = Vec::new();
+        let Stretches {
+            count,
+            length: _,
+            accesses,
+        } = self.stretches;
+        for number in [accesses, count, self.leaves_out.into(), self.broken.into()] {
+            put(&mut raw, number);
+        }
+        put_events(&mut raw, &self.events);
+        put(&mut raw, self.uses.len() as u64);
+        for (stretch, uses) in (0..).zip(&self.uses) {
+            put_uses(&mut raw, uses, self.stretches.start(stretch));
+        }
+        for lines in &self.lines {
+            let (lines, next) = match lines {
+                Some(Lines { lines, next }) => (Some(lines.as_slice()), next.as_slice()),
+                None => (None, [].as_slice()),
+            };
+            put_lines(&mut raw, lines);
+            raw.extend(next.iter().flat_map(|next| next.to_le_bytes()));
+        }
+        compressed(&raw)
+    }
+
+    /// What was seen of a stream of so many accesses.
+    pub(super) fn from_bytes(bytes: &[u8], accesses: u64) -> Result<Self, BadSurvey> {
+        let raw = decompressed(bytes, accesses)?;
+        let mut rest = raw.as_slice();
+        let survey = take_survey(&mut rest).ok_or(BadSurvey::Impossible)?;
+        if survey.stretches.accesses != accesses || !rest.is_empty() {
+            return Err(BadSurvey::Impossible);
+        }
+        Ok(survey)
+    }
+}
+
+/// What was seen of one stretch.
+pub(super) fn seen_to_bytes(
+    seen: &Seen,
+    stretches: Stretches,
+    stretch: u64,
+) -> io::Result<Vec<u8>> {
+    let mut raw = Vec::new();
+    put_events(&mut raw, &seen.events);
+    put_uses(&mut raw, &seen.uses, stretches.start(stretch));
+    put_lines(&mut raw, seen.lines.as_deref());
+    put(&mut raw, seen.broken.into());
+    put(&mut raw, seen.left_out.len() as u64);
+    for &after in &seen.left_out {
+        put(&mut raw, after);
+    }
+    compressed(&raw)
+}
+
+pub(super) fn seen_from_bytes(
+    bytes: &[u8],
+    stretches: Stretches,
+    stretch: u64,
+) -> Result<Seen, BadSurvey> {
+    let raw = decompressed(bytes, stretches.accesses)?;
+    let mut rest = raw.as_slice();
+    let seen = take_seen(&mut rest, stretches, stretch);
+    (seen.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
+}
+
+fn take_seen(input: &mut &[u8], stretches: Stretches, stretch: u64) -> Option<Seen> {
+    let end = stretches.end(stretch).unwrap_or(stretches.accesses);
+    Some(Seen {
+        events: take_events(input, stretches.start(stretch), end)?,
+        uses: take_uses(input, stretches, stretch)?,
+        lines: take_lines(input)?,
+        broken: take_bool(input)?,
+        left_out: {
+            let count = take(input)?;
+            (0..count).map(|_| take(input)).collect::<Option<_>>()?
+        },
+    })
+}
+
+/// A part of the events of a stream.
+pub(super) fn events_to_bytes(events: &[Event]) -> io::Result<Vec<u8>> {
+    let mut raw = Vec::new();
+    put_events(&mut raw, events);
+    compressed(&raw)
+}
+
+/// Those, which happen between two places of a stream.
+pub(super) fn events_from_bytes(bytes: &[u8], from: u64, to: u64) -> Result<Vec<Event>, BadSurvey> {
+    let raw = decompressed(bytes, to)?;
+    let mut rest = raw.as_slice();
+    let events = take_events(&mut rest, from, to);
+    (events.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
+}
+
+fn compressed(raw: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::Encoder::new(MAGIC.to_vec(), 3)?;
+    encoder.include_checksum(true)?;
+    encoder.write_all(raw)?;
+    encoder.finish()
+}
+
+fn decompressed(bytes: &[u8], accesses: u64) -> Result<Vec<u8>, BadSurvey> {
+    let frame = bytes.strip_prefix(MAGIC).ok_or(BadSurvey::Other)?;
+    let most = BYTES.saturating_add(accesses.saturating_mul(BYTES_AN_ACCESS));
+    let mut raw = Vec::new();
+    let decoder = zstd::Decoder::with_buffer(frame)?;
+    decoder.take(most + 1).read_to_end(&mut raw)?;
+    if raw.len() as u64 > most {
+        return Err(BadSurvey::Impossible);
+    }
+    Ok(raw)
+}
+
+fn take_survey(input: &mut &[u8]) -> Option<Survey> {
+    let accesses = take(input)?;
+    let count = take(input)?;
+    let stretches = Stretches::of(accesses, None);
+    if stretches.count != count {
+        return None;
+    }
+    let leaves_out = take_bool(input)?;
+    let broken = take_bool(input)?;
+    let events = take_events(input, 0, accesses)?;
+    let seen = take(input)?;
+    if seen > count {
+        return None;
+    }
+    let uses = (0..seen).map(|stretch| take_uses(input, stretches, stretch));
+    let uses = uses.collect::<Option<_>>()?;
+    let lines = (0..seen).map(|stretch| {
+        let Some(lines) = take_lines(input)? else {
+            return Some(None);
+        };
+        let (bytes, rest) = input.split_at_checked(2 * lines.len())?;
+        *input = rest;
+        let next = bytes
+            .chunks_exact(2)
+            .map(|two| u16::from_le_bytes([two[0], two[1]]));
+        let next: Vec<u16> = next.collect();
+        let later = |&next: &u16| next == NEVER || u64::from(next) > stretch;
+        next.iter()
+            .all(later)
+            .then_some(Some(Lines { lines, next }))
+    });
+    let lines = lines.collect::<Option<_>>()?;
+    Some(Survey {
+        stretches,
+        events,
+        uses,
+        lines,
+        leaves_out,
+        broken,
+    })
+}
+
+fn take_bool(input: &mut &[u8]) -> Option<bool> {
+    match take(input)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+const LOAD: u64 = 0;
+const STORE: u64 = 1;
+const CONTROL: u64 = 2;
+
+fn put_events(out: &mut Vec<u8>, events: &[Event]) {
+    put(out, events.len() as u64);
+    let (mut after, mut page) = (0, 0);
+    for event in events {
+        put(out, event.after - after);
+        after = event.after;
+        match event.what {
+            What::Touch { vpn, store } => {
+                put(out, if store { STORE } else { LOAD });
+                put(out, event.process.into());
+                put(out, zigzag(vpn.0.wrapping_sub(page) as i64));
+                page = vpn.0;
+            }
+            What::Control(control) => {
+                put(out, CONTROL);
+                put(out, event.process.into());
+                put_control(out, control);
+            }
+        }
+    }
+}
+
+/// Events between two places of a stream.
+fn take_events(input: &mut &[u8], from: u64, to: u64) -> Option<Vec<Event>> {
+    let count = take(input)?;
+    let mut events = Vec::new();
+    let (mut after, mut page) = (0u64, 0u64);
+    for _ in 0..count {
+        after = after.checked_add(take(input)?)?;
+        if !(from..=to).contains(&after) {
+            return None;
+        }
+        let kind = take(input)?;
+        let process = u32::try_from(take(input)?).ok()?;
+        let what = match kind {
+            LOAD | STORE => {
+                page = page.wrapping_add(unzigzag(take(input)?) as u64);
+                if page > u64::MAX >> PAGE_SHIFT {
+                    return None;
+                }
+                What::Touch {
+                    vpn: Vpn(page),
+                    store: kind == STORE,
+                }
+            }
+            CONTROL => What::Control(take_control(input)?),
+            _ => return None,
+        };
+        events.push(Event {
+            after,
+            process,
+            what,
+        });
+    }
+    Some(events)
+}
+
+type StretchUses = [Vec<(u64, u64)>; GRAINS.len()];
+
+/// By unit: near ones differ by little, and their names by much.
+fn put_uses(out: &mut Vec<u8>, uses: &StretchUses, start: u64) {
+    for uses in uses {
+        let mut units: Vec<_> = uses
+            .iter()
+            .map(|&(name, last)| (unit(name), last))
+            .collect();
+        units.sort_unstable();
+        put(out, units.len() as u64);
+        let mut before = 0;
+        for (unit, last) in units {
+            put(out, unit - before);
+            put(out, last - start);
+            before = unit;
+        }
+    }
+}
+
+fn take_uses(input: &mut &[u8], stretches: Stretches, stretch: u64) -> Option<StretchUses> {
+    let start = stretches.start(stretch);
+    let end = stretches.end(stretch).unwrap_or(stretches.accesses);
+    let mut all = StretchUses::default();
+    for uses in &mut all {
+        let count = take(input)?;
+        let mut unit = 0u64;
+        for _ in 0..count {
+            unit = unit.checked_add(take(input)?)?;
+            let last = start.checked_add(take(input)?)?;
+            if last >= end {
+                return None;
+            }
+            uses.push((name(unit), last));
+        }
+        uses.sort_unstable();
+    }
+    Some(all)
+}
+
+/// Each as far as it is from the one before.
+fn put_lines(out: &mut Vec<u8>, lines: Option<&[Line]>) {
+    put(out, lines.map_or(0, |lines| lines.len() as u64 + 1));
+    let mut before = 0u64;
+    for &Line(line) in lines.into_iter().flatten() {
+        put(out, zigzag(line.wrapping_sub(before) as i64));
+        before = line;
+    }
+}
+
+/// The outer `None` where there is something else.
+#[allow(clippy::option_option)]
+fn take_lines(input: &mut &[u8]) -> Option<Option<Vec<Line>>> {
+    let Some(count) = take(input)?.checked_sub(1) else {
+        return Some(None);
+    };
+    let mut before = 0u64;
+    let lines = (0..count).map(|_| {
+        before = before.wrapping_add(unzigzag(take(input)?) as u64);
+        Some(Line(before))
+    });
+    lines.collect::<Option<_>>().map(Some)
+}
+
+/// Lines that are brought in before a piece.
+pub(super) fn lines_to_bytes(lines: &[Line]) -> io::Result<Vec<u8>> {
+    let mut raw = Vec::new();
+    put_lines(&mut raw, Some(lines));
+    compressed(&raw)
+}
+
+pub(super) fn lines_from_bytes(bytes: &[u8], accesses: u64) -> Result<Vec<Line>, BadSurvey> {
+    let raw = decompressed(bytes, accesses)?;
+    let mut rest = raw.as_slice();
+    let lines = take_lines(&mut rest).flatten();
+    (lines.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
+}

@@ -1,0 +1,56 @@
+//! The GiBs of address spaces that a program uses, numbered.
+
+use std::collections::HashMap;
+
+/// Process, and address divided by a GiB.
+pub(super) type Name = (u32, u64);
+
+/// Names remembered: a program goes to and fro between its stack, its heap and some more.
+const REMEMBERED: usize = 64;
+
+pub(super) struct Regions {
+    pub(super) numbers: HashMap<Name, usize>,
+    remembered: [(Name, usize); REMEMBERED],
+}
+
+/// That of no region.
+const NOBODY: Name = (u32::MAX, u64::MAX);
+
+impl Default for Regions {
+    fn default() -> Self {
+        Regions {
+            numbers: HashMap::new(),
+            remembered: [(NOBODY, 0); REMEMBERED],
+        }
+    }
+}
+
+impl Regions {
+    /// The number of a region, if it was used before.
+    #[inline(always)]
+    pub(super) fn number(&mut self, name: Name) -> Option<usize> {
+        let (known, number) = self.remembered[place(name)];
+        if known == name {
+            Some(number)
+        } else {
+            self.look_up(name)
+        }
+    }
+
+    #[cold]
+    fn look_up(&mut self, name: Name) -> Option<usize> {
+        let &number = self.numbers.get(&name)?;
+        self.remembered[place(name)] = (name, number);
+        Some(number)
+    }
+
+    /// Numbers a new region.
+    pub(super) fn add(&mut self, name: Name, number: usize) {
+        self.numbers.insert(name, number);
+        self.remembered[place(name)] = (name, number);
+    }
+}
+
+fn place((process, gib): Name) -> usize {
+    (gib ^ gib >> 6 ^ u64::from(process)) as usize % REMEMBERED
+}

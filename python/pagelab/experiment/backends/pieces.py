@@ -1,0 +1,114 @@
+"""Parts of a simulation: a stretch of a program is looked at, a piece is simulated."""
+
+import json
+import tempfile
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Any
+
+from pagelab import _core
+from pagelab.errors import PagelabError
+from pagelab.experiment import traces
+from pagelab.experiment.backends import simulate
+from pagelab.experiment.case import Case, InterruptedRunError, RunError
+from pagelab.experiment.progress import Progress
+
+# Before what is measured, before what is simulated, the end; and how many parts of `before` count.
+Place = tuple[int, int, int | None, int]
+
+
+def look_case(label: str, source: dict[str, Any], stretch: int) -> Case:
+    """A look at one stretch of a source whose traces are named by content."""
+    version = simulate.version()
+    return Case(
+        backend="look",
+        label=label,
+        task={"source": source, "stretch": stretch, "version": version},
+        depends=[version, traces.content_of(source), stretch],
+        memory=simulate.PROCESS_BYTES,
+    )
+
+
+def piece_case(label: str, whole: Case, place: Place, before: list[str], lines: bytes) -> Case:
+    """A piece of what `whole` simulates: on memory made from the events before it, lines first."""
+    return Case(
+        backend="piece",
+        label=label,
+        task=whole.task | {"place": place, "before": before, "lines": b64encode(lines).decode()},
+        # The events and lines follow from the source.
+        depends=[whole.depends, place],
+        memory=whole.memory,
+    )
+
+
+def look(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """What is seen of a stretch, as text."""
+    simulate.check_version(task)
+    source = traces.fetched(task["source"])
+    try:
+        seen = _core.look(json.dumps(source), task["stretch"], progress)
+    except _core.Error as error:
+        raise RunError(str(error)) from error
+    if seen is None:
+        raise InterruptedRunError("interrupted")
+    return {"seen": b64encode(seen).decode()}
+
+
+def piece(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """What comes of a piece."""
+    simulate.check_version(task)
+    source = traces.fetched(task["source"])
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+        machine = task["machine"]
+        if not isinstance(machine, str):
+            file.write(machine["toml"])
+            file.flush()
+            machine = file.name
+        return _piece(task, machine, source, progress)
+
+
+def _piece(
+    task: dict[str, Any], machine: str, source: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    stopped = False
+
+    def told(done: int, total: int | None) -> bool:
+        nonlocal stopped
+        stopped = stopped or not progress(done, total)
+        return not stopped
+
+    start, begins, end, parts = task["place"]
+    before = [b64decode(part) for part in task["before"]]
+    if len(before) != parts:
+        raise PagelabError("a piece came with other events than it is simulated after")
+    try:
+        text = _core.piece(
+            task["design"],
+            machine,
+            task["overrides"],
+            json.dumps(source),
+            (start, begins, end, parts),
+            before,
+            b64decode(task["lines"]),
+            told,
+        )
+    except _core.Error as error:
+        raise RunError(str(error)) from error
+    if stopped:
+        raise InterruptedRunError("interrupted")
+    return {"piece": json.loads(text)}
+
+
+def seen_of(data: dict[str, Any]) -> bytes:
+    """What `look` returned, as bytes."""
+    return b64decode(data["seen"])
+
+
+def machine_file(whole: Case, folder: Path) -> str:
+    """The machine of a simulation as the compiled part takes it."""
+    machine = whole.task["machine"]
+    if isinstance(machine, str):
+        return machine
+    file = folder / "machine.toml"
+    file.write_text(machine["toml"], encoding="utf-8")
+    return str(file)
