@@ -618,15 +618,15 @@ def nested_radix_pom_tlb(
     *,
     levels: int | None = None,
     pwc: Mapping[str, Any] | None = None,
+    nested_tlb: Mapping[str, Any] | None = None,
+    nested_host_memory_bytes: int | str | None = None,
+    nested_host_thp: bool | None = None,
     pom_tlb_kib: int | None = None,
     pom_tlb_neighbours: int | None = None,
     pom_tlb_cached: bool | None = None,
     pom_tlb_size_predictor: bool | None = None,
     pom_tlb_bypass_predictor: bool | None = None,
     pom_tlb_predictor_entries: int | None = None,
-    nested_tlb: Mapping[str, Any] | None = None,
-    nested_host_memory_bytes: int | str | None = None,
-    nested_host_thp: bool | None = None,
     pages: PageSize | None = None,
 ) -> Design:
     """Nested-radix with a TLB of many mebibytes in memory, whose lines the data caches hold."""
@@ -636,15 +636,15 @@ def nested_radix_pom_tlb(
         {
             "levels": levels,
             "pwc": pwc,
+            "nested.tlb": nested_tlb,
+            "nested.host_memory_bytes": nested_host_memory_bytes,
+            "nested.host_thp": nested_host_thp,
             "pom_tlb.kib": pom_tlb_kib,
             "pom_tlb.neighbours": pom_tlb_neighbours,
             "pom_tlb.cached": pom_tlb_cached,
             "pom_tlb.size_predictor": pom_tlb_size_predictor,
             "pom_tlb.bypass_predictor": pom_tlb_bypass_predictor,
             "pom_tlb.predictor_entries": pom_tlb_predictor_entries,
-            "nested.tlb": nested_tlb,
-            "nested.host_memory_bytes": nested_host_memory_bytes,
-            "nested.host_thp": nested_host_thp,
         },
     )
 

@@ -109,9 +109,13 @@ impl<M: Mmu> Machine<M> {
     /// to be asked again. Begins to measure when the time has come.
     #[inline]
     pub(crate) fn left_to_warm_up(&mut self, gaps: &[u32]) -> u64 {
-        if self.counts.accesses == 0 && !self.windows.cut && self.windows.warm_up.length > 0 {
-            // The stream begins with what is not measured.
-            self.begin_window();
+        if self.counts.accesses == 0 && !self.windows.cut {
+            // Tables that are there before the first access are none of the first window's doing.
+            self.windows.begun_own = self.own_counters();
+            if self.windows.warm_up.length > 0 {
+                // The stream begins with what is not measured.
+                self.begin_window();
+            }
         }
         match self.windows.resume_at {
             None => u64::MAX,

@@ -10,7 +10,6 @@ use pagelab_machine::{
     Design, MachineConfig, RunResult, WindowResult, simulate, simulate_in_pieces,
 };
 use proptest::prelude::*;
-use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
 /// An event of a process, and the branches before it that were mispredicted.
@@ -466,34 +465,8 @@ const NONE: Vec<String> = Vec::new();
 
 /// Where two results are not the same.
 fn differences(one: &RunResult, other: &RunResult) -> Vec<String> {
-    fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
-        let children = |value: &Value| match value {
-            Value::Object(of) => of.clone(),
-            Value::Array(of) => (0..)
-                .map(|number: usize| number.to_string())
-                .zip(of.clone())
-                .collect(),
-            _ => Map::new(),
-        };
-        let (ones, others) = (children(one), children(other));
-        if ones.is_empty() || others.is_empty() {
-            if one != other {
-                found.push(format!("{path}: {one}, {other}"));
-            }
-            return;
-        }
-        for name in ones
-            .keys()
-            .chain(others.keys().filter(|n| !ones.contains_key(*n)))
-        {
-            let of = |all: &Map<_, _>| all.get(name).cloned().unwrap_or_default();
-            compare(&format!("{path}.{name}"), &of(&ones), &of(&others), found);
-        }
-    }
-    let mut found = Vec::new();
     let of = |run| serde_json::to_value(run).unwrap();
-    compare("", &of(one), &of(other), &mut found);
-    found
+    crate::common::differences(&of(one), &of(other))
 }
 
 proptest! {

@@ -2,7 +2,7 @@ use pagelab_events::{
     Access, Backing, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch,
 };
 use pagelab_machine::{MachineConfig, RunResult, simulate};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
 /// A stream held in memory, cut into batches of a given length.
@@ -138,4 +138,35 @@ pub fn but_the_design(result: &RunResult) -> Value {
         fields.remove(name).unwrap();
     }
     value
+}
+
+/// Where two results, as JSON, are not the same.
+pub fn differences(one: &Value, other: &Value) -> Vec<String> {
+    fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+        let children = |value: &Value| match value {
+            Value::Object(of) => of.clone(),
+            Value::Array(of) => (0..)
+                .map(|number: usize| number.to_string())
+                .zip(of.clone())
+                .collect(),
+            _ => Map::new(),
+        };
+        let (ones, others) = (children(one), children(other));
+        if ones.is_empty() || others.is_empty() {
+            if one != other {
+                found.push(format!("{path}: {one}, {other}"));
+            }
+            return;
+        }
+        for name in ones
+            .keys()
+            .chain(others.keys().filter(|n| !ones.contains_key(*n)))
+        {
+            let of = |all: &Map<_, _>| all.get(name).cloned().unwrap_or_default();
+            compare(&format!("{path}.{name}"), &of(&ones), &of(&others), found);
+        }
+    }
+    let mut found = Vec::new();
+    compare("", one, other, &mut found);
+    found
 }
