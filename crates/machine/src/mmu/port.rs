@@ -251,8 +251,10 @@ impl Port<'_> {
         one.references.push(reference);
         one.parts.push(bits);
         let place = self.chunk.served.as_slice().len() as u32;
-        let strided = self.chunk.strided.iter().filter(|of| of.0 == place);
-        one.strided.extend(strided.map(|&(_, line)| (0, line)));
+        if !self.chunk.strided.is_empty() {
+            let strided = self.chunk.strided.iter().filter(|of| of.0 == place);
+            one.strided.extend(strided.map(|&(_, line)| (0, line)));
+        }
         if bits == part::SLOW {
             one.episodes.push(Episode {
                 reads: 1,
