@@ -364,6 +364,64 @@ static void tiered_test_pieces(struct kunit *test)
 	tiered_drain(&t->super);
 }
 
+/*
+ * A piece that becomes base pages where it is: not while somebody has it; then each page
+ * by itself has what was known of the piece, and goes back to the pool.
+ */
+static void tiered_test_split(struct kunit *test)
+{
+	const unsigned long all = 512 + 3;
+	struct tiered *t = test_tiered(test, all, 4, true);
+	struct tier *tier = &t->tier[LOCAL];
+	struct page *piece = tier_get(tier, PMD_ORDER);
+	struct folio *folio;
+	unsigned long i;
+
+	KUNIT_ASSERT_NOT_NULL(test, piece);
+	folio = page_folio(piece);
+	tiered_mark(folio, true, false);
+	folio_get(folio);
+	folio_lock(folio);
+	KUNIT_EXPECT_FALSE(test, fbmm_split(folio));
+	KUNIT_EXPECT_EQ(test, folio_order(folio), PMD_ORDER);
+	folio_put(folio);
+	KUNIT_ASSERT_TRUE(test, fbmm_split(folio));
+	folio_unlock(folio);
+	tiered_split(&t->super, piece, PMD_ORDER);
+	for (i = 0; i < 512; i++) {
+		KUNIT_EXPECT_FALSE(test, PageCompound(piece + i));
+		KUNIT_EXPECT_EQ(test, page_ref_count(piece + i), 1);
+		KUNIT_EXPECT_FALSE(test, folio_test_locked(page_folio(piece + i)));
+		KUNIT_EXPECT_TRUE(test, folio_test_active(page_folio(piece + i)));
+		KUNIT_EXPECT_FALSE(test, tiered_was_used(page_folio(piece + i)));
+		tier_put(tier, page_folio(piece + i));
+		KUNIT_ASSERT_EQ(test, tier_free(tier), 3 + i + 1);
+	}
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 0);
+	KUNIT_EXPECT_EQ(test, tier->pool.missing, 0);
+	tiered_drain(&t->super);
+}
+
+/* What is swapped out before all else: what is remote and cold. */
+static void tiered_test_swap_first(struct kunit *test)
+{
+	struct tiered *t = test_tiered(test, 4, 4, false);
+	int tier, heat;
+
+	for (tier = 0; tier < NR_TIERS; tier++) {
+		for (heat = 0; heat < NR_HEATS; heat++) {
+			struct page *page = tier_get(&t->tier[tier], 0);
+
+			KUNIT_ASSERT_NOT_NULL(test, page);
+			tiered_mark(page_folio(page), heat == HOT, heat == HOT);
+			KUNIT_EXPECT_EQ(test, tiered_swap_first(&t->super, page_folio(page)),
+					tier == REMOTE && heat == COLD);
+			mfs_test_free(&t->super, page);
+		}
+	}
+	tiered_drain(&t->super);
+}
+
 static struct kunit_case tiered_cases[] = {
 	KUNIT_CASE(tiered_test_which_tier),
 	KUNIT_CASE(tiered_test_hot_and_cold),
@@ -372,6 +430,8 @@ static struct kunit_case tiered_cases[] = {
 	KUNIT_CASE(tiered_test_who_moves),
 	KUNIT_CASE(tiered_test_locked),
 	KUNIT_CASE(tiered_test_pieces),
+	KUNIT_CASE(tiered_test_split),
+	KUNIT_CASE(tiered_test_swap_first),
 	{}
 };
 

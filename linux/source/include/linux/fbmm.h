@@ -64,10 +64,12 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 			    struct page *page, unsigned int nr,
 			    unsigned long addr);
 vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
-int fbmm_charge(struct folio *folio);
+int fbmm_charge(struct folio *folio, gfp_t gfp);
+struct mem_cgroup *fbmm_full_memcg(void);
 unsigned long fbmm_nr_locked(struct address_space *mapping);
 unsigned int fbmm_uncharge_batch(struct folio_batch *folios);
 void fbmm_migrate_charge(struct folio *folio, struct folio *target);
+bool fbmm_split(struct folio *folio);
 bool fbmm_clear_accessed(struct folio *folio);
 void fbmm_flush_accessed(void);
 
