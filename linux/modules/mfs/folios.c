@@ -401,7 +401,7 @@ static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 
 /**
  * mfs_punch - take pages from a file
- * @mi: the file, its invalidate_lock held exclusive
+ * @mi: the file, its invalidate_lock held exclusive; nothing there is mapped
  * @first: the first page
  * @end: the page after the last
  *
@@ -421,7 +421,6 @@ int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 
 	if (first >= end || xa_empty(&mi->folios))
 		return 0;
-	mfs_unmap(mi, first, end - first);
 	while (at < end) {
 		folio_batch_init(&taken);
 		at = mfs_take(mi, at, end, &taken);

@@ -77,6 +77,7 @@ static int mfs_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
 			return -EINVAL;
 		filemap_invalidate_lock(inode->i_mapping);
 		if (attr->ia_size < i_size_read(inode)) {
+			mfs_unmap(mfs_inode(inode), attr->ia_size >> PAGE_SHIFT, 0);
 			err = mfs_punch(mfs_inode(inode),
 					attr->ia_size >> PAGE_SHIFT, ULONG_MAX);
 			if (err == -EBUSY)	/* it is cleared */

@@ -27,6 +27,12 @@
  */
 #define FBMM_FALLOC_LOCK	(1 << 30)
 
+/*
+ * For ->fallocate() of a memory file system, with FALLOC_FL_PUNCH_HOLE: nothing there is
+ * mapped any more. Only the shim sets it, for munmap().
+ */
+#define FBMM_FALLOC_UNMAPPED	(1 << 29)
+
 #ifdef CONFIG_FBMM
 
 DECLARE_STATIC_KEY_FALSE(fbmm_key);
