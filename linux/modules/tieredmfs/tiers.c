@@ -78,7 +78,7 @@ static void tiered_removing(struct mfs_super *super, struct folio *folio)
 
 static struct page *tiered_get(struct tiered *t, unsigned int order)
 {
-	const bool local = tier_free(&t->tier[LOCAL]) > READ_ONCE(t->alloc_threshold);
+	const bool local = tier_free(&t->tier[LOCAL]) > tiered_alloc_above(t);
 	struct page *page = tier_get(&t->tier[local ? LOCAL : REMOTE], order);
 
 	return page ? page : tier_get(&t->tier[local ? REMOTE : LOCAL], order);
@@ -94,6 +94,7 @@ static int tiered_alloc(struct mfs_super *super, struct mfs_run *run)
 	if (!run->page)
 		return -ENOSPC;
 	run->nr = 1UL << run->order;
+	atomic_long_add(run->nr, &tiered(super)->asked);
 	INIT_LIST_HEAD(&page_folio(run->page)->lru);
 	tiered_mark(page_folio(run->page), true, true);
 	return 0;
@@ -200,6 +201,7 @@ static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 	}
 	t->alloc_threshold = options->pages[LOCAL] / 50;
 	t->reclaim_threshold = options->pages[LOCAL] / 20;
+	t->keep = TIERED_KEEP_ALL;
 	t->interval = 500;
 	t->share = 25;
 	return tiered_start(t);
