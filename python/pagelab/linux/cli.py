@@ -209,8 +209,8 @@ def run(
     walks: Annotated[
         str,
         typer.Option(
-            help="An emulated processor that walks a distributed page table: check or dpt "
-            "(docs/dpt-linux.md)."
+            help="An emulated processor that walks a distributed page table: check, dpt, "
+            "check-each or dpt-each (docs/dpt-linux.md)."
         ),
     ] = "",
 ) -> None:
@@ -266,6 +266,8 @@ def record(
     """Record all accesses and page walks of a fresh guest while a command runs in it."""
     if not system:
         raise UsageError("say --system; a program alone is recorded by `pagelab record`")
+    if walks.endswith("-each"):
+        raise UsageError("a walk an access is no more than the accesses: record check or dpt")
     where = layout.find(kernel)
     if levels == 4:
         append = f"{append} {recording.FOUR_LEVELS}".strip()
@@ -325,6 +327,7 @@ def _run_suites(
     where = layout.find()
     failed: list[str] = []
     firsts: dict[tuple[Path, str], guest.Result] = {}
+    walked = suite.Walked()
     for job in suite.load(root, names, debug):
         asked = f"{job.folder.name}/{job.entry.name}" in names
         image, flags = suite.kernel(where, job)
@@ -337,16 +340,18 @@ def _run_suites(
         if job.entry.kvm and not guest.kvm_works():
             print(f"skip  {job.name}: no KVM", flush=True)
             continue
-        verdict = _run_job(where, job, firsts, verbose=verbose)
+        verdict = _run_job(where, job, firsts, walked, verbose=verbose)
         tries = 1
         while verdict is suite.Verdict.FAIL and tries <= retries:
             print(f"again {job.name}", flush=True)
-            verdict = _run_job(where, job, firsts, verbose=verbose)
+            verdict = _run_job(where, job, firsts, walked, verbose=verbose)
             tries += 1
         if verdict is suite.Verdict.FAIL:
             failed.append(job.name)
         elif tries > 1:
             print(f"flaky {job.name}: failed {tries - 1} of {tries} times", flush=True)
+    if walked.guests:
+        print(walked.summary(), flush=True)
     if failed:
         raise PagelabError("\n  ".join([f"{len(failed)} failed:", *failed]))
 
@@ -355,10 +360,14 @@ def _run_job(
     where: layout.Layout,
     job: suite.Job,
     firsts: dict[tuple[Path, str], guest.Result],
+    walked: suite.Walked,
     *,
     verbose: bool,
 ) -> suite.Verdict:
-    """One job in one guest, told of as it ends. `firsts` has what others are compared with."""
+    """One job in one guest, told of as it ends.
+
+    `firsts` has what others are compared with; `walked` is told what the processor counted.
+    """
     verdict, result = suite.run(where, job, show=verbose)
     if job.entry.compare:
         key = (job.folder, job.entry.name)
@@ -374,6 +383,7 @@ def _run_job(
     print(f"{verdict:4}  {job.name}", flush=True)
     if walks := result.files.get(guest.WALKS):
         print(f"      {walks.decode().strip()}", flush=True)
+        walked.add(walks)
     if verdict is suite.Verdict.FAIL:
         _explain(result, verbose=verbose)
     return verdict
