@@ -32,7 +32,7 @@ Debug = Annotated[
     ),
 ]
 Kernel = Annotated[
-    str, typer.Option(help="The version of Linux; pagelab's patches are for the default's.")
+    str, typer.Option(help="The version of Linux; all designs are patches of the default's only.")
 ]
 KernelToBuild = Annotated[
     str | None,
@@ -96,18 +96,22 @@ def _choose(kernel: str | None, origin: str | None) -> tuple[layout.Layout, Path
 
 
 @app.command()
-def refresh() -> None:
+def refresh(kernel: Kernel = layout.VERSION) -> None:
     """Write the commits of the source tree back to linux/patches and linux/source."""
     if files.checkout() is None:
         raise PagelabError("the patches of an installed pagelab are not written to: use a checkout")
-    for patch in source.refresh(layout.find(), lambda text: _console.print(text, highlight=False)):
+    where = layout.find(kernel)
+    for patch in source.refresh(where, lambda text: _console.print(text, highlight=False)):
         print(patch.path.name, *patch.adds)
 
 
 @app.command()
-def mails(folder: Annotated[Path, typer.Argument(help="A folder to write them to.")]) -> None:
+def mails(
+    folder: Annotated[Path, typer.Argument(help="A folder to write them to.")],
+    kernel: Kernel = layout.VERSION,
+) -> None:
     """Write the series as it can be sent: each patch with the new files that come with it."""
-    where = layout.find()
+    where = layout.find(kernel)
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
     for path in source.mails(where, folder):
         print(path)
@@ -117,17 +121,19 @@ def mails(folder: Annotated[Path, typer.Argument(help="A folder to write them to
 def bisect(
     first: Annotated[int, typer.Option(help="The number of the patch to start at.")] = 1,
     last: Annotated[int | None, typer.Option(help="And of the one to end at.")] = None,
+    kernel: Kernel = layout.VERSION,
+    debug: Debug = None,
     jobs: Jobs = _CPUS,
 ) -> None:
     """Build and boot the kernel after every patch of the series; stop at one that fails."""
-    where = layout.find()
+    where, options = layout.find(kernel), tuple(debug or ())
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
     for number, (commit, subject) in enumerate(bisection.patches(where), start=1):
         if number < first or (last is not None and number > last):
             continue
         with only_one(bisection.apart(where).work), _compiling() as told:
             try:
-                bisection.check(where, commit, jobs, told)
+                bisection.check(where, options, commit, jobs, told)
             except PagelabError as error:
                 raise PagelabError(f"after patch {number}, {subject}: {error}") from error
         print(f"builds and boots: {number} {subject}", flush=True)
