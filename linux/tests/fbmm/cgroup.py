@@ -130,7 +130,8 @@ def remote() -> None:
         for page in range(0, 16 * MB, 4096):
             memory.seek(at + page)
             memory.write(b"x")
-    assert current(one) - before >= 15 * MB, (before, current(one))
+    # What maps memory at once has charged it by then.
+    assert before >= 16 * MB or current(one) - before >= 15 * MB, (before, current(one))
     ok("what another process writes is charged to whose memory it is")
     assert finish(process) == 0
     remove(one)
