@@ -11,6 +11,8 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "cpu.h"
+#include "exec/address-spaces.h"
+#include "exec/memory.h"
 #include "dpt.h"
 #include "walks.h"
 
@@ -29,6 +31,8 @@
 #define PRESENT         1
 #define LARGE           0x80
 #define ADDRESS         0x000ffffffffff000ull
+#define PIECES          4
+#define FIRST_MB        0x100000
 
 /* Table I: entries of the metadata caches, for each page size */
 static const int cache_entries[SIZES] = { 32, 16, 16 };
@@ -38,19 +42,32 @@ typedef struct CacheEntry {
     uint64_t space, group, used;
 } CacheEntry;
 
+/* Guest memory that is in one piece for the host, too */
+typedef struct Piece {
+    hwaddr start;
+    uint64_t size;
+    uint8_t *host;
+} Piece;
+
 /* What one processor did; only its own thread changes it. */
 typedef struct Counts {
-    uint64_t walks, checks, retries, absent;
+    uint64_t walks, checks, retries, absent, other_pages;
     uint64_t leaves[SIZES];
     uint64_t cache_hits[SIZES], cache_misses[SIZES];
     uint64_t metadata_reads;
     uint64_t clock;
     CacheEntry cache[SIZES][MAX_ENTRIES];
+    /* The page that was walked last */
+    uint64_t last_space, last_page;
+    Piece piece[PIECES];
+    unsigned next_piece;
 } Counts;
 
 static Counts counts[CPUS];
 static const char *out_path;
+static const char *mode_name;
 DptMode dpt_mode;
+bool dpt_each;
 
 static void print_counts(void)
 {
@@ -68,6 +85,7 @@ static void print_counts(void)
         sum.checks += c->checks;
         sum.retries += c->retries;
         sum.absent += c->absent;
+        sum.other_pages += c->other_pages;
         sum.metadata_reads += c->metadata_reads;
         for (size = 0; size < SIZES; size++) {
             sum.leaves[size] += c->leaves[size];
@@ -76,10 +94,10 @@ static void print_counts(void)
         }
     }
     fprintf(out, "{\"mode\": \"%s\", \"walks\": %" PRIu64 ", \"checks\": %" PRIu64
-            ", \"retries\": %" PRIu64 ", \"absent\": %" PRIu64
-            ", \"metadata_reads\": %" PRIu64,
-            dpt_mode == DPT_MODE_CHECK ? "check" : "dpt", sum.walks, sum.checks,
-            sum.retries, sum.absent, sum.metadata_reads);
+            ", \"other_pages\": %" PRIu64 ", \"retries\": %" PRIu64
+            ", \"absent\": %" PRIu64 ", \"metadata_reads\": %" PRIu64,
+            mode_name, sum.walks, sum.checks, sum.other_pages, sum.retries,
+            sum.absent, sum.metadata_reads);
     for (size = 0; size < SIZES; size++) {
         static const char *const names[SIZES] = { "4k", "2m", "1g" };
 
@@ -94,30 +112,84 @@ static void print_counts(void)
 
 bool dpt_configure(X86CPU *cpu, Error **errp)
 {
-    DptMode mode;
+    static const struct {
+        const char *name;
+        DptMode mode;
+        bool each;
+    } modes[] = {
+        { "check", DPT_MODE_CHECK, false }, { "check-each", DPT_MODE_CHECK, true },
+        { "dpt", DPT_MODE_ONLY, false }, { "dpt-each", DPT_MODE_ONLY, true },
+    };
+    int i;
 
     if (!cpu->dpt) {
         return true;
     }
-    if (!strcmp(cpu->dpt, "check")) {
-        mode = DPT_MODE_CHECK;
-    } else if (!strcmp(cpu->dpt, "dpt")) {
-        mode = DPT_MODE_ONLY;
-    } else {
-        error_setg(errp, "x-dpt is 'check' or 'dpt', not '%s'", cpu->dpt);
-        return false;
+    for (i = 0; i < ARRAY_SIZE(modes); i++) {
+        if (strcmp(cpu->dpt, modes[i].name)) {
+            continue;
+        }
+        if (dpt_mode == DPT_MODE_OFF) {
+            dpt_mode = modes[i].mode;
+            dpt_each = modes[i].each;
+            mode_name = modes[i].name;
+            out_path = g_strdup(cpu->dpt_out);
+            atexit(print_counts);
+        }
+        return true;
     }
-    if (dpt_mode == DPT_MODE_OFF) {
-        dpt_mode = mode;
-        out_path = g_strdup(cpu->dpt_out);
-        atexit(print_counts);
-    }
-    return true;
+    error_setg(errp, "x-dpt is 'check' or 'dpt', or with '-each', not '%s'", cpu->dpt);
+    return false;
 }
 
 static Counts *counts_of(CPUState *cs)
 {
     return &counts[cs->cpu_index % CPUS];
+}
+
+/*
+ * A word of guest memory. Each walk reads some twenty, and QEMU's way to memory
+ * costs more than all else; so where memory is for the host is kept. The guest's
+ * memory is never unplugged. Below 1 MB it may change places with devices'.
+ */
+static uint64_t load(CPUState *cs, hwaddr addr)
+{
+    Counts *c = counts_of(cs);
+    hwaddr offset, length = HWADDR_MAX - addr;
+    MemoryRegion *region;
+    uint8_t *host;
+    int i;
+
+    for (i = 0; i < PIECES; i++) {
+        const Piece *piece = &c->piece[i];
+
+        if (addr - piece->start < piece->size) {
+            host = piece->host + (addr - piece->start);
+            return le64_to_cpu(qatomic_read((uint64_t *)host));
+        }
+    }
+    if (addr < FIRST_MB || addr % sizeof(uint64_t)) {
+        return x86_ldq_phys(cs, addr);
+    }
+    region = address_space_translate(cs->as, addr, &offset, &length, false,
+                                     MEMTXATTRS_UNSPECIFIED);
+    if (!memory_region_is_ram(region) || length < sizeof(uint64_t)) {
+        return x86_ldq_phys(cs, addr);
+    }
+    /* From here to the end of the piece: one that starts earlier replaces it. */
+    host = (uint8_t *)memory_region_get_ram_ptr(region) + offset;
+    for (i = 0; i < PIECES; i++) {
+        const Piece *piece = &c->piece[i];
+
+        if (piece->host + piece->size == host + length) {
+            break;
+        }
+    }
+    if (i == PIECES) {
+        i = c->next_piece++ % PIECES;
+    }
+    c->piece[i] = (Piece) { addr, length, host };
+    return le64_to_cpu(qatomic_read((uint64_t *)host));
 }
 
 /* CityHash64WithSeed, version 1.1, of a key of eight bytes */
@@ -147,7 +219,7 @@ static uint64_t city(uint64_t key, uint64_t seed)
 static bool cached(Counts *c, int size, uint64_t space, uint64_t group)
 {
     int sets = cache_entries[size] / WAYS;
-    CacheEntry *set = &c->cache[size][group % sets * WAYS];
+    CacheEntry *set = &c->cache[size][(group & (sets - 1)) * WAYS];
     CacheEntry *oldest = set;
     int way;
 
@@ -185,17 +257,17 @@ static unsigned metadata(CPUState *cs, Counts *c, int size, uint64_t space,
     for (probe = 0; probe < MIN(lines, MAX_PROBES); probe++) {
         hwaddr line = base + ((slot + probe) & (lines - 1)) * LINE_BYTES;
 
-        head = x86_ldq_phys(cs, line);
+        head = load(cs, line);
         c->metadata_reads += !hit;
         if ((head & LINE_GROUP) == (LINE_USED | group)) {
             unsigned index = tag & ((1 << GROUP_SHIFT) - 1);
             uint64_t word;
 
             smp_rmb();
-            word = x86_ldq_phys(cs, line + 8 + index / METADATA_A_WORD * 8);
+            word = load(cs, line + 8 + index / METADATA_A_WORD * 8);
             /* As if a line was read as one: another group may have got it since. */
             smp_rmb();
-            if ((x86_ldq_phys(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
+            if ((load(cs, line) & LINE_GROUP) != (LINE_USED | group)) {
                 return NO_STRIDE;
             }
             walks_read(line, word);
@@ -220,6 +292,15 @@ static hwaddr entry_of(uint64_t id, uint64_t frames, int size, uint64_t addr,
     return frame << 12 | (addr >> (12 + 9 * size) & 0x1ff) << 3;
 }
 
+static void count_page(Counts *c, uint64_t space, uint64_t addr)
+{
+    uint64_t page = addr >> 12;
+
+    c->other_pages += page != c->last_page || space != c->last_space;
+    c->last_page = page;
+    c->last_space = space;
+}
+
 static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
 {
     uint64_t id, frames, table;
@@ -230,13 +311,13 @@ static DptLeaf walk(CPUState *cs, Counts *c, uint64_t space, uint64_t addr)
     if (!space) {
         return leaf;
     }
-    id = x86_ldq_phys(cs, space);
-    frames = x86_ldq_phys(cs, space + 8);
+    id = load(cs, space);
+    frames = load(cs, space + 8);
     walks_read(space, id);
     walks_read(space + 8, frames);
     /* Of valid metadata those of the smallest page count. */
     for (size = 0; size < SIZES; size++) {
-        table = x86_ldq_phys(cs, space + 16 + 8 * size);
+        table = load(cs, space + 16 + 8 * size);
         if (!table) {
             continue;
         }
@@ -271,6 +352,7 @@ DptLeaf dpt_walk(CPUX86State *env, uint64_t addr)
     walks_by_hash();
     leaf = walk(cs, c, env->dpt_space & ~DPT_SPACE_ON, addr);
     c->walks++;
+    count_page(c, env->dpt_space, addr);
     count_leaf(c, leaf);
     return leaf;
 }
@@ -285,7 +367,7 @@ static DptLeaf radix(CPUState *cs, uint64_t cr3, bool la57, uint64_t addr,
 
     for (level = la57 ? 5 : 4; level; level--) {
         hwaddr entry = table + (addr >> (3 + 9 * level) & 0x1ff) * 8;
-        uint64_t value = x86_ldq_phys(cs, entry);
+        uint64_t value = load(cs, entry);
 
         path[level] = value;
         if (level <= SIZES) {
@@ -322,7 +404,7 @@ static G_NORETURN void differ(CPUX86State *env, uint64_t addr, DptLeaf tree,
     }
     for (level = 0; level < 5 && space; level++) {
         fprintf(stderr, "dpt: space word %d: 0x%016" PRIx64 "\n", level,
-                x86_ldq_phys(cs, space + 8 * level));
+                load(cs, space + 8 * level));
     }
     fprintf(stderr, "dpt: rip 0x%" PRIx64 ", cr3 0x%" PRIx64 ", space 0x%" PRIx64 "\n",
             (uint64_t)env->eip, (uint64_t)env->cr[3], env->dpt_space);
@@ -345,6 +427,7 @@ void dpt_check(CPUX86State *env, uint64_t cr3, bool la57, uint64_t addr)
     int attempt;
 
     c->checks++;
+    count_page(c, env->dpt_space, addr);
     for (attempt = 0; ; attempt++) {
         tree = radix(cs, cr3, la57, addr, path);
         hashed = walk(cs, c, space, addr);

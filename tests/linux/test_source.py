@@ -229,3 +229,38 @@ def test_mails_go_to_a_folder_that_is_relative(
     paths = source.mails(layout, Path("mails"))
     assert [path.name for path in paths] == ["0001-Kbuild-say-line-three.patch"]
     assert (tmp_path / "mails" / "series").read_text() == "0001-Kbuild-say-line-three.patch\n"
+
+
+def test_a_file_that_two_versions_have_alike_lies_in_one_place(layout: Layout) -> None:
+    old = _prepare(layout)
+    _commit(old, "a: begin", mm__a_c="int a;\n", mm__b_c="int b;\n", Kbuild="line 1\n")
+    _refresh(layout)
+    (layout.root / "kernel" / "Makefile").write_text("VERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 1\n")
+    (layout.linux / "config" / "7.2").mkdir(parents=True)
+    new = layout.of("7.2")
+    tree = _prepare(new)
+    assert not (tree / "mm").exists()  # a series of one version is not another's
+    _commit(tree, "a: begin", mm__a_c="int a;\n", mm__b_c="int b, c;\n", Kbuild="line one\n")
+    (patch,) = source.refresh(new, lambda _: None)
+    assert patch.path == layout.linux / "patches-7.2" / "0001-a-begin.patch"
+    assert patch.adds == ("mm/a.c", "mm/b.c")
+    assert [path.relative_to(layout.linux) for path in series.files(new)] == [
+        Path("source-7.2/mm/b.c")
+    ]
+    assert (layout.source / "mm" / "b.c").read_text() == "int b;\n"
+
+    (layout.source / "mm" / "a.c").write_text("int d;\n")
+    for version, b in ((layout, "int b;\n"), (new, "int b, c;\n")):
+        made = source.prepare(version, None, lambda _: None)
+        assert (made / "mm" / "a.c").read_text() == "int d;\n"
+        assert (made / "mm" / "b.c").read_text() == b
+
+
+def test_a_shared_file_that_is_gone(layout: Layout) -> None:
+    (layout.linux / "config" / "7.2").mkdir(parents=True)
+    new = layout.of("7.2")
+    new.patches.mkdir()
+    (new.patches / "0001-a.patch").write_text("")
+    (new.patches / "series").write_text("0001-a.patch mm/a.c\n")
+    with pytest.raises(PagelabError, match=r"source-7\.2/mm/a\.c is not there"):
+        series.read(new)

@@ -185,6 +185,39 @@ def test_one_job_a_processor(tmp_path: Path) -> None:
     assert names == ["feature/a", "feature/a [walks=check]"]
 
 
+def test_the_walks_of_all_guests_are_added_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "linux" / "tests").mkdir(parents=True)
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\nprocessor = ["", "check-each", "dpt-each"]\n'
+    _write(tmp_path / "linux" / "tests", text)
+    where = Layout(tmp_path)
+    where.emulator.parent.mkdir(parents=True)
+    where.emulator.touch()
+    monkeypatch.setattr(layout, "find", lambda: where)
+    counted = {
+        "check-each": '{"mode": "check-each", "walks": 0, "checks": 1500000, "other_pages": 70}',
+        "dpt-each": '{"mode": "dpt-each", "walks": 2000, "checks": 0, "other_pages": 5}',
+    }
+
+    def one(_: Layout, job: suite.Job, **__: object) -> tuple[Verdict, Result]:
+        walks = counted.get(job.processor)
+        result = Result(Ending.EXIT, 0, [], files={guest.WALKS: walks.encode()} if walks else {})
+        return Verdict.PASS, result
+
+    monkeypatch.setattr(suite, "run", one)
+    cli.run_tests([])
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "1,500,000 translations checked and 2,000 by hash only in 2 guests; "
+        "75 of another page than the one before"
+    )
+
+
+def test_a_recording_has_no_walk_an_access(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="check or dpt"):
+        cli.record(["true"], tmp_path / "trace", system=True, walks="check-each")
+
+
 def test_a_missing_emulator_is_named_with_the_command_that_builds_it(tmp_path: Path) -> None:
     with pytest.raises(PagelabError, match="make linux-qemu"):
         suite.need_emulator(Layout(tmp_path))

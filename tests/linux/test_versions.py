@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import build, cli, fetch, layout, series, source, suite
+from pagelab.linux import bisect, build, cli, fetch, layout, series, source, suite
 from pagelab.linux.layout import Layout
 
 PATCH = """\
@@ -154,6 +154,7 @@ def test_kernels_lie_apart_and_share_the_compilers_cache(lab: Layout) -> None:
     assert new.out(("lean",)) != new.out()
     assert new.ccache == lab.ccache
     assert new.of("6.12") == lab
+    assert len({bisect.apart(one).work for one in (lab, new)} | {lab.work, new.work}) == 4
 
 
 @pytest.mark.parametrize("argv", [["--append", "quiet foliomap=on"], ["--walks", "check"]])
@@ -168,6 +169,9 @@ def test_a_design_that_the_kernel_lacks_is_refused(lab: Layout, argv: list[str])
     build.need_designs(new, (), "noreplace-smp foliomapper=on")  # are nobody's
     (new.out() / ".config").write_text("CONFIG_FOLIOMAP=y\n")
     build.need_designs(new, (), "foliomap=on foliomap_ids=1-2")
+    new.patches.mkdir()
+    with pytest.raises(PagelabError, match=r"no CONFIG_FBMM: .* Linux 7\.2 has FOLIOMAP$"):
+        build.need_designs(new, (), "foliomap=on fbmm=on")
 
 
 def test_a_manager_needs_the_patches(lab: Layout) -> None:

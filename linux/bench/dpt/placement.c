@@ -12,12 +12,15 @@
  *	search	instructions; linux/guest/count.c counts between the marks
  *	moves	pages that were moved out of the way of tables
  *	blocks	free blocks of 2 MB while a program has its memory
+ *	cuckoo	instructions while lines of a cuckoo hash table are moved: instead of
+ *		memory in use, how many for 1000 pages, of each program in turn
  */
 #include "../../tests/dpt/held.h"
 
 #include <setjmp.h>
 
-#define STEPS		"/sys/module/dpt/parameters/max_soa_step"
+#define PARAMETERS	"/sys/module/dpt/parameters/"
+#define STEPS		PARAMETERS "max_soa_step"
 #define PARTS		6
 #define WINDOW		((char *)(1ul << 44))
 #define WINDOW_GB	64ul
@@ -252,12 +255,42 @@ static void blocks(size_t size, unsigned int rounds, unsigned int percent)
 	}
 }
 
+/* All of memory is free: what is measured is what mapping a page takes. */
+static void cuckoo(size_t size, unsigned int rounds, unsigned int rate)
+{
+	static unsigned int program;
+	unsigned long moved;
+	unsigned int round;
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", rate);
+	if (program == PROGRAMS || !write_file(PARAMETERS "cuckoo_rate", text))
+		fail(PARAMETERS "cuckoo_rate");
+	for (round = 0; round < rounds; round++) {
+		bool whole;
+
+		pages_touched = 0;
+		moved = read_number(PARAMETERS "cuckoo_moved");
+		mark_begin();
+		whole = run(program, size);
+		mark_end();
+		printf("{\"bench\": \"%s\", \"program\": \"%s\", \"pages\": %zu, \"moved\": %lu}\n",
+		       round && whole ? "cuckoo" : "warm", programs[program].name,
+		       pages_touched, read_number(PARAMETERS "cuckoo_moved") - moved);
+		clear();
+	}
+	if (!write_file(PARAMETERS "cuckoo_rate", "0"))
+		fail(PARAMETERS "cuckoo_rate");
+	program++;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*measure)(size_t size, unsigned int rounds, unsigned int percent);
-	} kinds[] = { { "search", search }, { "moves", moves }, { "blocks", blocks } };
+	} kinds[] = { { "search", search }, { "moves", moves }, { "blocks", blocks },
+		      { "cuckoo", cuckoo } };
 	static char printed[1 << 16];
 	unsigned int kind, i;
 

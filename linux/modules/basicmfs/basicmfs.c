@@ -6,11 +6,9 @@
  *	mount -t basicmfs -o size=512M[,shrink][,swap=FILE] none DIR
  *
  * With shrink, free pages go back to the kernel when it is short of memory, and
- * come from it again when they are needed and it has any. With swap, pages that
- * were not used lately go to the file when few are left.
+ * come from it again when they are needed and it has any.
  */
 #include <linux/seq_file.h>
-#include <linux/slab.h>
 
 #include "mfs.h"
 
@@ -23,15 +21,13 @@ struct basic {
 struct basic_options {
 	unsigned long pages;
 	bool shrink;
-	char *swap;
 };
 
-enum { Opt_size, Opt_shrink, Opt_swap };
+enum { Opt_size, Opt_shrink };
 
 static const struct fs_parameter_spec basic_parameters[] = {
 	fsparam_string("size", Opt_size),
 	fsparam_flag("shrink", Opt_shrink),
-	fsparam_string("swap", Opt_swap),
 	{}
 };
 
@@ -55,21 +51,9 @@ static int basic_parse(struct fs_context *fc, struct fs_parameter *param)
 	case Opt_shrink:
 		options->shrink = true;
 		return 0;
-	case Opt_swap:
-		kfree(options->swap);
-		options->swap = param->string;
-		param->string = NULL;
-		return 0;
 	default:
 		return opt;
 	}
-}
-
-static void basic_free_options(struct fs_context *fc)
-{
-	struct basic_options *options = fc->fs_private;
-
-	kfree(options->swap);
 }
 
 static int basic_fill(struct mfs_super *super, struct fs_context *fc)
@@ -86,8 +70,6 @@ static int basic_fill(struct mfs_super *super, struct fs_context *fc)
 		basic(super)->shrink = true;
 		err = mfs_pool_shrink(pool, "basicmfs");
 	}
-	if (!err && options->swap)
-		err = mfs_swap_open(super, fc, pool, options->swap);
 	return err;
 }
 
@@ -116,7 +98,6 @@ static void basic_statfs(struct mfs_super *super, struct kstatfs *stat)
 	stat->f_blocks = pool->nr;
 	stat->f_bfree = pool->nr_free + pool->missing;
 	stat->f_bavail = pool->nr_free;
-	mfs_swap_statfs(super, stat);
 }
 
 static void basic_show_options(struct mfs_super *super, struct seq_file *seq)
@@ -124,14 +105,12 @@ static void basic_show_options(struct mfs_super *super, struct seq_file *seq)
 	seq_printf(seq, ",size=%luK", basic(super)->pool.nr << (PAGE_SHIFT - 10));
 	if (basic(super)->shrink)
 		seq_puts(seq, ",shrink");
-	mfs_swap_show_options(super, seq);
 }
 
 static const struct mfs_ops basic_ops = {
 	.super_size	= sizeof(struct basic),
 	.options_size	= sizeof(struct basic_options),
 	.parse		= basic_parse,
-	.free_options	= basic_free_options,
 	.fill		= basic_fill,
 	.drain		= basic_drain,
 	.alloc		= basic_alloc,

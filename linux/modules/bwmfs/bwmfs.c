@@ -3,7 +3,7 @@
  * bwmfs: memory from all NUMA nodes in given proportions, to use the bandwidth of
  * all of them (FBMM paper, section 5.2).
  *
- *	mount -t bwmfs -o weights=3:2[,huge] none DIR
+ *	mount -t bwmfs -o weights=3:2[,huge][,size=512M[,swap=FILE]] none DIR
  *
  * gives node 0 three of five pages and node 1 two. The pages of a mount are dealt
  * out in a fixed order of nodes, so the proportion is exact after every round,

@@ -4,7 +4,7 @@
  * given and mapped when it is asked for, and the table of these ranges that a
  * range TLB would read (FBMM paper, section 5.3, after Redundant Memory Mappings).
  *
- *	mount -t contigmfs none DIR
+ *	mount -t contigmfs [-o size=512M[,swap=FILE]] none DIR
  *
  * debugfs has contigmfs/MINOR/ranges, a line a range: the file's inode number as in
  * /proc/PID/maps, the first page in the file, how many pages, the first frame. A
@@ -79,6 +79,11 @@ static void contig_show_file(struct seq_file *seq, struct inode *inode)
 
 	filemap_invalidate_lock_shared(inode->i_mapping);
 	xa_for_each(&mfs_inode(inode)->folios, index, folio) {
+		if (xa_is_value(folio)) {	/* swapped out */
+			contig_print(seq, inode, first, nr, pfn);
+			nr = 0;
+			continue;
+		}
 		if (nr && index == first + nr && folio_pfn(folio) == pfn + nr) {
 			nr++;
 			continue;

@@ -315,13 +315,15 @@ static int mfs_fill_range(struct inode *inode, pgoff_t first, pgoff_t end)
 	return err;
 }
 
-static int mfs_punch_range(struct inode *inode, pgoff_t first, pgoff_t end)
+static int mfs_punch_range(struct inode *inode, pgoff_t first, pgoff_t end, bool mapped)
 {
 	int tries = MFS_TRIES;
 	int err;
 
 	do {
 		filemap_invalidate_lock(inode->i_mapping);
+		if (mapped)
+			mfs_unmap(mfs_inode(inode), first, end - first);
 		err = mfs_punch(mfs_inode(inode), first, end);
 		filemap_invalidate_unlock(inode->i_mapping);
 	} while (mfs_try_again(err, &tries));
@@ -358,7 +360,9 @@ static long mfs_fallocate(struct file *file, int mode, loff_t offset, loff_t len
 		return -EINVAL;
 	switch (mode) {
 	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
-		return mfs_punch_range(inode, first, end);
+		return mfs_punch_range(inode, first, end, true);
+	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE | FBMM_FALLOC_UNMAPPED:
+		return mfs_punch_range(inode, first, end, false);
 	case 0:
 		err = mfs_extend(inode, offset + len);
 		if (err)

@@ -8,18 +8,17 @@
 
 #include "internal.h"
 
-/* Make a fresh folio a file's: cleared, charged, and counted. */
+/* Make a fresh folio a file's: cleared and charged. */
 static int mfs_prepare(struct mfs_super *super, struct folio *folio, bool clear)
 {
 	unsigned long i;
 	int err;
 
 	__folio_set_swapbacked(folio);
-	err = fbmm_charge(folio);
+	err = super->swap ? mfs_swap_charge(folio) : fbmm_charge(folio, GFP_KERNEL);
 	if (err)
 		return err;
 	mfs_set_owner(folio);
-	atomic_long_add(folio_nr_pages(folio), &super->used);
 	for (i = 0; clear && i < folio_nr_pages(folio); i++)
 		clear_highpage(folio_page(folio, i));
 	__folio_mark_uptodate(folio);
@@ -84,12 +83,61 @@ static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
 		end - index;
 }
 
+/*
+ * Count what is about to be given; less than is asked for where the mount's limit is
+ * near. Returns how many pages, 0 if there are none.
+ */
+static unsigned long mfs_reserve(struct mfs_super *super, struct mfs_run *run)
+{
+	long used = atomic_long_read(&super->used), left;
+
+	do {
+		left = super->limit - used;
+		if (left <= 0)
+			return 0;
+		if (run->order && left < 1L << run->order) {
+			run->order = 0;
+			run->nr = 1;
+		}
+		if (!run->order)
+			run->nr = min_t(unsigned long, run->nr, left);
+		left = run->order ? 1L << run->order : run->nr;
+	} while (!atomic_long_try_cmpxchg(&super->used, &used, used + left));
+	return left;
+}
+
+static int mfs_alloc_limited(struct mfs_super *super, struct mfs_run *run)
+{
+	const unsigned long counted = mfs_reserve(super, run);
+	int err;
+
+	if (!counted)
+		return -ENOSPC;
+	err = super->ops->alloc(super, run);
+	atomic_long_sub(err ? counted : counted - run->nr, &super->used);
+	return err;
+}
+
 /* Ask the memory manager; with swap, -EAGAIN where it has no page just now. */
 static int mfs_alloc(struct mfs_super *super, struct mfs_run *run)
 {
-	const int err = super->ops->alloc(super, run);
+	int err;
 
+	if (super->limit) {
+		err = mfs_alloc_limited(super, run);
+	} else {
+		err = super->ops->alloc(super, run);
+		if (!err)
+			atomic_long_add(run->nr, &super->used);
+	}
 	return super->swap ? mfs_swap_low(super, err) : err;
+}
+
+/* A folio that mfs_alloc() gave is not for a file after all. */
+static void mfs_decline(struct mfs_super *super, struct folio *folio)
+{
+	atomic_long_sub(folio_nr_pages(folio), &super->used);
+	mfs_give_back(super, folio);
 }
 
 /* Ask for @run and put it into the file; how many pages from run->index on. */
@@ -108,13 +156,10 @@ static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 	for (i = 0; i < run->nr; i += step) {
 		struct folio *folio = page_folio(run->page + i);
 
+		if (!err)
+			err = mfs_prepare(super, folio, true);
 		if (err) {
-			mfs_give_back(super, folio);
-			continue;
-		}
-		err = mfs_prepare(super, folio, true);
-		if (err) {
-			mfs_give_back(super, folio);
+			mfs_decline(super, folio);
 			continue;
 		}
 		err = mfs_insert(mi, at + i, folio);
@@ -156,7 +201,7 @@ long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 	if (!run.nr)
 		return 1;	/* another thread was faster */
 	filled = mfs_fill_run(mi, &run);
-	if (filled == -ENOMEM && large) {
+	if ((filled == -ENOMEM || filled == -EDQUOT) && large) {
 		/* A memory cgroup kills nobody for the sake of a large folio. */
 		run.nr = 1;
 		run.order = 0;
@@ -178,7 +223,7 @@ struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index)
 	folio = page_folio(run.page);
 	err = mfs_prepare(super, folio, false);
 	if (err) {
-		mfs_give_back(super, folio);
+		mfs_decline(super, folio);
 		return ERR_PTR(err);
 	}
 	return folio;
@@ -187,117 +232,6 @@ struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index)
 void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr)
 {
 	unmap_mapping_pages(mi->inode.i_mapping, index, nr, false);
-}
-
-static void mfs_drop_all(struct mfs_super *super, struct list_head *folios)
-{
-	struct folio *folio, *next;
-
-	list_for_each_entry_safe(folio, next, folios, lru) {
-		list_del_init(&folio->lru);
-		mfs_drop(super, folio);
-	}
-}
-
-/* Base pages for [@base, @end), but not for [@skip, @skip_end); in no file yet. */
-static int mfs_alloc_list(struct mfs_inode *mi, pgoff_t base, pgoff_t end,
-			  pgoff_t skip, pgoff_t skip_end, struct list_head *folios)
-{
-	struct folio *folio;
-	pgoff_t at;
-
-	for (at = base; at < end; at++) {
-		if (at >= skip && at < skip_end)
-			continue;
-		folio = mfs_alloc_one(mi, at);
-		if (IS_ERR(folio)) {
-			mfs_drop_all(mfs_super(mi->inode.i_sb), folios);
-			return PTR_ERR(folio);
-		}
-		folio->index = at;
-		list_add_tail(&folio->lru, folios);
-	}
-	return 0;
-}
-
-/* Put base pages in the place of a large folio, which @xas can split. */
-static void mfs_replace(struct mfs_inode *mi, struct xa_state *xas,
-			struct folio *folio, pgoff_t base, struct list_head *copies)
-{
-	struct folio *copy = list_first_entry(copies, struct folio, lru), *next;
-	pgoff_t at;
-
-	xas_lock(xas);
-	xas_split(xas, folio, folio_order(folio));
-	for (at = base; at < base + folio_nr_pages(folio); at++) {
-		xas_set(xas, at);
-		if (list_entry_is_head(copy, copies, lru) || copy->index != at) {
-			xas_store(xas, NULL);
-			continue;
-		}
-		xas_store(xas, copy);
-		copy = list_next_entry(copy, lru);
-	}
-	xas_unlock(xas);
-	list_for_each_entry_safe(copy, next, copies, lru) {
-		list_del_init(&copy->lru);
-		folio_lock(copy);
-		mfs_adopt(mi, copy->index, copy);
-		folio_unlock(copy);
-	}
-}
-
-/*
- * Put copies of base pages in the place of a large folio, all but those in
- * [@first, @end): what is left of it when a part is punched out, moved, or written
- * after fork(). The invalidate_lock is held exclusive.
- *
- * Who has a reference to a folio that is the file's own may write to it: then it
- * stays, and -EBUSY is returned. Nobody writes to one that was shared by fork(),
- * which copies what is pinned.
- */
-int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
-		pgoff_t first, pgoff_t end)
-{
-	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-	const unsigned long nr = folio_nr_pages(folio);
-	XA_STATE(xas, &mi->folios, base);
-	struct folio *copy;
-	LIST_HEAD(copies);
-	int err;
-
-	err = mfs_alloc_list(mi, base, base + nr, first, end, &copies);
-	if (err)
-		return err;
-	xas_split_alloc(&xas, folio, folio_order(folio), GFP_KERNEL);
-	err = xas_error(&xas);
-	if (err)
-		goto drop;
-
-	folio_lock(folio);
-	mfs_unmap(mi, base, nr);
-	err = -EBUSY;
-	if (mfs_owned(mi, folio) && folio_ref_count(folio) != 1)
-		goto unlock;
-	err = -EHWPOISON;
-	list_for_each_entry(copy, &copies, lru) {
-		struct page *page = folio_file_page(folio, copy->index);
-
-		if (PageHWPoison(page))
-			goto unlock;
-		copy_highpage(folio_page(copy, 0), page);
-	}
-	mfs_detach(mi, folio);
-	mfs_replace(mi, &xas, folio, base, &copies);
-	folio_unlock(folio);
-	mfs_drop(super, folio);
-	return 0;
-unlock:
-	folio_unlock(folio);
-	xas_nomem(&xas, 0);	/* frees what xas_split_alloc() got */
-drop:
-	mfs_drop_all(super, &copies);
-	return err;
 }
 
 /**
@@ -436,7 +370,7 @@ static void mfs_remove(struct mfs_inode *mi, struct folio *folio, pgoff_t base)
 	mfs_drop(mfs_super(mi->inode.i_sb), folio);
 }
 
-/* Take what is in [@first, @end) of a large folio; *@next is where it ends. */
+/* Take what is in [@first, @end) of a large folio; *@next is where to go on. */
 static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 			   pgoff_t end, pgoff_t *next)
 {
@@ -454,7 +388,9 @@ static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		return 0;
 	}
 	err = mfs_shatter(mi, folio, base, first, end);
-	if (err && mfs_claim(mi, base, folio, 0)) {
+	if (!err)
+		return 0;	/* base pages now: look again */
+	if (mfs_claim(mi, base, folio, 0)) {
 		folio_zero_range(folio, (from - base) << PAGE_SHIFT,
 				 (to - from) << PAGE_SHIFT);
 		err = -EBUSY;
@@ -465,13 +401,13 @@ static int mfs_punch_large(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 
 /**
  * mfs_punch - take pages from a file
- * @mi: the file, its invalidate_lock held exclusive
+ * @mi: the file, its invalidate_lock held exclusive; nothing there is mapped
  * @first: the first page
  * @end: the page after the last
  *
- * A large folio that is taken in part is replaced by copies of what is left. Where
- * there is no memory for them, or somebody uses the folio, the part is cleared and
- * stays.
+ * A large folio that is taken in part becomes base pages first, or, if others have it,
+ * is replaced by copies of what is left. Where there is no memory for them, or somebody
+ * uses the folio, the part is cleared and stays.
  *
  * Return: 0; -EBUSY if a part stays, cleared; another error if one stays as it is,
  * since it is not the file's own.
@@ -485,7 +421,6 @@ int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 
 	if (first >= end || xa_empty(&mi->folios))
 		return 0;
-	mfs_unmap(mi, first, end - first);
 	while (at < end) {
 		folio_batch_init(&taken);
 		at = mfs_take(mi, at, end, &taken);

@@ -61,10 +61,16 @@ unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first, pgoff
 struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index);
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end);
-int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
-		pgoff_t first, pgoff_t end);
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end);
+
+/* split.c */
+int mfs_split(struct mfs_inode *mi, struct folio *folio, pgoff_t base);
+int mfs_shatter(struct mfs_inode *mi, struct folio *folio, pgoff_t base,
+		pgoff_t first, pgoff_t end);
+
+/* super.c */
+void mfs_stock(struct mfs_super *super, struct kstatfs *stat);
 
 /* lock.c */
 int mfs_may_lock(struct mfs_super *super, unsigned long nr);
@@ -72,7 +78,9 @@ int mfs_may_lock(struct mfs_super *super, unsigned long nr);
 /* swap.c */
 extern const struct attribute_group mfs_swap_group;
 
-unsigned long mfs_swap_slots(const struct mfs_super *super);
+int mfs_swap_open(struct mfs_super *super, struct fs_context *fc, const char *path);
+void mfs_swap_statfs(struct mfs_super *super, struct kstatfs *stat);
+void mfs_swap_show_options(struct mfs_super *super, struct seq_file *seq);
 void mfs_swap_get(struct mfs_super *super, unsigned long slot);
 void mfs_swap_put(struct mfs_super *super, unsigned long slot);
 void mfs_swap_settle(struct mfs_super *super, unsigned long slot);
@@ -83,6 +91,7 @@ void mfs_swap_stop(struct mfs_super *super);
 void mfs_swap_close(struct mfs_super *super);
 
 /* swapout.c */
+int mfs_swap_charge(struct folio *folio);
 int mfs_swap_low(struct mfs_super *super, int err);
 bool mfs_swap_wait(struct mfs_super *super, int *err);
 void mfs_swap_freed(struct mfs_super *super);

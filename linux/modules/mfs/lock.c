@@ -21,9 +21,7 @@ static unsigned long mfs_lockable(struct mfs_super *super)
 	const unsigned int percent = min(READ_ONCE(lockable), 100U);
 	struct kstatfs stat = {};
 
-	if (super->ops->statfs)
-		super->ops->statfs(super, &stat);
-	stat.f_blocks -= mfs_swap_slots(super);
+	mfs_stock(super, &stat);
 	return stat.f_blocks ? mult_frac(stat.f_blocks, percent, 100UL) : ULONG_MAX;
 }
 

@@ -55,7 +55,8 @@ struct mfs_run {
 
 /*
  * A memory manager. All functions but alloc are optional; all may sleep, but
- * free must not wait for memory.
+ * free, and what says where folios are, must not wait for memory. The library itself
+ * knows the mount option swap= and, where there is no statfs, size=.
  */
 struct mfs_ops {
 	/* Size of the structure that starts with a struct mfs_super. */
@@ -98,8 +99,21 @@ struct mfs_ops {
 	void (*added)(struct mfs_super *super, struct folio *folio);
 	void (*removing)(struct mfs_super *super, struct folio *folio);
 
-	/* Fill in f_blocks, f_bfree and f_bavail, in pages. */
+	/*
+	 * Fill in f_blocks, f_bfree and f_bavail, in pages: what there is, what is free,
+	 * and what of that can be given at once. Without, it is what size= says, if it is
+	 * given. With swap=, pages go out while little is free.
+	 */
 	void (*statfs)(struct mfs_super *super, struct kstatfs *stat);
+
+	/*
+	 * With swap=: whether a folio is to go before any other. Without, or when these
+	 * do not do, those go that were not used for longest.
+	 */
+	bool (*swap_first)(struct mfs_super *super, struct folio *folio);
+
+	/* A folio has become base pages, which are about to be added. */
+	void (*split)(struct mfs_super *super, struct page *pages, unsigned int order);
 
 	/* Text for /proc/mounts, starting with a comma. */
 	void (*show_options)(struct mfs_super *super, struct seq_file *seq);
@@ -120,8 +134,9 @@ struct mfs_super {
 	const struct mfs_ops *ops;
 	struct super_block *sb;
 	struct kobject kobj;
-	/* Pages that files have, for statfs and sysfs */
+	/* Pages that files have, for sysfs, and how many they may have; 0 is any number */
 	atomic_long_t used;
+	unsigned long limit;
 	/* Pages asked to be locked: not fewer than are, but for those just now: lock.c */
 	atomic_long_t locked;
 	/*
@@ -130,7 +145,7 @@ struct mfs_super {
 	 */
 	unsigned long max_pages;
 	unsigned int max_order;
-	/* Where pages go when the pool is low; NULL without mfs_swap_open() */
+	/* Where pages go when few are free; NULL without swap= */
 	struct mfs_swap *swap;
 };
 
@@ -215,16 +230,6 @@ void mfs_pool_drain(struct mfs_pool *pool);
 
 /* Let the kernel have free pages of the pool when it is short of memory. */
 int mfs_pool_shrink(struct mfs_pool *pool, const char *name);
-
-/*
- * Let pages be swapped out to a file or disk while the pool they come from is low:
- * for mfs_ops.fill, where max_order stays 0. The manager's statfs and
- * show_options call the other two.
- */
-int mfs_swap_open(struct mfs_super *super, struct fs_context *fc,
-		  struct mfs_pool *pool, const char *path);
-void mfs_swap_statfs(struct mfs_super *super, struct kstatfs *stat);
-void mfs_swap_show_options(struct mfs_super *super, struct seq_file *seq);
 
 /* "64M", "1G" or, of all memory, "25%" to pages; -EINVAL if it is none. */
 int mfs_parse_size(const char *text, unsigned long *pages);

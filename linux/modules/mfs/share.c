@@ -23,8 +23,8 @@ static void mfs_unlock_two(struct inode *a, struct inode *b)
 }
 
 /*
- * Give @out copies, in base pages, of the part of a folio in [@first, @end); all, or none
- * where that is tried again: only who swaps gets -EAGAIN, and has no large folios.
+ * Give @out copies, in base pages, of the part of a folio in [@first, @end), as far as
+ * it has none yet: where that is tried again, they stay.
  */
 static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 			 pgoff_t end, struct mfs_inode *out, long shift)
@@ -35,6 +35,8 @@ static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 	int err;
 
 	for (at = max(base, first); at < to; at++) {
+		if (xa_load(&out->folios, at + shift))
+			continue;
 		if (PageHWPoison(folio_page(folio, at - base)))
 			return -EHWPOISON;
 		copy = mfs_alloc_one(out, at + shift);
@@ -79,7 +81,8 @@ static int mfs_share_one(struct mfs_inode *in, pgoff_t index, void *entry,
 			mfs_swap_put(super, xa_to_value(entry));
 		return err;
 	}
-	if (folio_maybe_dma_pinned(folio) ||
+	/* Where pages are swapped out, a large one that could not be split is not shared. */
+	if (folio_maybe_dma_pinned(folio) || (super->swap && folio_test_large(folio)) ||
 	    !mfs_moves_whole(folio, base, first, end, shift))
 		return mfs_copy_part(folio, base, first, end, out, shift);
 	mfs_get_owner(folio);
@@ -147,6 +150,18 @@ static pgoff_t mfs_share_node(struct mfs_inode *in, pgoff_t index, pgoff_t end,
 }
 
 /*
+ * In a mount that swaps, files share base pages only: there might never be memory for
+ * the copies that a large folio becomes when it is written.
+ */
+static bool mfs_share_split(struct mfs_inode *in, pgoff_t index, void *entry)
+{
+	const unsigned long nr = mfs_entry_pages(entry);
+
+	return nr > 1 && mfs_super(in->inode.i_sb)->swap &&
+	       !mfs_split(in, entry, ALIGN_DOWN(index, nr));
+}
+
+/*
  * From *@next on, which is moved on. Nothing there is mapped but for reading: the
  * shim has seen to it.
  */
@@ -162,6 +177,8 @@ static int mfs_share(struct mfs_inode *in, pgoff_t *next, pgoff_t end,
 		entry = xa_find(&in->folios, next, end - 1, XA_PRESENT);
 		if (!entry)
 			break;
+		if (mfs_share_split(in, *next, entry))
+			continue;
 		err = mfs_share_one(in, *next, entry, first, end, out, shift);
 		if (err)
 			return err;

@@ -9,9 +9,25 @@
 
 static struct kmem_cache *mfs_inode_cache;
 
+/* The library's mount options, behind the manager's */
+struct mfs_options {
+	char *swap;
+	unsigned long limit;
+};
+
 static struct mfs_type *mfs_type(struct fs_context *fc)
 {
 	return container_of(fc->fs_type, struct mfs_type, fs);
+}
+
+static size_t mfs_options_offset(const struct mfs_ops *ops)
+{
+	return ALIGN(ops->options_size, sizeof(void *));
+}
+
+static struct mfs_options *mfs_options(struct fs_context *fc)
+{
+	return fc->fs_private + mfs_options_offset(mfs_type(fc)->ops);
 }
 
 /* Inodes */
@@ -61,6 +77,7 @@ static int mfs_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
 			return -EINVAL;
 		filemap_invalidate_lock(inode->i_mapping);
 		if (attr->ia_size < i_size_read(inode)) {
+			mfs_unmap(mfs_inode(inode), attr->ia_size >> PAGE_SHIFT, 0);
 			err = mfs_punch(mfs_inode(inode),
 					attr->ia_size >> PAGE_SHIFT, ULONG_MAX);
 			if (err == -EBUSY)	/* it is cleared */
@@ -145,6 +162,20 @@ static const struct inode_operations mfs_dir_inode_operations = {
 
 /* The superblock */
 
+/* What there is, without the swap file: all 0 where nothing is set aside, or is limited. */
+void mfs_stock(struct mfs_super *super, struct kstatfs *stat)
+{
+	const unsigned long used = atomic_long_read(&super->used);
+
+	if (super->ops->statfs) {
+		super->ops->statfs(super, stat);
+		return;
+	}
+	stat->f_blocks = super->limit;
+	stat->f_bfree = super->limit - min(used, super->limit);
+	stat->f_bavail = stat->f_bfree;
+}
+
 static int mfs_statfs(struct dentry *dentry, struct kstatfs *stat)
 {
 	struct mfs_super *super = mfs_super(dentry->d_sb);
@@ -152,8 +183,9 @@ static int mfs_statfs(struct dentry *dentry, struct kstatfs *stat)
 	stat->f_type = MFS_MAGIC;
 	stat->f_bsize = PAGE_SIZE;
 	stat->f_namelen = NAME_MAX;
-	if (super->ops->statfs)
-		super->ops->statfs(super, stat);
+	mfs_stock(super, stat);
+	if (super->swap)
+		mfs_swap_statfs(super, stat);
 	return 0;
 }
 
@@ -163,6 +195,10 @@ static int mfs_show_options(struct seq_file *seq, struct dentry *root)
 
 	if (super->ops->show_options)
 		super->ops->show_options(super, seq);
+	if (super->limit)
+		seq_printf(seq, ",size=%luK", super->limit << (PAGE_SHIFT - 10));
+	if (super->swap)
+		mfs_swap_show_options(super, seq);
 	return 0;
 }
 
@@ -223,10 +259,16 @@ static int mfs_fill_super(struct super_block *sb, struct fs_context *fc)
 	sb->s_blocksize = PAGE_SIZE;
 	sb->s_blocksize_bits = PAGE_SHIFT;
 	sb->s_time_gran = 1;
+	super->limit = mfs_options(fc)->limit;
 	/* What follows is undone in mfs_kill_sb() also where it fails. */
 
 	if (ops->fill) {
 		err = ops->fill(super, fc);
+		if (err)
+			return err;
+	}
+	if (mfs_options(fc)->swap) {
+		err = mfs_swap_open(super, fc, mfs_options(fc)->swap);
 		if (err)
 			return err;
 	}
@@ -264,11 +306,44 @@ static void mfs_kill_sb(struct super_block *sb)
 	kobject_put(&super->kobj);
 }
 
+enum { Opt_size, Opt_swap };
+
+static const struct fs_parameter_spec mfs_parameters[] = {
+	fsparam_string("size", Opt_size),
+	fsparam_string("swap", Opt_swap),
+	{}
+};
+
+static int mfs_parse_own(struct fs_context *fc, struct fs_parameter *param)
+{
+	struct mfs_options *options = mfs_options(fc);
+	struct fs_parse_result result;
+	int opt = fs_parse(fc, mfs_parameters, param, &result);
+
+	switch (opt) {
+	case Opt_size:
+		if (mfs_type(fc)->ops->statfs)
+			return -ENOPARAM;	/* it knows itself how much there is */
+		if (mfs_parse_size(param->string, &options->limit))
+			return invalfc(fc, "size=%s is no amount of memory",
+				       param->string);
+		return 0;
+	case Opt_swap:
+		kfree(options->swap);
+		options->swap = param->string;
+		param->string = NULL;
+		return 0;
+	default:
+		return opt;
+	}
+}
+
 static int mfs_parse_param(struct fs_context *fc, struct fs_parameter *param)
 {
 	const struct mfs_ops *ops = mfs_type(fc)->ops;
+	int ret = ops->parse ? ops->parse(fc, param) : -ENOPARAM;
 
-	return ops->parse ? ops->parse(fc, param) : -ENOPARAM;
+	return ret == -ENOPARAM ? mfs_parse_own(fc, param) : ret;
 }
 
 static int mfs_get_tree(struct fs_context *fc)
@@ -280,6 +355,7 @@ static void mfs_free_fc(struct fs_context *fc)
 {
 	if (mfs_type(fc)->ops->free_options)
 		mfs_type(fc)->ops->free_options(fc);
+	kfree(mfs_options(fc)->swap);
 	kfree(fc->fs_private);
 }
 
@@ -291,13 +367,10 @@ static const struct fs_context_operations mfs_context_operations = {
 
 static int mfs_init_fs_context(struct fs_context *fc)
 {
-	const size_t size = mfs_type(fc)->ops->options_size;
-
-	if (size) {
-		fc->fs_private = kzalloc(size, GFP_KERNEL);
-		if (!fc->fs_private)
-			return -ENOMEM;
-	}
+	fc->fs_private = kzalloc(mfs_options_offset(mfs_type(fc)->ops) +
+				 sizeof(struct mfs_options), GFP_KERNEL);
+	if (!fc->fs_private)
+		return -ENOMEM;
 	fc->ops = &mfs_context_operations;
 	return 0;
 }

@@ -240,31 +240,34 @@ static int mfs_swap_open_file(struct mfs_swap *swap, struct fs_context *fc,
 }
 
 /**
- * mfs_swap_open - let pages be swapped out when a pool runs low
- * @super: the mount, in mfs_ops.fill; it gives base pages only
+ * mfs_swap_open - let pages be swapped out while few are free
+ * @super: the mount, after mfs_ops.fill
  * @fc: for messages
- * @pool: the pool its pages are from, filled
  * @path: a file, sparse if you like, or a disk
  *
- * Return: 0 or an error. The library ends it at unmount.
+ * Return: 0 or an error; mfs_swap_stop() and mfs_swap_close() follow anyway.
  */
-int mfs_swap_open(struct mfs_super *super, struct fs_context *fc,
-		  struct mfs_pool *pool, const char *path)
+int mfs_swap_open(struct mfs_super *super, struct fs_context *fc, const char *path)
 {
-	struct mfs_swap *swap = kzalloc(sizeof(*swap), GFP_KERNEL);
+	struct kstatfs stat = {};
 	struct task_struct *thread;
+	struct mfs_swap *swap;
 	int err;
 
+	mfs_stock(super, &stat);
+	if (!stat.f_blocks)
+		return invalfc(fc, "swap=%s: size is missing", path);
+	swap = kzalloc(sizeof(*swap), GFP_KERNEL);
 	if (!swap)
 		return -ENOMEM;
 	super->swap = swap;
 	swap->super = super;
-	swap->pool = pool;
-	swap->low = max(pool->nr / 64, 1UL);
+	swap->low = max_t(unsigned long, stat.f_blocks / 64, 1);
 	swap->high = 2 * swap->low;
 	ida_init(&swap->slots);
 	xa_init(&swap->cache);
 	spin_lock_init(&swap->lock);
+	INIT_LIST_HEAD(&swap->wanted);
 	INIT_LIST_HEAD(&swap->files);
 	init_waitqueue_head(&swap->wake);
 	init_waitqueue_head(&swap->wait);
@@ -281,7 +284,6 @@ int mfs_swap_open(struct mfs_super *super, struct fs_context *fc,
 	swap->thread = thread;
 	return 0;
 }
-EXPORT_SYMBOL_GPL(mfs_swap_open);
 
 /* Before files go */
 void mfs_swap_stop(struct mfs_super *super)
@@ -307,35 +309,22 @@ void mfs_swap_close(struct mfs_super *super)
 	super->swap = NULL;
 }
 
-/* How many pages the swap file has room for. */
-unsigned long mfs_swap_slots(const struct mfs_super *super)
-{
-	return super->swap ? super->swap->nr : 0;
-}
-
-/* Add the slots to what statfs says of the pool. */
+/* Add the slots to what statfs says. */
 void mfs_swap_statfs(struct mfs_super *super, struct kstatfs *stat)
 {
 	const struct mfs_swap *swap = super->swap;
-	unsigned long free;
+	const unsigned long free = swap->nr - atomic_long_read(&swap->swapped);
 
-	if (!swap)
-		return;
-	free = swap->nr - atomic_long_read(&swap->swapped);
 	stat->f_blocks += swap->nr;
 	stat->f_bfree += free;
 	stat->f_bavail += free;
 }
-EXPORT_SYMBOL_GPL(mfs_swap_statfs);
 
 void mfs_swap_show_options(struct mfs_super *super, struct seq_file *seq)
 {
-	if (!super->swap)
-		return;
 	seq_puts(seq, ",swap=");
 	seq_file_path(seq, super->swap->file, ", \t\n\\");
 }
-EXPORT_SYMBOL_GPL(mfs_swap_show_options);
 
 #define MFS_SWAP_COUNTER(_name)							\
 static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\

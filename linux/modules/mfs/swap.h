@@ -14,9 +14,25 @@
 /* A folio of the cache that is also in its slot */
 #define MFS_WRITTEN	XA_MARK_0
 
+/* Which pages the thread takes: its turns of the hand, in this order */
+enum mfs_turn {
+	MFS_FIRST,	/* of which the manager says so */
+	MFS_UNUSED,	/* all may look used */
+	MFS_AGAIN,	/* if there are many processors, still */
+	MFS_ANY,
+	NR_MFS_TURNS
+};
+
+/* Who has no room in a memory cgroup, and waits. */
+struct mfs_wanted {
+	struct list_head list;
+	struct mem_cgroup *memcg;
+	unsigned long pages;	/* that have gone */
+	bool done;
+};
+
 struct mfs_swap {
 	struct mfs_super *super;
-	struct mfs_pool *pool;
 	struct file *file;
 	struct task_struct *thread;
 
@@ -26,8 +42,10 @@ struct mfs_swap {
 	refcount_t *users;
 	struct xarray cache;
 
-	/* The files; first the one that the hand is in */
+	/* For the two lists that follow */
 	spinlock_t lock;
+	struct list_head wanted;
+	/* The files; first the one that the hand is in */
 	struct list_head files;
 	unsigned long nr_files;
 
@@ -38,8 +56,10 @@ struct mfs_swap {
 	wait_queue_head_t wait;
 	atomic_t waiting;
 	unsigned long rounds;
-	/* Take also what is used. */
-	bool force;
+	/* The thread's own: whose pages, NULL for all, and which */
+	struct mem_cgroup *memcg;
+	enum mfs_turn turn;
+	long until;		/* for a memory cgroup: of swapouts */
 	/* The last round found nothing. */
 	bool idle;
 	/* Writing failed, and no slot has become free since. */

@@ -2,10 +2,13 @@
 /*
  * Swapping out: the thread, and waiting for it.
  *
- * While the pool is low, the thread goes round the files of the mount, as the hand
- * of a clock, and takes the pages that were not used since it last came by. It
- * holds no lock while it writes. Who finds the pool empty drops the
- * invalidate_lock, which the thread needs, before it waits.
+ * While few pages are free, the thread goes round the files of the mount, as the hand
+ * of a clock, and takes the pages that were not used since it last came by; before
+ * these, such as the manager names. It holds no lock while it writes. Who finds no page
+ * drops the invalidate_lock, which the thread needs, before it waits; and so does who
+ * finds no room in a memory cgroup, for which the thread takes pages of that cgroup.
+ *
+ * Large folios become base pages first.
  */
 #include <linux/freezer.h>
 #include <linux/kthread.h>
@@ -15,6 +18,7 @@
 #include "swap.h"
 
 #define MFS_SWAP_LOOK	256	/* places of a file looked at with its lock held */
+#define MFS_SWAP_MEMCG	64	/* pages that go when a memory cgroup is full */
 
 struct mfs_victim {
 	struct folio *folio;
@@ -37,6 +41,17 @@ static bool mfs_swap_used(struct mfs_inode *mi, pgoff_t index, struct folio *fol
 	folio->mapping = NULL;
 	folio->index = slot;
 	return used;
+}
+
+/* Whether the folio is not to go in this turn. */
+static bool mfs_swap_stays(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t index,
+			   struct folio *folio)
+{
+	if (swap->memcg && !mem_cgroup_is_descendant(folio_memcg(folio), swap->memcg))
+		return true;
+	if (swap->turn == MFS_FIRST)
+		return !folio->mapping || !swap->super->ops->swap_first(swap->super, folio);
+	return mfs_swap_used(mi, index, folio) && swap->turn != MFS_ANY;
 }
 
 /*
@@ -79,9 +94,8 @@ static int mfs_swap_take(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t in
 	int err = -EBUSY;
 
 	folio_lock(folio);
-	if (folio_test_large(folio) || folio_test_mlocked(folio) ||
-	    folio_test_hwpoison(folio) || !mfs_unreferenced(folio, 0) ||
-	    (mfs_swap_used(mi, index, folio) && !swap->force))
+	if (folio_test_mlocked(folio) || folio_test_hwpoison(folio) ||
+	    !mfs_unreferenced(folio, 0) || mfs_swap_stays(swap, mi, index, folio))
 		goto unlock;
 	err = mfs_swap_find_slot(swap, victim);
 	if (err)
@@ -106,6 +120,20 @@ unlock:
 	return err;
 }
 
+/* Make base pages of a large folio that is to go; returns the one at @index, or NULL. */
+static struct folio *mfs_swap_split(struct mfs_swap *swap, struct mfs_inode *mi,
+				    pgoff_t index, struct folio *folio)
+{
+	const pgoff_t base = ALIGN_DOWN(index, folio_nr_pages(folio));
+	bool stays;
+
+	folio_lock(folio);
+	stays = folio_test_mlocked(folio) || !mfs_unreferenced(folio, 0) ||
+		mfs_swap_stays(swap, mi, base, folio);
+	folio_unlock(folio);
+	return stays || mfs_split(mi, folio, base) ? NULL : xa_load(&mi->folios, index);
+}
+
 /* From where the hand is in the file; *@passed is whether it came to the end. */
 static unsigned int mfs_swap_scan(struct mfs_swap *swap, struct mfs_inode *mi,
 				  struct mfs_victim *batch, bool *passed)
@@ -121,7 +149,9 @@ static unsigned int mfs_swap_scan(struct mfs_swap *swap, struct mfs_inode *mi,
 			*passed = false;
 			return nr;
 		}
-		if (xa_is_value(entry))
+		if (!xa_is_value(entry) && folio_test_large(entry))
+			entry = mfs_swap_split(swap, mi, index, entry);
+		if (!entry || xa_is_value(entry))
 			continue;
 		batch[nr].folio = entry;
 		err = mfs_swap_take(swap, mi, index, &batch[nr]);
@@ -201,17 +231,30 @@ static bool mfs_swap_visit(struct mfs_swap *swap)
 	return passed;
 }
 
-/* The thread */
+/* Rounds */
 
+/* Pages that are free, also ones that the kernel yet has to give */
 static unsigned long mfs_swap_nr_free(struct mfs_swap *swap)
 {
-	return READ_ONCE(swap->pool->nr_free) + READ_ONCE(swap->pool->missing);
+	struct kstatfs stat;
+
+	mfs_stock(swap->super, &stat);
+	return stat.f_bfree;
+}
+
+/* Whether there is a page, and not one that the kernel may or may not give. */
+static bool mfs_swap_has_page(struct mfs_swap *swap)
+{
+	struct kstatfs stat;
+
+	mfs_stock(swap->super, &stat);
+	return stat.f_bavail;
 }
 
 /* Whether somebody waits, also where missing pages are not to be had again. */
 static bool mfs_swap_waiting(struct mfs_swap *swap)
 {
-	return atomic_read(&swap->waiting) && !READ_ONCE(swap->pool->nr_free);
+	return atomic_read(&swap->waiting) && !mfs_swap_has_page(swap);
 }
 
 static bool mfs_swap_goes_on(struct mfs_swap *swap)
@@ -220,27 +263,32 @@ static bool mfs_swap_goes_on(struct mfs_swap *swap)
 	       (mfs_swap_waiting(swap) || mfs_swap_nr_free(swap) < swap->high);
 }
 
-/*
- * At most three turns of the hand: in the first all pages may look used; in the
- * second, if there are many processors, still, and then it does not matter.
- * Returns whether that was not enough, and not because others gave pages back.
- */
+/* One turn of the hand, for as long as @goes_on says so. */
+static void mfs_swap_turn(struct mfs_swap *swap, bool (*goes_on)(struct mfs_swap *swap))
+{
+	/* The one that the hand is in is not passed in full. */
+	unsigned long files = READ_ONCE(swap->nr_files) + 1;
+
+	while (files && goes_on(swap)) {
+		files -= mfs_swap_visit(swap);
+		wake_up_all(&swap->wait);
+		cond_resched();
+	}
+	if (swap->turn != MFS_FIRST)
+		fbmm_flush_accessed();
+}
+
+static void mfs_swap_turns(struct mfs_swap *swap, bool (*goes_on)(struct mfs_swap *swap))
+{
+	swap->turn = swap->super->ops->swap_first ? MFS_FIRST : MFS_UNUSED;
+	for (; swap->turn < NR_MFS_TURNS && goes_on(swap); swap->turn++)
+		mfs_swap_turn(swap, goes_on);
+}
+
+/* Returns whether that was not enough, and not because others gave pages back. */
 static bool mfs_swap_round(struct mfs_swap *swap)
 {
-	unsigned long files;
-	int turn;
-
-	for (turn = 0; turn < 3 && mfs_swap_goes_on(swap); turn++) {
-		swap->force = turn == 2;
-		/* The one that the hand is in is not passed in full. */
-		files = READ_ONCE(swap->nr_files) + 1;
-		while (files && mfs_swap_goes_on(swap)) {
-			files -= mfs_swap_visit(swap);
-			wake_up_all(&swap->wait);
-			cond_resched();
-		}
-		fbmm_flush_accessed();
-	}
+	mfs_swap_turns(swap, mfs_swap_goes_on);
 	return mfs_swap_goes_on(swap) || READ_ONCE(swap->failed);
 }
 
@@ -249,6 +297,66 @@ static bool mfs_swap_due(struct mfs_swap *swap)
 	return mfs_swap_waiting(swap) ||
 	       (!READ_ONCE(swap->idle) && mfs_swap_nr_free(swap) < swap->low);
 }
+
+/* Memory cgroups */
+
+static bool mfs_swap_goes_on_memcg(struct mfs_swap *swap)
+{
+	return !kthread_should_stop() && !READ_ONCE(swap->failed) &&
+	       atomic_long_read(&swap->swapouts) < swap->until;
+}
+
+/* The memory cgroup of who has waited longest, with a reference. */
+static struct mem_cgroup *mfs_swap_wanted(struct mfs_swap *swap)
+{
+	struct mem_cgroup *memcg = NULL;
+	struct mfs_wanted *wanted;
+
+	spin_lock(&swap->lock);
+	wanted = list_first_entry_or_null(&swap->wanted, struct mfs_wanted, list);
+	if (wanted) {
+		memcg = wanted->memcg;
+		css_get(&memcg->css);
+	}
+	spin_unlock(&swap->lock);
+	return memcg;
+}
+
+/* Tell who waits for this memory cgroup. What they wait in is theirs again then. */
+static void mfs_swap_tell(struct mfs_swap *swap, struct mem_cgroup *memcg, long pages)
+{
+	struct mfs_wanted *wanted, *next;
+
+	spin_lock(&swap->lock);
+	list_for_each_entry_safe(wanted, next, &swap->wanted, list) {
+		if (wanted->memcg != memcg)
+			continue;
+		list_del_init(&wanted->list);
+		wanted->pages = pages;
+		/* After the pages, which are read without the lock */
+		smp_store_release(&wanted->done, true);
+	}
+	spin_unlock(&swap->lock);
+	wake_up_all(&swap->wait);
+}
+
+/* For one memory cgroup, if somebody waits. */
+static void mfs_swap_memcg(struct mfs_swap *swap)
+{
+	struct mem_cgroup *memcg = mfs_swap_wanted(swap);
+	const long before = atomic_long_read(&swap->swapouts);
+
+	if (!memcg)
+		return;
+	swap->until = before + MFS_SWAP_MEMCG;
+	swap->memcg = memcg;
+	mfs_swap_turns(swap, mfs_swap_goes_on_memcg);
+	swap->memcg = NULL;
+	mfs_swap_tell(swap, memcg, atomic_long_read(&swap->swapouts) - before);
+	mem_cgroup_put(memcg);
+}
+
+/* The thread */
 
 int mfs_swap_thread(void *data)
 {
@@ -261,7 +369,11 @@ int mfs_swap_thread(void *data)
 	set_freezable();
 	while (!kthread_should_stop()) {
 		wait_event_freezable(swap->wake,
-				     kthread_should_stop() || mfs_swap_due(swap));
+				     kthread_should_stop() || mfs_swap_due(swap) ||
+				     !list_empty_careful(&swap->wanted));
+		mfs_swap_memcg(swap);
+		if (!mfs_swap_due(swap))
+			continue;
 		before = atomic_long_read(&swap->swapouts);
 		scarce = mfs_swap_round(swap);
 		WRITE_ONCE(swap->idle,
@@ -273,6 +385,8 @@ int mfs_swap_thread(void *data)
 	return 0;
 }
 
+/* Waiting */
+
 /* A page was asked for: wake the thread if few are left; -EAGAIN if there is none. */
 int mfs_swap_low(struct mfs_super *super, int err)
 {
@@ -283,7 +397,7 @@ int mfs_swap_low(struct mfs_super *super, int err)
 	return err == -ENOSPC ? -EAGAIN : err;
 }
 
-/* The pool has got pages: for who waits for one. */
+/* Pages have come back: for who waits for one. */
 void mfs_swap_freed(struct mfs_super *super)
 {
 	if (wq_has_sleeper(&super->swap->wait))
@@ -296,38 +410,86 @@ void mfs_swap_freed(struct mfs_super *super)
  */
 static bool mfs_swap_ready(struct mfs_swap *swap, unsigned long start)
 {
-	if (READ_ONCE(swap->pool->nr_free) || READ_ONCE(swap->rounds) - start > 1)
+	if (mfs_swap_has_page(swap) || READ_ONCE(swap->rounds) - start > 1)
 		return true;
 	wake_up(&swap->wake);
 	return false;
 }
 
+static int mfs_swap_wait_page(struct mfs_swap *swap)
+{
+	const unsigned long start = READ_ONCE(swap->rounds);
+	const long before = atomic_long_read(&swap->swapouts);
+	int err;
+
+	atomic_inc(&swap->waiting);
+	err = wait_event_killable(swap->wait, mfs_swap_ready(swap, start));
+	atomic_dec(&swap->waiting);
+	if (err)
+		return -EINTR;
+	if (READ_ONCE(swap->rounds) - start > 1 && !mfs_swap_has_page(swap) &&
+	    atomic_long_read(&swap->swapouts) == before)
+		return -ENOSPC;
+	return 0;
+}
+
 /**
- * mfs_swap_wait - after -EAGAIN, wait for a page
+ * mfs_swap_charge - charge a folio, in a mount that swaps
+ * @folio: as for fbmm_charge()
+ *
+ * Return: 0, or -EDQUOT if there is no room, for mfs_swap_wait().
+ */
+int mfs_swap_charge(struct folio *folio)
+{
+	return fbmm_charge(folio, GFP_KERNEL | __GFP_NORETRY) ? -EDQUOT : 0;
+}
+
+/* Nothing of the memory cgroup can go: the kernel kills, as it does for other memory. */
+static int mfs_swap_kill(void)
+{
+	struct page *page = alloc_page(GFP_KERNEL_ACCOUNT);
+
+	if (!page)
+		return -ENOMEM;
+	__free_page(page);
+	return 0;
+}
+
+static int mfs_swap_wait_memcg(struct mfs_swap *swap)
+{
+	struct mfs_wanted wanted = { .memcg = fbmm_full_memcg() };
+	int err;
+
+	if (!wanted.memcg)
+		return fatal_signal_pending(current) ? -EINTR : 0;
+	spin_lock(&swap->lock);
+	list_add_tail(&wanted.list, &swap->wanted);
+	spin_unlock(&swap->lock);
+	wake_up(&swap->wake);
+	/* Then wanted.pages says how many: mfs_swap_tell() */
+	err = wait_event_killable(swap->wait, smp_load_acquire(&wanted.done));
+	spin_lock(&swap->lock);
+	list_del_init(&wanted.list);
+	spin_unlock(&swap->lock);
+	mem_cgroup_put(wanted.memcg);
+	if (err)
+		return -EINTR;
+	return wanted.pages ? 0 : mfs_swap_kill();
+}
+
+/**
+ * mfs_swap_wait - after -EAGAIN or -EDQUOT, wait for a page, or for room
  * @super: the mount; no lock of its files is held
- * @err: what asking for a page gave; if it is -EAGAIN, 0 when there may be a page,
+ * @err: what asking for a page gave; if it is one of these, 0 when there may be a page,
  *	-ENOSPC if the pages in use cannot be swapped out, -EINTR if killed
  *
  * Return: whether to try again.
  */
 bool mfs_swap_wait(struct mfs_super *super, int *err)
 {
-	struct mfs_swap *swap = super->swap;
-	unsigned long start;
-	long before;
-
-	if (likely(*err != -EAGAIN))
+	if (likely(*err != -EAGAIN && *err != -EDQUOT))
 		return false;
-	start = READ_ONCE(swap->rounds);
-	before = atomic_long_read(&swap->swapouts);
-	atomic_inc(&swap->waiting);
-	*err = wait_event_killable(swap->wait, mfs_swap_ready(swap, start));
-	atomic_dec(&swap->waiting);
-	if (*err)
-		*err = -EINTR;
-	else if (READ_ONCE(swap->rounds) - start > 1 &&
-		 !READ_ONCE(swap->pool->nr_free) &&
-		 atomic_long_read(&swap->swapouts) == before)
-		*err = -ENOSPC;
+	*err = *err == -EAGAIN ? mfs_swap_wait_page(super->swap) :
+				 mfs_swap_wait_memcg(super->swap);
 	return !*err;
 }

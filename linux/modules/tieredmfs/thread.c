@@ -5,12 +5,13 @@
  * It clears the accessed bits of some pages of each list, waits, and looks which
  * are set again. A bit says whether a page was used, not how often: after a long
  * wait all pages look used, after a short one none. So it waits for as long as
- * makes as many pages look used as the local pool has. One such window is often
- * wrong about a page: a page changes list after two in a row.
+ * makes some more pages look used than the local pool has: see window.h.
+ * One such window is often wrong about a page: a page changes list after two in a row.
  *
  * While less than reclaim_threshold pages are free locally, or no piece of 2 MB, cold
  * ones go to the remote pool; while more than alloc_threshold are, hot remote ones
- * come back.
+ * come back. What that keeps free is for new pages: while few are asked for, the
+ * thresholds are lower.
  */
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
@@ -18,6 +19,7 @@
 #include <linux/ktime.h>
 
 #include "tiered.h"
+#include "window.h"
 
 /* Limits of the window, of the pages in it, and of the time for moves after it */
 #define TIERED_WINDOW_MIN	(100 * NSEC_PER_USEC)
@@ -27,7 +29,7 @@
 #define TIERED_MOVING		(4 * NSEC_PER_MSEC)
 
 /* While little changes, rests are up to this many times longer. */
-#define TIERED_CALM		16
+#define TIERED_CALM		8
 
 /* Looking */
 
@@ -151,29 +153,40 @@ static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
 	return changed;
 }
 
-/*
- * The window was too long if more pages look used than are to be local. Steps are
- * small, since neighbours in a list are often alike: those looked at lately need
- * not stand for all. Returns whether it is far off.
- */
+/* By how many pages look used; returns whether the window is far off. */
 static bool tiered_adapt_window(struct tiered *t)
 {
 	const unsigned long all = tiered_pages(t), nr = t->tier[LOCAL].nr;
-	const unsigned long room = nr - min(nr, READ_ONCE(t->alloc_threshold));
+	const unsigned long room = nr - min(nr, tiered_alloc_above(t));
+	const unsigned long target = tiered_target(all, room);
 	const u64 most = READ_ONCE(t->interval) * NSEC_PER_MSEC;
 	unsigned long used;
 	u64 window;
 
-	if (t->looked < all / 8)
+	if (t->looked < all / 4)
 		return t->off;
 	used = t->seen * all / max(t->looked, 1UL);
-	window = used > room ? t->window - t->window / 8 : t->window + t->window / 8;
-	window = clamp_t(u64, window, TIERED_WINDOW_MIN, most);
-	t->off = window != t->window && (used > 2 * room || used < room / 2);
+	window = clamp_t(u64, tiered_next_window(t->window, used, target),
+			 TIERED_WINDOW_MIN, most);
+	t->off = window != t->window && tiered_far_off(all, used, target);
 	t->looked = 0;
 	t->seen = 0;
 	WRITE_ONCE(t->window, window);
 	return t->off;
+}
+
+/*
+ * How much of the thresholds is kept: all when pages were asked for in the last round,
+ * more than half of what was kept for them; less and less while they are not.
+ */
+static void tiered_adapt_keep(struct tiered *t)
+{
+	const unsigned long asked = atomic_long_xchg(&t->asked, 0);
+
+	if (asked > tiered_alloc_above(t) / 2)
+		WRITE_ONCE(t->keep, min(2 * t->keep, TIERED_KEEP_ALL));
+	else if (t->keep > 1)
+		WRITE_ONCE(t->keep, t->keep - 1);
 }
 
 /* Moving */
@@ -235,13 +248,13 @@ static bool tiered_is_short(struct tiered *t)
 {
 	struct tier *local = &t->tier[LOCAL];
 
-	return tier_free(local) < READ_ONCE(t->reclaim_threshold) ||
+	return tier_free(local) < tiered_reclaim_below(t) ||
 	       (t->super.max_order && !READ_ONCE(local->nr_pieces));
 }
 
 static bool tiered_has_room(struct tiered *t)
 {
-	return tier_free(&t->tier[LOCAL]) > READ_ONCE(t->alloc_threshold);
+	return tier_free(&t->tier[LOCAL]) > tiered_alloc_above(t);
 }
 
 static unsigned long tiered_move_from(struct tiered *t, int from, u64 end)
@@ -312,6 +325,7 @@ static u64 tiered_round(struct tiered *t)
 	for (tier = 0; tier < NR_TIERS; tier++)
 		changed += tiered_look_at_tier(t, &t->tier[tier]);
 	off = tiered_adapt_window(t);
+	tiered_adapt_keep(t);
 	changed += tiered_balance(t);
 	work += ktime_get_ns() - closed;
 

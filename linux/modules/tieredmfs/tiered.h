@@ -42,12 +42,20 @@ struct tiered {
 	unsigned long batch;
 	unsigned int calm;
 
+	/* How much of the thresholds is kept, of TIERED_KEEP_ALL; pages asked for since */
+	unsigned int keep;
+	atomic_long_t asked;
+
 	/* Since the window last changed: pages looked at, and found used */
 	unsigned long looked, seen;
 	bool off;
 
 	atomic_long_t demoted, promoted, failed;
 };
+
+#define TIERED_KEEP_ALL	64U
+/* What alloc_threshold is not lowered below; for reclaim_threshold it is twice that */
+#define TIERED_KEEP_MIN	32UL
 
 static inline struct tier *tier_of(struct tiered *t, struct folio *folio)
 {
@@ -59,6 +67,28 @@ static inline unsigned long tier_free(struct tier *tier)
 {
 	return READ_ONCE(tier->pool.nr_free) +
 	       READ_ONCE(tier->nr_pieces) * HPAGE_PMD_NR;
+}
+
+/* What a threshold of so many pages comes to at the moment */
+static inline unsigned long tiered_keeps(struct tiered *t, unsigned long pages,
+					 unsigned long least)
+{
+	const unsigned long kept = mult_frac(pages, (unsigned long)READ_ONCE(t->keep),
+					     (unsigned long)TIERED_KEEP_ALL);
+
+	return max(kept, min(pages, least));
+}
+
+/* While more are free locally, new pages are local, and hot ones come back. */
+static inline unsigned long tiered_alloc_above(struct tiered *t)
+{
+	return tiered_keeps(t, READ_ONCE(t->alloc_threshold), TIERED_KEEP_MIN);
+}
+
+/* While fewer are free locally, cold ones leave. */
+static inline unsigned long tiered_reclaim_below(struct tiered *t)
+{
+	return tiered_keeps(t, READ_ONCE(t->reclaim_threshold), 2 * TIERED_KEEP_MIN);
 }
 
 /* Pages in the lists */

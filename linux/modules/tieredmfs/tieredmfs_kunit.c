@@ -25,6 +25,7 @@ static struct tiered *test_tiered(struct kunit *test, unsigned long local,
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	t->super.ops = &tiered_ops;
 	t->super.max_order = huge ? PMD_ORDER : 0;
+	t->keep = TIERED_KEEP_ALL;
 	spin_lock_init(&t->lock);
 	for (tier = 0; tier < NR_TIERS; tier++) {
 		tiered_init_tier(&t->tier[tier], tier);
@@ -148,7 +149,10 @@ static void tiered_test_hot_and_cold(struct kunit *test)
 	tiered_drain(&t->super);
 }
 
-/* 1,000 local pages of which 20 stay free: 980 are to look used, of 2,000 in all. */
+/*
+ * 1,000 local pages of which 20 stay free, of 2,000: 980 and half of 980 are to look
+ * used, or 183 fewer or more.
+ */
 static void tiered_test_window(struct kunit *test)
 {
 	static const struct {
@@ -156,16 +160,18 @@ static void tiered_test_window(struct kunit *test)
 		u64 window, after;		/* µs */
 		bool off, off_after;
 	} cases[] = {
-		/* Of fewer than an eighth nothing is concluded. */
-		{ 249, 249, 1000, 1000, false, false },
-		{ 249, 0, 1000, 1000, true, true },
-		/* 1,000 of 2,000 look used: too many, by little */
-		{ 500, 250, 1000, 875, false, false },
-		{ 500, 245, 1000, 1125, true, false },		/* 980 */
-		{ 1000, 980, 1000, 875, false, false },		/* 1,960 */
-		{ 1000, 981, 1000, 875, false, true },		/* 1,962: twice the room */
-		{ 2000, 490, 1000, 1125, true, false },
-		{ 2000, 489, 1000, 1125, false, true },		/* below half of it */
+		/* Of fewer than a quarter nothing is concluded. */
+		{ 499, 499, 1000, 1000, false, false },
+		{ 499, 0, 1000, 1000, true, true },
+		{ 1000, 735, 1000, 1000, true, false },		/* 1,470 */
+		{ 2000, 1653, 1000, 1000, true, false },
+		{ 2000, 1654, 1000, 875, true, false },		/* too many, by little */
+		{ 2000, 1287, 1000, 1000, true, false },
+		{ 2000, 1286, 1000, 1125, true, false },
+		{ 2000, 1735, 1000, 875, true, false },		/* half way to all */
+		{ 2000, 1736, 1000, 875, false, true },
+		{ 2000, 735, 1000, 1125, true, false },
+		{ 2000, 734, 1000, 1125, false, true },		/* below half of it */
 		/* Between 0.1 ms and the interval of 500 ms; what cannot change is not off. */
 		{ 2000, 2000, 100, 100, false, false },
 		{ 2000, 2000, 104, 100, false, true },
@@ -181,10 +187,11 @@ static void tiered_test_window(struct kunit *test)
 	t->tier[LOCAL].nr_pages[COLD] = 680;
 	t->tier[REMOTE].nr_pages[HOT] = 20;
 	t->tier[REMOTE].nr_pages[COLD] = 1000;
+	t->keep = TIERED_KEEP_ALL;
 	t->alloc_threshold = 20;
 	t->interval = 500;
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		const bool enough = cases[i].looked >= 250;
+		const bool enough = cases[i].looked >= 500;
 
 		t->looked = cases[i].looked;
 		t->seen = cases[i].seen;
@@ -194,13 +201,59 @@ static void tiered_test_window(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, t->window, cases[i].after * NSEC_PER_USEC, "%d", i);
 		KUNIT_EXPECT_EQ(test, t->looked, enough ? 0 : cases[i].looked);
 	}
-	/* A threshold above all local memory is no room, and not much room. */
+	/* Nearly all local: half of the rest is to look unused. Nothing, if all is. */
+	KUNIT_EXPECT_EQ(test, tiered_target(2000, 1900), 1950);
+	KUNIT_EXPECT_EQ(test, tiered_target(2000, 100), 150);
+	KUNIT_EXPECT_EQ(test, tiered_target(2000, 2000), 2000);
+	KUNIT_EXPECT_EQ(test, tiered_target(2000, 3000), 2000);
+	KUNIT_EXPECT_EQ(test, tiered_target(2000, 0), 0);
+	/* A threshold above all local memory is no room. */
 	t->alloc_threshold = 5000;
 	t->looked = 2000;
 	t->seen = 1;
 	t->window = NSEC_PER_MSEC;
-	KUNIT_EXPECT_TRUE(test, tiered_adapt_window(t));
+	KUNIT_EXPECT_FALSE(test, tiered_adapt_window(t));
 	KUNIT_EXPECT_EQ(test, t->window, 875 * NSEC_PER_USEC);
+}
+
+/* Thresholds of 640 and 1,600: less while few pages are asked for, all when many are. */
+static void tiered_test_keep(struct kunit *test)
+{
+	struct tiered *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	int round;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	t->alloc_threshold = 640;
+	t->reclaim_threshold = 1600;
+	t->keep = 64;
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 640);
+	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 1600);
+	for (round = 0; round < 32; round++) {
+		/* No more than half of what is kept, which is at least 330 */
+		atomic_long_set(&t->asked, 165);
+		tiered_adapt_keep(t);
+		KUNIT_EXPECT_EQ(test, atomic_long_read(&t->asked), 0);
+	}
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 320);
+	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 800);
+	for (; round < 100; round++)
+		tiered_adapt_keep(t);
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 32);
+	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 64);
+	for (round = 0; round < 6; round++) {
+		atomic_long_set(&t->asked, tiered_alloc_above(t) / 2 + 1);
+		tiered_adapt_keep(t);
+	}
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 640);
+	atomic_long_set(&t->asked, 100000);
+	tiered_adapt_keep(t);
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 640);
+	/* One that is small already is as it is. */
+	t->keep = 1;
+	t->alloc_threshold = 10;
+	t->reclaim_threshold = 20;
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 10);
+	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 20);
 }
 
 /* Demotion below reclaim_threshold or without a piece; promotion above alloc_threshold. */
@@ -222,6 +275,7 @@ static void tiered_test_when_to_move(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
+	t->keep = TIERED_KEEP_ALL;
 	t->alloc_threshold = 20;
 	t->reclaim_threshold = 50;
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -364,14 +418,75 @@ static void tiered_test_pieces(struct kunit *test)
 	tiered_drain(&t->super);
 }
 
+/*
+ * A piece that becomes base pages where it is: not while somebody has it; then each page
+ * by itself has what was known of the piece, and goes back to the pool.
+ */
+static void tiered_test_split(struct kunit *test)
+{
+	const unsigned long all = 512 + 3;
+	struct tiered *t = test_tiered(test, all, 4, true);
+	struct tier *tier = &t->tier[LOCAL];
+	struct page *piece = tier_get(tier, PMD_ORDER);
+	struct folio *folio;
+	unsigned long i;
+
+	KUNIT_ASSERT_NOT_NULL(test, piece);
+	folio = page_folio(piece);
+	tiered_mark(folio, true, false);
+	folio_get(folio);
+	folio_lock(folio);
+	KUNIT_EXPECT_FALSE(test, fbmm_split(folio));
+	KUNIT_EXPECT_EQ(test, folio_order(folio), PMD_ORDER);
+	folio_put(folio);
+	KUNIT_ASSERT_TRUE(test, fbmm_split(folio));
+	folio_unlock(folio);
+	tiered_split(&t->super, piece, PMD_ORDER);
+	for (i = 0; i < 512; i++) {
+		KUNIT_EXPECT_FALSE(test, PageCompound(piece + i));
+		KUNIT_EXPECT_EQ(test, page_ref_count(piece + i), 1);
+		KUNIT_EXPECT_FALSE(test, folio_test_locked(page_folio(piece + i)));
+		KUNIT_EXPECT_TRUE(test, folio_test_active(page_folio(piece + i)));
+		KUNIT_EXPECT_FALSE(test, tiered_was_used(page_folio(piece + i)));
+		tier_put(tier, page_folio(piece + i));
+		KUNIT_ASSERT_EQ(test, tier_free(tier), 3 + i + 1);
+	}
+	KUNIT_EXPECT_EQ(test, tier->nr_pieces, 0);
+	KUNIT_EXPECT_EQ(test, tier->pool.missing, 0);
+	tiered_drain(&t->super);
+}
+
+/* What is swapped out before all else: what is remote and cold. */
+static void tiered_test_swap_first(struct kunit *test)
+{
+	struct tiered *t = test_tiered(test, 4, 4, false);
+	int tier, heat;
+
+	for (tier = 0; tier < NR_TIERS; tier++) {
+		for (heat = 0; heat < NR_HEATS; heat++) {
+			struct page *page = tier_get(&t->tier[tier], 0);
+
+			KUNIT_ASSERT_NOT_NULL(test, page);
+			tiered_mark(page_folio(page), heat == HOT, heat == HOT);
+			KUNIT_EXPECT_EQ(test, tiered_swap_first(&t->super, page_folio(page)),
+					tier == REMOTE && heat == COLD);
+			mfs_test_free(&t->super, page);
+		}
+	}
+	tiered_drain(&t->super);
+}
+
 static struct kunit_case tiered_cases[] = {
 	KUNIT_CASE(tiered_test_which_tier),
 	KUNIT_CASE(tiered_test_hot_and_cold),
 	KUNIT_CASE(tiered_test_window),
+	KUNIT_CASE(tiered_test_keep),
 	KUNIT_CASE(tiered_test_when_to_move),
 	KUNIT_CASE(tiered_test_who_moves),
 	KUNIT_CASE(tiered_test_locked),
 	KUNIT_CASE(tiered_test_pieces),
+	KUNIT_CASE(tiered_test_split),
+	KUNIT_CASE(tiered_test_swap_first),
 	{}
 };
 

@@ -4,7 +4,8 @@
  * thread that keeps what is used in the fast one (FBMM paper, section 5.1, after
  * Transparent Page Placement).
  *
- *	mount -t tieredmfs -o local=1G,remote=4G[,local_node=0,remote_node=1][,huge] none DIR
+ *	mount -t tieredmfs -o local=1G,remote=4G[,local_node=0,remote_node=1][,huge]
+ *		[,swap=FILE] none DIR
  *
  * Each pool has a list of hot and one of cold folios: base pages and, with huge,
  * pieces of 2 MB. New ones are hot, and local while more than alloc_threshold pages
@@ -77,7 +78,7 @@ static void tiered_removing(struct mfs_super *super, struct folio *folio)
 
 static struct page *tiered_get(struct tiered *t, unsigned int order)
 {
-	const bool local = tier_free(&t->tier[LOCAL]) > READ_ONCE(t->alloc_threshold);
+	const bool local = tier_free(&t->tier[LOCAL]) > tiered_alloc_above(t);
 	struct page *page = tier_get(&t->tier[local ? LOCAL : REMOTE], order);
 
 	return page ? page : tier_get(&t->tier[local ? REMOTE : LOCAL], order);
@@ -93,6 +94,7 @@ static int tiered_alloc(struct mfs_super *super, struct mfs_run *run)
 	if (!run->page)
 		return -ENOSPC;
 	run->nr = 1UL << run->order;
+	atomic_long_add(run->nr, &tiered(super)->asked);
 	INIT_LIST_HEAD(&page_folio(run->page)->lru);
 	tiered_mark(page_folio(run->page), true, true);
 	return 0;
@@ -101,6 +103,24 @@ static int tiered_alloc(struct mfs_super *super, struct mfs_run *run)
 static void tiered_free(struct mfs_super *super, struct folio *folio)
 {
 	tier_put(tier_of(tiered(super), folio), folio);
+}
+
+/* What is cold and remote already goes before all else. */
+static bool tiered_swap_first(struct mfs_super *super, struct folio *folio)
+{
+	struct tiered *t = tiered(super);
+
+	return tier_of(t, folio) == &t->tier[REMOTE] && !folio_test_active(folio);
+}
+
+/* The pages are in the tier's pool from now on. */
+static void tiered_split(struct mfs_super *super, struct page *pages, unsigned int order)
+{
+	struct mfs_pool *pool = &tier_of(tiered(super), page_folio(pages))->pool;
+
+	spin_lock(&pool->lock);
+	pool->nr += 1UL << order;
+	spin_unlock(&pool->lock);
 }
 
 /* Mounting */
@@ -181,6 +201,7 @@ static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
 	}
 	t->alloc_threshold = options->pages[LOCAL] / 50;
 	t->reclaim_threshold = options->pages[LOCAL] / 20;
+	t->keep = TIERED_KEEP_ALL;
 	t->interval = 500;
 	t->share = 25;
 	return tiered_start(t);
@@ -305,6 +326,8 @@ static const struct mfs_ops tiered_ops = {
 	.free		= tiered_free,
 	.added		= tiered_added,
 	.removing	= tiered_removing,
+	.swap_first	= tiered_swap_first,
+	.split		= tiered_split,
 	.statfs		= tiered_statfs,
 	.show_options	= tiered_show_options,
 	.group		= &tiered_group,

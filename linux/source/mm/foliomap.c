@@ -10,9 +10,19 @@
  * large folio, and the number of its pages that are mapped, are no longer
  * maintained. Small folios are counted as before. So are hugetlb folios, which
  * are never mapped in part.
+ *
+ * An address space has an id from when it is made until it is destroyed. All
+ * its page table entries are gone by then, so no aggregator contains it. The
+ * smallest free id is given out first: an update touches only words of the
+ * aggregator in which the id has bits, and small ids have them in the first.
+ *
+ * PID_MAX_LIMIT is just above the number of ids, but an address space can
+ * outlive its last task, so they may run out. Address spaces that are made then
+ * have the last id in common, until they end. Nothing is ever exclusive to any
+ * of them, so that they copy what they need not have; the others are answered
+ * exactly, as their ids are still their own.
  */
 #include <linux/foliomap.h>
-#include <linux/idr.h>
 #include <linux/mm.h>
 #include <kunit/visibility.h>
 
@@ -32,42 +42,37 @@ static const u8 words_of[FOLIOMAP_MAX_ORDER + 1] = {
 	WORDS(5), WORDS(6), WORDS(7), WORDS(8), WORDS(9),
 };
 
-/*
- * The smallest free id is given out first: an update touches only words of the
- * aggregator in which the id has bits, and small ids have them in the first.
- *
- * An id is free again when its address space is destroyed. All its page table
- * entries are gone by then, so no aggregator contains it. PID_MAX_LIMIT is just
- * above the number of ids, but an address space can outlive its last task, so
- * they may run out; fork() and execve() then fail like for want of memory.
+/**
+ * foliomap_set_id - tell a new address space its id, and what follows from it
+ * @mm: The address space.
+ * @id: Its id.
  */
-static DEFINE_IDA(foliomap_ids);
-
-int __foliomap_mm_init(struct mm_struct *mm)
+void foliomap_set_id(struct mm_struct *mm, unsigned int id)
 {
-	unsigned int order, word;
-	int id;
+	unsigned int order;
 
-	id = ida_alloc_range(&foliomap_ids, foliomap_first_id, foliomap_last_id,
-			     GFP_KERNEL);
-	if (id < 0)
-		return -ENOMEM;
 	mm->foliomap.id = id;
 	mm->foliomap.one_word_order = 0;
-	memset(mm->foliomap.unit, 0, sizeof(mm->foliomap.unit));
 	for (order = 1; order <= FOLIOMAP_MAX_ORDER; order++) {
 		if (!((u64)id >> DIGITS(order)))
 			mm->foliomap.one_word_order = order;
-		for (word = 0; word < words_of[order]; word++)
-			mm->foliomap.unit[order - 1][word] =
-				foliomap_unit_word(id, order, word);
+		mm->foliomap.unit[order - 1] = foliomap_unit_word(id, order, 0);
 	}
-	return 0;
 }
 
-void __foliomap_mm_destroy(struct mm_struct *mm)
+/*
+ * One word of what a mapping adds to an aggregator. The first is kept in
+ * mm_struct for each order. The others have bits for large ids only, and are
+ * computed then: that takes few instructions beside those of a batch of pages.
+ */
+static unsigned long unit_word(struct mm_struct *mm, unsigned int order,
+		unsigned int word)
 {
-	ida_free(&foliomap_ids, mm->foliomap.id);
+	if (!word)
+		return mm->foliomap.unit[order - 1];
+	if (order <= mm->foliomap.one_word_order)
+		return 0;
+	return foliomap_unit_word(mm->foliomap.id, order, word);
 }
 
 /*
@@ -76,11 +81,14 @@ void __foliomap_mm_destroy(struct mm_struct *mm)
  * Folios too large for an aggregator, which only drivers map, have no words.
  */
 #define IN_TAIL_PAGE(word, nr)						\
-	static_assert(offsetofend(struct folio, word) <=		\
-		      (nr) * sizeof(struct page) + offsetof(struct page, _mapcount))
+	static_assert(offsetof(struct folio, word) / sizeof(struct page) <= (nr) && \
+		      offsetof(struct folio, word) % sizeof(struct page) +	\
+		      sizeof(long) <= offsetof(struct page, _mapcount))
 IN_TAIL_PAGE(_as_aggregator_0, 1);
-IN_TAIL_PAGE(_as_aggregator_2, 2);
+IN_TAIL_PAGE(_as_aggregator_1, 3);
+IN_TAIL_PAGE(_as_aggregator_2, 3);
 IN_TAIL_PAGE(_as_aggregator_3, 3);
+static_assert(WORDS(1) == 1);
 
 static const u16 word_offsets[FOLIOMAP_WORDS] = {
 	offsetof(struct folio, _as_aggregator_0),
@@ -124,6 +132,7 @@ void foliomap_prep(struct folio *folio, unsigned int order)
 {
 	unsigned int word;
 
+	atomic_set(&folio->_foliomap_seq, 0);
 	for (word = 0; word < aggregator_words(order); word++)
 		*aggregator_word(folio, word) = 0;
 }
@@ -137,17 +146,16 @@ void foliomap_prep(struct folio *folio, unsigned int order)
 void foliomap_set_new(struct folio *folio, struct mm_struct *mm, int nr)
 {
 	const unsigned int order = folio_order(folio);
-	const unsigned long *unit = mm->foliomap.unit[order - 1];
 	unsigned int word;
 
 	/* The count starts at -1. */
 	atomic_set(&folio->_large_mapcount, nr - 1);
 	for (word = 0; word < aggregator_words(order); word++)
-		*aggregator_word(folio, word) = unit[word] * nr;
+		*aggregator_word(folio, word) = unit_word(mm, order, word) * nr;
 }
 
 /* foliomap_change() where a unit may have bits in several words, or none. */
-void foliomap_change_words(struct folio *folio, const unsigned long *unit,
+void foliomap_change_words(struct folio *folio, struct mm_struct *mm,
 		unsigned int order, int nr)
 {
 	unsigned int word;
@@ -155,7 +163,7 @@ void foliomap_change_words(struct folio *folio, const unsigned long *unit,
 	for (word = 0; word < aggregator_words(order); word++) {
 		unsigned long *sum = aggregator_word(folio, word);
 
-		WRITE_ONCE(*sum, *sum + unit[word] * nr);
+		WRITE_ONCE(*sum, *sum + unit_word(mm, order, word) * nr);
 	}
 }
 
@@ -192,19 +200,20 @@ static bool all_mappings_by(struct folio *folio, struct mm_struct *mm,
 		unsigned int mapcount)
 {
 	const unsigned int order = folio_order(folio);
-	const unsigned long *unit = mm->foliomap.unit[order - 1];
 	unsigned int word;
 
 	if (!mapcount)
 		return true;
 	if (order > FOLIOMAP_MAX_ORDER)
 		return mapcount == 1;
+	if (unlikely(mm->foliomap.id == foliomap_last_id))
+		return false;
 	/* More mappings than one address space can have of an anon folio. */
 	if (mapcount > 1u << order)
 		return false;
 	for (word = 0; word < words_of[order]; word++)
 		if (!foliomap_word_matches(READ_ONCE(*aggregator_word(folio, word)),
-					   unit[word], mapcount))
+					   unit_word(mm, order, word), mapcount))
 			return false;
 	return true;
 }
@@ -217,7 +226,7 @@ static bool all_mappings_by(struct folio *folio, struct mm_struct *mm,
  * Exact for anonymous folios, except while one is remapped from a PMD to PTEs:
  * it then has one mapping more than pages and counts as shared. The same is
  * said of a file folio that one address space maps more often than it has
- * pages.
+ * pages, and of all folios when @mm shares its id.
  */
 bool foliomap_mapped_shared(struct folio *folio, struct mm_struct *mm)
 {
@@ -261,27 +270,4 @@ bool foliomap_can_reuse(struct folio *folio, struct mm_struct *mm)
 			    all_mappings_by(folio, mm, mapcount);
 	} while (foliomap_read_retry(folio, seq));
 	return can_reuse;
-}
-
-/**
- * foliomap_average_mapcount - how often a page of a large folio is mapped
- * @folio: The folio.
- *
- * For statistics only: it stands in for the map count of each page.
- *
- * Return: the average, rounded, and at least 1 if any page is mapped.
- */
-int foliomap_average_mapcount(struct folio *folio)
-{
-	const int mapcount = folio_large_mapcount(folio);
-	const int entire = folio_entire_mapcount(folio);
-	const int nr_pages = folio_nr_pages(folio);
-	int pages;
-
-	/* /proc/kpagecount asks of folios that nobody holds, and half-made ones. */
-	if (mapcount <= 0 || nr_pages <= 0)
-		return 0;
-	/* Both can change meanwhile. */
-	pages = max(mapcount - entire, 0);
-	return max(entire + DIV_ROUND_CLOSEST(pages, nr_pages), 1);
 }

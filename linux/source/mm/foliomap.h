@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What mm/foliomap.c shares: with mm/rmap.c the update, inline where every
- * write fault makes one; with mm/foliomap_setup.c the range of ids.
+ * How mm/foliomap.c changes what it keeps of a folio; inline where every write
+ * fault does.
  */
 #ifndef __MM_FOLIOMAP_H
 #define __MM_FOLIOMAP_H
@@ -11,10 +11,7 @@
 
 #ifdef CONFIG_FOLIOMAP
 
-/* Which ids are given out */
-extern unsigned int foliomap_first_id, foliomap_last_id;
-
-void foliomap_change_words(struct folio *folio, const unsigned long *unit,
+void foliomap_change_words(struct folio *folio, struct mm_struct *mm,
 		unsigned int order, int nr);
 
 /*
@@ -48,7 +45,6 @@ static __always_inline int foliomap_change(struct folio *folio,
 {
 	/* Not folio_order(): the caller knows that the folio is large. */
 	const unsigned int order = folio->_flags_1 & 0xff;
-	const unsigned long *unit = mm->foliomap.unit[order - 1];
 	int mapcount, seq;
 
 	VM_WARN_ON_ONCE(!mm->foliomap.id);
@@ -57,10 +53,10 @@ static __always_inline int foliomap_change(struct folio *folio,
 	mapcount = atomic_read(&folio->_large_mapcount) + nr;
 	atomic_set(&folio->_large_mapcount, mapcount);
 	if (likely(order <= mm->foliomap.one_word_order))
-		WRITE_ONCE(folio->_as_aggregator_0,
-			   folio->_as_aggregator_0 + unit[0] * nr);
+		WRITE_ONCE(folio->_as_aggregator_0, folio->_as_aggregator_0 +
+			   mm->foliomap.unit[order - 1] * nr);
 	else
-		foliomap_change_words(folio, unit, order, nr);
+		foliomap_change_words(folio, mm, order, nr);
 	VM_WARN_ON_ONCE(mapcount == -1 && order <= FOLIOMAP_MAX_ORDER &&
 			folio->_as_aggregator_0);
 	foliomap_write_end(folio, seq);

@@ -5,7 +5,7 @@
  */
 #include <kunit/test.h>
 #include <linux/foliomap_arith.h>
-#include <linux/random.h>
+#include <linux/prandom.h>
 
 #define SPACES 8
 

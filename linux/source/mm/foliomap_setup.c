@@ -5,8 +5,6 @@
 #include <linux/kstrtox.h>
 #include <linux/mm.h>
 
-#include "foliomap.h"
-
 /* Only before the first address space exists: nothing is counted twice. */
 static int __init foliomap_setup(char *str)
 {

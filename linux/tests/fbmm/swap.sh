@@ -8,7 +8,7 @@
 
 counter() # NAME
 {
-	cat /sys/fs/basicmfs/*/"$1"
+	cat /sys/fs/*mfs/*/"$1"
 }
 
 # The files of a process that has ended are freed after it is reaped.
@@ -20,6 +20,11 @@ empty()
 	done
 	echo "$(counter used) pages are used, $(counter swapped) swapped"
 	return 1
+}
+
+unused()
+{
+	[ "$(counter used)" = 0 ]
 }
 
 # Writes so many MB and reads them again; SIGBUS if there is no room.
@@ -132,6 +137,38 @@ losetup -d "$disk"
 rm /run/files/swap
 
 result "unload" rmmod basicmfs
+
+# The others: 16 MB each, in pages of all kinds
+for each in bwmfs:weights=1,size=16M bwmfs:weights=1,huge,size=16M contigmfs:size=16M \
+	tieredmfs:local=4M,remote=12M tieredmfs:local=4M,remote=12M,huge; do
+	name=${each%%:*} options=${each#*:}
+	truncate -s 32M /run/files/swap
+	insmod "$MANAGERS/$name/$name.ko"
+	if [ "$name" != tieredmfs ]; then
+		result "$each without swap is no more than it says" mounted "$name" "$options" /run/a
+		result "as df says" [ "$(stat -f -c %b /run/a)" = 4096 ]
+		result "and SIGBUS" sigbus 24
+		result "nothing is left then" soon unused
+		result "unmount it again" umount /run/a
+		result "swap without a size" refused mounted "$name" \
+			"$(echo "$options,swap=/run/files/swap" | sed 's/size=16M,//')" /run/a
+	else
+		result "tieredmfs has no size" refused mounted "$name" "$options,size=8M" /run/a
+	fi
+	result "$each" mounted "$name" "$options,swap=/run/files/swap" /run/a
+	result "says so" grep -q "$name.*,swap=/run/files/swap " /proc/mounts
+	result "has the memory and the file" [ "$(stat -f -c %b /run/a)" = $((48 * 256)) ]
+	result "takes more than its memory" take 24
+	result "which is swapped out" [ "$(counter swapouts)" -gt 1024 ]
+	result "and in" [ "$(counter swapins)" -gt 1024 ]
+	result "and gone" empty
+	result "more than both: SIGBUS" sigbus 64
+	result "is gone, too" empty
+	result "all can be had again" take 24
+	result "unmount it" umount /run/a
+	result "unload it" rmmod "$name"
+	rm /run/files/swap
+done
 result "unload the library" rmmod mfs
 result "all memory is back" near "$before"
 dmesg | grep -E 'WARNING|BUG' && failed=1

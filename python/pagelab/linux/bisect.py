@@ -19,11 +19,15 @@ def patches(layout: Layout) -> list[tuple[str, str]]:
 
 def apart(layout: Layout) -> Layout:
     """Where they are built: apart from the kernel that is worked on, with its compiler's cache."""
-    return replace(layout, folder="linux-bisect")
+    return replace(layout, folder=f"{layout.folder}-bisect")
 
 
 def check(
-    layout: Layout, commit: str, jobs: int, progress: Callable[[int, int, str], None]
+    layout: Layout,
+    debug: tuple[str, ...],
+    commit: str,
+    jobs: int,
+    progress: Callable[[int, int, str], None],
 ) -> None:
     """Build the tree as of a commit without a warning, and boot it.
 
@@ -33,9 +37,9 @@ def check(
     """
     where = apart(layout)
     check_out(layout, where.tree, commit)
-    build.configure(where, (), lenient=True)
-    image = build.compile_kernel(where, (), jobs, progress)
-    if warned := build.warnings(where):
+    build.configure(where, debug, lenient=True)
+    image = build.compile_kernel(where, debug, jobs, progress)
+    if warned := build.warnings(where, debug):
         raise PagelabError("\n".join(["the compiler warns:", *warned[:12]]))
     for append in BOOTS:
         machine = guest.Machine(

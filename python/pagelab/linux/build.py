@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pagelab.errors import PagelabError, unknown
-from pagelab.linux.layout import Layout
+from pagelab.linux.layout import VERSION, Layout
 from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
 
@@ -55,10 +55,16 @@ def need_designs(layout: Layout, debug: tuple[str, ...], append: str) -> None:
     for word in append.split():
         design = _DESIGNS.get(word.partition("=")[0])
         if have and design is not None and f"CONFIG_{design}=y" not in have:
-            patched = layout.patches.is_dir()
+            why = ""
+            if not layout.patches.is_dir():
+                why = f": Linux {layout.version} is built without patches"
+            elif layout.version != VERSION:
+                there = sorted({one for one in _DESIGNS.values() if f"CONFIG_{one}=y" in have})
+                why = f": of the designs, this one of Linux {layout.version} has " + (
+                    ", ".join(there) or "none"
+                )
             raise PagelabError(
-                f"{word}: the kernel in {layout.out(debug)} has no CONFIG_{design}"
-                + ("" if patched else f": Linux {layout.version} is built without patches")
+                f"{word}: the kernel in {layout.out(debug)} has no CONFIG_{design}{why}"
             )
 
 

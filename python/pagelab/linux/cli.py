@@ -32,7 +32,7 @@ Debug = Annotated[
     ),
 ]
 Kernel = Annotated[
-    str, typer.Option(help="The version of Linux; pagelab's patches are for the default's.")
+    str, typer.Option(help="The version of Linux; all designs are patches of the default's only.")
 ]
 KernelToBuild = Annotated[
     str | None,
@@ -96,18 +96,22 @@ def _choose(kernel: str | None, origin: str | None) -> tuple[layout.Layout, Path
 
 
 @app.command()
-def refresh() -> None:
+def refresh(kernel: Kernel = layout.VERSION) -> None:
     """Write the commits of the source tree back to linux/patches and linux/source."""
     if files.checkout() is None:
         raise PagelabError("the patches of an installed pagelab are not written to: use a checkout")
-    for patch in source.refresh(layout.find(), lambda text: _console.print(text, highlight=False)):
+    where = layout.find(kernel)
+    for patch in source.refresh(where, lambda text: _console.print(text, highlight=False)):
         print(patch.path.name, *patch.adds)
 
 
 @app.command()
-def mails(folder: Annotated[Path, typer.Argument(help="A folder to write them to.")]) -> None:
+def mails(
+    folder: Annotated[Path, typer.Argument(help="A folder to write them to.")],
+    kernel: Kernel = layout.VERSION,
+) -> None:
     """Write the series as it can be sent: each patch with the new files that come with it."""
-    where = layout.find()
+    where = layout.find(kernel)
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
     for path in source.mails(where, folder):
         print(path)
@@ -117,17 +121,19 @@ def mails(folder: Annotated[Path, typer.Argument(help="A folder to write them to
 def bisect(
     first: Annotated[int, typer.Option(help="The number of the patch to start at.")] = 1,
     last: Annotated[int | None, typer.Option(help="And of the one to end at.")] = None,
+    kernel: Kernel = layout.VERSION,
+    debug: Debug = None,
     jobs: Jobs = _CPUS,
 ) -> None:
     """Build and boot the kernel after every patch of the series; stop at one that fails."""
-    where = layout.find()
+    where, options = layout.find(kernel), tuple(debug or ())
     source.prepare(where, None, lambda text: _console.print(text, highlight=False))
     for number, (commit, subject) in enumerate(bisection.patches(where), start=1):
         if number < first or (last is not None and number > last):
             continue
         with only_one(bisection.apart(where).work), _compiling() as told:
             try:
-                bisection.check(where, commit, jobs, told)
+                bisection.check(where, options, commit, jobs, told)
             except PagelabError as error:
                 raise PagelabError(f"after patch {number}, {subject}: {error}") from error
         print(f"builds and boots: {number} {subject}", flush=True)
@@ -209,8 +215,8 @@ def run(
     walks: Annotated[
         str,
         typer.Option(
-            help="An emulated processor that walks a distributed page table: check or dpt "
-            "(docs/dpt-linux.md)."
+            help="An emulated processor that walks a distributed page table: check, dpt, "
+            "check-each or dpt-each (docs/dpt-linux.md)."
         ),
     ] = "",
 ) -> None:
@@ -266,6 +272,8 @@ def record(
     """Record all accesses and page walks of a fresh guest while a command runs in it."""
     if not system:
         raise UsageError("say --system; a program alone is recorded by `pagelab record`")
+    if walks.endswith("-each"):
+        raise UsageError("a walk an access is no more than the accesses: record check or dpt")
     where = layout.find(kernel)
     if levels == 4:
         append = f"{append} {recording.FOUR_LEVELS}".strip()
@@ -325,6 +333,7 @@ def _run_suites(
     where = layout.find()
     failed: list[str] = []
     firsts: dict[tuple[Path, str], guest.Result] = {}
+    walked = suite.Walked()
     for job in suite.load(root, names, debug):
         asked = f"{job.folder.name}/{job.entry.name}" in names
         image, flags = suite.kernel(where, job)
@@ -337,16 +346,18 @@ def _run_suites(
         if job.entry.kvm and not guest.kvm_works():
             print(f"skip  {job.name}: no KVM", flush=True)
             continue
-        verdict = _run_job(where, job, firsts, verbose=verbose)
+        verdict = _run_job(where, job, firsts, walked, verbose=verbose)
         tries = 1
         while verdict is suite.Verdict.FAIL and tries <= retries:
             print(f"again {job.name}", flush=True)
-            verdict = _run_job(where, job, firsts, verbose=verbose)
+            verdict = _run_job(where, job, firsts, walked, verbose=verbose)
             tries += 1
         if verdict is suite.Verdict.FAIL:
             failed.append(job.name)
         elif tries > 1:
             print(f"flaky {job.name}: failed {tries - 1} of {tries} times", flush=True)
+    if walked.guests:
+        print(walked.summary(), flush=True)
     if failed:
         raise PagelabError("\n  ".join([f"{len(failed)} failed:", *failed]))
 
@@ -355,10 +366,14 @@ def _run_job(
     where: layout.Layout,
     job: suite.Job,
     firsts: dict[tuple[Path, str], guest.Result],
+    walked: suite.Walked,
     *,
     verbose: bool,
 ) -> suite.Verdict:
-    """One job in one guest, told of as it ends. `firsts` has what others are compared with."""
+    """One job in one guest, told of as it ends.
+
+    `firsts` has what others are compared with; `walked` is told what the processor counted.
+    """
     verdict, result = suite.run(where, job, show=verbose)
     if job.entry.compare:
         key = (job.folder, job.entry.name)
@@ -374,6 +389,7 @@ def _run_job(
     print(f"{verdict:4}  {job.name}", flush=True)
     if walks := result.files.get(guest.WALKS):
         print(f"      {walks.decode().strip()}", flush=True)
+        walked.add(walks)
     if verdict is suite.Verdict.FAIL:
         _explain(result, verbose=verbose)
     return verdict

@@ -28,6 +28,8 @@ GUEST_OUT = f"{GUEST_JOB}/out"
 COUNTS = "counts"
 # What the emulator's own processor counted, a JSON object.
 WALKS = "walks"
+# How it walks; "-each" translates each access to user data anew.
+PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
 # Compiled anew for every guest, in a tenth of a second, and started by its init.
 GUARD = "oom-guard"
 # MB that QEMU's q35 machine has without a hole between; more lies above 4 GB.
@@ -53,7 +55,7 @@ class Machine:
     out=PATH and `plugin_options`; what it writes there comes back as the result's file COUNTS,
     unless `report` is a pipe for it, which is closed when the guest has it.
     `emulator` is a QEMU of our own whose processor walks a distributed page table, and `processor`
-    how: "check" or "dpt" (docs/dpt-linux.md); what it counted comes back as the file WALKS.
+    how, one of PROCESSORS (docs/dpt-linux.md); what it counted comes back as the file WALKS.
     """
 
     image: Path
@@ -81,8 +83,9 @@ class Machine:
             raise UsageError("--icount counts the instructions of one CPU: use --cpus 1")
         if self.accel not in ("auto", "kvm", "tcg"):
             raise UsageError(f"unknown accelerator '{self.accel}'. Valid: auto, kvm, tcg")
-        if self.processor not in ("", "check", "dpt"):
-            raise UsageError(f"unknown walks '{self.processor}'. Valid: check, dpt")
+        if self.processor not in ("", *PROCESSORS):
+            valid = ", ".join(PROCESSORS)
+            raise UsageError(f"unknown walks '{self.processor}'. Valid: {valid}")
 
 
 @dataclass(frozen=True)

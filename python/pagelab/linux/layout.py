@@ -67,6 +67,12 @@ class Layout:
         """The files that the series adds to the kernel, under their paths there."""
         return self.linux / self._made_for("source")
 
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Where they are looked for, the version's own first, then those it shares."""
+        shared = self.linux / "source"
+        return (self.source,) if self.source == shared else (self.source, shared)
+
     def _made_for(self, name: str) -> str:
         return name if self.version == VERSION else f"{name}-{self.version}"
 
@@ -79,6 +85,11 @@ class Layout:
     def flags(self) -> str:
         """What `pagelab linux build` is told to build it."""
         return "" if self.version == VERSION else f" --kernel {self.version}"
+
+    @property
+    def refresh(self) -> str:
+        """What writes the tree's commits back."""
+        return "make linux-refresh" if not self.flags else f"pagelab linux refresh{self.flags}"
 
     @property
     def work(self) -> Path:

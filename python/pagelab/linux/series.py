@@ -6,6 +6,9 @@ order, and after each patch which new files come with it:
 
     0011-mm-let-private-anonymous-memory-be-files.patch mm/fbmm/core.c include/linux/fbmm.h
 
+The series of another version has folders of its own, linux/patches-7.2 and linux/source-7.2. A new
+file that is the same in both lies in linux/source alone.
+
 Commits are made of both in git's index, so that no file of the work tree is touched that stays the
 same, and not everything is compiled again.
 """
@@ -38,18 +41,25 @@ def git(tree: Path, *args: str) -> str:
 
 @dataclass(frozen=True)
 class Patch:
-    """A commit of the series: its patch, and the new files that come with it, under `source`."""
+    """A commit of the series: its patch, and the new files that come with it.
+
+    Each is in the first of the folders `sources` that has it.
+    """
 
     path: Path
-    source: Path
+    sources: tuple[Path, ...]
     adds: tuple[str, ...] = ()
+
+    def file(self, name: str) -> Path:
+        """Where a new file lies."""
+        return next(filter(Path.is_file, (folder / name for folder in self.sources)))
 
     def fingerprint(self) -> str:
         """A line that changes when the patch does, or a file that comes with it."""
         digest = hashlib.sha256(self.path.read_bytes())
         for name in self.adds:
-            digest.update(f"\0{name}\0{_mode(self.source / name)}\0".encode())
-            digest.update((self.source / name).read_bytes())
+            digest.update(f"\0{name}\0{_mode(self.file(name))}\0".encode())
+            digest.update(self.file(name).read_bytes())
         return f"{digest.hexdigest()}\n"
 
 
@@ -63,23 +73,25 @@ def read(layout: Layout) -> list[Patch]:
     series = layout.patches / "series"
     lines = series.read_text().splitlines() if series.exists() else []
     found = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    patches = [Patch(layout.patches / name, layout.source, tuple(adds)) for name, *adds in found]
+    patches = [Patch(layout.patches / name, layout.sources, tuple(adds)) for name, *adds in found]
     named = [name for patch in patches for name in patch.adds]
-    there = {str(path.relative_to(layout.source)) for path in files(layout)}
+    own = {str(path.relative_to(layout.source)) for path in files(layout)}
     for patch in patches:
         if not patch.path.is_file():
             raise PagelabError(f"{series} names {patch.path.name}, which is not there")
-    for name in sorted(there ^ set(named)):
-        where = "is not there" if name in named else f"comes with no patch of {series}"
-        raise PagelabError(f"{layout.source / name} {where}")
-    if len(named) != len(there):
+    for name in sorted(own.difference(named)):
+        raise PagelabError(f"{layout.source / name} comes with no patch of {series}")
+    for name in sorted(named):
+        if not any((folder / name).is_file() for folder in layout.sources):
+            raise PagelabError(f"{layout.source / name} is not there")
+    if len(named) != len(set(named)):
         twice = next(name for name in named if named.count(name) > 1)
         raise PagelabError(f"{series} names {twice} twice")
     return patches
 
 
 def files(layout: Layout) -> list[Path]:
-    """The new files."""
+    """The new files of this version alone."""
     return sorted(path for path in layout.source.rglob("*") if path.is_file())
 
 
@@ -111,8 +123,8 @@ class Index:
             env=self._env,
         )
         for name in patch.adds:
-            blob = self.git("hash-object", "-w", (patch.source / name).resolve()).strip()
-            entry = f"{_mode(patch.source / name)},{blob},{name}"
+            blob = self.git("hash-object", "-w", patch.file(name).resolve()).strip()
+            entry = f"{_mode(patch.file(name))},{blob},{name}"
             self.git("update-index", "--add", "--cacheinfo", entry)
         return done.stderr if done.returncode else ""
 
@@ -161,7 +173,7 @@ def commit(tree: Path, patches: list[Patch], parent: str, release: str) -> str:
                             *(f"  {line}" for line in hunks),
                             "The series is made for the source it was last refreshed against; "
                             f"take that one, or port the patch in {tree} "
-                            "and run `make linux-refresh`.",
+                            "and write it back with `pagelab linux refresh`.",
                         ]
                     )
                 )
@@ -170,10 +182,11 @@ def commit(tree: Path, patches: list[Patch], parent: str, release: str) -> str:
 
 
 def write(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
-    """Write the tree's commits on top of `base` back to linux/patches and linux/source.
+    """Write the tree's commits on top of `base` back to the folders of this version.
 
     A new file comes whole with the commit that adds it, whichever commits change it later. What
-    is left of a commit that does nothing else is nothing; it is named.
+    is left of a commit that does nothing else is nothing; it is named. A file that the version
+    with the folder linux/source has just so is not written again.
     """
     tree = layout.tree
     new = set(_names(tree, "base", "HEAD", "--diff-filter=A"))
@@ -192,16 +205,24 @@ def write(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
             continue
         seen.update(adds)
         name = f"{len(lines) + 1:04}-{subject[:52]}.patch"
+        layout.patches.mkdir(parents=True, exist_ok=True)  # a version's first
         (layout.patches / name).write_text(_mail(tree, one, new))
         lines.append(" ".join([name, *adds]))
     (layout.patches / "series").write_text("".join(f"{line}\n" for line in lines))
     for name in sorted(new):
+        text = git(tree, "show", f"HEAD:{name}")
+        mode = git(tree, "ls-tree", "HEAD", "--", name).split()[0]
+        if any(_is(folder / name, text, mode) for folder in layout.sources[1:]):
+            continue
         path = layout.source / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(git(tree, "show", f"HEAD:{name}"))
-        mode = git(tree, "ls-tree", "HEAD", "--", name).split()[0]
+        path.write_text(text)
         path.chmod(0o755 if mode == "100755" else 0o644)
     return read(layout)
+
+
+def _is(path: Path, text: str, mode: str) -> bool:
+    return path.is_file() and path.read_text() == text and _mode(path) == mode
 
 
 def _names(tree: Path, old: str, new: str, *options: str) -> list[str]:

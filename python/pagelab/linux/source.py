@@ -78,8 +78,9 @@ def _prepare(layout: Layout, source: Path | None, say: Callable[[str], None]) ->
         return tree
     if _has_local_work(tree):
         raise PagelabError(
-            f"linux/patches or linux/source changed, but {tree} has commits or edits of its own: "
-            "write them back with `make linux-refresh`, or drop them with "
+            f"{layout.patches} or {' or '.join(map(str, layout.sources))} changed, but {tree} has "
+            f"commits or edits of its own: write them back with `{layout.refresh}`, or drop them "
+            "with "
             f"`git -C {tree} reset --hard series`"
         )
     keep = _common(applied.read_text() if applied.exists() else "", mark)
@@ -113,7 +114,7 @@ def apply_series(tree: Path, patches: list[Patch], keep: int) -> None:
 
 
 def refresh(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
-    """Write the commits on top of `base` back to linux/patches and linux/source."""
+    """Write the commits on top of `base` back to the folders of this version."""
     tree = layout.tree
     if git(tree, "status", "--porcelain").strip():
         raise PagelabError(f"{tree} has uncommitted edits; commit them first")
@@ -137,11 +138,12 @@ def refresh(layout: Layout, say: Callable[[str], None]) -> list[Patch]:
 
 
 def _only_here(layout: Layout) -> list[str]:
-    """Edits of linux/patches and linux/source that are neither in the tree nor in a commit."""
+    """Edits of the patches and the new files that are neither in the tree nor in a commit."""
     applied = layout.tree / ".git" / "pagelab-series"
     if applied.exists() and applied.read_text() == fingerprint(series.read(layout)):
         return []
-    status = ["git", "-C", str(layout.linux), "status", "--porcelain", "--", "patches", "source"]
+    folders = [path.name for path in (layout.patches, *layout.sources)]
+    status = ["git", "-C", str(layout.linux), "status", "--porcelain", "--", *folders]
     done = subprocess.run(status, capture_output=True, text=True, check=False)
     return done.stdout.splitlines()
 

@@ -12,6 +12,7 @@
 #ifdef CONFIG_DPT
 
 DECLARE_STATIC_KEY_FALSE(dpt_key);
+DECLARE_STATIC_KEY_FALSE(dpt_cuckoo_key);
 
 static __always_inline bool dpt_enabled(void)
 {
@@ -33,6 +34,15 @@ void __dpt_table_release(struct mm_struct *mm, struct page *page,
 struct page *dpt_withdraw(struct mm_struct *mm, pmd_t *pmd);
 void __dpt_switch_mm(struct mm_struct *next);
 void __dpt_pagefault_out_of_memory(void);
+void __dpt_exec(struct mm_struct *mm);
+void __dpt_cuckoo_mapped(unsigned int pages);
+
+/* Pages were mapped: move what a cuckoo hash table would, if that is measured. */
+static __always_inline void dpt_cuckoo_mapped(unsigned int pages)
+{
+	if (static_branch_unlikely(&dpt_cuckoo_key))
+		__dpt_cuckoo_mapped(pages);
+}
 
 #else /* !CONFIG_DPT */
 
@@ -90,6 +100,14 @@ static inline void __dpt_switch_mm(struct mm_struct *next)
 }
 
 static inline void __dpt_pagefault_out_of_memory(void)
+{
+}
+
+static inline void __dpt_exec(struct mm_struct *mm)
+{
+}
+
+static inline void dpt_cuckoo_mapped(unsigned int pages)
 {
 }
 
@@ -153,6 +171,13 @@ static inline void dpt_pagefault_out_of_memory(void)
 {
 	if (dpt_enabled())
 		__dpt_pagefault_out_of_memory();
+}
+
+/* A program is about to start in this address space. */
+static inline void dpt_exec(struct mm_struct *mm)
+{
+	if (dpt_enabled())
+		__dpt_exec(mm);
 }
 
 /* With dpt_enabled(): an area for private anonymous memory without a hint */

@@ -27,6 +27,12 @@
  */
 #define FBMM_FALLOC_LOCK	(1 << 30)
 
+/*
+ * For ->fallocate() of a memory file system, with FALLOC_FL_PUNCH_HOLE: nothing there is
+ * mapped any more. Only the shim sets it, for munmap().
+ */
+#define FBMM_FALLOC_UNMAPPED	(1 << 29)
+
 #ifdef CONFIG_FBMM
 
 DECLARE_STATIC_KEY_FALSE(fbmm_key);
@@ -64,10 +70,12 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 			    struct page *page, unsigned int nr,
 			    unsigned long addr);
 vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
-int fbmm_charge(struct folio *folio);
+int fbmm_charge(struct folio *folio, gfp_t gfp);
+struct mem_cgroup *fbmm_full_memcg(void);
 unsigned long fbmm_nr_locked(struct address_space *mapping);
 unsigned int fbmm_uncharge_batch(struct folio_batch *folios);
 void fbmm_migrate_charge(struct folio *folio, struct folio *target);
+bool fbmm_split(struct folio *folio);
 bool fbmm_clear_accessed(struct folio *folio);
 void fbmm_flush_accessed(void);
 

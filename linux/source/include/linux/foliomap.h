@@ -20,6 +20,10 @@ static __always_inline bool foliomap_enabled(void)
 	return static_branch_unlikely(&foliomap_key);
 }
 
+/* Which ids are given out; the last one to all that find no other. */
+extern unsigned int foliomap_first_id, foliomap_last_id;
+
+void foliomap_set_id(struct mm_struct *mm, unsigned int id);
 int __foliomap_mm_init(struct mm_struct *mm);
 void __foliomap_mm_destroy(struct mm_struct *mm);
 
@@ -87,7 +91,7 @@ static inline int foliomap_average_mapcount(struct folio *folio)
 
 #endif /* CONFIG_FOLIOMAP */
 
-/* Give a new address space its id. Returns 0, or -ENOMEM when none is left. */
+/* Give a new address space its id. Returns 0 or -ENOMEM. */
 static inline int foliomap_mm_init(struct mm_struct *mm)
 {
 	return foliomap_enabled() ? __foliomap_mm_init(mm) : 0;

@@ -60,7 +60,12 @@ static unsigned long choose(unsigned long addr, unsigned long len,
 	if ((flags & (MAP_FIXED | MAP_32BIT | MAP_ABOVE4G | MAP_GROWSDOWN)) ||
 	    (vm_flags & VM_SHADOW_STACK) || !test_bit(MMF_TOPDOWN, &mm->flags))
 		return addr;
-	if (!count || !mm->dpt ||
+	if (!mm->dpt)
+		return addr;
+	other = dpt_pool_find(mm, addr, len);
+	if (other)
+		return other;
+	if (!count ||
 	    len > (unsigned long)READ_ONCE(dpt_max_cva_mib) << 20 ||
 	    fits(mm, addr, len))
 		return addr;

@@ -48,7 +48,9 @@ static DEFINE_IDA(dpt_ids);
 #define WORD_METADATA	DPT_INVALID
 #define WORD_INSTALLED	(1ul << 6)
 #define WORD_PLACED	(1ul << 7)
-#define WORD_TAG_SHIFT	8
+/* The pool has a reference to it, and it stays where it is. */
+#define WORD_POOLED	(1ul << 8)
+#define WORD_TAG_SHIFT	9
 
 static unsigned long word_of(struct page *page, enum dpt_level level)
 {
@@ -119,6 +121,7 @@ void __dpt_mm_destroy(struct mm_struct *mm)
 
 	if (!dpt)
 		return;
+	dpt_pool_destroy(dpt);
 	for (level = 0; level < DPT_LEVELS; level++)
 		dpt_dmt_destroy(dpt, level);
 	ida_free(&dpt_ids, dpt->space.id);
@@ -149,32 +152,56 @@ void __dpt_pagefault_out_of_memory(void)
 	}
 }
 
-static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
-		u64 tag, gfp_t gfp)
+/*
+ * What is on lists of CPUs is neither free nor movable, and what somebody holds
+ * for a moment does not move: search again, and later if that may help.
+ */
+#define SEARCHES	8
+
+static struct page *place(struct dpt_request *request, bool optional)
 {
-	u64 seed = dpt_seed(mm->dpt->space.id, level);
-	gfp_t plain = gfp & ~(__GFP_ACCOUNT | __GFP_ZERO);
+	struct page *page = dpt_place(request);
+	int i;
+
+	for (i = 1; !page && !optional && i < SEARCHES; i++) {
+		if (i > 1 && !request->hope)
+			break;
+		if (i > 2)
+			schedule_timeout_uninterruptible(i - 2);
+		lru_add_drain_all();
+		drain_all_pages(NULL);
+		request->again = true;
+		request->last = i == SEARCHES - 1;
+		dpt_count(DPT_SEARCHED_AGAIN);
+		page = dpt_place(request);
+	}
+	return page;
+}
+
+static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
+		u64 tag, gfp_t gfp, bool optional)
+{
 	struct page *page, *spare;
-	u8 metadata;
+	struct dpt_request request = {
+		.tag = tag,
+		.seed = dpt_seed(mm->dpt->space.id, level),
+		.gfp = gfp & ~(__GFP_ACCOUNT | __GFP_ZERO),
+		.spare = &spare,
+	};
 
 	/*
 	 * The page that Linux would have given. So there is memory, reclaimed
 	 * if need be, before one in particular is taken.
 	 */
-	spare = alloc_page(plain);
+	spare = alloc_page(request.gfp);
 	if (!spare)
 		return NULL;
-	page = dpt_place(tag, seed, plain, &spare, &metadata);
-	if (!page) {
-		/* What is on lists of CPUs is neither free nor movable. */
-		lru_add_drain_all();
-		drain_all_pages(NULL);
-		page = dpt_place(tag, seed, plain, &spare, &metadata);
-	}
+	page = place(&request, optional);
 	if (spare)
 		__free_page(spare);
 	if (!page) {
-		no_place(mm);
+		if (!optional)
+			no_place(mm);
 		return NULL;
 	}
 	if ((gfp & __GFP_ACCOUNT) && memcg_kmem_charge_page(page, gfp, 0)) {
@@ -184,14 +211,14 @@ static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
 	/* Of an earlier failure that no fault has met */
 	if (READ_ONCE(mm->dpt->without_place) == current)
 		WRITE_ONCE(mm->dpt->without_place, NULL);
-	set_word(page, level, tag << WORD_TAG_SHIFT | WORD_PLACED | metadata);
-	this_cpu_inc(dpt_counters.placed[metadata & 3][metadata >> 2]);
+	set_word(page, level, tag << WORD_TAG_SHIFT | WORD_PLACED | request.metadata);
+	this_cpu_inc(dpt_counters.placed[request.metadata & 3][request.metadata >> 2]);
 	dpt_count(DPT_TABLES);
 	return page;
 }
 
 static struct page *alloc_table(struct mm_struct *mm, enum dpt_level level,
-		u64 tag, gfp_t gfp)
+		u64 tag, gfp_t gfp, bool optional)
 {
 	struct page *page;
 
@@ -199,10 +226,29 @@ static struct page *alloc_table(struct mm_struct *mm, enum dpt_level level,
 		dpt_count(DPT_NO_MEMORY);
 		return NULL;
 	}
-	page = alloc_placed(mm, level, tag, gfp);
+	page = alloc_placed(mm, level, tag, gfp, optional);
 	if (!page)
 		dpt_dmt_put(mm->dpt, level, tag);
 	return page;
+}
+
+/* A table for the pool, which is not worth an effort */
+struct page *dpt_pooled_alloc(struct mm_struct *mm, u64 tag)
+{
+	gfp_t gfp = GFP_PGTABLE_USER | __GFP_NORETRY | __GFP_NOWARN;
+	struct page *page = alloc_table(mm, DPT_4K, tag, gfp, true);
+
+	if (page)
+		set_word(page, DPT_4K, word_of(page, DPT_4K) | WORD_POOLED);
+	return page;
+}
+
+void dpt_pooled_free(struct dpt_mm *dpt, struct page *page)
+{
+	dpt_dmt_put(dpt, DPT_4K, tag_of(word_of(page, DPT_4K)));
+	set_word(page, DPT_4K, 0);
+	dpt_count(DPT_TABLES_FREED);
+	__free_page(page);
 }
 
 /* A table that no processor looks for */
@@ -223,7 +269,7 @@ struct ptdesc *__dpt_table_alloc(struct mm_struct *mm, enum dpt_level level,
 	/* Page table isolation maps the LDT in the kernel's half. */
 	if (address >= TASK_SIZE_MAX)
 		return unplaced(pagetable_alloc_noprof(gfp, 0), level);
-	page = alloc_table(mm, level, dpt_tag(address, level), gfp);
+	page = alloc_table(mm, level, dpt_tag(address, level), gfp, false);
 	return page ? page_ptdesc(page) : NULL;
 }
 
@@ -238,6 +284,7 @@ static u64 tag_below(pmd_t *pmd)
 struct page *dpt_pte_alloc_one(struct mm_struct *mm, pmd_t *pmd)
 {
 	struct page *page;
+	u64 tag;
 
 	if (!mm->dpt)
 		return pte_alloc_one(mm);
@@ -247,7 +294,10 @@ struct page *dpt_pte_alloc_one(struct mm_struct *mm, pmd_t *pmd)
 			set_word(page, DPT_4K, 0);
 		return page;
 	}
-	page = alloc_table(mm, DPT_4K, tag_below(pmd), GFP_PGTABLE_USER);
+	tag = tag_below(pmd);
+	page = dpt_pool_take(mm->dpt, tag);
+	if (!page)
+		page = alloc_table(mm, DPT_4K, tag, GFP_PGTABLE_USER, false);
 	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
 		__dpt_table_release(mm, page, DPT_4K);
 		pagetable_free(page_ptdesc(page));
@@ -300,7 +350,7 @@ void __dpt_table_release(struct mm_struct *mm, struct page *page,
 		return;
 	__dpt_table_remove(mm, page, level);
 	word = word_of(page, level);
-	if (!(word & WORD_PLACED))
+	if (!(word & WORD_PLACED) || (word & WORD_POOLED))
 		return;
 	dpt_dmt_put(mm->dpt, level, tag_of(word));
 	set_word(page, level, 0);

@@ -140,41 +140,67 @@ static bool isolate(struct page *page, struct list_head *list)
 	return isolated;
 }
 
-/*
- * Move the data in a frame elsewhere and take it (collided page displacement).
- * A small page goes where Linux would have put the table. As in compaction,
- * which every allocation may start, no lock is waited for.
- */
-struct page *dpt_frame_displace(u64 pfn, gfp_t gfp, struct page **spare)
+/* Move the folio that has the page, and take the page. */
+static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
+		enum migrate_mode mode)
 {
-	struct page *page = pfn_to_online_page(pfn);
+	enum migrate_reason reason;
 	unsigned int noreclaim;
 	struct page *taken;
 	LIST_HEAD(list);
+	bool large;
 	int left;
 
-	if (!page || !isolate(page, &list))
+	if (!isolate(page, &list))
 		return NULL;
+	large = folio_test_large(page_folio(page));
+	/*
+	 * Whatever is moved is freed, but for the reason of its memory's failure:
+	 * then the page stays this function's own, rather than to go through a list
+	 * of a CPU, where somebody else gets it. A large folio may be split
+	 * meanwhile, and its pages go different ways.
+	 */
+	reason = large ? MR_CONTIG_RANGE : MR_MEMORY_FAILURE;
 	noreclaim = memalloc_noreclaim_save();
 	left = migrate_pages(&list, new_folio, put_new_folio, (unsigned long)spare,
-			     MIGRATE_ASYNC, MR_CONTIG_RANGE, NULL);
+			     mode, reason, NULL);
 	memalloc_noreclaim_restore(noreclaim);
 	if (left) {
 		putback_movable_pages(&list);
-		dpt_count(DPT_CPD_FAILED);
 		return NULL;
 	}
-	/* What was freed may be on a list of this CPU, or of another by now. */
+	if (!large)
+		return take_own_page(page, gfp | __GFP_ZERO);
 	taken = take_free_page(page, gfp | __GFP_ZERO);
-	if (!taken) {
-		preempt_disable();
-		drain_local_pages(page_zone(page));
-		preempt_enable();
-		taken = take_free_page(page, gfp | __GFP_ZERO);
-	}
 	if (!taken) {
 		drain_all_pages(page_zone(page));
 		taken = take_free_page(page, gfp | __GFP_ZERO);
+	}
+	return taken;
+}
+
+/*
+ * Move the data in a frame elsewhere and take it (collided page displacement).
+ * A small page goes where Linux would have put the table. As in compaction,
+ * which every allocation may start, no lock of a page is waited for.
+ *
+ * A large folio for which there is no room is split: then it is small.
+ */
+struct page *dpt_frame_displace(u64 pfn, gfp_t gfp, struct page **spare,
+		enum migrate_mode mode)
+{
+	struct page *page = pfn_to_online_page(pfn);
+	struct page *taken;
+	bool large;
+
+	if (!page)
+		return NULL;
+	large = PageCompound(page);
+	taken = move(page, gfp, spare, mode);
+	if (!taken && large && !PageCompound(page)) {
+		if (!*spare)
+			*spare = alloc_page(gfp);
+		taken = move(page, gfp, spare, mode);
 	}
 	dpt_count(taken ? DPT_CPD_MOVES : DPT_CPD_FAILED);
 	return taken;

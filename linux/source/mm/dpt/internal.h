@@ -4,6 +4,7 @@
 #define __MM_DPT_INTERNAL_H
 
 #include <linux/dpt.h>
+#include <linux/migrate_mode.h>
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -17,6 +18,15 @@ struct dpt_dmt {
 	unsigned int used;
 };
 
+/* Tables that were placed before they are needed, of neighbouring regions */
+struct dpt_pool {
+	unsigned long start;
+	unsigned int regions;
+	struct page **table;
+};
+
+enum dpt_pool_kind { DPT_POOL_HEAP, DPT_POOL_AREA, DPT_POOLS };
+
 struct dpt_mm {
 	/* First, so that it does not cross a line: read by the processor */
 	struct dpt_space space;
@@ -27,9 +37,20 @@ struct dpt_mm {
 	struct dpt_dmt dmt[DPT_LEVELS];
 	/* The last area that was looked at to choose an address */
 	unsigned long area;
+	struct dpt_pool pool[DPT_POOLS];
 	/* Whose last table found no place */
 	struct task_struct *without_place;
 };
+
+/* core.c */
+struct page *dpt_pooled_alloc(struct mm_struct *mm, u64 tag);
+void dpt_pooled_free(struct dpt_mm *dpt, struct page *page);
+
+/* pool.c */
+struct page *dpt_pool_take(struct dpt_mm *dpt, u64 tag);
+unsigned long dpt_pool_find(struct mm_struct *mm, unsigned long addr,
+		unsigned long len);
+void dpt_pool_destroy(struct dpt_mm *dpt);
 
 /* table.c */
 int dpt_dmt_init(struct dpt_mm *dpt, enum dpt_level level);
@@ -39,8 +60,23 @@ void dpt_dmt_put(struct dpt_mm *dpt, enum dpt_level level, u64 tag);
 void dpt_dmt_set(struct dpt_mm *dpt, enum dpt_level level, u64 tag, u8 metadata);
 
 /* place.c */
-struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
-		u8 *metadata);
+struct dpt_record;
+
+/* A search for a place: what it is told, and what it finds */
+struct dpt_request {
+	u64 tag;
+	u64 seed;
+	gfp_t gfp;
+	/* A page that may be used, for the table or for what is in its way */
+	struct page **spare;
+	/* Whether it follows one that failed, and whether that is the last one */
+	bool again, last;
+	u8 metadata;
+	/* Of those that fail: another one may not. */
+	bool hope;
+};
+
+struct page *dpt_place(struct dpt_request *request);
 bool dpt_would_fit(u64 tag, u64 seed);
 
 /* frame.c */
@@ -49,7 +85,8 @@ enum dpt_use { DPT_FREE, DPT_MOVABLE, DPT_UNMOVABLE, DPT_TABLE };
 enum dpt_use dpt_frame_use(u64 pfn, struct page *spare, enum dpt_level *size,
 		bool *fragmented);
 struct page *dpt_frame_take(u64 pfn, gfp_t gfp, struct page **spare);
-struct page *dpt_frame_displace(u64 pfn, gfp_t gfp, struct page **spare);
+struct page *dpt_frame_displace(u64 pfn, gfp_t gfp, struct page **spare,
+		enum migrate_mode mode);
 
 /* log.c */
 enum dpt_step_kind {
@@ -84,11 +121,12 @@ struct dpt_record {
 
 bool dpt_logging(void);
 void dpt_log(const struct dpt_record *record);
+void dpt_tell(const struct dpt_record *record);
 
 extern u64 dpt_frames;
 extern unsigned int dpt_dmt_lines[DPT_LEVELS];
 extern unsigned int dpt_max_soa_step;
-extern unsigned int dpt_max_cva_count, dpt_max_cva_mib;
+extern unsigned int dpt_max_cva_count, dpt_max_cva_mib, dpt_ptp_mib;
 extern bool dpt_cpd, dpt_fap, dpt_prefer_fragmentation;
 
 /* stats.c */
@@ -104,12 +142,16 @@ enum dpt_counter {
 	DPT_CPD_FAILED,
 	DPT_SPARE_FIT,
 	DPT_LOST_RACES,
+	DPT_SEARCHED_AGAIN,
 	DPT_NO_PLACE,
 	DPT_NO_MEMORY,
 	DPT_DMT_GROWN,
 	DPT_CVA_SEARCHES,
 	DPT_CVA_ATTEMPTS,
 	DPT_CVA_SUCCESSES,
+	DPT_PTP_TABLES,
+	DPT_PTP_SERVED,
+	DPT_PTP_AREAS,
 	DPT_UNPLACED,
 	DPT_COUNTERS
 };

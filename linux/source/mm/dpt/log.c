@@ -27,27 +27,53 @@ bool dpt_logging(void)
 
 void dpt_log(const struct dpt_record *record)
 {
-	int place = atomic_inc_return(&number) - 1;
+	int place;
 
+	if (!dpt_logging())
+		return;
+	place = atomic_inc_return(&number) - 1;
 	if (place < limit)
 		records[place] = *record;
 }
 
-static void show_step(struct seq_file *file, const struct dpt_step *step)
+/* A step in at most seven characters; how many they are */
+static int print_step(char *text, size_t size, const struct dpt_step *step)
 {
 	static const char use[] = { 'F', 'M', 'U', 'T' };
 
-	seq_printf(file, " %c%02x", step->kind, step->metadata);
 	if (step->kind == DPT_STEP_LOOK)
-		seq_printf(file, "%c%u%u", use[step->use], step->size, step->fragmented);
-	else
-		seq_putc(file, step->done ? '+' : '-');
+		return scnprintf(text, size, " %c%02x%c%u%u", step->kind,
+				 step->metadata, use[step->use], step->size,
+				 step->fragmented);
+	return scnprintf(text, size, " %c%02x%c", step->kind, step->metadata,
+			 step->done ? '+' : '-');
+}
+
+static int print_steps(char *text, size_t size, const struct dpt_record *record)
+{
+	int length = 0, i;
+
+	text[0] = '\0';
+	for (i = 0; i < min_t(int, record->steps, DPT_RECORD_STEPS); i++)
+		length += print_step(text + length, size - length, &record->step[i]);
+	return length;
+}
+
+/* Of a search that is given up, what it saw */
+void dpt_tell(const struct dpt_record *record)
+{
+	char text[DPT_RECORD_STEPS * 7 + 1];
+
+	print_steps(text, sizeof(text), record);
+	pr_warn_ratelimited("dpt: tag %llx, seed %llx:%s\n", record->tag,
+			    record->seed, text);
 }
 
 static int log_show(struct seq_file *file, void *unused)
 {
 	int count = min_t(int, atomic_read(&number), limit);
-	int i, j;
+	char text[DPT_RECORD_STEPS * 7 + 1];
+	int i;
 
 	for (i = 0; i < count; i++) {
 		const struct dpt_record *record = &records[i];
@@ -55,13 +81,11 @@ static int log_show(struct seq_file *file, void *unused)
 		/* Not written yet, or there was too much to remember */
 		if (!record->steps || record->steps > DPT_RECORD_STEPS)
 			continue;
-		seq_printf(file, "%llx %llx %llu %u %d %d %d %02x", record->tag,
+		print_steps(text, sizeof(text), record);
+		seq_printf(file, "%llx %llx %llu %u %d %d %d %02x%s\n", record->tag,
 			   record->seed, dpt_frames, record->max_soa_step,
 			   record->cpd, record->fap, record->prefer_fragmentation,
-			   record->metadata);
-		for (j = 0; j < record->steps; j++)
-			show_step(file, &record->step[j]);
-		seq_putc(file, '\n');
+			   record->metadata, text);
 	}
 	return 0;
 }

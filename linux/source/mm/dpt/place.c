@@ -17,8 +17,12 @@ struct search {
 	u64 base;
 	gfp_t gfp;
 	struct page **spare;
+	/* How hard to try to move what is in the way */
+	enum migrate_mode mode;
 	/* Whether a frame is only to be found, not taken */
 	bool dry;
+	/* Whether a frame was free that could not be taken after all */
+	bool raced;
 	/* The first free frame in a block that is not fragmented */
 	u8 whole;
 	/* Frames of movable data */
@@ -78,6 +82,7 @@ static struct page *try_frame(struct search *search, u8 metadata)
 		if (search->dry)
 			return pfn_to_page(pfn);
 		page = dpt_frame_take(pfn, search->gfp, search->spare);
+		search->raced |= !page;
 		looked(search, metadata, page ? DPT_FREE : DPT_UNMOVABLE, size,
 		       fragmented);
 		return page;
@@ -172,7 +177,8 @@ static struct page *displace(struct search *search, u8 *metadata)
 				*search->spare = alloc_page(search->gfp);
 			*metadata = search->movable[i];
 			page = dpt_frame_displace(frame(search, *metadata),
-						  search->gfp, search->spare);
+						  search->gfp, search->spare,
+						  search->mode);
 			tried(search, DPT_STEP_DISPLACE, *metadata, page);
 			if (page)
 				return page;
@@ -183,27 +189,27 @@ static struct page *displace(struct search *search, u8 *metadata)
 
 /*
  * A zeroed page for the table of a tag, and where it is; NULL if there is no
- * place. @spare is a page that may be used, for the table or for what is in
- * its way.
+ * place.
  */
-struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
-		u8 *metadata)
+struct page *dpt_place(struct dpt_request *request)
 {
 	struct dpt_record record = {
-		.tag = tag,
-		.seed = seed,
+		.tag = request->tag,
+		.seed = request->seed,
 		.max_soa_step = READ_ONCE(dpt_max_soa_step),
 		.cpd = READ_ONCE(dpt_cpd),
 		.fap = READ_ONCE(dpt_fap),
 		.prefer_fragmentation = READ_ONCE(dpt_prefer_fragmentation),
 	};
 	struct search search = {
-		.base = dpt_base_frame(tag, seed, dpt_frames),
-		.gfp = gfp,
-		.spare = spare,
+		.base = dpt_base_frame(request->tag, request->seed, dpt_frames),
+		.gfp = request->gfp,
+		.spare = request->spare,
+		.mode = request->again ? MIGRATE_SYNC_LIGHT : MIGRATE_ASYNC,
 		.whole = DPT_INVALID,
-		.record = dpt_logging() ? &record : NULL,
+		.record = dpt_logging() || request->again ? &record : NULL,
 	};
+	u8 *metadata = &request->metadata;
 	struct page *page;
 
 	page = open_addressing(&search, metadata);
@@ -213,9 +219,13 @@ struct page *dpt_place(u64 tag, u64 seed, gfp_t gfp, struct page **spare,
 		page = displace(&search, metadata);
 	if (!page && READ_ONCE(dpt_prefer_fragmentation))
 		page = break_block(&search, metadata);
+	request->hope = search.raced || dpt_metadata_valid(search.whole) ||
+			(search.movables && READ_ONCE(dpt_cpd));
 	if (search.record) {
 		record.metadata = page ? *metadata : DPT_INVALID;
 		dpt_log(&record);
+		if (!page && request->again && (request->last || !request->hope))
+			dpt_tell(&record);
 	}
 	return page;
 }

@@ -14,6 +14,7 @@
 unsigned int dpt_max_soa_step = 4;
 unsigned int dpt_max_cva_count = 4;
 unsigned int dpt_max_cva_mib = 128;
+unsigned int dpt_ptp_mib;
 bool dpt_cpd = true;
 bool dpt_fap = true;
 bool dpt_prefer_fragmentation;
@@ -26,6 +27,16 @@ static int set_step(const char *value, const struct kernel_param *kp)
 
 static const struct kernel_param_ops step_ops = {
 	.set = set_step,
+	.get = param_get_uint,
+};
+
+static int set_pool(const char *value, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(value, kp, 0, 1024);
+}
+
+static const struct kernel_param_ops pool_ops = {
+	.set = set_pool,
 	.get = param_get_uint,
 };
 
@@ -51,6 +62,7 @@ static const struct kernel_param_ops lines_ops = {
 module_param_cb(max_soa_step, &step_ops, &dpt_max_soa_step, 0644);
 module_param_named(max_cva_count, dpt_max_cva_count, uint, 0644);
 module_param_named(max_cva_mib, dpt_max_cva_mib, uint, 0644);
+module_param_cb(ptp_mib, &pool_ops, &dpt_ptp_mib, 0644);
 module_param_named(cpd, dpt_cpd, bool, 0644);
 module_param_named(fap, dpt_fap, bool, 0644);
 module_param_named(prefer_fragmentation, dpt_prefer_fragmentation, bool, 0644);
@@ -70,12 +82,16 @@ static const char * const names[DPT_COUNTERS] = {
 	[DPT_CPD_FAILED] = "cpd_failed",
 	[DPT_SPARE_FIT] = "spare_fit",
 	[DPT_LOST_RACES] = "lost_races",
+	[DPT_SEARCHED_AGAIN] = "searched_again",
 	[DPT_NO_PLACE] = "no_place",
 	[DPT_NO_MEMORY] = "no_memory",
 	[DPT_DMT_GROWN] = "dmt_grown",
 	[DPT_CVA_SEARCHES] = "cva_searches",
 	[DPT_CVA_ATTEMPTS] = "cva_attempts",
 	[DPT_CVA_SUCCESSES] = "cva_successes",
+	[DPT_PTP_TABLES] = "ptp_tables",
+	[DPT_PTP_SERVED] = "ptp_served",
+	[DPT_PTP_AREAS] = "ptp_areas",
 	[DPT_UNPLACED] = "unplaced",
 };
 

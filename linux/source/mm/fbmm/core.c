@@ -305,12 +305,12 @@ int fbmm_brk(struct mm_struct *mm, unsigned long addr, unsigned long len,
 }
 
 static int fbmm_punch(struct vm_area_struct *vma, unsigned long start,
-		      unsigned long end)
+		      unsigned long end, int mode)
 {
 	struct file *file = vma->vm_file;
 
 	return file->f_op->fallocate(file,
-			FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE | mode,
 			(loff_t)linear_page_index(vma, start) << PAGE_SHIFT,
 			end - start);
 }
@@ -321,7 +321,8 @@ void __fbmm_munmap(struct vm_area_struct *vma)
 	struct fbmm *fbmm = vma->vm_mm->fbmm;
 
 	fbmm_count(FBMM_MUNMAP);
-	if (likely(!fbmm_punch(vma, vma->vm_start, vma->vm_end)) || !fbmm)
+	if (likely(!fbmm_punch(vma, vma->vm_start, vma->vm_end, FBMM_FALLOC_UNMAPPED)) ||
+	    !fbmm)
 		return;
 	/* What is left in the file must not be found by the next mapping here. */
 	fbmm->last = NULL;
@@ -340,7 +341,7 @@ void __fbmm_munmap(struct vm_area_struct *vma)
 int fbmm_dontneed(struct vm_area_struct *vma, unsigned long start,
 		  unsigned long end)
 {
-	int err = fbmm_punch(vma, start, end);
+	int err = fbmm_punch(vma, start, end, 0);
 
 	/* What somebody else uses is cleared and stays. */
 	return err == -EBUSY ? 0 : fbmm_error(err);

@@ -12,20 +12,41 @@
 /**
  * fbmm_charge - charge a folio to the active memory cgroup, or to current's
  * @folio: not charged; in no list of the kernel's
+ * @gfp: GFP_KERNEL; with __GFP_NORETRY nobody is killed to make room
  *
  * From now on it counts as a file's, until fbmm_uncharge_batch().
  *
  * Return: 0, or -ENOMEM if the cgroup's limit does not allow it.
  */
-int fbmm_charge(struct folio *folio)
+int fbmm_charge(struct folio *folio, gfp_t gfp)
 {
-	int err = mem_cgroup_charge(folio, NULL, GFP_KERNEL);
+	int err = mem_cgroup_charge(folio, NULL, gfp);
 
 	if (!err)
 		lruvec_stat_mod_folio(folio, NR_FBMM_PAGES, folio_nr_pages(folio));
 	return err;
 }
 EXPORT_SYMBOL_GPL(fbmm_charge);
+
+/**
+ * fbmm_full_memcg - whose limit keeps fbmm_charge() from charging a page
+ *
+ * Return: the memory cgroup, with a reference, or NULL if none is full by now.
+ */
+struct mem_cgroup *fbmm_full_memcg(void)
+{
+	struct mem_cgroup *own = get_mem_cgroup_from_mm(NULL), *memcg;
+
+	for (memcg = own; memcg; memcg = parent_mem_cgroup(memcg)) {
+		if (page_counter_read(&memcg->memory) >= READ_ONCE(memcg->memory.max)) {
+			css_get(&memcg->css);	/* its child keeps it until here */
+			break;
+		}
+	}
+	mem_cgroup_put(own);
+	return memcg;
+}
+EXPORT_SYMBOL_GPL(fbmm_full_memcg);
 
 /* Count folios no more; those in a row that count together, together. */
 static void fbmm_uncount(struct folio_batch *folios)
@@ -92,6 +113,45 @@ void fbmm_migrate_charge(struct folio *folio, struct folio *target)
 	lruvec_stat_mod_folio(target, NR_FBMM_PAGES, nr);
 }
 EXPORT_SYMBOL_GPL(fbmm_migrate_charge);
+
+/* What the pages of a large folio take over from it */
+#define FBMM_SPLIT_FLAGS	(BIT(PG_uptodate) | BIT(PG_swapbacked) |	\
+				 BIT(PG_active) | BIT(PG_workingset) | BIT(PG_referenced))
+
+/**
+ * fbmm_split - make base pages of a large folio, where they are
+ * @folio: locked, not mapped; one reference, the caller's
+ *
+ * Each page has one reference afterwards, and the folio's charge is divided. Who
+ * looks at pages by their number finds no reference to take meanwhile.
+ *
+ * Return: whether it was done; not if somebody has a reference.
+ */
+bool fbmm_split(struct folio *folio)
+{
+	const unsigned long flags = READ_ONCE(folio->flags) & FBMM_SPLIT_FLAGS;
+	const unsigned int order = folio_order(folio);
+	struct page *page = folio_page(folio, 0);
+	unsigned int i;
+
+	VM_WARN_ON_ONCE_FOLIO(folio_mapped(folio), folio);
+	if (!folio_ref_freeze(folio, 1))
+		return false;
+	page[1].flags &= ~PAGE_FLAGS_SECOND;
+	for (i = 1; i < 1U << order; i++) {
+		page[i].flags |= flags;
+		clear_compound_head(page + i);
+		INIT_LIST_HEAD(&page[i].lru);
+		page[i].mapping = NULL;
+		page[i].index = 0;
+		set_page_private(page + i, 0);
+	}
+	__ClearPageHead(page);
+	page_ref_unfreeze(page, 1);
+	split_page(page, order);
+	return true;
+}
+EXPORT_SYMBOL_GPL(fbmm_split);
 
 static bool fbmm_clear_accessed_one(struct folio *folio,
 				    struct vm_area_struct *vma,

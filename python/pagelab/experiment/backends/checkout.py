@@ -62,7 +62,7 @@ def _lines(where: Layout, first_patch: str) -> dict[str, Any]:
         if "fbmm" in patch.path.name or patch.path.name == first_patch
     ]
     hooks = changed("\n".join(patch.path.read_text() for patch in ours))
-    new = [patch.source / name for patch in ours for name in patch.adds]
+    new = [patch.file(name) for patch in ours for name in patch.adds]
     kernel = {"files": hooks["files"] + len(new), "lines": hooks["lines"] + sum(map(_length, new))}
     return found | {"kernel": kernel}
 
