@@ -71,5 +71,5 @@ def test_presets_of_processors_fetch_instructions(tmp_path: Path) -> None:
     # 128 and 256 entries hold 72 pages; 64 and 48, fully associative, none until it is used again.
     always = 1 + 72 * ROUNDS
     assert misses == {"skylake-sp": 73, "golden-cove": 73, "zen4": always, "neoverse-v2": always}
-    assert "fetch" not in fetched(tmp_path, 72, "-m", "dpt-paper")
-    assert "fetch" not in fetched(tmp_path, 72, "-m", "zen4", "--set", "fetch=none")
+    assert fetched(tmp_path, 72, "-m", "dpt-paper")["fetch"] is None
+    assert fetched(tmp_path, 72, "-m", "zen4", "--set", "fetch=none")["fetch"] is None
