@@ -204,6 +204,9 @@ impl<M: Mmu> Machine<M> {
             let line = if target >> PAGE_SHIFT == addr >> PAGE_SHIFT {
                 let own = self.chunk.references.as_slice()[place] & !MODIFY;
                 own & !(LINES_PER_PAGE - 1) | line_in_page(target)
+            } else if target >> STRETCH_SHIFT != addr >> STRETCH_SHIFT {
+                // It would name memory that the program may never use.
+                continue;
             } else {
                 // A prefetcher takes no faults, and leaves no translation behind.
                 let page = Page {

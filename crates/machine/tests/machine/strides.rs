@@ -182,6 +182,20 @@ proptest! {
     }
 }
 
+/// Loads of all memory in steps of a quarter of a page.
+const LOADS: u64 = PAGES * 4;
+
+/// So many loads, each of which waits for the one before, of all memory in turn.
+fn chain(loads: u64) -> Vec<Step> {
+    let step = |number| Step {
+        site: 3,
+        offset: number % LOADS * 1024,
+        store: false,
+        dep: 1,
+    };
+    (0..loads).map(step).collect()
+}
+
 /// Cycles a load of a chain through memory in steps of a quarter of a page, the page of each being
 /// free to translate.
 fn in_steps(strides: Option<StridesConfig>) -> f64 {
@@ -195,21 +209,13 @@ fn in_steps(strides: Option<StridesConfig>) -> f64 {
     if let Some(strides) = strides {
         config = with(strides, config);
     }
-    let loads = PAGES * 4;
     let cycles = |rounds: u64| {
-        let steps: Vec<Step> = (0..rounds * loads)
-            .map(|number| Step {
-                site: 3,
-                offset: number % loads * 1024,
-                store: false,
-                dep: 1,
-            })
-            .collect();
+        let steps = chain(rounds * LOADS);
         // The memory of all is there after the first round.
         let run = run(&config, "ideal", &mut Steps::new(&steps, 500));
         run.cycles.elapsed
     };
-    (cycles(3) - cycles(2)) as f64 / loads as f64
+    (cycles(3) - cycles(2)) as f64 / LOADS as f64
 }
 
 #[test]
@@ -250,23 +256,15 @@ fn the_lines_that_are_fetched_are_those_that_are_loaded() {
         strides,
         machine(&["caches.llc.kib=512", "caches.l2.kib=64"]),
     );
-    let loads = PAGES * 4;
-    let steps: Vec<Step> = (0..2 * loads)
-        .map(|number| Step {
-            site: 3,
-            offset: number % loads * 1024,
-            store: false,
-            dep: 1,
-        })
-        .collect();
+    let steps = chain(2 * LOADS);
     for design in ["radix", "nested-radix", "dpt", "ideal"] {
         let run = run(&config, design, &mut Steps::new(&steps, 500));
         // The first round fetches ahead within pages only, since the next is not there.
         let from_memory = run.caches.data.dram + run.caches.data.llc;
         assert!(
-            from_memory < loads + loads / 20,
+            from_memory < LOADS + LOADS / 20,
             "{design}: {from_memory} of {}",
-            2 * loads
+            2 * LOADS
         );
     }
 }
