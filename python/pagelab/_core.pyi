@@ -79,19 +79,19 @@ def trace_headers(path: str) -> bytes | None:
     None for what is not a file of pagelab's own format. Raises Error.
     """
 
-def stretches(design: str, machine: str, overrides: list[str], source: str) -> int:
-    """How many stretches of a source have to be looked at to cut it: none if it is one piece.
+def intervals(design: str, machine: str, overrides: list[str], source: str) -> int:
+    """How many intervals of a source have to be looked at to cut it: none if it is one piece.
 
     Raises Error where it cannot be cut.
     """
 
-def look(source: str, stretch: int, progress: Callable[[int, int | None], bool]) -> bytes | None:
-    """What is seen of a stretch; None when `progress` broke it off. Raises Error."""
+def look(source: str, interval: int, progress: Callable[[int, int | None], bool]) -> bytes | None:
+    """What is seen of an interval; None when `progress` broke it off. Raises Error."""
 
 class Plan:
     """How a source is cut for a design on a machine.
 
-    `seen` is what was seen of each stretch, which the file `survey` keeps; if empty, what it keeps.
+    `seen` is what was seen of each interval, which the file `survey` keeps; if empty, what it keeps.
     """
 
     def __new__(

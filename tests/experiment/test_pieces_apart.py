@@ -75,7 +75,7 @@ def test_pieces_on_a_cluster_are_those_of_one_process_though_a_worker_is_killed(
     one = result(command(tmp_path, "-t", str(trace), "--parallel", "1"))
     assert isinstance(one["pieces"], dict)
     assert one["pieces"]["count"] >= 4
-    # Nothing kept: the stretches are looked at by the workers.
+    # Nothing kept: the intervals are looked at by the workers.
     kept = list((tmp_path / "cache" / "surveys").iterdir())
     assert len(kept) == 1
     before = kept[0].read_bytes()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// of pages are indexed by.
 ///
 /// The low 18 bits are those of the virtual page number; the high 12 number the aligned 1 GiB
-/// stretches of all address spaces in the order in which they were first named. So `id & 0x1ff`
+/// gibs of all address spaces in the order in which they were first named. So `id & 0x1ff`
 /// is the page's place in its 2 MiB region, `id >> 9` numbers the region, and two ids are equal
 /// exactly when address space and page are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,9 +13,9 @@ pub struct PageId(pub u32);
 
 const PAGES_PER_GIB_SHIFT: u32 = 18;
 const GIB_SHIFT: u32 = 30;
-/// 2^12 stretches of 2^18 pages are 30 bits; the top two bits are left to whoever packs a flag
+/// 2^12 gibs of 2^18 pages are 30 bits; the top two bits are left to whoever packs a flag
 /// beside an id, as a TLB does.
-const MAX_STRETCHES: usize = 1 << 12;
+const MAX_GIBS: usize = 1 << 12;
 
 impl PageId {
     /// The page's place in its 2 MiB region, 0 to 511.
@@ -38,13 +38,13 @@ impl PageId {
 #[derive(Clone, Debug, Default)]
 pub struct PageDirectory {
     numbers: HashMap<(Asid, u64), u32>,
-    stretches: Vec<(Asid, u64)>,
+    gibs: Vec<(Asid, u64)>,
 }
 
-/// More distinct 1 GiB stretches of virtual memory were touched than a [`PageId`] can number.
+/// More distinct 1 GiB regions of virtual memory were touched than a [`PageId`] can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the program spreads over more than {MAX_STRETCHES} distinct 1 GiB stretches of virtual \
+    "the program spreads over more than {MAX_GIBS} distinct 1 GiB regions of virtual \
      memory, the most that one run can number"
 )]
 pub struct DirectoryFull;
@@ -55,21 +55,21 @@ impl PageDirectory {
         Self::default()
     }
 
-    /// The number of the 1 GiB stretch around `address`, already shifted into place: OR the low
+    /// The number of the 1 GiB region around `address`, already shifted into place: OR the low
     /// 18 bits of a page number to it to have a [`PageId`].
     ///
     /// # Errors
-    /// [`DirectoryFull`] when a new stretch cannot be numbered any more.
-    pub fn stretch(&mut self, asid: Asid, address: VirtAddr) -> Result<u32, DirectoryFull> {
+    /// [`DirectoryFull`] when a new gib cannot be numbered any more.
+    pub fn gib(&mut self, asid: Asid, address: VirtAddr) -> Result<u32, DirectoryFull> {
         let key = (asid, address.0 >> GIB_SHIFT);
         if let Some(&number) = self.numbers.get(&key) {
             return Ok(number);
         }
-        if self.stretches.len() == MAX_STRETCHES {
+        if self.gibs.len() == MAX_GIBS {
             return Err(DirectoryFull);
         }
-        let number = (self.stretches.len() as u32) << PAGES_PER_GIB_SHIFT;
-        self.stretches.push(key);
+        let number = (self.gibs.len() as u32) << PAGES_PER_GIB_SHIFT;
+        self.gibs.push(key);
         self.numbers.insert(key, number);
         Ok(number)
     }
@@ -77,30 +77,30 @@ impl PageDirectory {
     /// The number of a page.
     ///
     /// # Errors
-    /// [`DirectoryFull`] when its stretch is new and cannot be numbered any more.
+    /// [`DirectoryFull`] when its gib is new and cannot be numbered any more.
     pub fn page(&mut self, asid: Asid, vpn: Vpn) -> Result<PageId, DirectoryFull> {
         let low = (vpn.0 & ((1 << PAGES_PER_GIB_SHIFT) - 1)) as u32;
-        Ok(PageId(self.stretch(asid, vpn.address())? | low))
+        Ok(PageId(self.gib(asid, vpn.address())? | low))
     }
 
     /// The address space and page behind a number that this directory gave out.
     pub fn resolve(&self, id: PageId) -> (Asid, Vpn) {
-        let (asid, gib) = self.stretches[(id.0 >> PAGES_PER_GIB_SHIFT) as usize];
+        let (asid, gib) = self.gibs[(id.0 >> PAGES_PER_GIB_SHIFT) as usize];
         let low = u64::from(id.0 & ((1 << PAGES_PER_GIB_SHIFT) - 1));
         (asid, Vpn((gib << PAGES_PER_GIB_SHIFT) | low))
     }
 
-    /// The first page of each 1 GiB stretch of an address space that was ever named.
-    pub fn stretches(&self, asid: Asid) -> impl Iterator<Item = PageId> {
-        let of_asid = move |(number, stretch): (usize, &(Asid, u64))| {
-            (stretch.0 == asid).then_some(PageId((number as u32) << PAGES_PER_GIB_SHIFT))
+    /// The first page of each 1 GiB region of an address space that was ever named.
+    pub fn gibs(&self, asid: Asid) -> impl Iterator<Item = PageId> {
+        let of_asid = move |(number, gib): (usize, &(Asid, u64))| {
+            (gib.0 == asid).then_some(PageId((number as u32) << PAGES_PER_GIB_SHIFT))
         };
-        self.stretches.iter().enumerate().filter_map(of_asid)
+        self.gibs.iter().enumerate().filter_map(of_asid)
     }
 
     /// One past the largest region number given out so far: the length of a table by region.
     pub fn regions(&self) -> usize {
-        self.stretches.len() << (PAGES_PER_GIB_SHIFT - 9)
+        self.gibs.len() << (PAGES_PER_GIB_SHIFT - 9)
     }
 }
 
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn running_out_of_numbers_is_an_error() {
         let mut directory = PageDirectory::new();
-        for stretch in 0..MAX_STRETCHES as u64 {
-            directory.page(Asid(0), Vpn(stretch << 18)).unwrap();
+        for gib in 0..MAX_GIBS as u64 {
+            directory.page(Asid(0), Vpn(gib << 18)).unwrap();
         }
         assert_eq!(directory.page(Asid(1), Vpn(0)), Err(DirectoryFull));
         assert!(directory.page(Asid(0), Vpn(5)).is_ok());

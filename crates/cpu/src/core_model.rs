@@ -14,7 +14,7 @@ pub const UNKNOWN: u64 = u64::MAX;
 
 /// The state of one access between its dispatch and its completion. Times are in slots.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Part {
+pub struct RobEntry {
     /// When it could start: dispatched, and its address known.
     pub start: u64,
     /// The number of its instruction.
@@ -36,7 +36,7 @@ pub struct Trapped {
 ///
 /// Time is counted in *slots*, `width` to a cycle, so that dispatching an instruction takes one
 /// slot and everything stays an integer. Every access goes through [`Core::dispatch`], is timed
-/// by the caller from [`Part::start`] on, and ends in [`Core::complete`].
+/// by the caller from [`RobEntry::start`] on, and ends in [`Core::complete`].
 #[derive(Clone, Debug)]
 pub struct Core {
     reorder_buffer: u64,
@@ -178,7 +178,7 @@ impl Core {
     /// Dispatches the instructions of a gap and the access after it, which waits for the loads that
     /// are so many accesses back (0: for none that is still under way).
     #[inline(always)]
-    pub fn dispatch(&mut self, gap: u32, loads: [u32; 2], store: bool) -> Part {
+    pub fn dispatch(&mut self, gap: u32, loads: [u32; 2], store: bool) -> RobEntry {
         let instructions = u64::from(gap) + 1;
         self.instructions += instructions;
         let time = self.dispatch_time(instructions, self.instructions, store);
@@ -188,7 +188,7 @@ impl Core {
         self.accesses += 1;
         self.stores_under_way += usize::from(store);
         self.last_start = start;
-        Part {
+        RobEntry {
             start,
             number: self.instructions,
             instructions,
@@ -217,13 +217,13 @@ impl Core {
 
     /// The start of an access that was just dispatched, once what it waits for may have ended.
     #[inline(always)]
-    pub fn started(&mut self, part: Part, loads: [u32; 2]) -> Part {
-        let mut part = part;
-        if part.start == UNKNOWN {
-            part.start = self.loaded(self.accesses - 1, loads, self.dispatched);
-            self.last_start = part.start;
+    pub fn started(&mut self, entry: RobEntry, loads: [u32; 2]) -> RobEntry {
+        let mut entry = entry;
+        if entry.start == UNKNOWN {
+            entry.start = self.loaded(self.accesses - 1, loads, self.dispatched);
+            self.last_start = entry.start;
         }
-        part
+        entry
     }
 
     /// When the loads so many accesses before access `access` have brought their data, at `time` at the
@@ -397,12 +397,12 @@ impl Core {
 
     /// The second and later lines of an access that straddles lines: they start with the first.
     #[inline]
-    pub fn dispatch_rest(&mut self, store: bool, ended: bool) -> Part {
+    pub fn dispatch_rest(&mut self, store: bool, ended: bool) -> RobEntry {
         if ended {
             self.stores_under_way += usize::from(store);
             self.ended -= 1;
         }
-        Part {
+        RobEntry {
             start: self.last_start,
             number: self.instructions,
             instructions: 0,
@@ -421,11 +421,11 @@ impl Core {
 
     /// Traps into the kernel at `time` for `fault + migration` slots: everything older retires
     /// first, nothing younger starts before. Returns when the access starts again.
-    pub fn trap(&mut self, part: &mut Part, time: u64, trapped: Trapped) -> u64 {
-        let entered = time.max(self.retired + part.instructions);
-        let entered = entered.max(self.dispatched_again(self.accesses - 1, part.number));
+    pub fn trap(&mut self, entry: &mut RobEntry, time: u64, trapped: Trapped) -> u64 {
+        let entered = time.max(self.retired + entry.instructions);
+        let entered = entered.max(self.dispatched_again(self.accesses - 1, entry.number));
         // What it waits for older instructions is not its own latency.
-        part.start += entered - time;
+        entry.start += entered - time;
         let back = entered + trapped.fault + trapped.migration;
         self.dispatched = self.dispatched.max(back);
         back
@@ -546,24 +546,24 @@ impl Core {
     #[inline(always)]
     pub fn complete(
         &mut self,
-        part: Part,
+        entry: RobEntry,
         trapped: Trapped,
         store: bool,
         translated: u64,
         done: u64,
     ) {
-        let mut unstalled = self.retired + part.instructions;
+        let mut unstalled = self.retired + entry.instructions;
         let ready = if store { translated } else { done };
         if self.ended >= self.wrong_paths.next() {
-            unstalled = self.retire_again(part.number, store, unstalled, ready);
+            unstalled = self.retire_again(entry.number, store, unstalled, ready);
         }
         let retired = unstalled.max(ready);
         if retired > unstalled {
             let Trapped { fault, migration } = trapped;
-            let translation = translated - part.start - fault - migration;
+            let translation = translated - entry.start - fault - migration;
             let mut stall = retired - unstalled;
             if self.ended >= self.front_end.next() {
-                stall -= self.charge_front_end(unstalled, stall, part.start, trapped);
+                stall -= self.charge_front_end(unstalled, stall, entry.start, trapped);
             }
             self.stalls
                 .charge(stall, translation, ready - translated, fault, migration);
@@ -575,12 +575,12 @@ impl Core {
             self.stores_under_way -= 1;
         }
         let place = self.ended % WINDOW;
-        self.completed[place] = if part.instructions == 0 {
+        self.completed[place] = if entry.instructions == 0 {
             self.completed[place].max(done)
         } else {
             done
         };
-        self.retirements[place] = (part.number, retired);
+        self.retirements[place] = (entry.number, retired);
         self.ended += 1;
     }
 

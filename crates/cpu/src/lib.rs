@@ -16,7 +16,7 @@ mod stalls;
 mod wrong_paths;
 
 pub use config::{CoreConfig, CoreError};
-pub use core_model::{Core, Part, Trapped, UNKNOWN};
+pub use core_model::{Core, RobEntry, Trapped, UNKNOWN};
 pub use in_flight::InFlight;
 pub use servers::{Grant, Idle};
 pub use stalls::Stalls;

@@ -28,7 +28,7 @@ struct Gap {
 pub struct Grant {
     /// When its use begins.
     pub begins: u64,
-    place: Place,
+    place: Booking,
 }
 
 /// Which idle time before a use another user may fill.
@@ -41,7 +41,7 @@ pub struct Idle {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Booking {
     Server(u32),
     Gap(u32),
 }
@@ -66,12 +66,12 @@ impl Servers {
             let busy = self.free_at.iter().rev().take_while(|&&at| at > time);
             return Grant {
                 begins: time,
-                place: Place::Server((self.free_at.len() - busy.count() - 1) as u32),
+                place: Booking::Server((self.free_at.len() - busy.count() - 1) as u32),
             };
         }
         let mut grant = Grant {
             begins: first,
-            place: Place::Server(0),
+            place: Booking::Server(0),
         };
         if time < self.gaps_end {
             let length = length();
@@ -80,7 +80,7 @@ impl Servers {
                 if begins < grant.begins && begins + length <= gap.to {
                     grant = Grant {
                         begins,
-                        place: Place::Gap(number as u32),
+                        place: Booking::Gap(number as u32),
                     };
                 }
             }
@@ -92,7 +92,7 @@ impl Servers {
     #[inline(always)]
     pub(crate) fn hold(&mut self, grant: Grant, end: u64, idle: Idle) {
         match grant.place {
-            Place::Server(server) => {
+            Booking::Server(server) => {
                 let mut place = server as usize;
                 let free_at = self.free_at[place];
                 while let Some(&later) = self.free_at.get(place + 1)
@@ -108,7 +108,7 @@ impl Servers {
                     self.add(Gap { from, to }, idle.from);
                 }
             }
-            Place::Gap(number) => {
+            Booking::Gap(number) => {
                 let gap = &mut self.gaps[number as usize];
                 let before = Gap {
                     from: gap.from,

@@ -26,7 +26,7 @@ pub struct TraceInfo {
     pub total: Counts,
     /// Accesses by size in bytes.
     pub sizes: BTreeMap<u16, u64>,
-    /// Stretches that a window or a sample left out.
+    /// Intervals that a window or a sample left out.
     pub gaps: u64,
     /// Instructions and accesses that were left out there.
     pub skipped_instructions: u64,

@@ -46,7 +46,7 @@ impl Selection {
 ///
 /// All control events pass, up to where the limit ends the stream: memory is mapped where the
 /// program mapped it. Where accesses are left out, [`Control::Skipped`] says how many: once where
-/// a thread's stretch begins, so that what follows is known to lie in it, and once before the
+/// a thread's interval begins, so that what follows is known to lie in it, and once before the
 /// thread's next kept access for the rest of it, however long. A load that was left out is no
 /// longer what a later access depends on. Of the code everything that was defined passes, and the
 /// executions whose next access does.
@@ -67,7 +67,7 @@ struct Thread {
     run: u32,
     /// Left out and not said yet.
     skipped: LeftOut,
-    /// Whether the beginning of the stretch that is being left out has been said.
+    /// Whether the beginning of the interval that is being left out has been said.
     announced: bool,
 }
 
@@ -94,7 +94,7 @@ impl Thread {
         self.skipped.accesses += accesses;
     }
 
-    /// Says at once that a stretch begins: said at the end of a batch, or before a control event, it would
+    /// Says at once that an interval begins: said at the end of a batch, or before a control event, it would
     /// hang on where batches end what other threads have kept by then.
     fn announce(&mut self, batch: &mut Batch) {
         if !self.announced {

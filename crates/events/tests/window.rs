@@ -162,7 +162,7 @@ proptest! {
         prop_assert_eq!(&accesses, &expected);
 
         // What a thread has left out is accounted for up to each access that is kept of it, in
-        // two events: where the stretch begins, and at its end.
+        // two events: where the interval begins, and at its end.
         let is_brk = |event: &&Event| matches!(event, Event::Control(_, _, Control::Brk { .. }));
         let mut passed = 0;
         let mut kept_so_far = 0;
@@ -250,7 +250,7 @@ fn the_rest_is_known_when_accesses_are_counted() {
 }
 
 #[test]
-fn a_long_stretch_is_left_out_in_two_words_and_its_system_calls_lie_in_it() {
+fn a_long_interval_is_left_out_in_two_words_and_its_system_calls_lie_in_it() {
     let mut batch = Batch::default();
     batch.push_control(Control::Thread { thread: 0 });
     for addr in 0..100 {

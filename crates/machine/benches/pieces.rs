@@ -49,14 +49,14 @@ impl Divisible for Timed<'_> {
         self.stream.accesses()
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
         Ok(Box::new(Task {
             begun: cpu(ClockId::ThreadCPUTime),
-            source: Some(self.stream.stretch(from, to)?),
+            source: Some(self.stream.interval(from, to)?),
             tasks: &self.tasks,
         }))
     }
@@ -138,7 +138,7 @@ fn main() {
         let go_on = &mut |_| ControlFlow::Continue(());
         let process = || cpu(ClockId::ProcessCPUTime);
         let start = process();
-        let mut source = stream.stretch(0, None).unwrap();
+        let mut source = stream.interval(0, None).unwrap();
         let whole = simulate(&config, "radix", &mut source, go_on).unwrap();
         drop(source);
         let one = process() - start;
@@ -156,7 +156,7 @@ fn main() {
         // A built-in program runs once more for each worker, up to the parts that are wanted.
         let skip = if generated {
             let start = process();
-            drop(stream.stretch(stream.accesses(), None).map(|mut source| {
+            drop(stream.interval(stream.accesses(), None).map(|mut source| {
                 while source.next_batch(&mut Batch::default()).unwrap_or(false) {}
             }));
             process() - start

@@ -3,7 +3,7 @@
 //! Kept only for sources that say which instructions make their accesses; others pay for one
 //! branch a chunk and one a walk.
 
-use crate::chunk::{Episode, part};
+use crate::chunk::{TlbMiss, request};
 use crate::machine::Machine;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, VirtAddr};
@@ -359,14 +359,14 @@ impl<M: Mmu> Machine<M> {
             let kind = self.os.mapping(page.asid, page.vpn);
             let mapping = charged.number(kind, page.asid, page.vpn.address().0);
             let mut tally = Tally::default();
-            for episode in self.chunk.episodes.as_mut_slice() {
-                episode.payer = Payer {
+            for tlb_miss in self.chunk.tlb_misses.as_mut_slice() {
+                tlb_miss.payer = Payer {
                     site,
                     program: number as u16,
                     mapping,
                 };
-                tally.faults += u64::from(episode.faulted);
-                tally.fault_slots += episode.fault + episode.migration;
+                tally.faults += u64::from(tlb_miss.faulted);
+                tally.fault_slots += tlb_miss.fault + tlb_miss.migration;
             }
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
@@ -390,38 +390,38 @@ impl<M: Mmu> Machine<M> {
             self.timing.by_code = Some(tallies);
             return;
         }
-        let mut episodes = self.chunk.episodes.as_mut_slice().iter_mut();
+        let mut tlb_misses = self.chunk.tlb_misses.as_mut_slice().iter_mut();
         let mut next = 0;
-        for &bits in self.chunk.parts.as_slice() {
-            next += usize::from(bits & part::REST == 0);
+        for &bits in self.chunk.requests.as_slice() {
+            next += usize::from(bits & request::REST == 0);
             let access = next - 1;
             let site = sites.get(access).copied().unwrap_or(NO_SITE);
-            if bits & part::REST == 0 {
+            if bits & request::REST == 0 {
                 charged.site(site).accesses += 1;
             }
-            if bits & (part::SECOND_TLB | part::SLOW) == 0 {
+            if bits & (request::SECOND_TLB | request::SLOW) == 0 {
                 continue;
             }
             let kind = self.os.mapping(asid, VirtAddr(addr[access]).vpn());
             let mapping = charged.number(kind, asid, addr[access]);
             let mut tally = Tally {
-                l1_tlb_misses: u64::from(bits & part::SECOND_TLB != 0),
+                l1_tlb_misses: u64::from(bits & request::SECOND_TLB != 0),
                 ..Tally::default()
             };
-            if bits & part::SLOW != 0 {
+            if bits & request::SLOW != 0 {
                 tally.l2_tlb_misses = u64::from(!M::FREE);
-                for episode in &mut episodes {
-                    episode.payer = Payer {
+                for tlb_miss in &mut tlb_misses {
+                    tlb_miss.payer = Payer {
                         site,
                         program: number as u16,
                         mapping,
                     };
-                    let Episode {
+                    let TlbMiss {
                         faulted,
                         fault,
                         migration,
                         ..
-                    } = *episode;
+                    } = *tlb_miss;
                     if !faulted {
                         break;
                     }
@@ -429,7 +429,7 @@ impl<M: Mmu> Machine<M> {
                     tally.fault_slots += fault + migration;
                 }
             }
-            tally.l2_tlb_misses |= u64::from(bits & part::CACHED != 0);
+            tally.l2_tlb_misses |= u64::from(bits & request::CACHED != 0);
             charged.site(site).add(&tally);
             charged.mapping(mapping).add(&tally);
         }

@@ -23,26 +23,26 @@ pub(crate) fn within_lines(ops: &[Op]) -> usize {
 }
 
 /// What the timing needs to know about one line of an access, as bits.
-pub(crate) mod part {
+pub(crate) mod request {
     /// A store.
     pub(crate) const STORE: u8 = 1;
     /// The second or a later line of an access.
     pub(crate) const REST: u8 = 2;
     /// The second-level TLB was asked.
     pub(crate) const SECOND_TLB: u8 = 4;
-    /// Walks or faults follow in [`super::Chunk::episodes`].
+    /// Walks or faults follow in [`super::Chunk::tlb_misses`].
     pub(crate) const SLOW: u8 = 8;
     /// A store that waits until other cores have dropped its line.
     pub(crate) const INVALIDATES: u8 = 16;
     /// The second-level cache, or a buffer, had the translation, and not the second-level TLB.
     pub(crate) const CACHED: u8 = 32;
-    /// The last of the episodes says something in [`super::Episode::cached`].
+    /// The last of the TLB misses says something in [`super::TlbMiss::cached`].
     pub(crate) const LOOKED: u8 = 64;
 }
 
 /// A page walk, or a free translation's absence, and the fault that it ended in.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Episode {
+pub(crate) struct TlbMiss {
     /// Fixed time of the walk in slots.
     pub(crate) walk: u64,
     /// Reads of the walk.
@@ -74,7 +74,7 @@ pub(crate) struct Cached {
     pub(crate) found: bool,
     /// log2 of the base pages whose translations a cache has when the walk has ended; 0 for none.
     pub(crate) shift: u8,
-    /// Of the episode's reads, the last ones: those of walks that begin when the translation is
+    /// Of the TLB miss's reads, the last ones: those of walks that begin when the translation is
     /// there and that nothing waits for; and how many of [`Chunk::ahead`] these are.
     pub(crate) behind: u16,
     pub(crate) ahead: u8,
@@ -108,8 +108,8 @@ pub(crate) struct Prefetch {
 /// followed by itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunk {
-    /// Bits of [`part`] for each line of each access.
-    pub(crate) parts: Buffer<u8>,
+    /// Bits of [`request`] for each line of each access.
+    pub(crate) requests: Buffer<u8>,
     /// What the translation of each of these lines is known by while its walk is under way.
     pub(crate) pages: Buffer<u32>,
     /// Physical lines, with `MODIFY`.
@@ -118,8 +118,8 @@ pub(crate) struct Chunk {
     pub(crate) served: Buffer<Served>,
     /// The step of each walk read.
     pub(crate) steps: Buffer<u8>,
-    /// What the parts with `SLOW` went through.
-    pub(crate) episodes: Buffer<Episode>,
+    /// What the requests with `SLOW` went through.
+    pub(crate) tlb_misses: Buffer<TlbMiss>,
     /// The walks of these that nothing waits for, with their fixed times in slots.
     pub(crate) ahead: Vec<Ahead>,
     /// What is fetched by guess while walks are made.
@@ -142,7 +142,7 @@ impl Chunk {
     /// Enters a line of an access.
     #[inline(always)]
     pub(crate) fn enter(&mut self, bits: u8, page: u32) {
-        self.parts.push(bits);
+        self.requests.push(bits);
         self.pages.push(page);
     }
 
@@ -161,11 +161,11 @@ impl Chunk {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.parts.clear();
+        self.requests.clear();
         self.pages.clear();
         self.references.clear();
         self.steps.clear();
-        self.episodes.clear();
+        self.tlb_misses.clear();
         self.ahead.clear();
         self.early.clear();
         self.prefetches.clear();

@@ -6,7 +6,7 @@
 //! Address spaces of several processes and programs lie over one another.
 
 use crate::buffer::Buffer;
-use crate::chunk::{CHUNK, Episode, part};
+use crate::chunk::{CHUNK, TlbMiss, request};
 use crate::machine::Machine;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_SHIFT, VirtAddr};
@@ -246,8 +246,8 @@ impl HeatMap {
         &mut self,
         asid: Asid,
         addr: &[u64],
-        parts: &Buffer<u8>,
-        episodes: &Buffer<Episode>,
+        requests: &Buffer<u8>,
+        tlb_misses: &Buffer<TlbMiss>,
         (free, looks): (bool, bool),
         os: &mut Os,
     ) {
@@ -270,29 +270,29 @@ impl HeatMap {
             }
             done = end;
         }
-        // Without an episode only what caches had may have missed.
-        if looks || !episodes.as_slice().is_empty() {
-            self.misses(rows, parts.as_slice(), episodes.as_slice(), free);
+        // Without a TLB miss only what caches had may have missed.
+        if looks || !tlb_misses.as_slice().is_empty() {
+            self.misses(rows, requests.as_slice(), tlb_misses.as_slice(), free);
         }
         self.next += rows.len() as u64;
     }
 
     /// Counts what missed of a chunk.
-    fn misses(&mut self, rows: &[u8], parts: &[u8], episodes: &[Episode], free: bool) {
-        let mut episodes = episodes.iter();
+    fn misses(&mut self, rows: &[u8], requests: &[u8], tlb_misses: &[TlbMiss], free: bool) {
+        let mut tlb_misses = tlb_misses.iter();
         let mut next = 0;
-        for &bits in parts {
-            next += usize::from(bits & part::REST == 0);
-            if bits & (part::SLOW | part::CACHED) == 0 {
+        for &bits in requests {
+            next += usize::from(bits & request::REST == 0);
+            if bits & (request::SLOW | request::CACHED) == 0 {
                 continue;
             }
             let mut cell = Cell {
                 l2_tlb_misses: u64::from(!free),
                 ..Cell::default()
             };
-            if bits & part::SLOW != 0 {
-                // The last episode of a part is the one that finds the page.
-                cell.faults = episodes.by_ref().take_while(|e| e.faulted).count() as u64;
+            if bits & request::SLOW != 0 {
+                // The last TLB miss of a request is the one that finds the page.
+                cell.faults = tlb_misses.by_ref().take_while(|e| e.faulted).count() as u64;
             }
             let column = self.column(self.next + next as u64 - 1);
             self.cells[column][usize::from(rows[next - 1])].add(cell);
@@ -430,9 +430,9 @@ impl<M: Mmu> Machine<M> {
             return;
         }
         if let Some(heat_map) = &mut self.heat_map {
-            let (parts, episodes) = (&self.chunk.parts, &self.chunk.episodes);
+            let (requests, tlb_misses) = (&self.chunk.requests, &self.chunk.tlb_misses);
             let mmu = (M::FREE, M::LOOKS_INTO_CACHES);
-            heat_map.count(asid, addr, parts, episodes, mmu, &mut self.os);
+            heat_map.count(asid, addr, requests, tlb_misses, mmu, &mut self.os);
         }
     }
 }

@@ -56,7 +56,7 @@ pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchCo
 pub use pagelab_memory::PrefetchConfig;
 pub use pagelab_os::{MANAGERS, Mapping};
 pub use pieces::{
-    BadSurvey, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_stretch,
+    BadSurvey, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_interval,
     simulate_piece,
 };
 pub use result::{

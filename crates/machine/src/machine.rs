@@ -13,7 +13,7 @@ use crate::others::Others;
 use crate::sharing::Sharing;
 use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
-use crate::translate::StretchCache;
+use crate::translate::GibCache;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
 use pagelab_cpu::Core;
@@ -54,7 +54,7 @@ pub struct Machine<M> {
     pub(crate) looks: Looks,
     pub(crate) os: Os,
     pub(crate) directory: PageDirectory,
-    pub(crate) stretches: StretchCache,
+    pub(crate) gibs: GibCache,
     pub(crate) chunk: Chunk,
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, Mispredicted)>,
@@ -97,7 +97,7 @@ pub struct Machine<M> {
 
 /// How far a batch has gone through the machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Cursor {
     pub(crate) control: usize,
     access: usize,
     pub(crate) mispredicted: usize,
@@ -227,7 +227,7 @@ impl<M: Mmu> Machine<M> {
             looks,
             os,
             directory: PageDirectory::new(),
-            stretches: StretchCache::new(),
+            gibs: GibCache::new(),
             chunk,
             mispredicted: Vec::new(),
             dep: Vec::new(),
@@ -265,8 +265,8 @@ impl<M: Mmu> Machine<M> {
     /// # Errors
     /// [`RunError`]; what came before stays counted.
     pub fn run(&mut self, batch: &Batch) -> Result<(), RunError> {
-        let mut place = Place::default();
-        while self.step(batch, &mut place)? {}
+        let mut cursor = Cursor::default();
+        while self.step(batch, &mut cursor)? {}
         Ok(())
     }
 
@@ -275,25 +275,25 @@ impl<M: Mmu> Machine<M> {
     ///
     /// # Errors
     /// [`RunError`]; what came before stays counted.
-    pub(crate) fn step(&mut self, batch: &Batch, place: &mut Place) -> Result<bool, RunError> {
-        let due = |place: &Place| batch.controls.get(place.control).map(|c| c.0 as usize);
-        while due(place).is_some_and(|before| before <= place.access) {
-            let control = &batch.controls[place.control].1;
+    pub(crate) fn step(&mut self, batch: &Batch, cursor: &mut Cursor) -> Result<bool, RunError> {
+        let due = |cursor: &Cursor| batch.controls.get(cursor.control).map(|c| c.0 as usize);
+        while due(cursor).is_some_and(|before| before <= cursor.access) {
+            let control = &batch.controls[cursor.control].1;
             if self.fetch.is_some() && matches!(control, Control::Exit { .. }) {
                 // What was executed before has no memory afterwards.
-                self.fetch(batch, place, place.access, place.access + 1)?;
+                self.fetch(batch, cursor, cursor.access, cursor.access + 1)?;
             }
             self.control(batch.process, control)?;
-            place.control += 1;
+            cursor.control += 1;
         }
-        let at = place.access;
+        let at = cursor.access;
         if at >= batch.len() {
             if self.fetch.is_some() {
-                self.fetch(batch, place, at, usize::MAX)?;
+                self.fetch(batch, cursor, at, usize::MAX)?;
             }
             return Ok(false);
         }
-        let until = due(place).unwrap_or(batch.len()).min(batch.len());
+        let until = due(cursor).unwrap_or(batch.len()).min(batch.len());
         if self
             .current
             .is_none_or(|(process, _)| process != batch.process)
@@ -316,11 +316,11 @@ impl<M: Mmu> Machine<M> {
             end = at + within_lines(&batch.op[at..end]);
         }
         if self.fetch.is_some() {
-            end = self.fetch(batch, place, at, end)?;
+            end = self.fetch(batch, cursor, at, end)?;
         }
-        let branches = &batch.mispredicted[place.mispredicted..];
+        let branches = &batch.mispredicted[cursor.mispredicted..];
         let count = branches.partition_point(|branch| (branch.0 as usize) < end);
-        place.mispredicted += count;
+        cursor.mispredicted += count;
         self.mispredicted.clear();
         let within = |&(access, branch): &(u32, _)| (access - at as u32, branch);
         self.mispredicted
@@ -351,7 +351,7 @@ impl<M: Mmu> Machine<M> {
             batch.site.get(at..end).unwrap_or_default(),
         )?;
         self.dep = on_core;
-        place.access = end;
+        cursor.access = end;
         Ok(true)
     }
 
@@ -670,9 +670,9 @@ impl<M: Mmu> Machine<M> {
                 self.mmu.invalidate(core, named(first), pages, port);
             }
             for &asid in &self.effects.flushed {
-                for stretch in directory.stretches(asid) {
+                for gib in directory.gibs(asid) {
                     let pages = PageSize::Huge1G.base_pages();
-                    self.mmu.invalidate(core, named(stretch), pages, port);
+                    self.mmu.invalidate(core, named(gib), pages, port);
                 }
             }
         }

@@ -69,7 +69,7 @@ impl Others {
             let ahead = &mut ahead[..AHEAD.min(lines - first)];
             for set in ahead.iter_mut() {
                 *set = self.set(sets);
-                shared.llc.prefetch_set(*set);
+                shared.llc.host_prefetch_set(*set);
             }
             for &set in &*ahead {
                 if let Some(line) = shared.llc.intrude(set) {

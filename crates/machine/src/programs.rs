@@ -1,7 +1,7 @@
 //! Several programs at once, each on a core of its own.
 
 use crate::error::RunError;
-use crate::machine::{Machine, Place};
+use crate::machine::{Cursor, Machine};
 use crate::mmu::Mmu;
 use crate::simulate::{Progress, Stopped};
 use pagelab_events::{Batch, Control, Definition, Source};
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 struct Program<'a> {
     source: &'a mut dyn Source,
     batch: Batch,
-    place: Place,
+    cursor: Cursor,
     ended: bool,
 }
 
@@ -19,12 +19,12 @@ impl Program<'_> {
     /// Takes it to its first access, as far as it is read. Returns whether that comes after others
     /// that were left out: what has happened then is not measured. `None` if it is to be read on.
     fn initialise<M: Mmu>(&mut self, machine: &mut Machine<M>) -> Result<Option<bool>, RunError> {
-        while let Some((0, control)) = self.batch.controls.get(self.place.control) {
+        while let Some((0, control)) = self.batch.controls.get(self.cursor.control) {
             if matches!(control, Control::Skipped { .. }) {
                 return Ok(Some(true));
             }
             machine.control(self.batch.process, control)?;
-            self.place.control += 1;
+            self.cursor.control += 1;
         }
         let begins = self.ended || !self.batch.addr.is_empty();
         Ok(begins.then_some(false))
@@ -40,7 +40,7 @@ fn read<M: Mmu>(
 ) -> Result<(), Stopped> {
     let count = programs.len();
     let program = &mut programs[core];
-    program.place = Place::default();
+    program.cursor = Cursor::default();
     let more = program.source.next_batch(&mut program.batch);
     program.ended = !more.map_err(|error| Stopped::from(RunError::from(error)).of_program(core))?;
     renumber(&mut program.batch, core, count);
@@ -131,7 +131,7 @@ pub(crate) fn run<M: Mmu>(
         .map(|source| Program {
             source: &mut **source,
             batch: Batch::default(),
-            place: Place::default(),
+            cursor: Cursor::default(),
             ended: false,
         })
         .collect();
@@ -147,7 +147,7 @@ pub(crate) fn run<M: Mmu>(
         machine.pin(core);
         loop {
             let program = &mut programs[core];
-            match machine.step(&program.batch, &mut program.place) {
+            match machine.step(&program.batch, &mut program.cursor) {
                 Ok(true) if machine.begins_turn() => break,
                 Ok(true) => continue,
                 Ok(false) => {}

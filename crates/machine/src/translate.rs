@@ -1,4 +1,4 @@
-use crate::chunk::{CHUNK, Episode, part};
+use crate::chunk::{CHUNK, TlbMiss, request};
 use crate::error::RunError;
 use crate::machine::{Machine, port};
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
@@ -11,26 +11,26 @@ use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable};
 
-/// Recently used 1 GiB stretches of all address spaces, direct-mapped, so that naming a page asks
+/// Recently used 1 GiB regions of all address spaces, direct-mapped, so that naming a page asks
 /// no table. Stack, heap and libraries lie at round distances from each other, so the place is a
 /// multiplicative hash (Knuth, TAOCP volume 3, section 6.4) and not the low bits.
 #[derive(Clone, Debug)]
-pub(crate) struct StretchCache {
-    entries: [(u64, u32); STRETCHES],
+pub(crate) struct GibCache {
+    entries: [(u64, u32); GIBS],
 }
 
-const STRETCHES: usize = 128;
-const STRETCH_SHIFT: u32 = 30;
-/// Where the address space is in the name of a stretch: addresses shifted by `STRETCH_SHIFT` have
+const GIBS: usize = 128;
+const GIB_ORDER: u32 = 30;
+/// Where the address space is in the name of a gib: addresses shifted by `GIB_ORDER` have
 /// 34 bits.
 const ASID_SHIFT: u32 = 40;
-/// No stretch is named so.
-const NO_STRETCH: u64 = u64::MAX;
+/// No gib is named so.
+const NO_GIB: u64 = u64::MAX;
 
-impl StretchCache {
+impl GibCache {
     pub(crate) fn new() -> Self {
-        StretchCache {
-            entries: [(NO_STRETCH, 0); STRETCHES],
+        GibCache {
+            entries: [(NO_GIB, 0); GIBS],
         }
     }
 
@@ -42,13 +42,13 @@ impl StretchCache {
         asid: Asid,
         addr: u64,
     ) -> Result<PageId, DirectoryFull> {
-        let stretch = addr >> STRETCH_SHIFT | u64::from(asid.0) << ASID_SHIFT;
-        let place = stretch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRETCHES.ilog2());
+        let gib = addr >> GIB_ORDER | u64::from(asid.0) << ASID_SHIFT;
+        let place = gib.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GIBS.ilog2());
         let entry = &mut self.entries[place as usize];
-        if entry.0 != stretch {
-            *entry = (stretch, directory.stretch(asid, VirtAddr(addr))?);
+        if entry.0 != gib {
+            *entry = (gib, directory.gib(asid, VirtAddr(addr))?);
         }
-        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (STRETCH_SHIFT - PAGE_SHIFT)) - 1);
+        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_ORDER - PAGE_SHIFT)) - 1);
         Ok(PageId(entry.1 | low))
     }
 }
@@ -86,11 +86,11 @@ impl<M: Mmu> Machine<M> {
                 vpn: VirtAddr(addr).vpn(),
             };
             for page in pages.iter().zip(addr).map(named) {
-                self.mmu.prefetch(core, page.id);
-                self.mmu.table().prefetch(page);
+                self.mmu.host_prefetch(core, page.id);
+                self.mmu.table().host_prefetch(page);
             }
             for page in pages.iter().zip(addr).map(named) {
-                self.mmu.table().prefetch_behind(page);
+                self.mmu.table().host_prefetch_behind(page);
             }
         }
         let follows = self.caches[core].strides.is_some() && site.len() == addr.len();
@@ -122,7 +122,7 @@ impl<M: Mmu> Machine<M> {
                 vpn: VirtAddr(addr).vpn(),
             };
             let store = op.is_store();
-            let bits = if store { part::STORE } else { 0 };
+            let bits = if store { request::STORE } else { 0 };
             if straddles(addr, op) {
                 self.straddle(core, page, addr, op)?;
             } else {
@@ -155,11 +155,11 @@ impl<M: Mmu> Machine<M> {
             return 0;
         }
         let mmu = &mut self.mmu;
-        let parts = self.chunk.parts.room(addr.len());
+        let requests = self.chunk.requests.room(addr.len());
         let names = self.chunk.pages.room(addr.len());
         let references = self.chunk.references.room(addr.len());
         let mut hits = 0;
-        let slots = parts.iter_mut().zip(names).zip(references);
+        let slots = requests.iter_mut().zip(names).zip(references);
         let accesses = addr.iter().zip(op).zip(pages);
         for (((&addr, &op), &page), ((bits, name), entry)) in accesses.zip(slots) {
             let store = op.is_store();
@@ -169,12 +169,12 @@ impl<M: Mmu> Machine<M> {
             let Some(pfn) = mmu.lookup_first::<S>(core, page, store) else {
                 break;
             };
-            *bits = if store { part::STORE } else { 0 };
+            *bits = if store { request::STORE } else { 0 };
             *name = mmu.entry(core, page);
             *entry = reference(pfn, addr, op);
             hits += 1;
         }
-        self.chunk.parts.added(hits);
+        self.chunk.requests.added(hits);
         self.chunk.pages.added(hits);
         self.chunk.references.added(hits);
         hits
@@ -204,7 +204,7 @@ impl<M: Mmu> Machine<M> {
             let line = if target >> PAGE_SHIFT == addr >> PAGE_SHIFT {
                 let own = self.chunk.references.as_slice()[place] & !MODIFY;
                 own & !(LINES_PER_PAGE - 1) | line_in_page(target)
-            } else if target >> STRETCH_SHIFT != addr >> STRETCH_SHIFT {
+            } else if target >> GIB_ORDER != addr >> GIB_ORDER {
                 // It would name memory that the program may never use.
                 continue;
             } else {
@@ -230,11 +230,11 @@ impl<M: Mmu> Machine<M> {
     fn straddle(&mut self, core: usize, first: Page, addr: u64, op: Op) -> Result<(), RunError> {
         let mut page = first;
         let store = op.is_store();
-        let bits = if store { part::STORE } else { 0 };
+        let bits = if store { request::STORE } else { 0 };
         let mut pfn = self.locate(core, page, store, bits)?;
         self.chunk.references.push(reference(pfn, addr, op));
         self.serve_data(core);
-        let bits = bits | part::REST;
+        let bits = bits | request::REST;
         let last = addr.saturating_add(u64::from(op.size()) - 1) >> LINE_SHIFT;
         for line in (addr >> LINE_SHIFT) + 1..=last {
             let vpn = Vpn(line >> (PAGE_SHIFT - LINE_SHIFT));
@@ -260,10 +260,10 @@ impl<M: Mmu> Machine<M> {
     /// Names a page.
     #[inline(always)]
     fn page_id(&mut self, asid: Asid, addr: u64) -> Result<PageId, RunError> {
-        Ok(self.stretches.page(&mut self.directory, asid, addr)?)
+        Ok(self.gibs.page(&mut self.directory, asid, addr)?)
     }
 
-    /// Finds the frame of a page, and enters the part that asked for it, with its walks and
+    /// Finds the frame of a page, and enters the request that asked for it, with its walks and
     /// faults, into the chunk.
     fn locate(&mut self, core: usize, page: Page, store: bool, bits: u8) -> Result<Pfn, RunError> {
         match self.mmu.lookup_first::<Baseline>(core, page.id, store) {
@@ -301,9 +301,9 @@ impl<M: Mmu> Machine<M> {
             let found = (self.mmu).lookup_behind::<S>(&request, port, &mut self.walks);
             if let Some(Hit { pfn, cached }) = found {
                 let name = self.mmu.entry(core, page.id);
-                let bits = bits | part::SECOND_TLB;
+                let bits = bits | request::SECOND_TLB;
                 if cached {
-                    self.enter_cached(bits | part::CACHED, name);
+                    self.enter_cached(bits | request::CACHED, name);
                 } else {
                     self.chunk.enter(bits, name);
                 }
@@ -313,34 +313,35 @@ impl<M: Mmu> Machine<M> {
         self.walk::<S>(core, page, store, bits)
     }
 
-    /// Enters a part whose translation the second-level cache or a buffer had.
+    /// Enters a request whose translation the second-level cache or a buffer had.
     #[inline(never)]
     fn enter_cached(&mut self, bits: u8, name: u32) {
         if self.walks.ahead.is_empty() {
             self.chunk.enter(bits, name);
             return;
         }
-        let mut episode = Episode {
+        let mut tlb_miss = TlbMiss {
             walked: true,
-            ..Episode::default()
+            ..TlbMiss::default()
         };
-        episode.cached.found = true;
-        self.walk_behind(&mut episode);
-        self.chunk.enter(bits | part::SLOW | part::LOOKED, name);
-        self.chunk.episodes.push(episode);
+        tlb_miss.cached.found = true;
+        self.walk_behind(&mut tlb_miss);
+        self.chunk
+            .enter(bits | request::SLOW | request::LOOKED, name);
+        self.chunk.tlb_misses.push(tlb_miss);
     }
 
-    /// Adds the walks that nothing waits for to an episode.
+    /// Adds the walks that nothing waits for to a TLB miss.
     #[inline(never)]
-    fn walk_behind(&mut self, episode: &mut Episode) {
+    fn walk_behind(&mut self, tlb_miss: &mut TlbMiss) {
         let Walks { behind, ahead, .. } = &mut self.walks;
         if !M::LOOKS_INTO_CACHES {
             self.chunk.list(behind);
         }
         let reads = ahead.iter().map(|walk| walk.reads).sum();
-        episode.reads += reads;
-        episode.cached.behind = reads;
-        episode.cached.ahead = ahead.len() as u8;
+        tlb_miss.reads += reads;
+        tlb_miss.cached.behind = reads;
+        tlb_miss.cached.ahead = ahead.len() as u8;
         let slots = self.slots_per_cycle as u32;
         let in_slots = ahead.drain(..).map(|ahead| Ahead {
             walk: ahead.walk * slots,
@@ -391,9 +392,9 @@ impl<M: Mmu> Machine<M> {
         store: bool,
         bits: u8,
     ) -> Result<Pfn, RunError> {
-        let second = if M::FREE { 0 } else { part::SECOND_TLB };
+        let second = if M::FREE { 0 } else { request::SECOND_TLB };
         let name = self.mmu.entry(core, page.id);
-        self.chunk.enter(bits | second | part::SLOW, name);
+        self.chunk.enter(bits | second | request::SLOW, name);
         for _ in 0..=MAX_FAULTS {
             self.walks.asked.clear();
             let early = self.chunk.early.len();
@@ -419,19 +420,19 @@ impl<M: Mmu> Machine<M> {
             if !M::LOOKS_INTO_CACHES {
                 self.chunk.list(walk);
             }
-            let mut episode = Episode {
+            let mut tlb_miss = TlbMiss {
                 walk: u64::from(walk.cycles()) * self.slots_per_cycle,
                 reads: reads.len() as u16,
                 background: walk.background(),
                 metadata: walk.metadata(),
                 walked: !M::FREE,
-                ..Episode::default()
+                ..TlbMiss::default()
             };
             if M::LOOKS_INTO_CACHES {
                 let slots = self.slots_per_cycle as u32;
                 let own = &mut self.chunk.early[early..];
                 own.iter_mut().for_each(|early| early.after *= slots);
-                episode.cached.early = own.len() as u8;
+                tlb_miss.cached.early = own.len() as u8;
             }
             if let Some(Found {
                 pfn,
@@ -442,22 +443,22 @@ impl<M: Mmu> Machine<M> {
                 if self.tells_accesses() {
                     self.os.access(pfn);
                 }
-                episode.shift = shift;
+                tlb_miss.shift = shift;
                 if M::LOOKS_INTO_CACHES || cached_shift != 0 || !self.walks.ahead.is_empty() {
-                    episode.cached.shift = cached_shift;
-                    self.walk_behind(&mut episode);
-                    if let Some(bits) = self.chunk.parts.as_mut_slice().last_mut() {
-                        *bits |= part::LOOKED;
+                    tlb_miss.cached.shift = cached_shift;
+                    self.walk_behind(&mut tlb_miss);
+                    if let Some(bits) = self.chunk.requests.as_mut_slice().last_mut() {
+                        *bits |= request::LOOKED;
                     }
                 }
-                self.chunk.episodes.push(episode);
+                self.chunk.tlb_misses.push(tlb_miss);
                 return Ok(pfn);
             }
             let (fault, migration) = self.fault(core, page, store)?;
-            episode.faulted = true;
-            episode.fault = fault;
-            episode.migration = migration;
-            self.chunk.episodes.push(episode);
+            tlb_miss.faulted = true;
+            tlb_miss.fault = fault;
+            tlb_miss.migration = migration;
+            self.chunk.tlb_misses.push(tlb_miss);
         }
         Err(RunError::Unresolved {
             address: page.vpn.address().0,

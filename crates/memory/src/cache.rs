@@ -273,8 +273,8 @@ impl Cache {
     }
 
     /// Hints to the host that a set will soon be used.
-    pub fn prefetch_set(&self, set: usize) {
-        self.lines.prefetch(set);
+    pub fn host_prefetch_set(&self, set: usize) {
+        self.lines.host_prefetch(set);
     }
 
     /// Whether a line is here, and if so, whether it is modified.
@@ -320,8 +320,8 @@ impl Cache {
 
     /// Hints to the host that a line will soon be referenced.
     #[inline(always)]
-    pub fn prefetch(&self, line: u32) {
-        self.lines.prefetch(self.index.of(line));
+    pub fn host_prefetch(&self, line: u32) {
+        self.lines.host_prefetch(self.index.of(line));
     }
 }
 

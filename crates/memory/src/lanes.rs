@@ -97,8 +97,8 @@ impl Lanes {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch(&self, set: usize) {
-        prefetch(&self.flat()[set * self.per_set]);
+    pub(crate) fn host_prefetch(&self, set: usize) {
+        host_prefetch(&self.flat()[set * self.per_set]);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -108,7 +108,7 @@ impl Lanes {
 
 /// Hints to the host that `place` will soon be used.
 #[inline(always)]
-pub fn prefetch<T>(place: &T) {
+pub fn host_prefetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of any address is harmless; SSE is part of x86-64.
     unsafe {

@@ -17,7 +17,7 @@ pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
 pub use cache::{Cache, CacheAccess, CacheConfig, GeometryError, MODIFY, NO_LINE, Outcome};
 pub use demand::MOST_ASKED;
 pub use dram::{Dram, DramConfig, RowsConfig};
-pub use lanes::prefetch;
+pub use lanes::host_prefetch;
 pub use lru_keys::LruKeys;
 pub use lru_sets::LruSets;
 pub use modulo::Modulo;

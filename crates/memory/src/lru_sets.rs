@@ -186,9 +186,9 @@ impl LruSets {
 
     /// Hints to the host that a set will soon be used.
     #[inline(always)]
-    pub fn prefetch(&self, set: usize) {
-        self.keys.prefetch(set);
-        self.values.prefetch(set);
+    pub fn host_prefetch(&self, set: usize) {
+        self.keys.host_prefetch(set);
+        self.values.host_prefetch(set);
     }
 
     /// Forgets every key (with its value) that is stale.

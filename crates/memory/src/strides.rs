@@ -25,11 +25,11 @@ pub struct StridesConfig {
 pub struct Strides {
     config: StridesConfig,
     /// By instruction: the place is a hash of it, and a newer one takes an older one's.
-    places: Box<[Place]>,
+    places: Box<[Entry]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Entry {
     /// The instruction's number and 1; 0 where there is none.
     site: u64,
     last: u64,
@@ -53,7 +53,7 @@ impl Strides {
         }
         Ok(Strides {
             config: *config,
-            places: vec![Place::default(); instructions as usize].into(),
+            places: vec![Entry::default(); instructions as usize].into(),
         })
     }
 
@@ -67,7 +67,7 @@ impl Strides {
         let place = &mut self.places[at as usize];
         let site = u64::from(site) + 1;
         if place.site != site {
-            *place = Place {
+            *place = Entry {
                 site,
                 last: addr,
                 stride: 0,

@@ -6,7 +6,7 @@ use pagelab_translation::Work;
 pub struct Invalidation {
     /// The first base page.
     pub first: PageId,
-    /// Number of base pages. They do not cross a 1 GiB stretch, so their numbers are consecutive.
+    /// Number of base pages. They do not cross a 1 GiB region, so their numbers are consecutive.
     pub pages: u32,
 }
 
@@ -85,8 +85,8 @@ impl Effects {
         let pages = size.base_pages();
         if let Some(last) = self.invalidations.last_mut() {
             let next = last.first.0 + last.pages;
-            let same_stretch = next & ((1 << 18) - 1) != 0;
-            if next == first.0 && same_stretch {
+            let same_gib = next & ((1 << 18) - 1) != 0;
+            if next == first.0 && same_gib {
                 last.pages += pages;
                 return;
             }

@@ -3,18 +3,18 @@ use pagelab_translation::Page;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// log2 of the base pages in a 1 GiB stretch.
-const STRETCH_SHIFT: u32 = 18;
+/// log2 of the base pages in a 1 GiB region.
+const GIB_ORDER: u32 = 18;
 const REGIONS: usize = 512;
 
-/// Which pages of a 1 GiB stretch are mapped: a bit for each.
+/// Which pages of a 1 GiB region are mapped: a bit for each.
 #[derive(Clone, Debug)]
-struct Stretch {
+struct Gib {
     /// 4 KiB pages of each 2 MiB region.
     base: [[u64; 8]; REGIONS],
     /// Regions mapped by 2 MiB pages.
     large: [u64; 8],
-    /// The stretch is mapped by one 1 GiB page.
+    /// The gib is mapped by one 1 GiB page.
     huge: bool,
     /// Pages mapped, of any size.
     pages: u32,
@@ -65,9 +65,9 @@ impl Iterator for Bits {
 /// the mapped pages of a range without asking the page table about each page in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
-    /// By stretch number (see [`PageId`]).
-    stretches: Vec<Option<Box<Stretch>>>,
-    /// Numbers of the stretches that hold something, by address.
+    /// By gib number (see [`PageId`]).
+    gibs: Vec<Option<Box<Gib>>>,
+    /// Numbers of the gibs that hold something, by address.
     numbers: BTreeMap<(Asid, u64), u32>,
 }
 
@@ -75,81 +75,81 @@ impl Presence {
     /// The size of the page mapped around a page.
     #[inline]
     pub(crate) fn size_at(&self, id: PageId) -> Option<PageSize> {
-        let stretch = self.stretch(id)?;
+        let gib = self.gib(id)?;
         let (region, page) = place(id);
-        if bit(&stretch.base[region], page) {
+        if bit(&gib.base[region], page) {
             Some(PageSize::Base4K)
-        } else if bit(&stretch.large, region) {
+        } else if bit(&gib.large, region) {
             Some(PageSize::Large2M)
         } else {
-            stretch.huge.then_some(PageSize::Huge1G)
+            gib.huge.then_some(PageSize::Huge1G)
         }
     }
 
     /// Whether nothing is mapped in the aligned range of `size` around a page.
     #[inline]
     pub(crate) fn is_empty(&self, id: PageId, size: PageSize) -> bool {
-        let Some(stretch) = self.stretch(id) else {
+        let Some(gib) = self.gib(id) else {
             return true;
         };
         let (region, page) = place(id);
         match size {
-            PageSize::Base4K => !bit(&stretch.base[region], page),
+            PageSize::Base4K => !bit(&gib.base[region], page),
             PageSize::Large2M => {
-                !stretch.huge && !bit(&stretch.large, region) && stretch.base[region] == [0; 8]
+                !gib.huge && !bit(&gib.large, region) && gib.base[region] == [0; 8]
             }
-            PageSize::Huge1G => stretch.pages == 0,
+            PageSize::Huge1G => gib.pages == 0,
         }
     }
 
     /// Notes that a page is mapped that was not.
     #[inline]
     pub(crate) fn insert(&mut self, page: Page, size: PageSize) {
-        let number = (page.id.0 >> STRETCH_SHIFT) as usize;
-        if self.stretches.get(number).is_none_or(Option::is_none) {
-            self.add_stretch(page);
+        let number = (page.id.0 >> GIB_ORDER) as usize;
+        if self.gibs.get(number).is_none_or(Option::is_none) {
+            self.add_gib(page);
         }
-        let Some(stretch) = &mut self.stretches[number] else {
+        let Some(gib) = &mut self.gibs[number] else {
             return;
         };
         let (region, index) = place(page.id);
-        stretch.pages += 1;
+        gib.pages += 1;
         match size {
-            PageSize::Base4K => stretch.base[region][index / 64] |= 1 << (index % 64),
-            PageSize::Large2M => stretch.large[region / 64] |= 1 << (region % 64),
-            PageSize::Huge1G => stretch.huge = true,
+            PageSize::Base4K => gib.base[region][index / 64] |= 1 << (index % 64),
+            PageSize::Large2M => gib.large[region / 64] |= 1 << (region % 64),
+            PageSize::Huge1G => gib.huge = true,
         }
     }
 
     #[cold]
-    fn add_stretch(&mut self, page: Page) {
-        let number = page.id.0 >> STRETCH_SHIFT;
-        if self.stretches.len() <= number as usize {
-            self.stretches.resize(number as usize + 1, None);
+    fn add_gib(&mut self, page: Page) {
+        let number = page.id.0 >> GIB_ORDER;
+        if self.gibs.len() <= number as usize {
+            self.gibs.resize(number as usize + 1, None);
         }
-        self.stretches[number as usize] = Some(Box::new(Stretch {
+        self.gibs[number as usize] = Some(Box::new(Gib {
             base: [[0; 8]; REGIONS],
             large: [0; 8],
             huge: false,
             pages: 0,
         }));
         self.numbers
-            .insert((page.asid, page.vpn.0 >> STRETCH_SHIFT), number);
+            .insert((page.asid, page.vpn.0 >> GIB_ORDER), number);
     }
 
     /// Notes that a page of a size is mapped no more.
     #[inline]
     pub(crate) fn remove(&mut self, id: PageId, size: PageSize) {
         let (region, index) = place(id);
-        let number = (id.0 >> STRETCH_SHIFT) as usize;
-        let Some(Some(stretch)) = self.stretches.get_mut(number) else {
+        let number = (id.0 >> GIB_ORDER) as usize;
+        let Some(Some(gib)) = self.gibs.get_mut(number) else {
             return;
         };
-        stretch.pages -= 1;
+        gib.pages -= 1;
         match size {
-            PageSize::Base4K => stretch.base[region][index / 64] &= !(1 << (index % 64)),
-            PageSize::Large2M => stretch.large[region / 64] &= !(1 << (region % 64)),
-            PageSize::Huge1G => stretch.huge = false,
+            PageSize::Base4K => gib.base[region][index / 64] &= !(1 << (index % 64)),
+            PageSize::Large2M => gib.large[region / 64] &= !(1 << (region % 64)),
+            PageSize::Huge1G => gib.huge = false,
         }
     }
 
@@ -162,7 +162,7 @@ impl Presence {
             .map(|(&key, &n)| (key, n))
             .collect();
         for (key, number) in gone {
-            self.stretches[number as usize] = None;
+            self.gibs[number as usize] = None;
             self.numbers.remove(&key);
         }
     }
@@ -174,29 +174,27 @@ impl Presence {
             return None;
         }
         let last = pages.end - 1;
-        let keys = (asid, pages.start >> STRETCH_SHIFT)..=(asid, last >> STRETCH_SHIFT);
+        let keys = (asid, pages.start >> GIB_ORDER)..=(asid, last >> GIB_ORDER);
         self.numbers.range(keys).find_map(|(&(_, gib), &number)| {
-            let start = gib << STRETCH_SHIFT;
+            let start = gib << GIB_ORDER;
             let from = pages.start.saturating_sub(start);
-            let to = (pages.end - start).min(1 << STRETCH_SHIFT);
+            let to = (pages.end - start).min(1 << GIB_ORDER);
             let first = Page {
-                id: PageId(number << STRETCH_SHIFT),
+                id: PageId(number << GIB_ORDER),
                 asid,
                 vpn: Vpn(start),
             };
-            let stretch = self.stretches[number as usize].as_deref()?;
-            stretch.next(first, from as usize..to as usize)
+            let gib = self.gibs[number as usize].as_deref()?;
+            gib.next(first, from as usize..to as usize)
         })
     }
 
-    fn stretch(&self, id: PageId) -> Option<&Stretch> {
-        self.stretches
-            .get((id.0 >> STRETCH_SHIFT) as usize)?
-            .as_deref()
+    fn gib(&self, id: PageId) -> Option<&Gib> {
+        self.gibs.get((id.0 >> GIB_ORDER) as usize)?.as_deref()
     }
 }
 
-impl Stretch {
+impl Gib {
     fn next(&self, first: Page, pages: Range<usize>) -> Option<Run> {
         let alone = |offset: usize, size| Run {
             first: offset_by(first, offset),
@@ -243,7 +241,7 @@ fn offset_by(page: Page, pages: usize) -> Page {
     }
 }
 
-/// The 2 MiB region of a page in its stretch, and the page's place in the region.
+/// The 2 MiB region of a page in its gib, and the page's place in the region.
 #[inline]
 fn place(id: PageId) -> (usize, usize) {
     (id.region() % REGIONS, id.index_in_region())

@@ -23,7 +23,7 @@ enum Step {
 }
 
 /// Places where a range may begin or end: in and around 2 MiB regions, on both sides of the
-/// border of a 1 GiB stretch.
+/// border of a 1 GiB region.
 fn vpn() -> impl Strategy<Value = u64> {
     let region = prop_oneof![4 => 0u64..4, 1 => 510u64..514];
     let inside = prop_oneof![3 => Just(0u64), 1 => Just(511), 1 => 0u64..8, 1 => 0u64..512];

@@ -6,7 +6,7 @@ use crate::progress::Callback;
 use crate::source::{Programs, SourceSpec};
 use pagelab_events::Divisible;
 use pagelab_machine::{
-    MachineConfig, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_stretch,
+    MachineConfig, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_interval,
     simulate_piece,
 };
 use pyo3::prelude::*;
@@ -14,10 +14,10 @@ use std::path::PathBuf;
 
 /// Where a piece is: accesses before what is measured, before what is simulated, and to its end; and
 /// of how many parts of the events before it its memory is made.
-type Place = (u64, u64, Option<u64>, usize);
+type PieceBounds = (u64, u64, Option<u64>, usize);
 
 /// Each piece with the lines that are brought in before it; and events before them, in parts.
-type Pieces = (Vec<(Place, Vec<u8>)>, Vec<Vec<u8>>);
+type Pieces = (Vec<(PieceBounds, Vec<u8>)>, Vec<Vec<u8>>);
 
 fn spec(source: &str) -> Result<SourceSpec, String> {
     match Programs::from_json(source) {
@@ -107,8 +107,8 @@ impl Plan {
     }
 }
 
-/// How many stretches of a source have to be looked at; refuses what cannot be cut.
-pub(crate) fn stretches(
+/// How many intervals of a source have to be looked at; refuses what cannot be cut.
+pub(crate) fn intervals(
     py: Python<'_>,
     design: &str,
     machine: &str,
@@ -118,14 +118,14 @@ pub(crate) fn stretches(
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
     let stream = py.detach(|| divided(source)).map_err(error)?;
     check_in_pieces(&config, design, &*stream).map_err(error)?;
-    Ok(PiecesApart::stretches(stream.accesses(), &config))
+    Ok(PiecesApart::intervals(stream.accesses(), &config))
 }
 
-/// What is seen of a stretch; `None` when `progress` breaks it off.
+/// What is seen of an interval; `None` when `progress` breaks it off.
 pub(crate) fn look(
     py: Python<'_>,
     source: &str,
-    stretch: u64,
+    interval: u64,
     progress: Py<PyAny>,
 ) -> PyResult<Option<Vec<u8>>> {
     let mut callback = Callback::new(progress);
@@ -133,7 +133,7 @@ pub(crate) fn look(
         let stream = divided(source)?;
         let mut report =
             |now: pagelab_machine::Progress| callback.report(now.accesses, now.remaining);
-        look_at_stretch(&*stream, stretch, &mut report).map_err(|error| error.to_string())
+        look_at_interval(&*stream, interval, &mut report).map_err(|error| error.to_string())
     });
     callback.finish()?;
     seen.map_err(error)
@@ -147,7 +147,7 @@ pub(crate) fn piece(
     machine: &str,
     overrides: &[String],
     source: &str,
-    (start, from, to, events): Place,
+    (start, from, to, events): PieceBounds,
     before: &[Vec<u8>],
     lines: Vec<u8>,
     progress: Py<PyAny>,

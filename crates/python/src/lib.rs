@@ -161,24 +161,24 @@ mod _core {
     }
 
     #[pyfunction]
-    fn stretches(
+    fn intervals(
         py: Python<'_>,
         design: &str,
         machine: &str,
         overrides: Vec<String>,
         source: &str,
     ) -> PyResult<u64> {
-        super::apart::stretches(py, design, machine, &overrides, source)
+        super::apart::intervals(py, design, machine, &overrides, source)
     }
 
     #[pyfunction]
     fn look(
         py: Python<'_>,
         source: &str,
-        stretch: u64,
+        interval: u64,
         progress: Py<PyAny>,
     ) -> PyResult<Option<Vec<u8>>> {
-        super::apart::look(py, source, stretch, progress)
+        super::apart::look(py, source, interval, progress)
     }
 
     #[pyfunction]

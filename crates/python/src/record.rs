@@ -69,8 +69,8 @@ pub(crate) fn record(
         in_instructions,
         warm_up: _,
     } = serde_json::from_str(window).map_err(error)?;
-    // The recorder's limit ends the stretch that is sampled; ours counts what is taken.
-    let stretch = match (limit, sample) {
+    // The recorder's limit ends the interval that is sampled; ours counts what is taken.
+    let interval = match (limit, sample) {
         (Some(limit), Some((taken, period))) if taken > 0 => (limit / taken)
             .saturating_mul(period)
             .saturating_add(limit % taken),
@@ -83,7 +83,7 @@ pub(crate) fn record(
         window: Window {
             in_instructions,
             skip,
-            limit: stretch,
+            limit: interval,
             period,
             sample,
         },

@@ -5,7 +5,7 @@
 //! blocks that it executes next are noted, and made into one plan. It is taken when the words say that
 //! the thread has gone the same way again, and its branches were foreseen; else the blocks are taken one by one.
 
-use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
+use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
 
 use crate::plan::Plan;
 
@@ -161,7 +161,7 @@ pub(crate) fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Block {
             entry.instruction += whole.instructions as u16;
             entry.producer = behind(entry.producer, &registers);
             entry.stored = behind(entry.stored, &registers);
-            if let Place::Relative { entry, .. } = &mut entry.place {
+            if let AddressFrom::Relative { entry, .. } = &mut entry.place {
                 *entry += first;
             }
             whole.script.push(entry);
@@ -239,12 +239,12 @@ mod tests {
                 store,
                 size: 1 << size,
                 place: match of[3] % 3 {
-                    0 if reported => Place::Relative {
+                    0 if reported => AddressFrom::Relative {
                         entry: base.into(),
                         offset,
                     },
-                    1 => Place::Fixed(0x7000 + offset as u64 % 64),
-                    _ => Place::ReportedAlways,
+                    1 => AddressFrom::Fixed(0x7000 + offset as u64 % 64),
+                    _ => AddressFrom::ReportedAlways,
                 },
                 producer: made(of, at),
                 stored: if store {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use pagelab_events::{Batch, CodeBlock, Definition, Follows, NO_SITE};
-use pagelab_recorder_wire::block::{Entry, Place};
+use pagelab_recorder_wire::block::{AddressFrom, Entry};
 
 use crate::perf_map::Generated;
 use crate::plan::Plan;
@@ -96,7 +96,7 @@ impl CodeBook {
 
 /// What the address of entry `index` of a script follows from.
 fn follows((index, entry): (usize, &Entry)) -> Follows {
-    let Place::Relative { entry, offset } = entry.place else {
+    let AddressFrom::Relative { entry, offset } = entry.place else {
         return Follows::default();
     };
     let back = u8::try_from(index - usize::from(entry));

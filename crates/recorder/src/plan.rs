@@ -1,7 +1,7 @@
 //! A block's accesses, prepared for being recorded as fast as possible.
 
 use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
-use pagelab_recorder_wire::block::{Block, Entry, Place, REGISTERS, Source};
+use pagelab_recorder_wire::block::{AddressFrom, Block, Entry, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::branches::{Branches, Crossing, Exit};
@@ -169,7 +169,7 @@ impl Plan {
             && block
                 .script
                 .iter()
-                .all(|entry| entry.place != Place::Reported && entry.size.is_power_of_two());
+                .all(|entry| entry.place != AddressFrom::Reported && entry.size.is_power_of_two());
         let mut plan = Plan {
             regular,
             lengths: lengths.into(),
@@ -262,7 +262,7 @@ impl Plan {
             group.dep[column] = own_dependence(entry, at);
             let size = u64::from(entry.size.trailing_zeros());
             let (base, offset) = match entry.place {
-                Place::Reported | Place::ReportedAlways => {
+                AddressFrom::Reported | AddressFrom::ReportedAlways => {
                     let word = (u64::from(index) << 3 | size) << SIZE_SHIFT;
                     reported.push(Reported {
                         index,
@@ -272,8 +272,8 @@ impl Plan {
                     self.in_pieces |= entry.size >= 16;
                     continue;
                 }
-                Place::Fixed(address) => (None, address),
-                Place::Relative { entry, offset } => (Some(entry), offset as u64),
+                AddressFrom::Fixed(address) => (None, address),
+                AddressFrom::Relative { entry, offset } => (Some(entry), offset as u64),
             };
             placed.push(Placed {
                 index,

@@ -45,7 +45,7 @@ struct Straight {
 
 /// A place that a way comes to, and what comes before.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PathNode {
     pc: u64,
     accesses: u16,
     written: u32,
@@ -90,8 +90,8 @@ impl Ways {
 
     /// The places that the way from an address leads to, before it comes back to the branch. Where it
     /// ends at what is not known, the block waits.
-    fn way(&mut self, process: u32, number: usize, block: &Block, start: u64) -> Vec<Place> {
-        let mut place = Place {
+    fn way(&mut self, process: u32, number: usize, block: &Block, start: u64) -> Vec<PathNode> {
+        let mut place = PathNode {
             pc: start,
             accesses: 0,
             written: 0,

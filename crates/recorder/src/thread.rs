@@ -1,7 +1,7 @@
 //! One recorded thread: from words to accesses.
 
 use pagelab_events::{Batch, Flow, Mispredicted, NO_SITE, Op, Stores};
-use pagelab_recorder_wire::block::{Block, Place, REGISTERS, Source};
+use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::branches::Branches;
@@ -316,7 +316,7 @@ impl Thread {
         self.catch_up(plan, index, batch);
         self.make(plan, index, address, size, batch);
         self.position = self.position.max(index + 1);
-        if index + 1 == block.reported && entry.place == Place::ReportedAlways {
+        if index + 1 == block.reported && entry.place == AddressFrom::ReportedAlways {
             self.finish_block(plans, batch);
         }
         true
@@ -328,13 +328,13 @@ impl Thread {
             let index = self.position;
             let entry = &plan.block.script[index];
             let address = match entry.place {
-                Place::Fixed(address) => Some(address),
-                Place::Relative { entry, offset } => {
+                AddressFrom::Fixed(address) => Some(address),
+                AddressFrom::Relative { entry, offset } => {
                     let base = self.made[usize::from(entry)];
                     (base.number > self.before_block)
                         .then(|| base.address.wrapping_add_signed(offset))
                 }
-                Place::Reported | Place::ReportedAlways => None,
+                AddressFrom::Reported | AddressFrom::ReportedAlways => None,
             };
             if let Some(address) = address {
                 self.make(plan, index, address, entry.size, batch);
@@ -352,7 +352,7 @@ impl Thread {
         // A report that never came: the block was left there, by a signal or to be started anew.
         let missing = block.script[self.position.min(block.script.len())..]
             .iter()
-            .position(|entry| entry.place == Place::ReportedAlways)
+            .position(|entry| entry.place == AddressFrom::ReportedAlways)
             .map(|index| self.position + index);
         self.catch_up(plan, missing.unwrap_or(block.script.len()), batch);
         let executed = missing.map_or(block.instructions, |index| {

@@ -17,16 +17,16 @@ use pagelab_recorder::{MAX_DEP, Request};
 /// [`REGISTERS`], or of vector registers.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Load(usize, Place),
-    Store(usize, Place),
-    Constant(Place),
+    Load(usize, MemoryOperand),
+    Store(usize, MemoryOperand),
+    Constant(MemoryOperand),
     /// `add register, place`: loads and stores.
-    Update(usize, Place),
-    Exchange(usize, Place),
+    Update(usize, MemoryOperand),
+    Exchange(usize, MemoryOperand),
     Push(usize),
     Pop(usize),
-    VectorLoad(usize, Place),
-    VectorStore(usize, Place),
+    VectorLoad(usize, MemoryOperand),
+    VectorStore(usize, MemoryOperand),
     Move(usize, usize),
     Add(usize, usize),
     Set(usize),
@@ -36,7 +36,7 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct MemoryOperand {
     offset: u64,
     size: u64,
     /// The address depends on the load of the index.
@@ -70,14 +70,14 @@ impl Random {
     }
 
     /// A place; with `whole`, of whole units of four bytes.
-    fn place(&mut self, whole: bool, size: Option<u64>) -> Place {
+    fn place(&mut self, whole: bool, size: Option<u64>) -> MemoryOperand {
         let log2 = if whole {
             2 + self.below(2)
         } else {
             self.below(4)
         };
         let align = if whole { 4 } else { 1 };
-        Place {
+        MemoryOperand {
             offset: self.below(PLACES) / align * align,
             size: size.unwrap_or(1 << log2),
             indexed: self.below(4) == 0,
@@ -155,7 +155,7 @@ fn instruction(step: Step, number: usize) -> String {
     }
 }
 
-fn memory(place: Place) -> String {
+fn memory(place: MemoryOperand) -> String {
     let kind = match place.size {
         1 => "byte",
         2 => "word",
@@ -195,7 +195,7 @@ struct Interpreter {
 }
 
 impl Interpreter {
-    fn load(&mut self, place: Place) -> Loads {
+    fn load(&mut self, place: MemoryOperand) -> Loads {
         let number = self.accesses.len() as u64 + 1;
         let stored = (place.offset..place.offset + place.size)
             .filter_map(|byte| self.bytes.get(&byte).copied())
@@ -206,7 +206,7 @@ impl Interpreter {
         Loads::from([number])
     }
 
-    fn store(&mut self, place: Place, value: &Loads) {
+    fn store(&mut self, place: MemoryOperand, value: &Loads) {
         let value = youngest(value);
         self.access(place, true, 0);
         for byte in place.offset..place.offset + place.size {
@@ -214,7 +214,7 @@ impl Interpreter {
         }
     }
 
-    fn access(&mut self, place: Place, store: bool, stored: u64) {
+    fn access(&mut self, place: MemoryOperand, store: bool, stored: u64) {
         let number = self.accesses.len() as u64 + 1;
         let address = if place.indexed { self.index } else { 0 };
         let address = if number - address <= MAX_DEP {
@@ -233,7 +233,7 @@ impl Interpreter {
     }
 
     fn step(&mut self, step: Step) {
-        let place = |offset| Place {
+        let place = |offset| MemoryOperand {
             offset,
             size: 8,
             indexed: false,

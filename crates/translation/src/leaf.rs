@@ -4,7 +4,7 @@
 
 use crate::{Page, Translation};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
-use pagelab_memory::prefetch;
+use pagelab_memory::host_prefetch;
 use std::collections::BTreeMap;
 
 /// A page-table entry in four bytes. Frames must lie in the first [`Pte::MAX_FRAMES`] (8 TiB).
@@ -96,8 +96,8 @@ impl PtePages {
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, slot: u32, index: usize) {
-        prefetch(&self.entries[slot as usize][index & (ENTRIES - 1)]);
+    pub(crate) fn host_prefetch(&self, slot: u32, index: usize) {
+        host_prefetch(&self.entries[slot as usize][index & (ENTRIES - 1)]);
     }
 }
 
@@ -124,10 +124,10 @@ pub(crate) struct PageMap {
     regions: Vec<Region>,
     huge: Vec<Pte>,
     pages: PtePages,
-    /// Whether there is room for the pages of a stretch.
+    /// Whether there is room for the pages of a gib.
     has_room: Vec<bool>,
-    /// The stretches that have room, by address: to find those of a range.
-    stretches: BTreeMap<(Asid, u64), PageId>,
+    /// The gibs that have room, by address: to find those of a range.
+    gibs: BTreeMap<(Asid, u64), PageId>,
 }
 
 impl PageMap {
@@ -137,7 +137,7 @@ impl PageMap {
     /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
     #[inline]
     pub(crate) fn prepare(&mut self, page: Page, size: PageSize) {
-        if !matches!(self.has_room.get(stretch(page.id)), Some(true)) {
+        if !matches!(self.has_room.get(gib(page.id)), Some(true)) {
             self.make_room(page);
         }
         let taken = match size {
@@ -149,37 +149,37 @@ impl PageMap {
 
     #[cold]
     fn make_room(&mut self, page: Page) {
-        let stretches = stretch(page.id) + 1;
-        if stretches > self.huge.len() {
-            self.huge.resize(stretches, Pte::ABSENT);
-            self.regions.resize(stretches * ENTRIES, EMPTY_REGION);
-            self.has_room.resize(stretches, false);
+        let gibs = gib(page.id) + 1;
+        if gibs > self.huge.len() {
+            self.huge.resize(gibs, Pte::ABSENT);
+            self.regions.resize(gibs * ENTRIES, EMPTY_REGION);
+            self.has_room.resize(gibs, false);
         }
-        self.has_room[stretches - 1] = true;
-        let first = PageId((stretch(page.id) as u32) << STRETCH_SHIFT);
-        self.stretches
-            .insert((page.asid, page.vpn.0 >> STRETCH_SHIFT), first);
+        self.has_room[gibs - 1] = true;
+        let first = PageId((gib(page.id) as u32) << GIB_ORDER);
+        self.gibs
+            .insert((page.asid, page.vpn.0 >> GIB_ORDER), first);
     }
 
-    /// The first page of each 2 MiB region that a range reaches, but for stretches without room,
+    /// The first page of each 2 MiB region that a range reaches, but for gibs without room,
     /// in the order of addresses.
     pub(crate) fn regions_in(&self, first: Page, pages: u64) -> Vec<Page> {
         if pages == 0 {
             return Vec::new();
         }
         let last = first.vpn.0.saturating_add(pages - 1);
-        let keys = (first.asid, first.vpn.0 >> STRETCH_SHIFT)..=(first.asid, last >> STRETCH_SHIFT);
-        let of_stretch = |(&(asid, number), &id): (&(Asid, u64), &PageId)| {
-            let start = number << STRETCH_SHIFT;
+        let keys = (first.asid, first.vpn.0 >> GIB_ORDER)..=(first.asid, last >> GIB_ORDER);
+        let of_gib = |(&(asid, number), &id): (&(Asid, u64), &PageId)| {
+            let start = number << GIB_ORDER;
             let from = first.vpn.0.saturating_sub(start) as u32 & !(ENTRIES as u32 - 1);
-            let to = (last - start).min((1 << STRETCH_SHIFT) - 1) as u32;
+            let to = (last - start).min((1 << GIB_ORDER) - 1) as u32;
             (from..=to).step_by(ENTRIES).map(move |offset| Page {
                 id: PageId(id.0 + offset),
                 asid,
                 vpn: Vpn(start + u64::from(offset)),
             })
         };
-        self.stretches.range(keys).flat_map(of_stretch).collect()
+        self.gibs.range(keys).flat_map(of_gib).collect()
     }
 
     /// The region of a page; an empty one where nothing was ever mapped.
@@ -188,10 +188,10 @@ impl PageMap {
         *self.regions.get(id.region()).unwrap_or(&EMPTY_REGION)
     }
 
-    /// The mapping of the 1 GiB stretch around a page as one page.
+    /// The mapping of the 1 GiB region around a page as one page.
     #[inline]
     pub(crate) fn huge(&self, id: PageId) -> Pte {
-        *self.huge.get(stretch(id)).unwrap_or(&Pte::ABSENT)
+        *self.huge.get(gib(id)).unwrap_or(&Pte::ABSENT)
     }
 
     #[inline]
@@ -241,7 +241,7 @@ impl PageMap {
         match size {
             PageSize::Base4K => self.pages.set(region.slot, id.index_in_region(), pte),
             PageSize::Large2M => std::mem::replace(&mut region.large, pte),
-            PageSize::Huge1G => std::mem::replace(&mut self.huge[stretch(id)], pte),
+            PageSize::Huge1G => std::mem::replace(&mut self.huge[gib(id)], pte),
         }
     }
 
@@ -274,19 +274,19 @@ impl PageMap {
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, id: PageId) {
+    pub(crate) fn host_prefetch(&self, id: PageId) {
         let region = self.region(id);
         if region.slot != NO_SLOT {
-            self.pages.prefetch(region.slot, id.index_in_region());
+            self.pages.host_prefetch(region.slot, id.index_in_region());
         }
     }
 }
 
-/// The 1 GiB stretch of a page, numbered densely.
+/// The 1 GiB region of a page, numbered densely.
 #[inline]
-pub(crate) fn stretch(id: PageId) -> usize {
-    (id.0 >> STRETCH_SHIFT) as usize
+pub(crate) fn gib(id: PageId) -> usize {
+    (id.0 >> GIB_ORDER) as usize
 }
 
 /// log2 of the base pages of 1 GiB.
-pub(crate) const STRETCH_SHIFT: u32 = PageSize::Huge1G.order();
+pub(crate) const GIB_ORDER: u32 = PageSize::Huge1G.order();

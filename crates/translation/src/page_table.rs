@@ -128,12 +128,12 @@ pub trait PageTable {
     }
 
     /// Hints to the host that `walk` will soon be called for this page.
-    fn prefetch(&self, page: Page);
+    fn host_prefetch(&self, page: Page);
 
-    /// Hints the same a while after [`PageTable::prefetch`], for what only what that has fetched
+    /// Hints the same a while after [`PageTable::host_prefetch`], for what only what that has fetched
     /// tells the place of.
     #[inline]
-    fn prefetch_behind(&self, page: Page) {
+    fn host_prefetch_behind(&self, page: Page) {
         let _ = page;
     }
 

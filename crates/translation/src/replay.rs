@@ -29,7 +29,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Tlb(#[from] TlbError),
     /// More memory than the simulator numbers.
-    #[error("the accesses lie in too many stretches of 1 GiB")]
+    #[error("the accesses lie in too many 1 GiB regions")]
     TooWide,
 }
 

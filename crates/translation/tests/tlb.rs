@@ -101,7 +101,7 @@ impl ListTlb {
     }
 }
 
-/// What is mapped in the test: 2 MiB pages in every third region, 1 GiB pages in stretch 2, the
+/// What is mapped in the test: 2 MiB pages in every third region, 1 GiB pages in gib 2, the
 /// rest by 4 KiB pages; frames equal page numbers so that every answer can be checked.
 fn mapping(page: u32, writable: bool) -> Translation {
     let size = match (page >> 18, (page >> 9) % 3) {
@@ -124,7 +124,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let page = (0u32..4, 0u32..40, 0u32..40)
-        .prop_map(|(stretch, region, index)| stretch << 18 | region << 9 | index);
+        .prop_map(|(gib, region, index)| gib << 18 | region << 9 | index);
     let step = prop_oneof![
         40 => (page.clone(), any::<bool>()).prop_map(|(page, store)| Step::Access { page, store }),
         1 => (page, 1u32..1500).prop_map(|(page, pages)| Step::Invalidate { page, pages }),

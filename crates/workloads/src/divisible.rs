@@ -100,7 +100,7 @@ impl Divisible for DivisibleProgram {
         self.accesses
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
@@ -224,9 +224,9 @@ mod tests {
                 let mut part = Events::default();
                 let to = (pair[1] < all).then_some(pair[1]);
                 // One that is given up early is in nobody's way.
-                let mut given_up = divisible.stretch(pair[0], to).unwrap();
+                let mut given_up = divisible.interval(pair[0], to).unwrap();
                 given_up.next_batch(&mut Batch::default()).unwrap();
-                let mut source = divisible.stretch(pair[0], to).unwrap();
+                let mut source = divisible.interval(pair[0], to).unwrap();
                 drop(given_up);
                 read(&mut *source, &mut part);
                 parts.push(part);

@@ -1,6 +1,6 @@
 """One long simulation in pieces, each a case that runs wherever cases run.
 
-The stretches of the program are looked at, which is a case each unless a run before has kept what
+The intervals of the program are looked at, which is a case each unless a run before has kept what
 was seen (`surveys.py`); then each piece is simulated; and what came of them is joined, to the same
 bits as in one process.
 """
@@ -35,13 +35,13 @@ def run(how: How, job: Simulation, stop: Stop, told: Told) -> str:
     design, machine, overrides, source = job.design, job.machine, job.overrides, job.source
     local = json.dumps(source)
     try:
-        stretches = _core.stretches(design, machine, overrides, local)
+        intervals = _core.intervals(design, machine, overrides, local)
         label = f"{design}, {traces.label(source)}"
         whole = simulate.case(label, design, machine, overrides, source)
         survey = surveys.file(source)
         seen: list[bytes] = []
-        if stretches and not (survey and survey.exists()):
-            seen = _looked(whole, stretches, how, stop, told)
+        if intervals and not (survey and survey.exists()):
+            seen = _looked(whole, intervals, how, stop, told)
         plan = _core.Plan(design, machine, overrides, local, seen, survey)
         try:
             places, parts = plan.pieces()
@@ -49,7 +49,7 @@ def run(how: How, job: Simulation, stop: Stop, told: Told) -> str:
             if seen:
                 raise
             # What was kept is of another version, or damaged.
-            seen = _looked(whole, stretches, how, stop, told)
+            seen = _looked(whole, intervals, how, stop, told)
             plan = _core.Plan(design, machine, overrides, local, seen, survey)
             places, parts = plan.pieces()
         found = _simulated(whole, places, parts, how, stop, told)
@@ -58,11 +58,11 @@ def run(how: How, job: Simulation, stop: Stop, told: Told) -> str:
         raise RunError(str(error)) from error
 
 
-def _looked(whole: Case, stretches: int, how: How, stop: Stop, told: Told) -> list[bytes]:
+def _looked(whole: Case, intervals: int, how: How, stop: Stop, told: Told) -> list[bytes]:
     source = whole.task["source"]
     cases = [
-        backend.look_case(f"{whole.label}: look at {number + 1} of {stretches}", source, number)
-        for number in range(stretches)
+        backend.look_case(f"{whole.label}: look at {number + 1} of {intervals}", source, number)
+        for number in range(intervals)
     ]
     ended = _carry_out(cases, how, stop, lambda done, total: told(done, total, "looked at"))
     if len(ended) < len(cases):

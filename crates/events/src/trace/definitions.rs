@@ -20,7 +20,7 @@ const PLACED: u64 = 5;
 
 /// The address and place in the file that come next if blocks follow each other.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct NextBlock {
     pc: u64,
     file_offset: u64,
 }
@@ -29,7 +29,7 @@ struct Place {
 pub struct Definitions {
     bytes: Vec<u8>,
     count: u32,
-    last: Place,
+    last: NextBlock,
     compressor: zstd::bulk::Compressor<'static>,
 }
 
@@ -38,7 +38,7 @@ impl Definitions {
         Ok(Definitions {
             bytes: Vec::new(),
             count: 0,
-            last: Place::default(),
+            last: NextBlock::default(),
             compressor: zstd::bulk::Compressor::new(3)?,
         })
     }
@@ -70,7 +70,7 @@ impl Definitions {
         let count = self.count;
         self.bytes.clear();
         self.count = 0;
-        self.last = Place::default();
+        self.last = NextBlock::default();
         Ok(Some((count, payload)))
     }
 }
@@ -86,7 +86,7 @@ pub fn read(payload: &[u8], count: u32) -> Result<Vec<Definition>, &'static str>
         zstd::bulk::Decompressor::new().map_err(|_| "there is no memory to decompress it")?;
     take_stream(&mut decompressor, &mut input, &mut bytes, MAX_BYTES)?;
     let mut rest = bytes.as_slice();
-    let mut last = Place::default();
+    let mut last = NextBlock::default();
     let mut definitions = Vec::new();
     while !rest.is_empty() {
         definitions.push(take(&mut rest, &mut last).ok_or("a definition is damaged")?);
@@ -98,7 +98,7 @@ pub fn read(payload: &[u8], count: u32) -> Result<Vec<Definition>, &'static str>
 }
 
 /// Appends a definition.
-fn put(out: &mut Vec<u8>, last: &mut Place, definition: &Definition) {
+fn put(out: &mut Vec<u8>, last: &mut NextBlock, definition: &Definition) {
     match definition {
         Definition::File(path) => {
             varint::put(out, FILE);
@@ -151,7 +151,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
+fn put_block(out: &mut Vec<u8>, last: &mut NextBlock, block: &CodeBlock) {
     varint::put(out, block.process.into());
     varint::put(out, zigzag(block.pc.wrapping_sub(last.pc) as i64));
     varint::put(out, block.file.into());
@@ -181,7 +181,7 @@ fn put_block(out: &mut Vec<u8>, last: &mut Place, block: &CodeBlock) {
 }
 
 /// Takes a definition from the front of `input`; `None` when it is damaged.
-fn take(input: &mut &[u8], last: &mut Place) -> Option<Definition> {
+fn take(input: &mut &[u8], last: &mut NextBlock) -> Option<Definition> {
     match varint::take(input)? {
         FILE => take_text(input).map(Definition::File),
         BLOCK => take_block(input, last, false).map(Definition::Block),
@@ -238,7 +238,7 @@ fn take_all<T>(
     (0..count).map(|_| each(input)).collect()
 }
 
-fn take_block(input: &mut &[u8], last: &mut Place, placed: bool) -> Option<CodeBlock> {
+fn take_block(input: &mut &[u8], last: &mut NextBlock, placed: bool) -> Option<CodeBlock> {
     let process = u32::try_from(varint::take(input)?).ok()?;
     let pc = last.pc.wrapping_add(unzigzag(varint::take(input)?) as u64);
     let file = u32::try_from(varint::take(input)?).ok()?;

@@ -1,5 +1,5 @@
 use super::{MAGIC, TraceReader};
-use crate::{Divisible, Source, SourceError, Stretch};
+use crate::{Divisible, Interval, Source, SourceError};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Divisible for DivisibleTrace {
         self.accesses
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
@@ -63,7 +63,7 @@ impl Divisible for DivisibleTrace {
         }
         let skip = reader.seek_access(from);
         let accesses = to.map(|to| to.saturating_sub(from));
-        Ok(Box::new(Stretch::new(reader, skip, accesses)))
+        Ok(Box::new(Interval::new(reader, skip, accesses)))
     }
 
     fn has_code(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The caches of several cores beside lists of lines and a map of MESI's states, one reference
 //! after the other.
 
-use crate::chunk::{Chunk, part};
+use crate::chunk::{Chunk, request};
 use crate::config::{CachesConfig, CoherenceConfig, WalksEnter};
 use crate::hierarchy::{PrivateCaches, Served, SharedCache, fetch_coherently, reference};
 use pagelab_memory::simd::{Simd, SimdLevel};
@@ -275,7 +275,7 @@ impl Fast {
     fn take(&mut self, core: usize, references: &[(u32, bool)]) -> Vec<Found> {
         self.chunk.clear();
         for &(line, store) in references {
-            self.chunk.enter(if store { part::STORE } else { 0 }, 0);
+            self.chunk.enter(if store { request::STORE } else { 0 }, 0);
             let modify = if store { MODIFY } else { 0 };
             self.chunk.references.push(line | modify);
         }
@@ -294,10 +294,10 @@ impl Fast {
         });
         let served = self.chunk.served.as_slice().iter();
         served
-            .zip(self.chunk.parts.as_slice())
+            .zip(self.chunk.requests.as_slice())
             .map(|(&served, &bits)| Found {
                 served,
-                invalidates: bits & part::INVALIDATES != 0,
+                invalidates: bits & request::INVALIDATES != 0,
             })
             .collect()
     }

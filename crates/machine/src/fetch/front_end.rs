@@ -181,8 +181,8 @@ impl FrontEnd {
             self.forget(first, invalidation.pages);
         }
         for &asid in &effects.flushed {
-            for stretch in directory.stretches(asid) {
-                self.forget(stretch.0, PageSize::Huge1G.base_pages());
+            for gib in directory.gibs(asid) {
+                self.forget(gib.0, PageSize::Huge1G.base_pages());
             }
         }
     }

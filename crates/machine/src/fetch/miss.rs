@@ -1,9 +1,9 @@
 use super::front_end::{Held, LINES_SHIFT};
 use super::{Fetch, Wanted};
-use crate::chunk::Episode;
+use crate::chunk::TlbMiss;
 use crate::error::RunError;
 use crate::hierarchy::{self, Served};
-use crate::machine::{Machine, Place, port};
+use crate::machine::{Cursor, Machine, port};
 use crate::mmu::{Found, Mmu};
 use crate::timing::{self, Fetched, Paths};
 use crate::translate::MAX_FAULTS;
@@ -14,13 +14,13 @@ use pagelab_translation::{Page, PageTable};
 impl<M: Mmu> Machine<M> {
     /// Mispredicted branches before the next access come before what is fetched there: which of the
     /// blocks before it they end is not known.
-    pub(super) fn branches(&mut self, of: &Wanted, batch: &Batch, place: &mut Place, at: usize) {
-        let branches = &batch.mispredicted[place.mispredicted..];
+    pub(super) fn branches(&mut self, of: &Wanted, batch: &Batch, cursor: &mut Cursor, at: usize) {
+        let branches = &batch.mispredicted[cursor.mispredicted..];
         let count = branches.partition_point(|branch| branch.0 as usize <= at);
         if count == 0 {
             return;
         }
-        place.mispredicted += count;
+        cursor.mispredicted += count;
         self.counts.mispredicted += count as u64;
         let state = &mut self.cores[of.core];
         let on_core: Vec<(u32, Mispredicted)>;
@@ -61,7 +61,7 @@ impl<M: Mmu> Machine<M> {
         if !fetch.cores[core].has_page(line) {
             let addr = VirtAddr(line << LINE_SHIFT);
             let page = Page {
-                id: self.stretches.page(&mut self.directory, asid, addr.0)?,
+                id: self.gibs.page(&mut self.directory, asid, addr.0)?,
                 asid,
                 vpn: addr.vpn(),
             };
@@ -143,26 +143,26 @@ impl<M: Mmu> Machine<M> {
                 found
             };
             let walk = &self.walks.asked;
-            let mut episode = Episode {
+            let mut tlb_miss = TlbMiss {
                 walk: u64::from(walk.cycles()) * self.slots_per_cycle,
                 reads: walk.reads().len() as u16,
                 background: walk.background(),
                 metadata: walk.metadata(),
                 walked: !M::FREE,
-                ..Episode::default()
+                ..TlbMiss::default()
             };
             if let Some(Found { pfn, shift, .. }) = found {
                 if self.tells_accesses() {
                     self.os.access(pfn);
                 }
-                episode.shift = shift;
-                self.chunk.episodes.push(episode);
+                tlb_miss.shift = shift;
+                self.chunk.tlb_misses.push(tlb_miss);
                 self.charge_code(page, of.site);
                 return Ok(pfn);
             }
-            (episode.fault, episode.migration) = self.fault_code(core, page)?;
-            episode.faulted = true;
-            self.chunk.episodes.push(episode);
+            (tlb_miss.fault, tlb_miss.migration) = self.fault_code(core, page)?;
+            tlb_miss.faulted = true;
+            self.chunk.tlb_misses.push(tlb_miss);
         }
         Err(RunError::Unresolved {
             address: page.vpn.address().0,

@@ -17,7 +17,7 @@ use crate::error::BuildError;
 use crate::error::RunError;
 use crate::hierarchy::PLACES;
 use crate::hierarchy::Served;
-use crate::machine::{Machine, Place};
+use crate::machine::{Cursor, Machine};
 use crate::mmu::Mmu;
 use front_end::{FrontEnd, Look};
 use lines::{BlockLines, Later};
@@ -132,7 +132,7 @@ impl<M: Mmu> Machine<M> {
     pub(crate) fn fetch(
         &mut self,
         batch: &Batch,
-        place: &mut Place,
+        cursor: &mut Cursor,
         at: usize,
         end: usize,
     ) -> Result<usize, RunError> {
@@ -143,16 +143,16 @@ impl<M: Mmu> Machine<M> {
                 machine: &mut Machine<M>,
                 core: usize,
                 batch: &Batch,
-                place: &mut Place,
+                cursor: &mut Cursor,
                 at: usize,
                 end: usize,
             ) -> Result<Step, RunError> {
-                machine.next_fetch::<S>(core, batch, place, at, end)
+                machine.next_fetch::<S>(core, batch, cursor, at, end)
             });
             match step? {
                 Step::Until(access) => return Ok(access),
                 Step::Fetch(wanted) => {
-                    self.branches(&wanted, batch, place, at);
+                    self.branches(&wanted, batch, cursor, at);
                     self.fetch_line(&wanted)?;
                 }
             }
@@ -165,14 +165,14 @@ impl<M: Mmu> Machine<M> {
         &mut self,
         current: usize,
         batch: &Batch,
-        place: &mut Place,
+        cursor: &mut Cursor,
         at: usize,
         end: usize,
     ) -> Result<Step, RunError> {
         let program = self.program();
         let Machine {
             fetch,
-            stretches,
+            gibs,
             directory,
             threads,
             pinned,
@@ -195,12 +195,12 @@ impl<M: Mmu> Machine<M> {
             let known = thread.and_then(|thread| threads.get(&(batch.process, thread)));
             pinned.or(known.copied())
         };
-        place.core = place.core.or_else(|| known(place.thread));
-        let mut core = place.core.unwrap_or(current);
+        cursor.core = cursor.core.or_else(|| known(cursor.thread));
+        let mut core = cursor.core.unwrap_or(current);
         let mut front_end = &mut cores[core];
         front_end.enter(asid);
-        // Kept apart from the place while they change at each block.
-        let (mut entry, mut number) = (place.flow, place.line);
+        // Kept apart from the cursor while they change at each block.
+        let (mut entry, mut number) = (cursor.flow, cursor.line);
         let step = 'blocks: loop {
             let Some(&(start, flow)) = batch.flow.get(entry) else {
                 break Step::Until(end);
@@ -211,9 +211,9 @@ impl<M: Mmu> Machine<M> {
             let block = match flow {
                 Flow::Block(block) => lines.block(block),
                 Flow::Thread(thread) => {
-                    place.thread = Some(thread);
-                    place.core = known(place.thread);
-                    core = place.core.unwrap_or(current);
+                    cursor.thread = Some(thread);
+                    cursor.core = known(cursor.thread);
+                    core = cursor.core.unwrap_or(current);
                     front_end = &mut cores[core];
                     front_end.enter(asid);
                     entry += 1;
@@ -230,7 +230,7 @@ impl<M: Mmu> Machine<M> {
                     gap,
                 })
             };
-            let mut name = |addr| stretches.page(directory, asid, addr);
+            let mut name = |addr| gibs.page(directory, asid, addr);
             if number == 0 {
                 match front_end.look::<S>(block.first, counts, &mut name)? {
                     Look::AtHand if block.others == 0 => {
@@ -265,7 +265,7 @@ impl<M: Mmu> Machine<M> {
             number = 0;
             entry += 1;
         };
-        (place.flow, place.line) = (entry, number);
+        (cursor.flow, cursor.line) = (entry, number);
         Ok(step)
     }
 }

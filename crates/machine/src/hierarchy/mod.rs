@@ -1,7 +1,7 @@
 mod prefetching;
 
 use crate::buffer::Buffer;
-use crate::chunk::{Chunk, Episode, Prefetch, part};
+use crate::chunk::{Chunk, Prefetch, TlbMiss, request};
 use crate::coherence::{CoherenceCounts, Directory, Taken};
 use crate::config::{CachesConfig, WalksEnter};
 use pagelab_memory::simd::{Baseline, Simd};
@@ -169,8 +169,8 @@ pub(crate) fn reference<S: Simd>(
         prefetches,
         strided,
         written_entries,
-        parts,
-        episodes,
+        requests,
+        tlb_misses,
         write_backs,
         ..
     } = chunk;
@@ -189,8 +189,8 @@ pub(crate) fn reference<S: Simd>(
     if directory.is_some() {
         write_entries(
             references.as_mut_slice(),
-            parts.as_slice(),
-            episodes.as_slice(),
+            requests.as_slice(),
+            tlb_misses.as_slice(),
             written_entries,
         );
     }
@@ -207,13 +207,13 @@ pub(crate) fn reference<S: Simd>(
     match walks_enter {
         WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), &mut from_l1),
         WalksEnter::L2 => {
-            pass_walks_on::<S>(l1, parts.as_slice(), episodes.as_slice(), &mut from_l1);
+            pass_walks_on::<S>(l1, requests.as_slice(), tlb_misses.as_slice(), &mut from_l1);
         }
     }
     let FromL1 { descents, len, .. } = from_l1;
     let mut down = &descents[..len];
     if let Some(prefetcher) = prefetcher {
-        data_places(parts.as_slice(), episodes.as_slice(), data);
+        data_places(requests.as_slice(), tlb_misses.as_slice(), data);
         prefetch(
             prefetcher,
             (down, strided),
@@ -293,7 +293,7 @@ pub(crate) fn reference<S: Simd>(
         for &place in &*written_entries {
             all.as_mut_slice()[place as usize] &= !MODIFY;
         }
-        mark(parts.as_mut_slice(), episodes.as_slice(), invalidating);
+        mark(requests.as_mut_slice(), tlb_misses.as_slice(), invalidating);
     }
 }
 
@@ -302,27 +302,27 @@ pub(crate) fn reference<S: Simd>(
 #[inline(never)]
 fn write_entries(
     references: &mut [u32],
-    parts: &[u8],
-    episodes: &[Episode],
+    requests: &[u8],
+    tlb_misses: &[TlbMiss],
     places: &mut Vec<u32>,
 ) {
-    if !episodes.iter().any(|episode| episode.faulted) {
+    if !tlb_misses.iter().any(|tlb_miss| tlb_miss.faulted) {
         return;
     }
-    let mut episodes = episodes.iter();
+    let mut tlb_misses = tlb_misses.iter();
     let mut place = 0;
-    for bits in parts {
-        if bits & part::SLOW != 0 {
+    for bits in requests {
+        if bits & request::SLOW != 0 {
             let mut again = false;
-            for episode in &mut episodes {
-                let reads = usize::from(episode.reads);
-                let waited = reads - usize::from(episode.background + episode.cached.behind);
+            for tlb_miss in &mut tlb_misses {
+                let reads = usize::from(tlb_miss.reads);
+                let waited = reads - usize::from(tlb_miss.background + tlb_miss.cached.behind);
                 if again && waited > 0 {
                     references[place + waited - 1] |= MODIFY;
                     places.push((place + waited - 1) as u32);
                 }
                 place += reads;
-                again = episode.faulted;
+                again = tlb_miss.faulted;
                 if !again {
                     break;
                 }
@@ -332,27 +332,27 @@ fn write_entries(
     }
 }
 
-/// Marks the parts whose references are at these places. Reads of walks have no part.
+/// Marks the requests whose references are at these places. Reads of walks have no request.
 #[inline(never)]
-fn mark(parts: &mut [u8], episodes: &[Episode], places: &[u32]) {
+fn mark(requests: &mut [u8], tlb_misses: &[TlbMiss], places: &[u32]) {
     if places.is_empty() {
         return;
     }
     let mut places = places.iter().peekable();
-    let mut episodes = episodes.iter();
+    let mut tlb_misses = tlb_misses.iter();
     let mut place = 0;
-    for bits in parts {
-        if *bits & part::SLOW != 0 {
-            for episode in &mut episodes {
-                place += u32::from(episode.reads);
-                if !episode.faulted {
+    for bits in requests {
+        if *bits & request::SLOW != 0 {
+            for tlb_miss in &mut tlb_misses {
+                place += u32::from(tlb_miss.reads);
+                if !tlb_miss.faulted {
                     break;
                 }
             }
         }
         while places.next_if(|&&next| next < place).is_some() {}
         if places.next_if(|&&next| next == place).is_some() {
-            *bits |= part::INVALIDATES;
+            *bits |= request::INVALIDATES;
         }
         place += 1;
     }
@@ -399,10 +399,10 @@ pub(crate) fn fetch_coherently(
 ) -> Served {
     one.clear();
     one.references.push(line);
-    one.parts.push(part::SLOW);
-    one.episodes.push(Episode {
+    one.requests.push(request::SLOW);
+    one.tlb_misses.push(TlbMiss {
         reads: 1,
-        ..Episode::default()
+        ..TlbMiss::default()
     });
     let walks_enter = std::mem::replace(&mut caches[core].walks_enter, WalksEnter::L2);
     reference::<Baseline>(caches, core, shared, one);
@@ -451,7 +451,7 @@ impl FromL1<'_, '_> {
     /// Sends a reference of a walk on that did not look in the first level.
     fn pass_on(&mut self, place: usize) {
         let line = self.references[place];
-        self.l2.prefetch(line);
+        self.l2.host_prefetch(line);
         self.descents[self.len] = (line, place as u32);
         self.len += 1;
     }
@@ -468,7 +468,7 @@ impl Outcome for FromL1<'_, '_> {
             return;
         }
         let line = self.references[place] & !MODIFY;
-        self.l2.prefetch(line);
+        self.l2.host_prefetch(line);
         self.descents[self.len] = (line, place as u32);
         self.descents[self.len + 1] = (access.evicted | MODIFY, place as u32 | OUT);
         self.len += 1 + usize::from(access.evicts_modified);
@@ -490,7 +490,7 @@ impl Outcome for FromL2<'_, '_> {
     fn of(&mut self, at: usize, access: CacheAccess) {
         let (reference, place) = self.down[at];
         let line = reference & !MODIFY;
-        self.llc.prefetch(line);
+        self.llc.host_prefetch(line);
         self.answers[slot(place, self.outgoing)] = Served::L2;
         self.descents[self.len] = (line, place);
         self.len += usize::from(!access.hit & (place & OUT == 0));
@@ -546,20 +546,20 @@ impl<O: Outcome> Outcome for At<'_, O> {
 #[inline(never)]
 fn pass_walks_on<S: Simd>(
     l1: &mut Cache,
-    parts: &[u8],
-    episodes: &[Episode],
+    requests: &[u8],
+    tlb_misses: &[TlbMiss],
     from_l1: &mut FromL1,
 ) {
-    let mut episodes = episodes.iter();
+    let mut tlb_misses = tlb_misses.iter();
     let mut place = 0;
-    for &bits in parts {
-        if bits & part::SLOW != 0 {
-            for episode in &mut episodes {
-                for _ in 0..episode.reads {
+    for &bits in requests {
+        if bits & request::SLOW != 0 {
+            for tlb_miss in &mut tlb_misses {
+                for _ in 0..tlb_miss.reads {
                     from_l1.pass_on(place);
                     place += 1;
                 }
-                if !episode.faulted {
+                if !tlb_miss.faulted {
                     break;
                 }
             }

@@ -1,20 +1,20 @@
 //! What the prefetchers of a second level add to the lists between the levels.
 
 use super::{At, Descent, FromL2, OUT, origin};
-use crate::chunk::{Episode, Prefetch, part};
+use crate::chunk::{Prefetch, TlbMiss, request};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{Cache, Prefetcher};
 
 /// Marks the references that are of data and not of walks.
 #[inline(never)]
-pub(super) fn data_places(parts: &[u8], episodes: &[Episode], data: &mut Vec<bool>) {
+pub(super) fn data_places(requests: &[u8], tlb_misses: &[TlbMiss], data: &mut Vec<bool>) {
     data.clear();
-    let mut episodes = episodes.iter();
-    for &bits in parts {
-        if bits & part::SLOW != 0 {
-            for episode in &mut episodes {
-                data.resize(data.len() + usize::from(episode.reads), false);
-                if !episode.faulted {
+    let mut tlb_misses = tlb_misses.iter();
+    for &bits in requests {
+        if bits & request::SLOW != 0 {
+            for tlb_miss in &mut tlb_misses {
+                data.resize(data.len() + usize::from(tlb_miss.reads), false);
+                if !tlb_miss.faulted {
                     break;
                 }
             }

@@ -116,8 +116,8 @@ impl<D: AroundConventional> Mmu for D {
     }
 
     #[inline(always)]
-    fn prefetch(&self, core: usize, page: PageId) {
-        self.walked().prefetch(core, page);
+    fn host_prefetch(&self, core: usize, page: PageId) {
+        self.walked().host_prefetch(core, page);
     }
 
     #[inline(always)]

@@ -148,8 +148,8 @@ impl<P: PageTable, T: Tlb> Mmu for Conventional<P, T> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, core: usize, page: PageId) {
-        self.tlbs[core].prefetch(page);
+    fn host_prefetch(&self, core: usize, page: PageId) {
+        self.tlbs[core].host_prefetch(page);
     }
 
     #[inline(always)]

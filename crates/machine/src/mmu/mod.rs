@@ -182,7 +182,7 @@ pub trait Mmu {
     fn invalidate(&mut self, core: usize, first: Page, pages: u32, port: &mut Port);
 
     /// Hints to the host that a page will soon be looked up.
-    fn prefetch(&self, core: usize, page: PageId);
+    fn host_prefetch(&self, core: usize, page: PageId);
 
     /// The TLB counters of a core.
     fn counters(&self, core: usize) -> TlbCounters;

@@ -1,4 +1,4 @@
-use crate::chunk::{Chunk, Early, Episode, Prefetch, part};
+use crate::chunk::{Chunk, Early, Prefetch, TlbMiss, request};
 use crate::config::WalksEnter;
 use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
 use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
@@ -75,7 +75,7 @@ impl Port<'_> {
             let line = (read.addr.0 >> LINE_SHIFT) as u32;
             self.chunk.references.push(line);
             self.chunk.steps.push(read.step);
-            let served = self.serve(line, part::SLOW);
+            let served = self.serve(line, request::SLOW);
             if number < waited {
                 done.memory |= served == Served::Dram;
                 done.last = Some(line);
@@ -243,22 +243,22 @@ impl Port<'_> {
         }
     }
 
-    /// Takes a reference through the caches: a walk's if `bits` are [`part::SLOW`], else data's.
+    /// Takes a reference through the caches: a walk's if `bits` are [`request::SLOW`], else data's.
     #[inline(never)]
     fn serve(&mut self, reference: u32, bits: u8) -> Served {
         let one = &mut self.looks.one;
         one.clear();
         one.references.push(reference);
-        one.parts.push(bits);
+        one.requests.push(bits);
         let place = self.chunk.served.as_slice().len() as u32;
         if !self.chunk.strided.is_empty() {
             let strided = self.chunk.strided.iter().filter(|of| of.0 == place);
             one.strided.extend(strided.map(|&(_, line)| (0, line)));
         }
-        if bits == part::SLOW {
-            one.episodes.push(Episode {
+        if bits == request::SLOW {
+            one.tlb_misses.push(TlbMiss {
                 reads: 1,
-                ..Episode::default()
+                ..TlbMiss::default()
             });
         }
         hierarchy::reference::<Baseline>(self.caches, self.core, self.shared, one);

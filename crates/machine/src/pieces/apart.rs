@@ -1,6 +1,6 @@
 //! Pieces that are simulated in other processes, perhaps on other machines.
 //!
-//! Whoever puts them together has the stretches of a stream looked at, anywhere; plans the pieces; has
+//! Whoever puts them together has the intervals of a stream looked at, anywhere; plans the pieces; has
 //! each simulated, anywhere, on memory that is made there from the events before it; and joins what
 //! comes back, which is what one process would have made of it.
 
@@ -11,7 +11,7 @@ use super::kept;
 use super::piece::{Ended, Extent};
 use super::plan::{Plan, may_be_cut};
 use super::recent::Line;
-use super::survey::{Event, Joint, Stretches, Survey, look};
+use super::survey::{Event, Intervals, Joint, Survey, look};
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
@@ -20,26 +20,26 @@ use crate::simulate::{Apart, Progress, SimulateError, carry_out};
 use pagelab_events::{Batch, Divisible};
 use std::ops::ControlFlow;
 
-/// What was seen of a stretch, as bytes, or the end that somebody asked for.
+/// What was seen of an interval, as bytes, or the end that somebody asked for.
 type Looked = Result<Option<Vec<u8>>, BadSurvey>;
 
-/// Looks at one stretch of a stream: [`PiecesApart::stretches`] says how many there are. `None` if
+/// Looks at one interval of a stream: [`PiecesApart::intervals`] says how many there are. `None` if
 /// `progress` breaks it off.
 ///
 /// # Errors
-/// When there is no such stretch.
-pub fn look_at_stretch(
+/// When there is no such interval.
+pub fn look_at_interval(
     stream: &dyn Divisible,
-    stretch: u64,
+    interval: u64,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Looked {
-    let stretches = Stretches::of(stream.accesses(), None);
-    if stretch >= stretches.count {
+    let intervals = Intervals::of(stream.accesses(), None);
+    if interval >= intervals.count {
         return Err(BadSurvey::Impossible);
     }
     let crew = Crew::new(1);
-    let (from, to) = (stretches.start(stretch), stretches.end(stretch));
-    let accesses = to.unwrap_or(stretches.accesses) - from;
+    let (from, to) = (intervals.start(interval), intervals.end(interval));
+    let accesses = to.unwrap_or(intervals.accesses) - from;
     let seen = std::sync::Mutex::new(None);
     crew.side_by_side(progress, accesses, None, || {
         let found = look(stream, from, to, &crew.stop, &crew.done);
@@ -47,7 +47,7 @@ pub fn look_at_stretch(
     });
     let seen = super::lock(&seen).take();
     match seen.filter(|_| !crew.stopped()) {
-        Some(seen) => Ok(Some(kept::seen_to_bytes(&seen, stretches, stretch)?)),
+        Some(seen) => Ok(Some(kept::seen_to_bytes(&seen, intervals, interval)?)),
         None => Ok(None),
     }
 }
@@ -77,17 +77,17 @@ pub struct PieceApart {
 }
 
 impl PiecesApart {
-    /// How many stretches of a stream of so many accesses have to be looked at for a machine: none,
+    /// How many intervals of a stream of so many accesses have to be looked at for a machine: none,
     /// if it will be one piece.
-    pub fn stretches(accesses: u64, config: &MachineConfig) -> u64 {
+    pub fn intervals(accesses: u64, config: &MachineConfig) -> u64 {
         if may_be_cut(accesses, None, config) {
-            Stretches::of(accesses, None).count
+            Intervals::of(accesses, None).count
         } else {
             0
         }
     }
 
-    /// Plans the pieces of a stream of so many accesses by what was seen of its stretches, in order,
+    /// Plans the pieces of a stream of so many accesses by what was seen of its intervals, in order,
     /// or by what is kept of it; keeps it.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl PiecesApart {
         seen: &[Vec<u8>],
         file: Option<&SurveyFile>,
     ) -> Result<Self, SimulateError> {
-        let needed = Self::stretches(accesses, config);
+        let needed = Self::intervals(accesses, config);
         let (survey, plan) = if needed == 0 {
             (Survey::of_nothing(accesses), Plan::of_one_piece(accesses))
         } else {
@@ -261,15 +261,15 @@ pub(crate) struct OnePiece<'a> {
     pub(super) crew: &'a Crew,
 }
 
-/// What was seen of a stream, from what was seen of each stretch.
+/// What was seen of a stream, from what was seen of each interval.
 fn joined(accesses: u64, seen: &[Vec<u8>]) -> Result<Survey, BadSurvey> {
-    let stretches = Stretches::of(accesses, None);
-    if seen.len() as u64 != stretches.count {
+    let intervals = Intervals::of(accesses, None);
+    if seen.len() as u64 != intervals.count {
         return Err(BadSurvey::Impossible);
     }
-    let mut joint = Joint::new(stretches);
-    for (stretch, bytes) in (0..).zip(seen) {
-        joint.add(stretch, kept::seen_from_bytes(bytes, stretches, stretch)?);
+    let mut joint = Joint::new(intervals);
+    for (interval, bytes) in (0..).zip(seen) {
+        joint.add(interval, kept::seen_from_bytes(bytes, intervals, interval)?);
     }
     Ok(joint.survey)
 }
@@ -277,7 +277,7 @@ fn joined(accesses: u64, seen: &[Vec<u8>]) -> Result<Survey, BadSurvey> {
 /// Gives the last piece that counted by instruction the code of the stream: the others' is a part of it.
 fn name_code(stream: &dyn Divisible, ended: &mut [Option<Ended>]) {
     let mut named = ByCode::default();
-    if let Ok(mut source) = stream.stretch(stream.accesses(), None) {
+    if let Ok(mut source) = stream.interval(stream.accesses(), None) {
         let mut batch = Batch::default();
         while source.next_batch(&mut batch).unwrap_or(false) {
             batch.definitions.iter().for_each(|one| named.define(one));

@@ -6,7 +6,7 @@
 
 use super::bad::BadSurvey;
 use super::recent::{Line, Lines, NEVER};
-use super::survey::{Event, GRAINS, Seen, Stretches, Survey, What, name, unit};
+use super::survey::{Event, GRAINS, Intervals, Seen, Survey, What, name, unit};
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
 use std::fs::{self, File};
@@ -57,18 +57,18 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 impl Survey {
     pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let mut raw = Vec::new();
-        let Stretches {
+        let Intervals {
             count,
             length: _,
             accesses,
-        } = self.stretches;
+        } = self.intervals;
         for number in [accesses, count, self.leaves_out.into(), self.broken.into()] {
             put(&mut raw, number);
         }
         put_events(&mut raw, &self.events);
         put(&mut raw, self.uses.len() as u64);
-        for (stretch, uses) in (0..).zip(&self.uses) {
-            put_uses(&mut raw, uses, self.stretches.start(stretch));
+        for (interval, uses) in (0..).zip(&self.uses) {
+            put_uses(&mut raw, uses, self.intervals.start(interval));
         }
         for lines in &self.lines {
             let (lines, next) = match lines {
@@ -86,22 +86,22 @@ impl Survey {
         let raw = decompressed(bytes, accesses)?;
         let mut rest = raw.as_slice();
         let survey = take_survey(&mut rest).ok_or(BadSurvey::Impossible)?;
-        if survey.stretches.accesses != accesses || !rest.is_empty() {
+        if survey.intervals.accesses != accesses || !rest.is_empty() {
             return Err(BadSurvey::Impossible);
         }
         Ok(survey)
     }
 }
 
-/// What was seen of one stretch.
+/// What was seen of one interval.
 pub(super) fn seen_to_bytes(
     seen: &Seen,
-    stretches: Stretches,
-    stretch: u64,
+    intervals: Intervals,
+    interval: u64,
 ) -> io::Result<Vec<u8>> {
     let mut raw = Vec::new();
     put_events(&mut raw, &seen.events);
-    put_uses(&mut raw, &seen.uses, stretches.start(stretch));
+    put_uses(&mut raw, &seen.uses, intervals.start(interval));
     put_lines(&mut raw, seen.lines.as_deref());
     put(&mut raw, seen.broken.into());
     put(&mut raw, seen.left_out.len() as u64);
@@ -113,20 +113,20 @@ pub(super) fn seen_to_bytes(
 
 pub(super) fn seen_from_bytes(
     bytes: &[u8],
-    stretches: Stretches,
-    stretch: u64,
+    intervals: Intervals,
+    interval: u64,
 ) -> Result<Seen, BadSurvey> {
-    let raw = decompressed(bytes, stretches.accesses)?;
+    let raw = decompressed(bytes, intervals.accesses)?;
     let mut rest = raw.as_slice();
-    let seen = take_seen(&mut rest, stretches, stretch);
+    let seen = take_seen(&mut rest, intervals, interval);
     (seen.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
 }
 
-fn take_seen(input: &mut &[u8], stretches: Stretches, stretch: u64) -> Option<Seen> {
-    let end = stretches.end(stretch).unwrap_or(stretches.accesses);
+fn take_seen(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<Seen> {
+    let end = intervals.end(interval).unwrap_or(intervals.accesses);
     Some(Seen {
-        events: take_events(input, stretches.start(stretch), end)?,
-        uses: take_uses(input, stretches, stretch)?,
+        events: take_events(input, intervals.start(interval), end)?,
+        uses: take_uses(input, intervals, interval)?,
         lines: take_lines(input)?,
         broken: take_bool(input)?,
         left_out: {
@@ -173,8 +173,8 @@ fn decompressed(bytes: &[u8], accesses: u64) -> Result<Vec<u8>, BadSurvey> {
 fn take_survey(input: &mut &[u8]) -> Option<Survey> {
     let accesses = take(input)?;
     let count = take(input)?;
-    let stretches = Stretches::of(accesses, None);
-    if stretches.count != count {
+    let intervals = Intervals::of(accesses, None);
+    if intervals.count != count {
         return None;
     }
     let leaves_out = take_bool(input)?;
@@ -184,9 +184,9 @@ fn take_survey(input: &mut &[u8]) -> Option<Survey> {
     if seen > count {
         return None;
     }
-    let uses = (0..seen).map(|stretch| take_uses(input, stretches, stretch));
+    let uses = (0..seen).map(|interval| take_uses(input, intervals, interval));
     let uses = uses.collect::<Option<_>>()?;
-    let lines = (0..seen).map(|stretch| {
+    let lines = (0..seen).map(|interval| {
         let Some(lines) = take_lines(input)? else {
             return Some(None);
         };
@@ -196,14 +196,14 @@ fn take_survey(input: &mut &[u8]) -> Option<Survey> {
             .chunks_exact(2)
             .map(|two| u16::from_le_bytes([two[0], two[1]]));
         let next: Vec<u16> = next.collect();
-        let later = |&next: &u16| next == NEVER || u64::from(next) > stretch;
+        let later = |&next: &u16| next == NEVER || u64::from(next) > interval;
         next.iter()
             .all(later)
             .then_some(Some(Lines { lines, next }))
     });
     let lines = lines.collect::<Option<_>>()?;
     Some(Survey {
-        stretches,
+        intervals,
         events,
         uses,
         lines,
@@ -281,10 +281,10 @@ fn take_events(input: &mut &[u8], from: u64, to: u64) -> Option<Vec<Event>> {
     Some(events)
 }
 
-type StretchUses = [Vec<(u64, u64)>; GRAINS.len()];
+type IntervalUses = [Vec<(u64, u64)>; GRAINS.len()];
 
 /// By unit: near ones differ by little, and their names by much.
-fn put_uses(out: &mut Vec<u8>, uses: &StretchUses, start: u64) {
+fn put_uses(out: &mut Vec<u8>, uses: &IntervalUses, start: u64) {
     for uses in uses {
         let mut units: Vec<_> = uses
             .iter()
@@ -301,10 +301,10 @@ fn put_uses(out: &mut Vec<u8>, uses: &StretchUses, start: u64) {
     }
 }
 
-fn take_uses(input: &mut &[u8], stretches: Stretches, stretch: u64) -> Option<StretchUses> {
-    let start = stretches.start(stretch);
-    let end = stretches.end(stretch).unwrap_or(stretches.accesses);
-    let mut all = StretchUses::default();
+fn take_uses(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<IntervalUses> {
+    let start = intervals.start(interval);
+    let end = intervals.end(interval).unwrap_or(intervals.accesses);
+    let mut all = IntervalUses::default();
     for uses in &mut all {
         let count = take(input)?;
         let mut unit = 0u64;

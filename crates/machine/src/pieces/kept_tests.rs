@@ -4,7 +4,7 @@ use super::SurveyFile;
 use super::bad::BadSurvey;
 use super::kept;
 use super::recent::Line;
-use super::survey::{Event, GRAINS, Joint, Seen, Stretches, Survey, What, name};
+use super::survey::{Event, GRAINS, Intervals, Joint, Seen, Survey, What, name};
 use pagelab_addr::Vpn;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use proptest::prelude::*;
@@ -42,9 +42,9 @@ fn event((after, process, kind, number): Drawn) -> Event {
     }
 }
 
-fn seen(stretches: Stretches, stretch: u64, events: &[Drawn], uses: &[(u64, u64)]) -> Seen {
-    let start = stretches.start(stretch);
-    let end = stretches.end(stretch).unwrap_or(stretches.accesses);
+fn seen(intervals: Intervals, interval: u64, events: &[Drawn], uses: &[(u64, u64)]) -> Seen {
+    let start = intervals.start(interval);
+    let end = intervals.end(interval).unwrap_or(intervals.accesses);
     let mut events: Vec<Event> = events.iter().copied().map(event).collect();
     for event in &mut events {
         event.after = start + event.after % (end - start + 1);
@@ -79,20 +79,20 @@ proptest! {
         events in proptest::collection::vec((any::<u64>(), 0u32..3, 0u64..9, 0u64..1 << 40), 0..60),
         uses in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..200),
     ) {
-        let stretches = Stretches::of(accesses, None);
-        let mut joint = Joint::new(stretches);
-        for stretch in 0..stretches.count {
-            let of = |all: usize| stretch as usize * all / stretches.count as usize;
-            let next = |all: usize| (stretch as usize + 1) * all / stretches.count as usize;
+        let intervals = Intervals::of(accesses, None);
+        let mut joint = Joint::new(intervals);
+        for interval in 0..intervals.count {
+            let of = |all: usize| interval as usize * all / intervals.count as usize;
+            let next = |all: usize| (interval as usize + 1) * all / intervals.count as usize;
             let part = seen(
-                stretches,
-                stretch,
+                intervals,
+                interval,
                 &events[of(events.len())..next(events.len())],
                 &uses[of(uses.len())..next(uses.len())],
             );
-            let bytes = kept::seen_to_bytes(&part, stretches, stretch).unwrap();
-            prop_assert_eq!(&kept::seen_from_bytes(&bytes, stretches, stretch).unwrap(), &part);
-            joint.add(stretch, part);
+            let bytes = kept::seen_to_bytes(&part, intervals, interval).unwrap();
+            prop_assert_eq!(&kept::seen_from_bytes(&bytes, intervals, interval).unwrap(), &part);
+            joint.add(interval, part);
         }
         let survey = joint.survey;
         let bytes = survey.to_bytes().unwrap();

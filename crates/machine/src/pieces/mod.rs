@@ -28,7 +28,7 @@ use crate::mmu::ConfiguredMmu;
 use crate::result::RunResult;
 use crate::simulate::Progress;
 pub(crate) use apart::OnePiece;
-pub use apart::{PieceApart, PiecesApart, check_in_pieces, look_at_stretch, simulate_piece};
+pub use apart::{PieceApart, PiecesApart, check_in_pieces, look_at_interval, simulate_piece};
 pub use bad::BadSurvey;
 use crew::Crew;
 pub use kept::SurveyFile;

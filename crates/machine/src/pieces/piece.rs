@@ -5,7 +5,7 @@ use super::recent::Line;
 use super::state::MemoryState;
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
-use crate::machine::{Machine, Place};
+use crate::machine::{Cursor, Machine};
 use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
 use crate::simulate::Stopped;
@@ -100,7 +100,7 @@ pub(super) fn run<M: ConfiguredMmu>(
     if let Err(error) = bring_in(&mut machine, &lines, run.progress) {
         stopped = Some(error.into());
     }
-    match run.stream.stretch(extent.from, extent.to) {
+    match run.stream.interval(extent.from, extent.to) {
         Ok(mut source) => {
             let mut batch = Batch::default();
             loop {
@@ -201,8 +201,8 @@ fn take<M: ConfiguredMmu>(
         return Ok(false);
     }
     machine.define_code(batch);
-    let mut place = Place::default();
-    while machine.step(batch, &mut place)? {
+    let mut cursor = Cursor::default();
+    while machine.step(batch, &mut cursor)? {
         // Before what happens after the last access of the warm-up, which belongs to the piece.
         if begun.is_none() && machine.accesses() == warm_up {
             machine.measure_from_here();

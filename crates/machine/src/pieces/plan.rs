@@ -2,7 +2,7 @@
 
 use super::piece::Extent;
 use super::recent::{self, Line};
-use super::survey::{GRAINS, LONGEST, Stretches, Survey, Uses};
+use super::survey::{GRAINS, Intervals, LONGEST, Survey, Uses};
 use crate::config::MachineConfig;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_os::PagePolicy;
@@ -52,10 +52,10 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    fn new(stretches: Stretches, pieces: u64) -> Self {
+    fn new(intervals: Intervals, pieces: u64) -> Self {
         Cut {
             pieces,
-            length: stretches.length * (stretches.count / pieces),
+            length: intervals.length * (intervals.count / pieces),
         }
     }
 
@@ -85,14 +85,14 @@ fn pages(config: &MachineConfig) -> u64 {
 }
 
 /// The numbers of pieces that a stream may be cut into, the largest first.
-fn counts(stretches: Stretches, config: &MachineConfig) -> Vec<u64> {
-    let most = stretches.accesses / (ACCESSES_A_LINE * lines(config)).max(1);
-    let least = stretches.accesses.div_ceil(LONGEST).next_power_of_two();
-    let halves = std::iter::successors(Some(stretches.count), |&count| Some(count / 2));
+fn counts(intervals: Intervals, config: &MachineConfig) -> Vec<u64> {
+    let most = intervals.accesses / (ACCESSES_A_LINE * lines(config)).max(1);
+    let least = intervals.accesses.div_ceil(LONGEST).next_power_of_two();
+    let halves = std::iter::successors(Some(intervals.count), |&count| Some(count / 2));
     let halves = halves.take_while(|&count| count >= least.max(1));
     let counts: Vec<u64> = halves.filter(|&count| count <= most.max(least)).collect();
     if counts.is_empty() {
-        vec![stretches.count]
+        vec![intervals.count]
     } else {
         counts
     }
@@ -101,8 +101,8 @@ fn counts(stretches: Stretches, config: &MachineConfig) -> Vec<u64> {
 /// Whether a stream of so many accesses may be cut at all: if not, nobody need look at it.
 pub(super) fn may_be_cut(accesses: u64, count: Option<u64>, config: &MachineConfig) -> bool {
     match count {
-        Some(count) => Stretches::of(accesses, Some(count)).count > 1,
-        None => counts(Stretches::of(accesses, None), config)[0] > 1,
+        Some(count) => Intervals::of(accesses, Some(count)).count > 1,
+        None => counts(Intervals::of(accesses, None), config)[0] > 1,
     }
 }
 
@@ -118,26 +118,26 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Cuts a stream into as many pieces as need no more warming than is worth it, or at every
-    /// stretch of the survey.
+    /// interval of the survey.
     ///
     /// A warm-up is as long as it takes for a piece's caches and TLB to decide as if all before it
     /// had been simulated: as far back as the oldest last use, before the piece, of a unit that the
     /// piece uses and that is cached still when it does (boundary line reuse latency: Eeckhout et
     /// al., "BLRL", The Computer Journal 48(4), 2005); a few units may be older.
     pub(super) fn new(survey: &Survey, everywhere: bool, config: &MachineConfig) -> Self {
-        let stretches = survey.stretches;
+        let intervals = survey.intervals;
         let counts = if everywhere {
-            vec![stretches.count]
+            vec![intervals.count]
         } else {
-            counts(stretches, config)
+            counts(intervals, config)
         };
         let reuses = Reuses::of(survey, config);
         let most = (MARGIN * lines(config)) as usize;
         let copy = config.memory.memory_bytes / PAGE_BYTES / FRAMES_AN_ACCESS;
-        let worth_it = (BESIDES * stretches.accesses as f64) as u64;
-        let mut plan = Plan::of_one_piece(stretches.accesses);
+        let worth_it = (BESIDES * intervals.accesses as f64) as u64;
+        let mut plan = Plan::of_one_piece(intervals.accesses);
         for count in counts {
-            plan = Plan::with(Cut::new(stretches, count), survey, &reuses, most);
+            plan = Plan::with(Cut::new(intervals, count), survey, &reuses, most);
             if plan.besides() + (count - 1) * copy <= worth_it {
                 break;
             }
@@ -157,13 +157,13 @@ impl Plan {
     }
 
     fn with(cut: Cut, survey: &Survey, reuses: &Reuses, most: usize) -> Self {
-        let stretches = survey.stretches;
-        let each = stretches.count / cut.pieces;
+        let intervals = survey.intervals;
+        let each = intervals.count / cut.pieces;
         let pieces = (survey.uses.len() as u64).div_ceil(each);
         let mut before: Vec<[Vec<(u64, u64)>; KINDS]> = Vec::new();
         before.resize_with(pieces as usize, Default::default);
         for reuse in &reuses.all {
-            let piece = u64::from(reuse.stretch) / each;
+            let piece = u64::from(reuse.interval) / each;
             if reuse.last < cut.start(piece) {
                 let grain = usize::from(reuse.grain);
                 let weight = 1 << GRAINS[grain].one_in;
@@ -225,7 +225,7 @@ impl Plan {
 
     /// Accesses that are simulated, with those that warm up.
     pub(super) fn accesses(&self, survey: &Survey) -> u64 {
-        survey.stretches.accesses + self.besides()
+        survey.intervals.accesses + self.besides()
     }
 }
 
@@ -240,10 +240,10 @@ fn oldest(mut reused: Vec<(u64, u64)>, tolerated: u64) -> Option<u64> {
     kept.map(|&(last, _)| last)
 }
 
-/// A unit that is used in a stretch, and was used before it.
+/// A unit that is used in an interval, and was used before it.
 #[derive(Clone, Copy, Debug)]
 struct Reuse {
-    stretch: u32,
+    interval: u32,
     grain: u8,
     last: u64,
 }
@@ -251,7 +251,7 @@ struct Reuse {
 /// What of a stream may be found in caches and TLB, whatever the cut.
 struct Reuses {
     all: Vec<Reuse>,
-    /// How many units are not found that a stretch uses, by kind.
+    /// How many units are not found that an interval uses, by kind.
     misses: [u64; KINDS],
 }
 
@@ -261,14 +261,14 @@ impl Reuses {
             all: Vec::new(),
             misses: [0; KINDS],
         };
-        let stretches = survey.stretches;
+        let intervals = survey.intervals;
         let mut known: [Known; GRAINS.len()] = Default::default();
         let capacities = capacities(config);
-        for (stretch, uses) in (0..).zip(&survey.uses) {
-            // What was used before, and not since, is gone when the stretch begins.
+        for (interval, uses) in (0..).zip(&survey.uses) {
+            // What was used before, and not since, is gone when the interval begins.
             let reach: Vec<Option<u64>> = (known.iter().zip(capacities).zip(GRAINS))
                 .map(|((known, capacity), grain)| {
-                    Some(known.horizon(stretches, capacity? >> grain.one_in))
+                    Some(known.horizon(intervals, capacity? >> grain.one_in))
                 })
                 .collect();
             let least = |grains: &[usize]| {
@@ -282,10 +282,10 @@ impl Reuses {
             for (grain, uses) in uses.iter().enumerate() {
                 let kind = KIND[grain];
                 for &(unit, last) in uses {
-                    let before = known[grain].used(unit, stretch, last, stretches);
+                    let before = known[grain].used(unit, interval, last, intervals);
                     match before.filter(|&before| before >= horizons[grain]) {
                         Some(last) => found.all.push(Reuse {
-                            stretch,
+                            interval,
                             grain: grain as u8,
                             last,
                         }),
@@ -320,32 +320,32 @@ fn capacities(config: &MachineConfig) -> [Option<u64>; GRAINS.len()] {
 #[derive(Default)]
 struct Known {
     last: Uses,
-    /// How many units were last used in each stretch.
-    in_stretch: Vec<u64>,
+    /// How many units were last used in each interval.
+    in_interval: Vec<u64>,
 }
 
 impl Known {
-    /// Takes in a unit's last use in a stretch; says when it was used before.
-    fn used(&mut self, unit: u64, stretch: u32, at: u64, stretches: Stretches) -> Option<u64> {
-        let stretch = stretch as usize;
-        if self.in_stretch.len() <= stretch {
-            self.in_stretch.resize(stretch + 1, 0);
+    /// Takes in a unit's last use in an interval; says when it was used before.
+    fn used(&mut self, unit: u64, interval: u32, at: u64, intervals: Intervals) -> Option<u64> {
+        let interval = interval as usize;
+        if self.in_interval.len() <= interval {
+            self.in_interval.resize(interval + 1, 0);
         }
-        self.in_stretch[stretch] += 1;
+        self.in_interval[interval] += 1;
         let before = self.last.insert(unit, at)?;
-        self.in_stretch[stretches.of_access(before) as usize] -= 1;
+        self.in_interval[intervals.of_access(before) as usize] -= 1;
         Some(before)
     }
 
-    /// Since when no more than so many units have been used, as if those of a stretch were spread
+    /// Since when no more than so many units have been used, as if those of an interval were spread
     /// evenly over it; 0 if there were not as many.
-    fn horizon(&self, stretches: Stretches, units: u64) -> u64 {
+    fn horizon(&self, intervals: Intervals, units: u64) -> u64 {
         let mut left = units;
-        for (stretch, &count) in self.in_stretch.iter().enumerate().rev() {
+        for (interval, &count) in self.in_interval.iter().enumerate().rev() {
             if count > left {
                 let share = left as f64 / count as f64;
-                let back = (share * stretches.length as f64) as u64;
-                return stretches.start(stretch as u64 + 1).saturating_sub(back);
+                let back = (share * intervals.length as f64) as u64;
+                return intervals.start(interval as u64 + 1).saturating_sub(back);
             }
             left -= count;
         }

@@ -1,4 +1,4 @@
-//! Which lines a stretch used, in the order of their last uses.
+//! Which lines an interval used, in the order of their last uses.
 //!
 //! A cache with LRU replacement that is given the lines of the past once each, in the order of their
 //! last uses, holds what it would hold after all of the past; so does a TLB.
@@ -7,7 +7,7 @@ use super::regions::Regions;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT};
 use std::collections::HashMap;
 
-/// A stretch that uses more lines has no list: warming up by its accesses takes no longer.
+/// An interval that uses more lines has no list: warming up by its accesses takes no longer.
 const MOST: usize = 1 << 18;
 
 const REGION_SHIFT: u32 = 30;
@@ -48,11 +48,11 @@ impl Line {
     }
 }
 
-/// The lines of a stretch while it is looked at.
+/// The lines of an interval while it is looked at.
 #[derive(Default)]
 pub(super) struct Recent {
     numbers: Regions,
-    /// Of each GiB of an address space, when each line was used last, in accesses of the stretch from
+    /// Of each GiB of an address space, when each line was used last, in accesses of the interval from
     /// 1 on, twice; plus one if it was stored to.
     regions: Vec<Box<[u32]>>,
     /// Pages that were used: process, page.
@@ -60,7 +60,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// A line is used by the access of the stretch with this number.
+    /// A line is used by the access of the interval with this number.
     #[inline(always)]
     pub(super) fn used(&mut self, process: u32, addr: u64, number: u64, store: bool) {
         let name = (process, addr >> REGION_SHIFT);
@@ -69,7 +69,7 @@ impl Recent {
             None => self.add(name),
         };
         let at = &mut self.regions[region][(addr >> LINE_SHIFT) as usize % LINES];
-        // A stretch has at most 2^30 accesses.
+        // An interval has at most 2^30 accesses.
         *at = (number as u32 + 1) << 1 | *at & 1 | u32::from(store);
     }
 
@@ -113,32 +113,32 @@ impl Recent {
     }
 }
 
-/// The lines of a stretch, and for each in which stretch it is used next.
+/// The lines of an interval, and for each in which interval it is used next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
     pub(super) next: Vec<u16>,
 }
 
-/// No stretch.
+/// No interval.
 pub(super) const NEVER: u16 = u16::MAX;
 
 /// Finds out when lines are used next.
 #[derive(Default)]
 pub(super) struct Following {
-    /// Of each line the stretch that used it last, and its place there.
+    /// Of each line the interval that used it last, and its place there.
     last: HashMap<u64, (u16, u32)>,
 }
 
 impl Following {
-    /// Takes in the lines of the next stretch, after those of all before.
+    /// Takes in the lines of the next interval, after those of all before.
     pub(super) fn follow(&mut self, all: &mut Vec<Option<Lines>>, lines: Option<Vec<Line>>) {
-        let stretch = all.len() as u16;
+        let interval = all.len() as u16;
         for (place, line) in (0..).zip(lines.iter().flatten()) {
-            if let Some((before, at)) = self.last.insert(line.unit(), (stretch, place))
+            if let Some((before, at)) = self.last.insert(line.unit(), (interval, place))
                 && let Some(Some(before)) = all.get_mut(usize::from(before))
             {
-                before.next[at as usize] = stretch;
+                before.next[at as usize] = interval;
             }
         }
         all.push(lines.map(|lines| Lines {
@@ -148,7 +148,7 @@ impl Following {
     }
 }
 
-/// The lines that were used before a stretch, in the order of their last uses; of more than `most` the
+/// The lines that were used before an interval, in the order of their last uses; of more than `most` the
 /// last. `None` if they are not known.
 pub(super) fn before(all: &[Option<Lines>], until: usize, most: usize) -> Option<Vec<Line>> {
     let mut parts = Vec::new();
@@ -188,9 +188,9 @@ mod tests {
             let mut following = Following::default();
             let mut ends = Vec::new();
             let mut list: Vec<(u32, u64)> = Vec::new();
-            for stretch in uses.chunks(length) {
+            for interval in uses.chunks(length) {
                 let mut recent = Recent::default();
-                for (number, &(process, line, store)) in (0..).zip(stretch) {
+                for (number, &(process, line, store)) in (0..).zip(interval) {
                     let addr = base + line * 64 + line % 60;
                     recent.page(process, addr >> 12);
                     recent.used(process, addr, number, store);
@@ -199,7 +199,7 @@ mod tests {
                 }
                 let lines = recent.finish().unwrap();
                 for line in &lines {
-                    let stored = stretch.iter().any(|&(process, number, store)| {
+                    let stored = interval.iter().any(|&(process, number, store)| {
                         store && process == line.process() && (base >> 6) + number == line.addr() >> 6
                     });
                     prop_assert_eq!(line.stored(), stored);

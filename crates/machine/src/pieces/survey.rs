@@ -13,14 +13,14 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A stream is looked at in so many stretches if it is long enough: a power of two, of which a
+/// A stream is looked at in so many intervals if it is long enough: a power of two, of which a
 /// piece has as many as any other.
-const STRETCHES: u64 = 64;
+const INTERVALS: u64 = 64;
 
-/// A stretch has at least so many accesses, unless it is asked for.
+/// An interval has at least so many accesses, unless it is asked for.
 const SHORTEST: u64 = 1 << 14;
 
-/// A stretch has at most so many accesses.
+/// An interval has at most so many accesses.
 pub(super) const LONGEST: u64 = 1 << 30;
 
 /// What may change the memory of a stream, after so many of its accesses.
@@ -92,7 +92,7 @@ impl Hasher for Spread {
     }
 }
 
-/// What was seen of a stretch.
+/// What was seen of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) events: Vec<Event>,
@@ -108,7 +108,7 @@ pub(super) struct Seen {
 
 /// Equal parts of a stream, but for the last, which has the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stretches {
+pub(super) struct Intervals {
     pub(super) count: u64,
     /// Accesses of each.
     pub(super) length: u64,
@@ -116,24 +116,24 @@ pub(super) struct Stretches {
     pub(super) accesses: u64,
 }
 
-impl Stretches {
+impl Intervals {
     /// Those of a stream of so many accesses: `count` of them, if that is said.
     pub(super) fn of(accesses: u64, count: Option<u64>) -> Self {
         let count = count.unwrap_or_else(|| {
-            let fit = (accesses / SHORTEST).clamp(1, STRETCHES);
+            let fit = (accesses / SHORTEST).clamp(1, INTERVALS);
             let fit = 1 << fit.ilog2();
             accesses.div_ceil(LONGEST).next_power_of_two().max(fit)
         });
         let count = count.clamp(1, accesses.max(1));
-        Stretches {
+        Intervals {
             count,
             length: accesses / count,
             accesses,
         }
     }
 
-    pub(super) fn start(&self, stretch: u64) -> u64 {
-        stretch * self.length
+    pub(super) fn start(&self, interval: u64) -> u64 {
+        interval * self.length
     }
 
     /// The one that an access is in.
@@ -142,20 +142,20 @@ impl Stretches {
     }
 
     /// Where one ends, if not with the stream.
-    pub(super) fn end(&self, stretch: u64) -> Option<u64> {
-        (stretch + 1 < self.count).then(|| self.start(stretch + 1))
+    pub(super) fn end(&self, interval: u64) -> Option<u64> {
+        (interval + 1 < self.count).then(|| self.start(interval + 1))
     }
 }
 
 /// What is known of a stream when all of it has been seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    pub(super) stretches: Stretches,
+    pub(super) intervals: Intervals,
     /// What may change the memory, in order: no touch after which another would be in vain.
     pub(super) events: Vec<Event>,
-    /// Of each stretch that could be read and each grain, units with their last use.
+    /// Of each interval that could be read and each grain, units with their last use.
     pub(super) uses: Vec<[Vec<(u64, u64)>; GRAINS.len()]>,
-    /// Of the same stretches all lines in the order of their last uses, unless they are many.
+    /// Of the same intervals all lines in the order of their last uses, unless they are many.
     pub(super) lines: Vec<Option<Lines>>,
     /// Whether accesses are missing between those that there are.
     pub(super) leaves_out: bool,
@@ -167,7 +167,7 @@ impl Survey {
     /// That of a stream of which nobody needs to know anything.
     pub(super) fn of_nothing(accesses: u64) -> Self {
         Survey {
-            stretches: Stretches::of(accesses, Some(1)),
+            intervals: Intervals::of(accesses, Some(1)),
             events: Vec::new(),
             uses: vec![Default::default()],
             lines: vec![None],
@@ -183,24 +183,24 @@ impl Survey {
         crew: &Crew,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Self {
-        let stretches = Stretches::of(stream.accesses(), count);
+        let intervals = Intervals::of(stream.accesses(), count);
         let next = AtomicU64::new(0);
-        let joint = Mutex::new(Joint::new(stretches));
+        let joint = Mutex::new(Joint::new(intervals));
         let lock = || joint.lock().unwrap_or_else(PoisonError::into_inner);
-        crew.side_by_side(progress, stretches.accesses, None, || {
+        crew.side_by_side(progress, intervals.accesses, None, || {
             loop {
-                let stretch = next.fetch_add(1, Ordering::Relaxed);
-                if stretch >= stretches.count || crew.stopped() || lock().survey.broken {
+                let interval = next.fetch_add(1, Ordering::Relaxed);
+                if interval >= intervals.count || crew.stopped() || lock().survey.broken {
                     return;
                 }
                 let seen = look(
                     stream,
-                    stretches.start(stretch),
-                    stretches.end(stretch),
+                    intervals.start(interval),
+                    intervals.end(interval),
                     &crew.stop,
                     &crew.done,
                 );
-                lock().add(stretch, seen);
+                lock().add(interval, seen);
             }
         });
         let joint = joint.into_inner();
@@ -209,37 +209,37 @@ impl Survey {
 
     /// Whether all of the stream was seen.
     pub(super) fn is_complete(&self) -> bool {
-        !self.broken && self.uses.len() as u64 == self.stretches.count
+        !self.broken && self.uses.len() as u64 == self.intervals.count
     }
 }
 
-/// Puts together what was seen of one stretch after the other.
+/// Puts together what was seen of one interval after the other.
 pub(super) struct Joint {
     touched: Touched,
     following: Following,
-    /// What was seen and waits for a stretch before it.
+    /// What was seen and waits for an interval before it.
     ahead: BTreeMap<u64, Seen>,
     pub(super) survey: Survey,
 }
 
 impl Joint {
-    pub(super) fn new(stretches: Stretches) -> Self {
+    pub(super) fn new(intervals: Intervals) -> Self {
         Joint {
             touched: Touched::default(),
             following: Following::default(),
             ahead: BTreeMap::new(),
             survey: Survey {
-                stretches,
+                intervals,
                 uses: Vec::new(),
                 lines: Vec::new(),
-                ..Survey::of_nothing(stretches.accesses)
+                ..Survey::of_nothing(intervals.accesses)
             },
         }
     }
 
-    /// Takes in what was seen of a stretch.
-    pub(super) fn add(&mut self, stretch: u64, seen: Seen) {
-        self.ahead.insert(stretch, seen);
+    /// Takes in what was seen of an interval.
+    pub(super) fn add(&mut self, interval: u64, seen: Seen) {
+        self.ahead.insert(interval, seen);
         while let Some(seen) = self.ahead.remove(&(self.survey.uses.len() as u64)) {
             self.follow(seen);
         }
@@ -251,7 +251,7 @@ impl Joint {
             return;
         }
         // What is missing before the first access or after the last is in nobody's way.
-        let within = |after: &u64| (1..survey.stretches.accesses).contains(after);
+        let within = |after: &u64| (1..survey.intervals.accesses).contains(after);
         survey.leaves_out |= seen.left_out.iter().any(within);
         survey.broken = seen.broken;
         for event in &seen.events {
@@ -294,7 +294,7 @@ fn unit_of(process: u32, addr: u64, shift: u32) -> u64 {
     addr >> shift ^ u64::from(process) << 52
 }
 
-/// Looks at a stretch of a stream. Counts the accesses in `progress`.
+/// Looks at an interval of a stream. Counts the accesses in `progress`.
 pub(super) fn look(
     stream: &dyn Divisible,
     from: u64,
@@ -303,7 +303,7 @@ pub(super) fn look(
     progress: &AtomicU64,
 ) -> Seen {
     let mut seen = Seen::default();
-    let Ok(mut source) = stream.stretch(from, to) else {
+    let Ok(mut source) = stream.interval(from, to) else {
         seen.broken = true;
         return seen;
     };
@@ -335,7 +335,7 @@ pub(super) fn look(
 struct Looking {
     touched: Touched,
     recent: Recent,
-    /// Accesses before the stretch, and before the next access.
+    /// Accesses before the interval, and before the next access.
     first: u64,
     at: u64,
     /// Of each grain the unit used last, and the last of its uses in a row.

@@ -2,14 +2,14 @@
 
 use super::state::{Leader, MemoryState};
 use super::survey;
-use super::survey::{Joint, Stretches};
+use super::survey::{Intervals, Joint};
 use crate::config::MachineConfig;
 use crate::designs::ConfiguredTable;
 use crate::machine::Machine;
 use crate::mmu::{ConfiguredMmu, Conventional, Mmu};
 use pagelab_addr::{Asid, PageDirectory, Vpn};
 use pagelab_events::{
-    Access, Backing, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch,
+    Access, Backing, Batch, Control, Divisible, Interval, Op, Protection, Source, SourceError,
 };
 use pagelab_os::Os;
 use pagelab_translation::{ConventionalTlb, Dpt, Ecpt, Page, Radix};
@@ -38,13 +38,17 @@ impl Divisible for Held {
         self.0.iter().map(|batch| batch.len() as u64).sum()
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
         let source = Reading(self.0.iter());
-        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
+        Ok(Box::new(Interval::new(
+            source,
+            from,
+            to.map(|to| to - from),
+        )))
     }
 }
 
@@ -122,12 +126,12 @@ fn batches(steps: &[Step]) -> Vec<Batch> {
 fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) {
     let os = || Os::new(config.memory.clone(), config.seed).unwrap();
     let accesses = stream.accesses();
-    let stretches = Stretches::of(accesses, Some(4));
-    let mut joint = Joint::new(stretches);
+    let intervals = Intervals::of(accesses, Some(4));
+    let mut joint = Joint::new(intervals);
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    for stretch in 0..stretches.count {
-        let (from, to) = (stretches.start(stretch), stretches.end(stretch));
-        joint.add(stretch, survey::look(stream, from, to, &stop, &done));
+    for interval in 0..intervals.count {
+        let (from, to) = (intervals.start(interval), intervals.end(interval));
+        joint.add(interval, survey::look(stream, from, to, &stop, &done));
     }
     let survey = joint.survey;
     let mut leader = Leader::new(MemoryState {
@@ -141,7 +145,7 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         let os = os();
         let mmu = Conventional::<P, ConventionalTlb>::over(table, config, &os).unwrap();
         let mut machine = Machine::new(config, os, mmu, |_| Value::Null).unwrap();
-        let mut source = stream.stretch(0, Some(at)).unwrap();
+        let mut source = stream.interval(0, Some(at)).unwrap();
         let mut batch = Batch::default();
         while at > 0 && source.next_batch(&mut batch).unwrap() {
             machine.run(&batch).unwrap();

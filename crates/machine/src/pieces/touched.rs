@@ -1,8 +1,8 @@
 use super::regions::Regions;
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::{Advice, Control};
-const STRETCH_SHIFT: u32 = 30;
-const PAGES: usize = 1 << (STRETCH_SHIFT - PAGE_SHIFT);
+const GIB_SHIFT: u32 = 30;
+const PAGES: usize = 1 << (GIB_SHIFT - PAGE_SHIFT);
 
 /// Which pages have been loaded from and stored to since a page fault of theirs was last possible.
 ///
@@ -13,18 +13,18 @@ const PAGES: usize = 1 << (STRETCH_SHIFT - PAGE_SHIFT);
 #[derive(Default)]
 pub(super) struct Touched {
     numbers: Regions,
-    stretches: Vec<Stretch>,
+    gibs: Vec<Gib>,
 }
 
 /// The pages of 1 GiB of an address space: two bits each.
-struct Stretch {
+struct Gib {
     loaded: Box<[u64; PAGES / 64]>,
     stored: Box<[u64; PAGES / 64]>,
 }
 
-impl Default for Stretch {
+impl Default for Gib {
     fn default() -> Self {
-        Stretch {
+        Gib {
             loaded: Box::new([0; PAGES / 64]),
             stored: Box::new([0; PAGES / 64]),
         }
@@ -35,12 +35,12 @@ impl Touched {
     /// Touches a page; says whether that may be a page fault.
     #[inline]
     pub(super) fn touch(&mut self, process: u32, vpn: Vpn, store: bool) -> bool {
-        let name = (process, vpn.0 >> (STRETCH_SHIFT - PAGE_SHIFT));
+        let name = (process, vpn.0 >> (GIB_SHIFT - PAGE_SHIFT));
         let number = match self.numbers.number(name) {
             Some(number) => number,
             None => self.add(name),
         };
-        let Stretch { loaded, stored } = &mut self.stretches[number];
+        let Gib { loaded, stored } = &mut self.gibs[number];
         let page = vpn.0 as usize % PAGES;
         let bit = 1 << (page % 64);
         let word = page / 64;
@@ -57,8 +57,8 @@ impl Touched {
 
     #[cold]
     fn add(&mut self, name: (u32, u64)) -> usize {
-        let number = self.stretches.len();
-        self.stretches.push(Stretch::default());
+        let number = self.gibs.len();
+        self.gibs.push(Gib::default());
         self.numbers.add(name, number);
         number
     }
@@ -93,21 +93,21 @@ impl Touched {
     fn forget_all(&mut self, process: u32) {
         for (&(of, _), &number) in &self.numbers.numbers {
             if of == process {
-                self.stretches[number] = Stretch::default();
+                self.gibs[number] = Gib::default();
             }
         }
     }
 
     fn forget(&mut self, process: u32, addr: u64, len: u64) {
         let end = addr.saturating_add(len);
-        for (&(of, stretch), &number) in &self.numbers.numbers {
-            let start = stretch << STRETCH_SHIFT;
+        for (&(of, gib), &number) in &self.numbers.numbers {
+            let start = gib << GIB_SHIFT;
             let from = addr.max(start);
-            let to = end.min(start.saturating_add(1 << STRETCH_SHIFT));
+            let to = end.min(start.saturating_add(1 << GIB_SHIFT));
             if of != process || from >= to {
                 continue;
             }
-            let Stretch { loaded, stored } = &mut self.stretches[number];
+            let Gib { loaded, stored } = &mut self.gibs[number];
             let first = ((from - start) >> PAGE_SHIFT) as usize;
             let last = ((to - start - 1) >> PAGE_SHIFT) as usize;
             for word in first / 64..=last / 64 {
@@ -136,7 +136,7 @@ mod tests {
         ) {
             let mut touched = Touched::default();
             let mut set: HashSet<(u32, u64, bool)> = HashSet::new();
-            // Across the border of two stretches.
+            // Across the border of two 1 GiB regions.
             let base = (1 << 18) - 100;
             for (process, page, pages, kind) in steps {
                 let page = base + page;

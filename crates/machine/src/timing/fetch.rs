@@ -1,9 +1,9 @@
 use super::{Paths, Pending, Read, References, Slow};
-use crate::chunk::{Chunk, part};
+use crate::chunk::{Chunk, request};
 use crate::hierarchy::Served;
 use pagelab_cpu::Trapped;
 
-/// A line of code that was not at hand. What its translation took is in a chunk's episodes and
+/// A line of code that was not at hand. What its translation took is in a chunk's TLB misses and
 /// references.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fetched {
@@ -42,37 +42,37 @@ pub(crate) fn fetch<const FREE: bool>(
         taken: 0,
     };
     let mut slow = Slow {
-        episodes: &[],
+        tlb_misses: &[],
         steps: chunk.steps.as_slice(),
         write_backs: &[],
         prefetches: &[],
         ahead: &[],
         early: &[],
     };
-    for episode in chunk.episodes.as_slice() {
+    for tlb_miss in chunk.tlb_misses.as_slice() {
         if FREE {
-            slow.skip(episode, &mut references);
-        } else if episode.walked {
+            slow.skip(tlb_miss, &mut references);
+        } else if tlb_miss.walked {
             let reads = pending.long_reads();
-            reads.resize(usize::from(episode.reads), Read::default());
-            let walk = slow.walk_into(reads, episode, &mut references, paths.counts);
+            reads.resize(usize::from(tlb_miss.reads), Read::default());
+            let walk = slow.walk_into(reads, tlb_miss, &mut references, paths.counts);
             let ended = paths.walk(&walk, reads, now, start);
-            if !episode.faulted {
+            if !tlb_miss.faulted {
                 paths.core.ask_page(of.page, walk.shift, start, ended);
             }
             now = ended;
         }
-        if episode.faulted {
+        if tlb_miss.faulted {
             pending.run_all(paths);
             let trapped = Trapped {
-                fault: episode.fault,
-                migration: episode.migration,
+                fault: tlb_miss.fault,
+                migration: tlb_miss.migration,
             };
             now = paths.core.trap_fetch(now, trapped);
         }
     }
-    if second_tlb && chunk.episodes.as_slice().is_empty() {
-        now = paths.look_up(part::SECOND_TLB, of.page, start, now);
+    if second_tlb && chunk.tlb_misses.as_slice().is_empty() {
+        now = paths.look_up(request::SECOND_TLB, of.page, start, now);
     }
     let arrives = match of.served {
         Served::L1 if of.ahead => paths.core.line_under_way(of.line, now).unwrap_or(now),

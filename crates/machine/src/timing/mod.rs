@@ -10,7 +10,7 @@ pub(crate) use latencies::Latencies;
 pub(crate) use pending::Pending;
 
 use crate::by_code::{Payer, Tallies};
-use crate::chunk::{Cached, Chunk, Early, Episode, Prefetch, part};
+use crate::chunk::{Cached, Chunk, Early, Prefetch, TlbMiss, request};
 use crate::hierarchy::{PLACES, Served};
 use crate::histogram::Histogram;
 use crate::main_memory::MainMemory;
@@ -143,7 +143,7 @@ pub(crate) fn time<const FREE: bool>(
         taken: 0,
     };
     let mut slow = Slow {
-        episodes: chunk.episodes.as_slice(),
+        tlb_misses: chunk.tlb_misses.as_slice(),
         steps: chunk.steps.as_slice(),
         write_backs: chunk.write_backs.as_deref().unwrap_or_default(),
         prefetches: chunk.prefetches.as_slice(),
@@ -152,14 +152,17 @@ pub(crate) fn time<const FREE: bool>(
     };
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
-    let parts = chunk.parts.as_slice();
-    let mut next = parts.first().copied().unwrap_or(0);
+    let requests = chunk.requests.as_slice();
+    let mut next = requests.first().copied().unwrap_or(0);
     for (number, &page) in chunk.pages.as_slice().iter().enumerate() {
         let bits = next;
-        next = parts.get(number + 1).copied().unwrap_or(0);
-        let straddles = (bits | next) & part::REST != 0;
-        if bits & (part::SLOW | part::INVALIDATES) != 0 || straddles || references.taken >= due {
-            let first = bits & part::REST == 0;
+        next = requests.get(number + 1).copied().unwrap_or(0);
+        let straddles = (bits | next) & request::REST != 0;
+        if bits & (request::SLOW | request::INVALIDATES) != 0
+            || straddles
+            || references.taken >= due
+        {
+            let first = bits & request::REST == 0;
             if first && accesses.len() == branch_due {
                 pending.mispredicted(paths, &mut mispredicted);
                 branch_due = left_at(mispredicted.first());
@@ -169,7 +172,7 @@ pub(crate) fn time<const FREE: bool>(
             } else {
                 (&0, &0)
             };
-            slow.part::<FREE>(
+            slow.request::<FREE>(
                 paths,
                 pending,
                 &mut references,
@@ -186,15 +189,19 @@ pub(crate) fn time<const FREE: bool>(
         }
         // Most accesses: the TLB has the page, and nothing is fetched or written back on their
         // account.
-        let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
-        let store = bits & part::STORE != 0;
+        let bits = if FREE {
+            bits & !request::SECOND_TLB
+        } else {
+            bits
+        };
+        let store = bits & request::STORE != 0;
         if accesses.len() == branch_due {
             pending.mispredicted(paths, &mut mispredicted);
             branch_due = left_at(mispredicted.first());
         }
         let (Some((&gap, &dep)), Some((served, line))) = (accesses.next(), references.next())
         else {
-            debug_assert!(false, "a part has an access and a data reference");
+            debug_assert!(false, "a request has an access and a data reference");
             return;
         };
         if !FREE {
@@ -206,17 +213,17 @@ pub(crate) fn time<const FREE: bool>(
             bits,
             served,
         };
-        let (part, alone) = pending.dispatch(paths, gap, dep, store);
-        if part.start == paths.core.dispatched() || (alone && served == Served::L1) {
-            let (translated, done) = paths.run(&task, part.start);
+        let (entry, alone) = pending.dispatch(paths, gap, dep, store);
+        if entry.start == paths.core.dispatched() || (alone && served == Served::L1) {
+            let (translated, done) = paths.run(&task, entry.start);
             if alone {
                 let trapped = Trapped::default();
-                paths.core.complete(part, trapped, store, translated, done);
+                paths.core.complete(entry, trapped, store, translated, done);
             } else {
-                pending.ended(paths, part, store, translated, done);
+                pending.ended(paths, entry, store, translated, done);
             }
         } else {
-            pending.defer(paths, part, task, dep);
+            pending.defer(paths, entry, task, dep);
         }
     }
 }
@@ -238,7 +245,7 @@ struct Of {
 
 /// What a chunk has for some of its accesses only, from the next of them on.
 struct Slow<'a> {
-    episodes: &'a [Episode],
+    tlb_misses: &'a [TlbMiss],
     steps: &'a [u8],
     write_backs: &'a [(u32, u32)],
     prefetches: &'a [Prefetch],
@@ -258,7 +265,7 @@ impl<'a> Slow<'a> {
     /// Times a line of an access that has a walk, faults, other lines, or something that is
     /// fetched or written back on its account.
     #[inline(never)]
-    fn part<const FREE: bool>(
+    fn request<const FREE: bool>(
         &mut self,
         paths: &mut Paths,
         pending: &mut Pending,
@@ -272,76 +279,80 @@ impl<'a> Slow<'a> {
             gap,
             dep,
         } = of;
-        let store = bits & part::STORE != 0;
-        let mut faults: &[Episode] = &[];
+        let store = bits & request::STORE != 0;
+        let mut faults: &[TlbMiss] = &[];
         let mut walk = None;
-        if bits & part::SLOW != 0 {
-            let faulting = self.episodes.iter().take_while(|of| of.faulted).count();
+        if bits & request::SLOW != 0 {
+            let faulting = self.tlb_misses.iter().take_while(|of| of.faulted).count();
             // What the faulting walks read comes first.
-            faults = &self.episodes[..faulting];
-            walk = self.episodes.get(faulting);
-            self.episodes = self.episodes.get(faulting + 1..).unwrap_or_default();
+            faults = &self.tlb_misses[..faulting];
+            walk = self.tlb_misses.get(faulting);
+            self.tlb_misses = self.tlb_misses.get(faulting + 1..).unwrap_or_default();
         }
         let mut ahead: &[Ahead] = &[];
-        if bits & part::LOOKED != 0
-            && let Some(episode) = walk
+        if bits & request::LOOKED != 0
+            && let Some(tlb_miss) = walk
         {
-            (ahead, self.ahead) = self.ahead.split_at(episode.cached.ahead.into());
+            (ahead, self.ahead) = self.ahead.split_at(tlb_miss.cached.ahead.into());
         }
-        let bits = if FREE { bits & !part::SECOND_TLB } else { bits };
-        let reads = walk.map_or(0, |episode| usize::from(episode.reads));
+        let bits = if FREE {
+            bits & !request::SECOND_TLB
+        } else {
+            bits
+        };
+        let reads = walk.map_or(0, |tlb_miss| usize::from(tlb_miss.reads));
         let alone = !faults.is_empty() || (!FREE && reads > pending::READS);
         if alone && !pending.is_empty() {
             pending.run_all(paths);
         }
-        let mut part = if bits & part::REST != 0 {
+        let mut entry = if bits & request::REST != 0 {
             paths.core.dispatch_rest(store, pending.is_empty())
         } else {
-            let (part, _) = pending.dispatch(paths, gap, dep, store);
-            if straddles && part.start == UNKNOWN {
+            let (entry, _) = pending.dispatch(paths, gap, dep, store);
+            if straddles && entry.start == UNKNOWN {
                 pending.run_all(paths);
-                paths.core.started(part, loads(dep))
+                paths.core.started(entry, loads(dep))
             } else {
-                part
+                entry
             }
         };
         // A fault moves the start of its access; what it asks for was asked for before that.
-        let start = part.start;
+        let start = entry.start;
         let mut asked = start;
         if asked != UNKNOWN {
             asked = paths.asked(bits, start);
         }
         let mut trapped = Trapped::default();
-        for episode in faults {
-            let early = self.early(episode, paths.counts);
+        for tlb_miss in faults {
+            let early = self.early(tlb_miss, paths.counts);
             if FREE {
-                self.skip(episode, references);
-            } else if episode.walked {
-                paths.fetch_early(early, asked, part.start);
-                let walk = self.walk(episode, references, pending, paths);
-                asked = paths.walk(&walk, pending.reads(paths, &walk), asked, part.start);
+                self.skip(tlb_miss, references);
+            } else if tlb_miss.walked {
+                paths.fetch_early(early, asked, entry.start);
+                let walk = self.walk(tlb_miss, references, pending, paths);
+                asked = paths.walk(&walk, pending.reads(paths, &walk), asked, entry.start);
             }
-            let &Episode {
+            let &TlbMiss {
                 fault, migration, ..
-            } = episode;
+            } = tlb_miss;
             trapped.fault += fault;
             trapped.migration += migration;
-            asked = (paths.core).trap(&mut part, asked, Trapped { fault, migration });
+            asked = (paths.core).trap(&mut entry, asked, Trapped { fault, migration });
         }
         let mut early: &[Early] = &[];
-        if bits & part::LOOKED != 0
-            && let Some(episode) = walk
+        if bits & request::LOOKED != 0
+            && let Some(tlb_miss) = walk
         {
-            early = self.early(episode, paths.counts);
+            early = self.early(tlb_miss, paths.counts);
         }
-        if FREE && let Some(episode) = walk {
-            self.skip(episode, references);
+        if FREE && let Some(tlb_miss) = walk {
+            self.skip(tlb_miss, references);
         }
         let walk = walk
-            .filter(|episode| !FREE && episode.walked)
-            .map(|episode| self.walk(episode, references, pending, paths));
+            .filter(|tlb_miss| !FREE && tlb_miss.walked)
+            .map(|tlb_miss| self.walk(tlb_miss, references, pending, paths));
         let Some((served, line)) = references.next() else {
-            debug_assert!(false, "a part has a data reference");
+            debug_assert!(false, "a request has a data reference");
             return;
         };
         if !FREE {
@@ -386,15 +397,15 @@ impl<'a> Slow<'a> {
         }
         if !straddles && !alone {
             // What starts when it is dispatched comes before everything that follows.
-            let at_once = part.start == paths.core.dispatched();
+            let at_once = entry.start == paths.core.dispatched();
             let contends = walk.is_some()
                 || served != Served::L1
-                || bits & part::INVALIDATES != 0
+                || bits & request::INVALIDATES != 0
                 || !prefetches.is_empty();
             if !at_once && (contends || !pending.is_empty()) {
                 let walk = walk.map(|walk| (walk, ahead));
                 let besides = Besides { prefetches, early };
-                pending.defer_with(paths, part, task, dep, walk, besides);
+                pending.defer_with(paths, entry, task, dep, walk, besides);
                 return;
             }
         }
@@ -412,11 +423,11 @@ impl<'a> Slow<'a> {
             paths.prefetch(prefetch, translated);
         }
         if pending.is_empty() {
-            paths.core.complete(part, trapped, store, translated, done);
-        } else if bits & part::REST != 0 {
+            paths.core.complete(entry, trapped, store, translated, done);
+        } else if bits & request::REST != 0 {
             pending.join(paths, translated, done);
         } else {
-            pending.ended(paths, part, store, translated, done);
+            pending.ended(paths, entry, store, translated, done);
         }
     }
 
@@ -424,13 +435,13 @@ impl<'a> Slow<'a> {
     #[inline(always)]
     fn walk(
         &mut self,
-        episode: &Episode,
+        tlb_miss: &TlbMiss,
         references: &mut References,
         pending: &mut Pending,
         paths: &mut Paths,
     ) -> Walk {
-        let into = pending.room_for_reads(paths, usize::from(episode.reads));
-        self.walk_into(into, episode, references, paths.counts)
+        let into = pending.room_for_reads(paths, usize::from(tlb_miss.reads));
+        self.walk_into(into, tlb_miss, references, paths.counts)
     }
 
     /// The same, with a place for the reads.
@@ -438,11 +449,11 @@ impl<'a> Slow<'a> {
     fn walk_into(
         &mut self,
         into: &mut [Read],
-        episode: &Episode,
+        tlb_miss: &TlbMiss,
         references: &mut References,
         counts: &mut Counts,
     ) -> Walk {
-        let count = usize::from(episode.reads);
+        let count = usize::from(tlb_miss.reads);
         let own = references.taken..references.taken + count;
         references.taken = own.end;
         let (steps, later) = self.steps.split_at(count);
@@ -453,23 +464,23 @@ impl<'a> Slow<'a> {
             *into = Read { line, served, step };
             counts.walk_served[served as usize] += 1;
         }
-        for &served in &served[..usize::from(episode.metadata)] {
+        for &served in &served[..usize::from(tlb_miss.metadata)] {
             counts.metadata_served[served as usize] += 1;
         }
         Walk {
-            fixed: episode.walk,
-            payer: episode.payer,
-            reads: episode.reads,
-            background: episode.background,
-            shift: episode.shift,
-            cached: episode.cached,
+            fixed: tlb_miss.walk,
+            payer: tlb_miss.payer,
+            reads: tlb_miss.reads,
+            background: tlb_miss.background,
+            shift: tlb_miss.shift,
+            cached: tlb_miss.cached,
         }
     }
 
     /// Counts what is fetched by guess while a walk is made.
     #[inline(always)]
-    fn early(&mut self, episode: &Episode, counts: &mut Counts) -> &'a [Early] {
-        let (early, later) = self.early.split_at(episode.cached.early.into());
+    fn early(&mut self, tlb_miss: &TlbMiss, counts: &mut Counts) -> &'a [Early] {
+        let (early, later) = self.early.split_at(tlb_miss.cached.early.into());
         self.early = later;
         for early in early {
             counts.early_served[early.served as usize] += 1;
@@ -478,8 +489,8 @@ impl<'a> Slow<'a> {
     }
 
     /// Passes over what a walk reads.
-    fn skip(&mut self, episode: &Episode, references: &mut References) {
-        references.taken += usize::from(episode.reads);
-        self.steps = &self.steps[usize::from(episode.reads)..];
+    fn skip(&mut self, tlb_miss: &TlbMiss, references: &mut References) {
+        references.taken += usize::from(tlb_miss.reads);
+        self.steps = &self.steps[usize::from(tlb_miss.reads)..];
     }
 }

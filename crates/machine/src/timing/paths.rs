@@ -1,7 +1,7 @@
-//! When a part of an access has its translation and its data.
+//! When a line of an access has its translation and its data.
 
 use super::{Paths, Read, Task, Walk};
-use crate::chunk::{Early, Prefetch, part};
+use crate::chunk::{Early, Prefetch, request};
 use crate::hierarchy::Served;
 use crate::mmu::Ahead;
 use pagelab_cpu::Idle;
@@ -29,7 +29,7 @@ impl Paths<'_> {
         asked: u64,
     ) -> u64 {
         let (bits, page) = task;
-        if bits & part::LOOKED != 0 {
+        if bits & request::LOOKED != 0 {
             return self.find_cached(walk, (reads, ahead), (bits, page), start, asked);
         }
         let translated = self.walk(walk, reads, asked, start);
@@ -77,9 +77,9 @@ impl Paths<'_> {
     /// When an access that starts at `start` is done with the TLB.
     #[inline(always)]
     pub(super) fn asked(&self, bits: u8, start: u64) -> u64 {
-        if bits & part::SECOND_TLB == 0 {
+        if bits & request::SECOND_TLB == 0 {
             start
-        } else if bits & part::CACHED == 0 {
+        } else if bits & request::CACHED == 0 {
             start + self.latencies.second_tlb
         } else {
             start + self.latencies.second_tlb + self.latencies.cached_translation
@@ -91,8 +91,8 @@ impl Paths<'_> {
     #[inline(always)]
     pub(super) fn look_up(&mut self, bits: u8, page: u32, start: u64, asked: u64) -> u64 {
         let mut translated = self.core.page_there(page, start, asked);
-        if bits & part::SECOND_TLB != 0 {
-            if bits & part::CACHED != 0 {
+        if bits & request::SECOND_TLB != 0 {
+            if bits & request::CACHED != 0 {
                 let there = self.core.cached_there(page, start, translated);
                 self.counts.late_translations += u64::from(there > translated);
                 translated = there;
@@ -135,7 +135,7 @@ impl Paths<'_> {
     /// As [`Paths::data`]; of a store to a line that other cores have to drop, when they have.
     #[inline(always)]
     pub(super) fn data_alone(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
-        if task.bits & part::INVALIDATES == 0 {
+        if task.bits & request::INVALIDATES == 0 {
             self.data(task, translated, start)
         } else {
             self.invalidating(task, translated, start)

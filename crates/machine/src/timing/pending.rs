@@ -1,7 +1,7 @@
 use super::{Paths, Read, Task, Walk, loads};
-use crate::chunk::{Early, Prefetch, part};
+use crate::chunk::{Early, Prefetch, request};
 use crate::mmu::{Ahead, MOST_AHEAD, MOST_EARLY};
-use pagelab_cpu::{Part, Trapped, UNKNOWN};
+use pagelab_cpu::{RobEntry, Trapped, UNKNOWN};
 use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;
 
@@ -36,7 +36,7 @@ pub(super) const READS: usize = 8;
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     /// Its start is when it was dispatched, until the true one is known.
-    part: Part,
+    entry: RobEntry,
     translated: u64,
     /// [`UNKNOWN`] until it has run.
     done: u64,
@@ -130,10 +130,10 @@ impl Pending {
         gap: u32,
         dep: u32,
         store: bool,
-    ) -> (Part, bool) {
+    ) -> (RobEntry, bool) {
         while !self.is_empty() {
             // What has to end before this one can be dispatched.
-            let oldest = self.record(self.first).part.number;
+            let oldest = self.record(self.first).entry.number;
             if paths.core.knows_dispatch(gap, store, oldest) {
                 break;
             }
@@ -142,12 +142,12 @@ impl Pending {
         if paths.core.on_wrong_path() {
             return self.dispatch_on_wrong_path(paths, gap, dep, store);
         }
-        let part = paths.core.dispatch(gap, loads(dep), store);
+        let entry = paths.core.dispatch(gap, loads(dep), store);
         if self.is_empty() {
-            return (part, true);
+            return (entry, true);
         }
         self.run_until(paths, paths.core.dispatched());
-        (paths.core.started(part, loads(dep)), self.is_empty())
+        (paths.core.started(entry, loads(dep)), self.is_empty())
     }
 
     /// The same, after a branch that may be decided by then. It can be dispatched.
@@ -158,7 +158,7 @@ impl Pending {
         gap: u32,
         dep: u32,
         store: bool,
-    ) -> (Part, bool) {
+    ) -> (RobEntry, bool) {
         loop {
             let time = paths.core.next_dispatch(gap, store);
             self.run_until(paths, time);
@@ -166,14 +166,14 @@ impl Pending {
                 break;
             }
         }
-        let part = paths.core.dispatch(gap, loads(dep), store);
-        let mut part = paths.core.started(part, loads(dep));
+        let entry = paths.core.dispatch(gap, loads(dep), store);
+        let mut entry = paths.core.started(entry, loads(dep));
         // What is put aside finds out when it starts.
-        if self.is_empty() && part.start > paths.core.dispatched() {
+        if self.is_empty() && entry.start > paths.core.dispatched() {
             let access = paths.core.dispatched_accesses() - 1;
-            part.start = paths.core.start_again(access, part.number, part.start);
+            entry.start = paths.core.start_again(access, entry.number, entry.start);
         }
-        (part, self.is_empty())
+        (entry, self.is_empty())
     }
 
     /// Runs whatever starts by then.
@@ -260,8 +260,8 @@ impl Pending {
 
     /// Puts the access aside that was dispatched last, and that does not walk.
     #[inline(always)]
-    pub(super) fn defer(&mut self, paths: &mut Paths, part: Part, task: Task, dep: u32) {
-        self.defer_with(paths, part, task, dep, None, Besides::default());
+    pub(super) fn defer(&mut self, paths: &mut Paths, entry: RobEntry, task: Task, dep: u32) {
+        self.defer_with(paths, entry, task, dep, None, Besides::default());
     }
 
     /// Puts the access aside that was dispatched last. The reads of its walk are where
@@ -270,13 +270,13 @@ impl Pending {
     pub(super) fn defer_with(
         &mut self,
         paths: &mut Paths,
-        part: Part,
+        entry: RobEntry,
         task: Task,
         dep: u32,
         walk: Option<(Walk, &[Ahead])>,
         Besides { prefetches, early }: Besides,
     ) {
-        let access = self.add(paths, part, task.bits & part::STORE != 0);
+        let access = self.add(paths, entry, task.bits & request::STORE != 0);
         let last = self.records.len() - 1;
         let dispatched = paths.core.dispatched();
         let record = self.record(access);
@@ -297,12 +297,12 @@ impl Pending {
         if !early.is_empty() {
             self.early[access & last][..early.len()].copy_from_slice(early);
         }
-        if part.start != UNKNOWN {
-            self.ready.push((part.start, access));
+        if entry.start != UNKNOWN {
+            self.ready.push((entry.start, access));
             return;
         }
         let record = self.record(access);
-        record.part.start = dispatched;
+        record.entry.start = dispatched;
         record.dep = dep;
         self.wait(paths, access);
     }
@@ -312,7 +312,7 @@ impl Pending {
     fn wait(&mut self, paths: &Paths, access: usize) {
         let record = self.record(access);
         record.next_waiter = 0;
-        let (start, loads) = (record.part.start, loads(record.dep));
+        let (start, loads) = (record.entry.start, loads(record.dep));
         let Some(distance) = paths.core.waits_for(access, loads) else {
             let start = paths.core.loaded(access, loads, start);
             self.ready.push((start, access));
@@ -334,12 +334,12 @@ impl Pending {
     pub(super) fn ended(
         &mut self,
         paths: &mut Paths,
-        part: Part,
+        entry: RobEntry,
         store: bool,
         translated: u64,
         done: u64,
     ) {
-        let access = self.add(paths, part, store);
+        let access = self.add(paths, entry, store);
         let record = self.record(access);
         record.translated = translated;
         record.done = done;
@@ -356,14 +356,14 @@ impl Pending {
     }
 
     #[inline(always)]
-    fn add(&mut self, paths: &mut Paths, part: Part, store: bool) -> usize {
+    fn add(&mut self, paths: &mut Paths, entry: RobEntry, store: bool) -> usize {
         let access = paths.core.dispatched_accesses() - 1;
         if self.is_empty() {
             self.first = access;
         }
         self.end = access + 1;
         let record = self.record(access);
-        record.part = part;
+        record.entry = entry;
         record.store = store;
         record.first_waiter = 0;
         record.next_waiter = 0;
@@ -383,13 +383,13 @@ impl Pending {
         let place = access & last;
         let record = &mut self.records[place];
         if paths.core.on_wrong_path() {
-            let later = (paths.core).start_again(access, record.part.number, start);
+            let later = (paths.core).start_again(access, record.entry.number, start);
             if later > start {
                 self.ready.push((later, access));
                 return;
             }
         }
-        record.part.start = start;
+        record.entry.start = start;
         let task = record.task;
         let asked = paths.asked(task.bits, start);
         let early = &self.early[place][..usize::from(record.early)];
@@ -422,13 +422,13 @@ impl Pending {
                 return;
             }
             let &Record {
-                part,
+                entry,
                 store,
                 translated,
                 done,
                 ..
             } = first;
-            (paths.core).complete(part, Trapped::default(), store, translated, done);
+            (paths.core).complete(entry, Trapped::default(), store, translated, done);
             self.first += 1;
         }
     }

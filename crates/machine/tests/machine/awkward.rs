@@ -3,8 +3,8 @@
 
 use crate::common::{BASE, Event, map};
 use pagelab_events::{
-    Access, Advice, Batch, CodeBlock, Control, Definition, Divisible, Flow, Mispredicted, Op,
-    Protection, Selection, Source, SourceError, Stretch, Unit, Window, dependence,
+    Access, Advice, Batch, CodeBlock, Control, Definition, Divisible, Flow, Interval, Mispredicted,
+    Op, Protection, Selection, Source, SourceError, Unit, Window, dependence,
 };
 use pagelab_machine::{
     Design, MachineConfig, RunResult, WindowResult, simulate, simulate_in_pieces,
@@ -229,13 +229,17 @@ impl Divisible for Held {
         accesses.count() as u64
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
         let source = Batches::new(&self.0, &[100]);
-        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
+        Ok(Box::new(Interval::new(
+            source,
+            from,
+            to.map(|to| to - from),
+        )))
     }
 }
 

@@ -1,5 +1,5 @@
 use pagelab_events::{
-    Access, Backing, Batch, Control, Divisible, Op, Protection, Source, SourceError, Stretch,
+    Access, Backing, Batch, Control, Divisible, Interval, Op, Protection, Source, SourceError,
 };
 use pagelab_machine::{MachineConfig, RunResult, simulate};
 use serde_json::{Map, Value};
@@ -120,13 +120,17 @@ impl Divisible for Held {
         accesses.count() as u64
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
         let source = Cut::new(&self.0, 100);
-        Ok(Box::new(Stretch::new(source, from, to.map(|to| to - from))))
+        Ok(Box::new(Interval::new(
+            source,
+            from,
+            to.map(|to| to - from),
+        )))
     }
 }
 

@@ -100,7 +100,7 @@ fn what_is_missing_at_either_end_is_in_nobodys_way() {
     events.insert(1, skipped(10));
     events.push(skipped(20));
     let stream = Held(events);
-    let whole = run(&config, "radix", &mut *stream.stretch(0, None).unwrap());
+    let whole = run(&config, "radix", &mut *stream.interval(0, None).unwrap());
     let cut = pieces(&config, "radix", &stream, 2, 5);
     assert_eq!(cut.skipped_instructions, 30);
     assert_eq!(cut.skipped_instructions, whole.skipped_instructions);
@@ -113,7 +113,7 @@ fn what_is_missing_at_either_end_is_in_nobodys_way() {
 fn one_piece_is_the_run_itself() {
     let config = small_machine();
     let stream = faults();
-    let whole = run(&config, "dpt", &mut *stream.stretch(0, None).unwrap());
+    let whole = run(&config, "dpt", &mut *stream.interval(0, None).unwrap());
     let one = pieces(&config, "dpt", &stream, 2, 1);
     assert_eq!(uncut(&one), uncut(&whole));
 }
@@ -130,7 +130,7 @@ fn memory_goes_on_exactly_in_every_design() {
         let design = design.name();
         // Places for hashed frames run out sooner.
         config.memory.utilisation = 0.1;
-        let whole = run(&config, &design, &mut *stream.stretch(0, None).unwrap());
+        let whole = run(&config, &design, &mut *stream.interval(0, None).unwrap());
         let cut = pieces(&config, &design, &stream, 2, 6);
         assert_eq!(cut.stopped, whole.stopped, "{design}");
         assert_eq!(cut.accesses, whole.accesses, "{design}");
@@ -223,7 +223,7 @@ fn what_cannot_be_cut_is_refused() {
 /// A trace file with a chunk every thousand accesses.
 fn recorded(stream: &Held) -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), &Metadata::default()).unwrap();
-    let mut source = stream.stretch(0, None).unwrap();
+    let mut source = stream.interval(0, None).unwrap();
     let mut batch = Batch::default();
     while source.next_batch(&mut batch).unwrap() {
         if !batch
@@ -287,7 +287,7 @@ fn a_truncated_trace_ends_as_it_does_in_one_piece() {
     assert_eq!((cut.complete, cut.accesses), (true, whole.accesses));
     // Not while it grows.
     std::fs::write(&path, &bytes[..bytes.len() / 3]).unwrap();
-    let error = stream.stretch(5, None).map(|_| ()).unwrap_err();
+    let error = stream.interval(5, None).map(|_| ()).unwrap_err();
     assert!(
         error.to_string().contains("changes while it is read"),
         "{error}"
@@ -300,7 +300,7 @@ fn memory_that_runs_out_ends_the_run_where_it_does_in_one_piece() {
     config.memory.utilisation = 0.97;
     config.memory.fragmentation = 0.0;
     let stream = plain(200_000);
-    let whole = run(&config, "radix", &mut *stream.stretch(0, None).unwrap());
+    let whole = run(&config, "radix", &mut *stream.interval(0, None).unwrap());
     assert!(whole.out_of_memory);
     let cut = pieces(&config, "radix", &stream, 3, 40);
     assert!(cut.out_of_memory);
@@ -325,12 +325,12 @@ impl Divisible for Slow {
         self.0.accesses()
     }
 
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
     ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
-        Ok(Box::new(Slowly(self.0.stretch(from, to)?)))
+        Ok(Box::new(Slowly(self.0.interval(from, to)?)))
     }
 }
 

@@ -7,7 +7,7 @@ use pagelab_events::{
     Batch, Control, Divisible, DivisibleTrace, Flow, Metadata, Source, TraceWriter,
 };
 use pagelab_machine::{
-    MachineConfig, PiecesApart, Progress, RunResult, SurveyFile, check_in_pieces, look_at_stretch,
+    MachineConfig, PiecesApart, Progress, RunResult, SurveyFile, check_in_pieces, look_at_interval,
     simulate_in_pieces, simulate_in_pieces_keeping, simulate_piece,
 };
 use serde_json::Value;
@@ -31,13 +31,13 @@ fn together(config: &MachineConfig, design: &str, stream: &dyn Divisible) -> Run
 fn apart(config: &MachineConfig, design: &str, stream: &dyn Divisible) -> RunResult {
     check_in_pieces(config, design, stream).unwrap();
     let accesses = stream.accesses();
-    let stretches = PiecesApart::stretches(accesses, config);
-    let look = |stretch| {
-        look_at_stretch(stream, stretch, &mut go_on)
+    let intervals = PiecesApart::intervals(accesses, config);
+    let look = |interval| {
+        look_at_interval(stream, interval, &mut go_on)
             .unwrap()
             .unwrap()
     };
-    let seen: Vec<_> = (0..stretches).map(look).collect();
+    let seen: Vec<_> = (0..intervals).map(look).collect();
     let plan = PiecesApart::plan(accesses, config, &seen, None).unwrap();
     let events = plan.events().unwrap();
     let pieces = plan.pieces().unwrap();
@@ -182,13 +182,13 @@ fn what_is_no_piece_is_refused() {
     let stream = program();
     let config = small_machine();
     let accesses = stream.accesses();
-    let seen = look_at_stretch(&stream, 0, &mut go_on).unwrap().unwrap();
-    assert!(look_at_stretch(&stream, 1000, &mut go_on).is_err());
+    let seen = look_at_interval(&stream, 0, &mut go_on).unwrap().unwrap();
+    assert!(look_at_interval(&stream, 1000, &mut go_on).is_err());
     let few = PiecesApart::plan(accesses, &config, std::slice::from_ref(&seen), None);
     assert!(few.unwrap_err().to_string().contains("damaged"));
-    let stretches = PiecesApart::stretches(accesses, &config) as usize;
-    // The first stretch in place of each.
-    let same = PiecesApart::plan(accesses, &config, &vec![seen; stretches], None);
+    let intervals = PiecesApart::intervals(accesses, &config) as usize;
+    // The first interval in place of each.
+    let same = PiecesApart::plan(accesses, &config, &vec![seen; intervals], None);
     assert!(same.is_err());
     assert!(check_in_pieces(&config, "victima", &stream).is_err());
 }

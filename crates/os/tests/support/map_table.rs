@@ -142,7 +142,7 @@ impl PageTable for MapTable {
         self.lookup(page)
     }
 
-    fn prefetch(&self, _: Page) {}
+    fn host_prefetch(&self, _: Page) {}
 
     fn table_bytes(&self) -> u64 {
         self.tables.len() as u64 * 4096

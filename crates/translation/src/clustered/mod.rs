@@ -189,8 +189,8 @@ impl PageTable for Clustered {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.clusters.prefetch(page.id);
+    fn host_prefetch(&self, page: Page) {
+        self.clusters.host_prefetch(page.id);
     }
 
     fn table_bytes(&self) -> u64 {

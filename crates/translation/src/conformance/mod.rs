@@ -69,9 +69,9 @@ pub(crate) fn run_with<T: PageTable>(
 fn exhaust<T: PageTable>(address_bits: u32, new: impl Fn(usize) -> T) {
     let mut lab = Lab::new(new(CORES), FakeFrames::new(1 << 11, 50, 7), address_bits);
     for region in 0..1 << 11 {
-        let place = Place {
+        let place = TestPage {
             space: 0,
-            stretch: (region >> 9) as usize,
+            gib: (region >> 9) as usize,
             region: region & 511,
             index: 3,
         };
@@ -85,9 +85,9 @@ fn exhaust<T: PageTable>(address_bits: u32, new: impl Fn(usize) -> T) {
 
 /// A base page; few of them, so that operations meet.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TestPage {
     space: u16,
-    stretch: usize,
+    gib: usize,
     region: u32,
     index: u32,
 }
@@ -95,21 +95,21 @@ struct Place {
 #[derive(Clone, Debug)]
 enum Operation {
     /// Allocate virtual memory.
-    Reserve(Place, u64, PageSize),
+    Reserve(TestPage, u64, PageSize),
     /// Map a page over whatever was mapped there; the flags: writable, and whether the reverse
     /// map knows the page before the table does.
-    Map(Place, PageSize, bool, bool),
+    Map(TestPage, PageSize, bool, bool),
     /// Map a frame that is mapped already also in another address space.
     Share(prop::sample::Index, u16),
     Unmap(prop::sample::Index),
     /// Change permission, or move to a fresh frame.
     Update(prop::sample::Index, bool, bool),
     /// Unmap a range and give the virtual memory up.
-    Release(Place, u64),
+    Release(TestPage, u64),
     /// Walk where something is mapped.
     WalkMapped(prop::sample::Index, usize),
     /// Walk anywhere.
-    Walk(Place, usize),
+    Walk(TestPage, usize),
 }
 
 fn size() -> impl Strategy<Value = PageSize> {
@@ -120,12 +120,12 @@ fn size() -> impl Strategy<Value = PageSize> {
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = TestPage> {
     let region = prop_oneof![0u32..4, 60u32..70, Just(511u32)];
     let index = prop_oneof![0u32..3, Just(8u32), Just(511u32)];
-    (0u16..3, 0usize..8, region, index).prop_map(|(space, stretch, region, index)| Place {
+    (0u16..3, 0usize..8, region, index).prop_map(|(space, gib, region, index)| TestPage {
         space,
-        stretch,
+        gib,
         region,
         index,
     })
@@ -158,7 +158,7 @@ struct Lab<T> {
     twin: BTreeMap<Key, Translation>,
     /// How often each page of data is mapped, by first frame.
     mapped: BTreeMap<Pfn, u32>,
-    stretches: Vec<u64>,
+    gibs: Vec<u64>,
     walk: Walk,
 }
 
@@ -172,24 +172,21 @@ impl<T: PageTable> Lab<T> {
             twin: BTreeMap::new(),
             mapped: BTreeMap::new(),
             // Neighbours, and such as share ever fewer levels of a radix tree.
-            stretches: vec![0, 1, 2, 511, 512, top / 4, top / 2 - 2, top / 2 - 1],
+            gibs: vec![0, 1, 2, 511, 512, top / 4, top / 2 - 2, top / 2 - 1],
             walk: Walk::new(),
         }
     }
 
-    fn vpn(&self, place: Place) -> Vpn {
-        let Place {
-            stretch,
-            region,
-            index,
-            ..
+    fn vpn(&self, place: TestPage) -> Vpn {
+        let TestPage {
+            gib, region, index, ..
         } = place;
-        let first = self.stretches[stretch % self.stretches.len()] << 18;
+        let first = self.gibs[gib % self.gibs.len()] << 18;
         Vpn(first + u64::from(region << 9 | index))
     }
 
     fn page(&mut self, asid: Asid, vpn: Vpn) -> Page {
-        let id = self.directory.page(asid, vpn).expect("few stretches");
+        let id = self.directory.page(asid, vpn).expect("few gibs");
         Page { id, asid, vpn }
     }
 
@@ -272,7 +269,7 @@ impl<T: PageTable> Lab<T> {
     /// Maps a fresh page of data; the caller's memory may be short of one.
     fn map(
         &mut self,
-        place: Place,
+        place: TestPage,
         size: PageSize,
         writable: bool,
         known: bool,
@@ -417,7 +414,7 @@ impl<T: PageTable> Lab<T> {
         let page = self.page(asid, vpn);
         let expected = self.expected(asid, vpn);
         assert_eq!(self.table.lookup(page), expected, "look-up of {page:?}");
-        self.table.prefetch(page);
+        self.table.host_prefetch(page);
         self.walk.clear();
         let walked = self.table.walk(core, page, &mut self.walk);
         assert_eq!(walked, expected, "walk of {page:?} on core {core}");
@@ -444,8 +441,8 @@ impl<T: PageTable> Lab<T> {
             self.unmap(key);
         }
         for space in 0..3 {
-            for stretch in self.stretches.clone() {
-                self.release(Asid(space), Vpn(stretch << 18), 1 << 27);
+            for gib in self.gibs.clone() {
+                self.release(Asid(space), Vpn(gib << 18), 1 << 27);
             }
         }
         assert_eq!(self.table.table_bytes(), 0);

@@ -3,7 +3,7 @@
 
 use super::counters::Moves;
 use super::growth::{Growth, Memory};
-use super::way::{Met, NONE, Place, Way};
+use super::way::{Bucket, Met, NONE, Way};
 use crate::city::Unseeded;
 use crate::{Frames, MapError};
 use pagelab_addr::PhysAddr;
@@ -241,7 +241,7 @@ impl Elastic {
         keys: &mut K,
         moves: &mut Moves,
     ) -> bool {
-        let mut path: Vec<(usize, Place)> = Vec::with_capacity(config.max_displacements + 1);
+        let mut path: Vec<(usize, Bucket)> = Vec::with_capacity(config.max_displacements + 1);
         let (mut key, mut way) = (key, first);
         while key != NONE && path.len() <= config.max_displacements {
             let place = self.ways[way].place(Unseeded::new(keys.tag(key)));

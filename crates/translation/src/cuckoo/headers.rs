@@ -82,9 +82,9 @@ impl Headers {
     }
 
     #[inline]
-    pub(super) fn prefetch(&self, cluster: u32) {
+    pub(super) fn host_prefetch(&self, cluster: u32) {
         if let Some(header) = self.headers[0].get(cluster as usize) {
-            pagelab_memory::prefetch(header);
+            pagelab_memory::host_prefetch(header);
         }
     }
 

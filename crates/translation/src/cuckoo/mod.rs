@@ -347,10 +347,10 @@ impl<D> PageTable for CuckooPageTable<D> {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.clusters.prefetch(page.id);
+    fn host_prefetch(&self, page: Page) {
+        self.clusters.host_prefetch(page.id);
         if let Some(cluster) = self.clusters.find(page.id, PageSize::Base4K) {
-            self.headers.prefetch(cluster);
+            self.headers.host_prefetch(cluster);
         }
     }
 

@@ -64,7 +64,7 @@ impl Storage {
 
 /// Where a key's line is: in the old storage or in the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Bucket {
     pub(super) next: bool,
     pub(super) line: usize,
 }
@@ -131,18 +131,18 @@ impl Way {
     }
 
     #[inline]
-    pub(super) fn place(&self, hash: Unseeded) -> Place {
+    pub(super) fn place(&self, hash: Unseeded) -> Bucket {
         let seeded = hash.with_seed(self.main.seed) as usize;
         let line = seeded & (self.old - 1);
         if line >= self.pointer {
-            return Place { next: false, line };
+            return Bucket { next: false, line };
         }
         match &self.next {
-            None => Place {
+            None => Bucket {
                 next: false,
                 line: seeded & (2 * self.old - 1),
             },
-            Some(next) => Place {
+            Some(next) => Bucket {
                 next: true,
                 line: hash.with_seed(next.seed) as usize & (next.keys.len() - 1),
             },
@@ -150,7 +150,7 @@ impl Way {
     }
 
     #[inline]
-    fn storage(&self, place: Place) -> &Storage {
+    fn storage(&self, place: Bucket) -> &Storage {
         match &self.next {
             Some(next) if place.next => next,
             _ => &self.main,
@@ -164,12 +164,12 @@ impl Way {
         self.storage(place).lines.address(place.line)
     }
 
-    pub(super) fn get(&self, place: Place) -> u32 {
+    pub(super) fn get(&self, place: Bucket) -> u32 {
         self.storage(place).keys[place.line]
     }
 
     /// Puts a key into a line; returns what was there.
-    pub(super) fn replace(&mut self, place: Place, key: u32) -> u32 {
+    pub(super) fn replace(&mut self, place: Bucket, key: u32) -> u32 {
         let storage = match &mut self.next {
             Some(next) if place.next => next,
             _ => &mut self.main,
@@ -211,7 +211,7 @@ impl Way {
             }
             // One more bit of the hash: the line or the one as far on as there were lines. No
             // other key can be there, since only keys of this line go there.
-            let Place { line, .. } = self.place(hash_of(key));
+            let Bucket { line, .. } = self.place(hash_of(key));
             self.main.keys.swap(from, line);
             debug_assert!(line == from || self.main.keys[from] == NONE);
             let moved = line != from;

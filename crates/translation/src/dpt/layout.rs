@@ -4,25 +4,25 @@
 //! A recorded program's addresses are given, so CVA and PTP cannot hand it others. They give a
 //! 2 MiB region an *effective* address instead, which replaces the recorded one wherever DPT
 //! hashes or indexes. It comes from the process's *area*, 1 TiB from 2^55 on that no recorded
-//! address may use: a stretch recorded at or above 2^55 as a whole gets an address behind it.
-//! Regions and stretches (1 GiB) are numbered densely; those that stand for themselves first
-//! belong to the recorded stretch.
+//! address may use: a gib recorded at or above 2^55 as a whole gets an address behind it.
+//! Regions and gibs (1 GiB) are numbered densely; those that stand for themselves first
+//! belong to the recorded gib.
 
 use super::dmt::{Dmt, GROUP_SHIFT};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use std::collections::{BTreeMap, HashMap};
 
-use crate::leaf::{NO_SLOT, STRETCH_SHIFT};
+use crate::leaf::{GIB_ORDER, NO_SLOT};
 
-/// Regions in a stretch, and entries in a page of them.
+/// Regions in a gib, and entries in a page of them.
 const REGIONS: usize = 512;
 const REGION_SHIFT: u32 = 9;
-/// The first stretch, by address, that is not a program's.
+/// The first gib, by address, that is not a program's.
 const AREA_START: u64 = 1 << (55 - 30);
-/// Stretches of an area.
-const AREA_STRETCHES: u64 = 1 << 10;
+/// Gibs of an area.
+const AREA_GIBS: u64 = 1 << 10;
 /// Half of an area may be pooled, so that the other half is left for CVA.
-pub(super) const POOL_LIMIT_MIB: u64 = AREA_STRETCHES << 9;
+pub(super) const POOL_LIMIT_MIB: u64 = AREA_GIBS << 9;
 
 /// A page of PTEs: none, or one that exists.
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +63,14 @@ struct Sheet {
 
 /// 1 GiB of effective addresses.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct Gib {
     asid: Asid,
     /// Address, in GiB.
     number: u64,
     large_group: u32,
     huge_place: u32,
     huge_group: u32,
-    /// Which stretch of its process's area it is.
+    /// Which gib of its process's area it is.
     in_area: Option<u32>,
 }
 
@@ -90,29 +90,29 @@ pub(super) struct Spot {
 /// Addresses of a process that replace recorded ones.
 #[derive(Clone, Debug, Default)]
 struct Area {
-    stretches: Vec<u32>,
+    gibs: Vec<u32>,
     /// By region of the area.
     taken: Vec<bool>,
     /// First region of the area that CVA may use; the pool is below.
     floor: u32,
     next: u32,
-    /// Stretches recorded inside or above the area, moved behind it.
-    moved_stretches: u64,
+    /// Gibs recorded inside or above the area, moved behind it.
+    moved_gibs: u64,
 }
 
 /// Numbers of all address spaces. See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     first_pid: u32,
-    /// Recorded stretches by address.
+    /// Recorded gibs by address.
     recorded: BTreeMap<(Asid, u64), u32>,
-    /// By the page directory's stretch number: the recorded stretch, shifted to its first region.
+    /// By the page directory's gib number: the recorded gib, shifted to its first region.
     links: Vec<u32>,
     /// By region: the one that stands for it.
     effective: Vec<u32>,
-    stretches: Vec<Stretch>,
+    gibs: Vec<Gib>,
     sheets: [Sheet; 3],
-    /// Dense numbers of places and groups that cover more than a stretch.
+    /// Dense numbers of places and groups that cover more than a gib.
     numbers: HashMap<(Numbered, Asid, u64), u32>,
     areas: Vec<Area>,
 }
@@ -145,10 +145,10 @@ impl Layout {
         seed(u64::from(self.first_pid) + u64::from(asid.0), size)
     }
 
-    /// The effective region of a page; `None` while nothing was said of the page's stretch.
+    /// The effective region of a page; `None` while nothing was said of the page's gib.
     #[inline]
     pub(super) fn region(&self, id: PageId) -> Option<u32> {
-        let first = *self.links.get((id.0 >> STRETCH_SHIFT) as usize)?;
+        let first = *self.links.get((id.0 >> GIB_ORDER) as usize)?;
         if first == UNLINKED {
             return None;
         }
@@ -156,38 +156,38 @@ impl Layout {
         Some(self.effective[region])
     }
 
-    /// Ties a stretch of the page directory to the stretch at its address.
+    /// Ties a gib of the page directory to the gib at its address.
     #[cold]
     pub(super) fn link(&mut self, id: PageId, asid: Asid, vpn: u64) -> u32 {
-        let first = self.stretch_at(asid, vpn >> STRETCH_SHIFT) << REGION_SHIFT;
-        let stretch = (id.0 >> STRETCH_SHIFT) as usize;
-        if self.links.len() <= stretch {
-            self.links.resize(stretch + 1, UNLINKED);
+        let first = self.gib_at(asid, vpn >> GIB_ORDER) << REGION_SHIFT;
+        let gib = (id.0 >> GIB_ORDER) as usize;
+        if self.links.len() <= gib {
+            self.links.resize(gib + 1, UNLINKED);
         }
-        self.links[stretch] = first;
+        self.links[gib] = first;
         self.effective[first as usize + (id.region() & (REGIONS - 1))]
     }
 
     /// The region at a recorded address, linked or not.
     pub(super) fn find_region(&self, asid: Asid, vpn: u64) -> Option<u32> {
-        let stretch = self.recorded.get(&(asid, vpn >> STRETCH_SHIFT))?;
+        let gib = self.recorded.get(&(asid, vpn >> GIB_ORDER))?;
         let offset = (vpn >> REGION_SHIFT) as usize & (REGIONS - 1);
-        Some(self.effective[(*stretch as usize) * REGIONS + offset])
+        Some(self.effective[(*gib as usize) * REGIONS + offset])
     }
 
-    fn stretch_at(&mut self, asid: Asid, number: u64) -> u32 {
-        if let Some(&stretch) = self.recorded.get(&(asid, number)) {
-            return stretch;
+    fn gib_at(&mut self, asid: Asid, number: u64) -> u32 {
+        if let Some(&gib) = self.recorded.get(&(asid, number)) {
+            return gib;
         }
         let mut at = number;
         if number >= AREA_START {
             let area = self.area(asid);
-            at = AREA_START + AREA_STRETCHES + area.moved_stretches;
-            area.moved_stretches += 1;
+            at = AREA_START + AREA_GIBS + area.moved_gibs;
+            area.moved_gibs += 1;
         }
-        let stretch = self.add_stretch(asid, at, None);
-        self.recorded.insert((asid, number), stretch);
-        stretch
+        let gib = self.add_gib(asid, at, None);
+        self.recorded.insert((asid, number), gib);
+        gib
     }
 
     fn area(&mut self, asid: Asid) -> &mut Area {
@@ -198,9 +198,9 @@ impl Layout {
         &mut self.areas[index]
     }
 
-    fn add_stretch(&mut self, asid: Asid, number: u64, in_area: Option<u32>) -> u32 {
-        let stretch = self.stretches.len() as u32;
-        let first = stretch << REGION_SHIFT;
+    fn add_gib(&mut self, asid: Asid, number: u64, in_area: Option<u32>) -> u32 {
+        let gib = self.gibs.len() as u32;
+        let first = gib << REGION_SHIFT;
         self.effective.extend(first..first + REGIONS as u32);
         let base = &mut self.sheets[0];
         base.pages.resize(base.pages.len() + REGIONS, PtePage::NONE);
@@ -215,7 +215,7 @@ impl Layout {
         let large_group = self.number(Numbered::LargeGroup, asid, large_group);
         let huge_place = self.number(Numbered::HugePlace, asid, half_tib);
         let huge_group = self.number(Numbered::HugeGroup, asid, huge_group);
-        self.stretches.push(Stretch {
+        self.gibs.push(Gib {
             asid,
             number,
             large_group,
@@ -223,7 +223,7 @@ impl Layout {
             huge_group,
             in_area,
         });
-        stretch
+        gib
     }
 
     fn number(&mut self, what: Numbered, asid: Asid, of: u64) -> u32 {
@@ -253,23 +253,19 @@ impl Layout {
     /// The page of PTEs that serves an effective region's pages of a size.
     #[inline]
     pub(super) fn spot(&self, size: PageSize, region: u32) -> Spot {
-        let stretch = &self.stretches[(region >> REGION_SHIFT) as usize];
+        let gib = &self.gibs[(region >> REGION_SHIFT) as usize];
         let (tag, place, group) = match size {
             PageSize::Base4K => (
-                stretch.number << REGION_SHIFT | u64::from(region) & (REGIONS as u64 - 1),
+                gib.number << REGION_SHIFT | u64::from(region) & (REGIONS as u64 - 1),
                 region,
                 region >> GROUP_SHIFT,
             ),
-            PageSize::Large2M => (stretch.number, region >> REGION_SHIFT, stretch.large_group),
-            PageSize::Huge1G => (
-                stretch.number >> REGION_SHIFT,
-                stretch.huge_place,
-                stretch.huge_group,
-            ),
+            PageSize::Large2M => (gib.number, region >> REGION_SHIFT, gib.large_group),
+            PageSize::Huge1G => (gib.number >> REGION_SHIFT, gib.huge_place, gib.huge_group),
         };
         Spot {
             size,
-            asid: stretch.asid,
+            asid: gib.asid,
             tag,
             place: place as usize,
             group,
@@ -282,7 +278,7 @@ impl Layout {
         let index = match size {
             PageSize::Base4K => vpn,
             PageSize::Large2M => u64::from(region),
-            PageSize::Huge1G => self.stretches[(region >> REGION_SHIFT) as usize].number,
+            PageSize::Huge1G => self.gibs[(region >> REGION_SHIFT) as usize].number,
         };
         index as usize & (REGIONS - 1)
     }
@@ -313,8 +309,8 @@ impl Layout {
         let Some(last) = last_page(vpn, pages) else {
             return Vec::new();
         };
-        for number in vpn >> STRETCH_SHIFT..=last >> STRETCH_SHIFT {
-            self.stretch_at(asid, number);
+        for number in vpn >> GIB_ORDER..=last >> GIB_ORDER {
+            self.gib_at(asid, number);
         }
         self.regions_in(asid, vpn, pages)
     }
@@ -325,15 +321,15 @@ impl Layout {
         let Some(last) = last_page(vpn, pages) else {
             return Vec::new();
         };
-        let numbers = (asid, vpn >> STRETCH_SHIFT)..=(asid, last >> STRETCH_SHIFT);
-        let of_stretch = |(&(_, number), &stretch): (&(Asid, u64), &u32)| {
-            let start = number << STRETCH_SHIFT;
+        let numbers = (asid, vpn >> GIB_ORDER)..=(asid, last >> GIB_ORDER);
+        let of_gib = |(&(_, number), &gib): (&(Asid, u64), &u32)| {
+            let start = number << GIB_ORDER;
             let from = vpn.saturating_sub(start) >> REGION_SHIFT;
             let to = ((last - start) >> REGION_SHIFT).min(REGIONS as u64 - 1);
-            let first = stretch << REGION_SHIFT;
+            let first = gib << REGION_SHIFT;
             first + from as u32..=first + to as u32
         };
-        self.recorded.range(numbers).flat_map(of_stretch).collect()
+        self.recorded.range(numbers).flat_map(of_gib).collect()
     }
 
     /// What stands for a recorded region.
@@ -357,9 +353,9 @@ impl Layout {
     }
 
     fn set_taken(&mut self, region: u32, taken: bool) {
-        let Stretch { asid, in_area, .. } = self.stretches[(region >> REGION_SHIFT) as usize];
-        let stretch = in_area.expect("only regions of an area stand for others") as usize;
-        let region = stretch * REGIONS + (region as usize & (REGIONS - 1));
+        let Gib { asid, in_area, .. } = self.gibs[(region >> REGION_SHIFT) as usize];
+        let gib = in_area.expect("only regions of an area stand for others") as usize;
+        let region = gib * REGIONS + (region as usize & (REGIONS - 1));
         self.areas[usize::from(asid.0)].taken[region] = taken;
     }
 
@@ -379,7 +375,7 @@ impl Layout {
 
     /// The next `count` neighbouring regions of a process's area that stand for nothing.
     pub(super) fn next_in_area(&mut self, asid: Asid, count: u32) -> Option<Vec<u32>> {
-        let end = (AREA_STRETCHES as u32) << REGION_SHIFT;
+        let end = (AREA_GIBS as u32) << REGION_SHIFT;
         let Area { floor, next, .. } = *self.area(asid);
         let first = self
             .free_run(asid, next.max(floor)..end, count)
@@ -407,16 +403,16 @@ impl Layout {
     }
 
     fn area_region(&mut self, asid: Asid, region: u32) -> u32 {
-        let stretch = (region >> REGION_SHIFT) as usize;
-        while self.area(asid).stretches.len() <= stretch {
-            let n = self.area(asid).stretches.len() as u32;
-            let added = self.add_stretch(asid, AREA_START + u64::from(n), Some(n));
+        let gib = (region >> REGION_SHIFT) as usize;
+        while self.area(asid).gibs.len() <= gib {
+            let n = self.area(asid).gibs.len() as u32;
+            let added = self.add_gib(asid, AREA_START + u64::from(n), Some(n));
             let area = self.area(asid);
-            area.stretches.push(added);
+            area.gibs.push(added);
             area.taken.resize(area.taken.len() + REGIONS, false);
         }
-        let stretch = self.area(asid).stretches[stretch];
-        (stretch << REGION_SHIFT) + (region & (REGIONS as u32 - 1))
+        let gib = self.area(asid).gibs[gib];
+        (gib << REGION_SHIFT) + (region & (REGIONS as u32 - 1))
     }
 
     /// Whether a page of PTEs belongs to the pool.
@@ -424,9 +420,9 @@ impl Layout {
         if spot.size != PageSize::Base4K {
             return false;
         }
-        let Stretch { asid, in_area, .. } = self.stretches[spot.place >> REGION_SHIFT];
-        in_area.is_some_and(|stretch| {
-            let region = (stretch as usize * REGIONS) + (spot.place & (REGIONS - 1));
+        let Gib { asid, in_area, .. } = self.gibs[spot.place >> REGION_SHIFT];
+        in_area.is_some_and(|gib| {
+            let region = (gib as usize * REGIONS) + (spot.place & (REGIONS - 1));
             region < self.areas[usize::from(asid.0)].floor as usize
         })
     }
@@ -441,10 +437,10 @@ impl Layout {
 impl Layout {
     /// All pages of PTEs that exist, named in every way.
     pub(super) fn all_pages(&self) -> Vec<(Spot, PtePage)> {
-        let regions = 0..(self.stretches.len() << REGION_SHIFT) as u32;
+        let regions = 0..(self.gibs.len() << REGION_SHIFT) as u32;
         let base = regions.map(|region| (PageSize::Base4K, region));
-        let stretches = (0..self.stretches.len() as u32).map(|n| n << REGION_SHIFT);
-        let larger = stretches.flat_map(|r| [(PageSize::Large2M, r), (PageSize::Huge1G, r)]);
+        let gibs = (0..self.gibs.len() as u32).map(|n| n << REGION_SHIFT);
+        let larger = gibs.flat_map(|r| [(PageSize::Large2M, r), (PageSize::Huge1G, r)]);
         let used = base.filter(|&(_, region)| self.base_page(region).exists());
         let spots = used.chain(larger).map(|(size, r)| self.spot(size, r));
         let pages = spots.map(|spot| (spot, self.page(spot)));

@@ -262,7 +262,7 @@ impl Dpt {
         entry.is_some_and(|(slot, index)| self.pages.get(slot, index).is_present())
     }
 
-    /// The effective region of a page, as far as anything was said of its stretch.
+    /// The effective region of a page, as far as anything was said of its gib.
     #[inline]
     fn known_region(&self, page: Page) -> Option<u32> {
         let linked = self.layout.region(page.id);
@@ -468,12 +468,12 @@ impl PageTable for Dpt {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
+    fn host_prefetch(&self, page: Page) {
         if let Some(region) = self.layout.region(page.id) {
             let base = self.layout.base_page(region);
             if base.exists() {
                 let index = self.layout.index(PageSize::Base4K, region, page.vpn.0);
-                self.pages.prefetch(base.slot, index);
+                self.pages.host_prefetch(base.slot, index);
             }
         }
     }

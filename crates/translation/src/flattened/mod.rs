@@ -9,7 +9,7 @@ mod tests;
 pub use config::{FlattenedConfig, FlattenedPwcConfig};
 pub use nodes::FlattenedCounters;
 
-use crate::leaf::{NO_SLOT, PageMap, Pte, STRETCH_SHIFT, stretch};
+use crate::leaf::{GIB_ORDER, NO_SLOT, PageMap, Pte, gib};
 use crate::walk_cache::WalkCache;
 use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
 use nodes::{Leaf, Node, Pud, Root, small_entry};
@@ -17,7 +17,7 @@ use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
 use std::collections::BTreeMap;
 
 /// log2 of the base pages of 512 GiB.
-const PUD_SHIFT: u32 = STRETCH_SHIFT + 9;
+const PUD_SHIFT: u32 = GIB_ORDER + 9;
 
 /// A radix page table of four levels, of which the upper two and the lower two are one node each
 /// where a free block of 2 MiB was found for it. Bits of an address above the 48th do not choose
@@ -28,7 +28,7 @@ pub struct Flattened {
     map: PageMap,
     /// By address space.
     roots: Vec<Option<Root>>,
-    /// By stretch.
+    /// By gib.
     leaves: Vec<Leaf>,
     caches: Vec<PageWalkCache>,
     cache_cycles: u32,
@@ -40,7 +40,7 @@ pub struct Flattened {
 struct PageWalkCache {
     /// Keyed by region.
     pmd: WalkCache,
-    /// Keyed by stretch.
+    /// Keyed by gib.
     pud: WalkCache,
     /// Keyed by the frame of the PUD node.
     pgd: WalkCache,
@@ -143,12 +143,12 @@ impl Flattened {
         }
         if let Some(node) = missing.leaf {
             self.counters.lower_fallbacks += u64::from(self.config.lower && !node.is_flat());
-            self.leaves[stretch(page.id)].node = Some(node);
-            self.count_stretch(page, 1);
+            self.leaves[gib(page.id)].node = Some(node);
+            self.count_gib(page, 1);
         }
         if let Some(Node::Split(frame)) = missing.ptes {
             self.map.add_page(page.id, frame);
-            self.leaves[stretch(page.id)].used += 1;
+            self.leaves[gib(page.id)].used += 1;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Flattened {
         if size == PageSize::Huge1G {
             return Some(());
         }
-        let leaf = self.leaves[stretch(page.id)].node;
+        let leaf = self.leaves[gib(page.id)].node;
         if leaf.is_none() {
             missing.leaf = Some(Node::allocate(frames, self.config.lower)?);
         }
@@ -184,8 +184,8 @@ impl Flattened {
         Some(())
     }
 
-    /// The entry of a stretch in the node above comes into use or falls out of it.
-    fn count_stretch(&mut self, page: Page, by: i32) {
+    /// The entry of a gib in the node above comes into use or falls out of it.
+    fn count_gib(&mut self, page: Page, by: i32) {
         if let Some(root) = self.root_mut(page) {
             match root.puds.get_mut(&(page.vpn.0 >> PUD_SHIFT)) {
                 Some(pud) => pud.used = pud.used.wrapping_add_signed(by),
@@ -199,7 +199,7 @@ impl Flattened {
         let Some(frame) = self.map.remove_empty_page(page.id) else {
             return;
         };
-        let leaf = &mut self.leaves[stretch(page.id)];
+        let leaf = &mut self.leaves[gib(page.id)];
         if leaf.node.is_some_and(Node::is_flat) {
             return;
         }
@@ -212,9 +212,9 @@ impl Flattened {
         }
     }
 
-    /// Frees the node of a stretch if it is empty.
+    /// Frees the node of a gib if it is empty.
     fn free_leaf<F: Frames>(&mut self, frames: &mut F, page: Page) {
-        let leaf = &mut self.leaves[stretch(page.id)];
+        let leaf = &mut self.leaves[gib(page.id)];
         if leaf.used > 0 {
             return;
         }
@@ -230,14 +230,14 @@ impl Flattened {
         }
         self.counters.drop(node);
         node.free(frames);
-        self.count_stretch(page, -1);
+        self.count_gib(page, -1);
         for core in &mut self.caches {
             core.pud
-                .remove(page.vpn.0 >> STRETCH_SHIFT, stretch(page.id) as u32);
+                .remove(page.vpn.0 >> GIB_ORDER, gib(page.id) as u32);
         }
     }
 
-    /// Frees the nodes above the stretches as far as they are empty.
+    /// Frees the nodes above the gibs as far as they are empty.
     fn free_upper<F: Frames>(&mut self, frames: &mut F, page: Page) {
         let number = page.vpn.0 >> PUD_SHIFT;
         let Some(root) = self.root_mut(page) else {
@@ -259,7 +259,7 @@ impl Flattened {
         }
     }
 
-    /// Reads the entries down to the one of the stretch that the caches do not spare.
+    /// Reads the entries down to the one of the gib that the caches do not spare.
     #[cold]
     fn walk_upper(&mut self, core: usize, page: Page, walk: &mut Walk) {
         let Some(root) = self.roots.get(usize::from(page.asid.0)) else {
@@ -268,7 +268,7 @@ impl Flattened {
         let Some(root) = root else {
             return;
         };
-        let number = page.vpn.0 >> STRETCH_SHIFT;
+        let number = page.vpn.0 >> GIB_ORDER;
         let pud = root.puds.get(&(page.vpn.0 >> PUD_SHIFT));
         let (false, Some(pud)) = (root.node.is_flat(), pud) else {
             walk.read(root.node.entry(number));
@@ -308,8 +308,8 @@ impl PageTable for Flattened {
             writable,
         } = translation;
         self.map.prepare(page, size);
-        if self.leaves.len() <= stretch(page.id) {
-            self.leaves.resize(stretch(page.id) + 1, Leaf::default());
+        if self.leaves.len() <= gib(page.id) {
+            self.leaves.resize(gib(page.id) + 1, Leaf::default());
         }
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
@@ -322,7 +322,7 @@ impl PageTable for Flattened {
             self.free_leaf(frames, page);
         }
         self.make_path(frames, page, size, work)?;
-        let leaf = self.leaves[stretch(page.id)].node;
+        let leaf = self.leaves[gib(page.id)].node;
         let flat = size != PageSize::Huge1G && leaf.is_some_and(Node::is_flat);
         if flat && size == PageSize::Base4K && self.map.region(page.id).slot == NO_SLOT {
             self.map.add_page(page.id, Pfn(0));
@@ -331,8 +331,8 @@ impl PageTable for Flattened {
         work.entries_written += entries(size, flat);
         match size {
             PageSize::Base4K if !flat => {}
-            PageSize::Huge1G => self.count_stretch(page, 1),
-            _ => self.leaves[stretch(page.id)].used += 1,
+            PageSize::Huge1G => self.count_gib(page, 1),
+            _ => self.leaves[gib(page.id)].used += 1,
         }
         Ok(())
     }
@@ -346,12 +346,12 @@ impl PageTable for Flattened {
     ) -> Option<Translation> {
         let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
         self.map.set(page.id, size, Pte::ABSENT);
-        let leaf = &mut self.leaves[stretch(page.id)];
+        let leaf = &mut self.leaves[gib(page.id)];
         let flat = size != PageSize::Huge1G && leaf.node.is_some_and(Node::is_flat);
         work.entries_written += entries(size, flat);
         match size {
             PageSize::Base4K if !flat => {}
-            PageSize::Huge1G => self.count_stretch(page, -1),
+            PageSize::Huge1G => self.count_gib(page, -1),
             _ => leaf.used -= 1,
         }
         Some(old)
@@ -370,7 +370,7 @@ impl PageTable for Flattened {
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
         let vpn = page.vpn.0;
         let region = self.map.region(page.id);
-        let number = stretch(page.id);
+        let number = gib(page.id);
         let node = self.leaves.get(number).and_then(|leaf| leaf.node);
         walk.spend(self.cache_cycles);
         let split = matches!(node, Some(Node::Split(_)));
@@ -385,9 +385,7 @@ impl PageTable for Flattened {
                     .translate(vpn, PageSize::Base4K);
             }
         }
-        let hit = self.caches[core]
-            .pud
-            .get(vpn >> STRETCH_SHIFT, number as u32);
+        let hit = self.caches[core].pud.get(vpn >> GIB_ORDER, number as u32);
         walk.count_cache(hit);
         if !hit {
             self.walk_upper(core, page, walk);
@@ -396,7 +394,7 @@ impl PageTable for Flattened {
             };
             self.caches[core]
                 .pud
-                .insert(vpn >> STRETCH_SHIFT, number as u32);
+                .insert(vpn >> GIB_ORDER, number as u32);
             walk.next_step();
         }
         let node = node?;
@@ -412,8 +410,8 @@ impl PageTable for Flattened {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.map.prefetch(page.id);
+    fn host_prefetch(&self, page: Page) {
+        self.map.host_prefetch(page.id);
     }
 
     fn table_bytes(&self) -> u64 {

@@ -87,7 +87,7 @@ pub(super) struct Pud {
     pub(super) used: u32,
 }
 
-/// The lower two levels of one 1 GiB stretch.
+/// The lower two levels of one 1 GiB region.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Leaf {
     pub(super) node: Option<Node>,

@@ -3,9 +3,9 @@
 //!
 //! Clusters of a size are numbered densely. 64 neighbouring ones, aligned, are a *group*, and
 //! have neighbouring numbers: a group of clusters of 4 KiB pages is a 2 MiB region, of 2 MiB
-//! pages a 1 GiB stretch, of 1 GiB pages 512 GiB.
+//! pages a 1 GiB region, of 1 GiB pages 512 GiB.
 
-use crate::leaf::{NO_SLOT, PageMap, Pte, STRETCH_SHIFT, stretch};
+use crate::leaf::{GIB_ORDER, NO_SLOT, PageMap, Pte, gib};
 use crate::{Displaced, Page, Translation};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ const GROUP_PAGES_SHIFT: u32 = CLUSTER_SHIFT + GROUP_SHIFT;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clusters {
     map: PageMap,
-    stretches: Vec<Stretch>,
+    gibs: Vec<Gib>,
     /// Groups of clusters of 1 GiB pages: their address space and address in 512 GiB.
     huge_groups: Vec<(Asid, u64)>,
     huge_numbers: HashMap<(Asid, u64), u32>,
@@ -31,7 +31,7 @@ pub(crate) struct Clusters {
 
 /// 1 GiB.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stretch {
+struct Gib {
     asid: Asid,
     /// Address, in GiB.
     number: u64,
@@ -46,7 +46,7 @@ impl Clusters {
     /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
     pub(crate) fn prepare(&mut self, page: Page, size: PageSize) -> u32 {
         self.map.prepare(page, size);
-        self.know_stretch(page);
+        self.know_gib(page);
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
                 self.map.remove_empty_page(PageId(page.id.0 + offset));
@@ -57,15 +57,15 @@ impl Clusters {
         self.number(page.id, size)
     }
 
-    fn know_stretch(&mut self, page: Page) {
-        let index = stretch(page.id);
-        if self.stretches.len() <= index {
-            self.stretches.resize(index + 1, Stretch::default());
+    fn know_gib(&mut self, page: Page) {
+        let index = gib(page.id);
+        if self.gibs.len() <= index {
+            self.gibs.resize(index + 1, Gib::default());
         }
-        if self.stretches[index].huge_cluster != 0 {
+        if self.gibs[index].huge_cluster != 0 {
             return;
         }
-        let number = page.vpn.0 >> STRETCH_SHIFT;
+        let number = page.vpn.0 >> GIB_ORDER;
         let key = (page.asid, number >> GROUP_PAGES_SHIFT);
         let groups = &mut self.huge_groups;
         let group = *self.huge_numbers.entry(key).or_insert_with(|| {
@@ -74,41 +74,41 @@ impl Clusters {
         });
         self.huge_present.resize(groups.len() << GROUP_SHIFT, 0);
         let in_group = (number >> CLUSTER_SHIFT) as u32 & ((1 << GROUP_SHIFT) - 1);
-        self.stretches[index] = Stretch {
+        self.gibs[index] = Gib {
             asid: page.asid,
             number,
             huge_cluster: ((group << GROUP_SHIFT) | in_group) + 1,
         };
     }
 
-    /// The cluster of the page of a size around a page whose stretch something was mapped in.
+    /// The cluster of the page of a size around a page whose gib something was mapped in.
     #[inline]
     fn number(&self, id: PageId, size: PageSize) -> u32 {
         match size {
             PageSize::Base4K => id.0 >> CLUSTER_SHIFT,
             PageSize::Large2M => (id.region() as u32) >> CLUSTER_SHIFT,
-            PageSize::Huge1G => self.stretches[stretch(id)].huge_cluster - 1,
+            PageSize::Huge1G => self.gibs[gib(id)].huge_cluster - 1,
         }
     }
 
     /// The cluster of the page of a size around a page, if anything was ever mapped near it.
     #[inline]
     pub(crate) fn find(&self, id: PageId, size: PageSize) -> Option<u32> {
-        let known = self.stretches.get(stretch(id))?;
+        let known = self.gibs.get(gib(id))?;
         (known.huge_cluster != 0).then(|| self.number(id, size))
     }
 
     /// Address space and tag of a cluster: the page number, in pages of its size, by eight.
     pub(crate) fn tag(&self, size: PageSize, cluster: u32) -> (Asid, u64) {
-        let in_stretch = STRETCH_SHIFT - size.order();
+        let in_gib = GIB_ORDER - size.order();
         let (shift, asid, high) = match size {
             PageSize::Huge1G => {
                 let (asid, number) = self.huge_groups[(cluster >> GROUP_SHIFT) as usize];
                 (GROUP_SHIFT, asid, number)
             }
             _ => {
-                let shift = in_stretch - CLUSTER_SHIFT;
-                let known = &self.stretches[(cluster >> shift) as usize];
+                let shift = in_gib - CLUSTER_SHIFT;
+                let known = &self.gibs[(cluster >> shift) as usize];
                 (shift, known.asid, known.number)
             }
         };
@@ -167,8 +167,8 @@ impl Clusters {
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, id: PageId) {
-        self.map.prefetch(id);
+    pub(crate) fn host_prefetch(&self, id: PageId) {
+        self.map.host_prefetch(id);
     }
 
     /// Forgets the host's memory for a range whose pages are unmapped.

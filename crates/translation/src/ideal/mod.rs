@@ -76,8 +76,8 @@ impl PageTable for Ideal {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.map.prefetch(page.id);
+    fn host_prefetch(&self, page: Page) {
+        self.map.host_prefetch(page.id);
     }
 
     fn table_bytes(&self) -> u64 {

@@ -283,17 +283,17 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.guest.prefetch(page);
+    fn host_prefetch(&self, page: Page) {
+        self.guest.host_prefetch(page);
     }
 
     #[inline]
-    fn prefetch_behind(&self, page: Page) {
+    fn host_prefetch_behind(&self, page: Page) {
         if let Some(frame) = self.guest.entry_frame(page) {
-            self.host.prefetch(host_page(frame));
+            self.host.host_prefetch(host_page(frame));
         }
         if let Some(guest) = self.guest.lookup(page) {
-            self.host.prefetch(host_page(guest.pfn));
+            self.host.host_prefetch(host_page(guest.pfn));
         }
     }
 

@@ -221,7 +221,7 @@ impl PageTable for Unchanged {
         self.lookup(page)
     }
 
-    fn prefetch(&self, _: Page) {}
+    fn host_prefetch(&self, _: Page) {}
 
     fn table_bytes(&self) -> u64 {
         0

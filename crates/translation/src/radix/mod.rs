@@ -7,7 +7,7 @@ mod upper;
 
 pub use config::{PwcConfig, RadixConfig};
 
-use crate::leaf::{NO_SLOT, PageMap, Pte, stretch};
+use crate::leaf::{NO_SLOT, PageMap, Pte, gib};
 use crate::tiers::Tiers;
 use crate::walk_cache::WalkCache;
 use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
@@ -41,13 +41,13 @@ pub struct Radix {
     places: Option<Tiers>,
 }
 
-/// The node of the PMD level for one 1 GiB stretch.
+/// The node of the PMD level for one 1 GiB region.
 #[derive(Clone, Copy, Debug, Default)]
 struct PmdNode {
     frame: Option<Pfn>,
     /// Entries in use.
     used: u32,
-    /// The PUD node with this stretch's entry, where that entry is in use.
+    /// The PUD node with this gib's entry, where that entry is in use.
     pud: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ struct PmdNode {
 struct PageWalkCache {
     /// Keyed by region.
     pmd: WalkCache,
-    /// Keyed by stretch.
+    /// Keyed by gib.
     pud: WalkCache,
     /// Entries that point to PUD nodes, then to P4D nodes, keyed by the number of that node.
     upper: Vec<WalkCache>,
@@ -146,7 +146,7 @@ impl Radix {
     fn has_node(&self, page: Page, level: u32) -> bool {
         match level {
             PTE => self.map.region(page.id).slot != NO_SLOT,
-            PMD => self.pmds[stretch(page.id)].frame.is_some(),
+            PMD => self.pmds[gib(page.id)].frame.is_some(),
             _ => self.find_upper(page, level).is_some(),
         }
     }
@@ -193,10 +193,10 @@ impl Radix {
         match level {
             PTE => {
                 self.map.add_page(page.id, frame);
-                self.pmds[stretch(page.id)].used += 1;
+                self.pmds[gib(page.id)].used += 1;
             }
             PMD => {
-                self.pmds[stretch(page.id)].frame = Some(frame);
+                self.pmds[gib(page.id)].frame = Some(frame);
                 self.use_pud_entry(page);
             }
             _ => {
@@ -206,16 +206,16 @@ impl Radix {
         }
     }
 
-    /// The stretch's entry in its PUD node, which exists, comes into use.
+    /// The gib's entry in its PUD node, which exists, comes into use.
     fn use_pud_entry(&mut self, page: Page) {
         let pud = self.find_upper(page, PUD);
         self.upper
             .use_entry(pud.expect("nodes are added from the root down"));
-        self.pmds[stretch(page.id)].pud = pud;
+        self.pmds[gib(page.id)].pud = pud;
     }
 
     fn drop_pud_entry(&mut self, page: Page) {
-        if let Some(pud) = self.pmds[stretch(page.id)].pud.take() {
+        if let Some(pud) = self.pmds[gib(page.id)].pud.take() {
             self.upper.drop_entry(pud);
         }
     }
@@ -223,7 +223,7 @@ impl Radix {
     /// Frees the page of PTEs of a region if it is empty.
     fn free_pte_node<F: Frames>(&mut self, frames: &mut F, page: Page) {
         if let Some(frame) = self.map.remove_empty_page(page.id) {
-            self.pmds[stretch(page.id)].used -= 1;
+            self.pmds[gib(page.id)].used -= 1;
             self.free_node(frames, frame);
             let region = page.id.region() as u32;
             for core in &mut self.caches {
@@ -232,22 +232,22 @@ impl Radix {
         }
     }
 
-    /// Frees the PMD node of a stretch if it is empty.
+    /// Frees the PMD node of a gib if it is empty.
     fn free_pmd_node<F: Frames>(&mut self, frames: &mut F, page: Page) {
-        let stretch = stretch(page.id);
+        let gib = gib(page.id);
         let PmdNode {
             frame: Some(frame),
             used: 0,
             ..
-        } = self.pmds[stretch]
+        } = self.pmds[gib]
         else {
             return;
         };
-        self.pmds[stretch].frame = None;
+        self.pmds[gib].frame = None;
         self.drop_pud_entry(page);
         self.free_node(frames, frame);
         for core in &mut self.caches {
-            core.pud.remove(page.vpn.0 >> 18, stretch as u32);
+            core.pud.remove(page.vpn.0 >> 18, gib as u32);
         }
     }
 
@@ -278,17 +278,17 @@ impl Radix {
     /// Reads the entries above the PMD that the caches do not spare; the PMD node, if there is one.
     #[inline]
     fn walk_to_pmd(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Pfn> {
-        let stretch = stretch(page.id);
-        let node = self.pmds.get(stretch).copied().unwrap_or_default();
+        let gib = gib(page.id);
+        let node = self.pmds.get(gib).copied().unwrap_or_default();
         let pud = &mut self.caches[core].pud;
-        let hit = pud.get(page.vpn.0 >> 18, stretch as u32);
+        let hit = pud.get(page.vpn.0 >> 18, gib as u32);
         walk.count_cache(hit);
         if !hit {
             if !self.walk_to_pud(core, page, node.pud, walk) || node.frame.is_none() {
                 return None;
             }
             let pud = &mut self.caches[core].pud;
-            pud.insert(page.vpn.0 >> 18, stretch as u32);
+            pud.insert(page.vpn.0 >> 18, gib as u32);
             walk.next_step();
         }
         node.frame
@@ -355,8 +355,8 @@ impl PageTable for Radix {
             writable,
         } = translation;
         self.map.prepare(page, size);
-        if self.pmds.len() <= stretch(page.id) {
-            self.pmds.resize(stretch(page.id) + 1, PmdNode::default());
+        if self.pmds.len() <= gib(page.id) {
+            self.pmds.resize(gib(page.id) + 1, PmdNode::default());
         }
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
@@ -373,7 +373,7 @@ impl PageTable for Radix {
         work.entries_written += 1;
         match size {
             PageSize::Base4K => {}
-            PageSize::Large2M => self.pmds[stretch(page.id)].used += 1,
+            PageSize::Large2M => self.pmds[gib(page.id)].used += 1,
             PageSize::Huge1G => self.use_pud_entry(page),
         }
         Ok(())
@@ -391,7 +391,7 @@ impl PageTable for Radix {
         work.entries_written += 1;
         match size {
             PageSize::Base4K => {}
-            PageSize::Large2M => self.pmds[stretch(page.id)].used -= 1,
+            PageSize::Large2M => self.pmds[gib(page.id)].used -= 1,
             PageSize::Huge1G => self.drop_pud_entry(page),
         }
         Some(old)
@@ -432,8 +432,8 @@ impl PageTable for Radix {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.map.prefetch(page.id);
+    fn host_prefetch(&self, page: Page) {
+        self.map.host_prefetch(page.id);
     }
 
     #[inline]

@@ -19,8 +19,8 @@ pub struct Ranged<P> {
     pages: P,
     runs: Runs,
     frames: TableFrames,
-    /// By number of the 1 GiB stretch, where it is: to find the pages of displaced data.
-    stretches: Vec<Option<(Asid, u64)>>,
+    /// By number of the 1 GiB region, where it is: to find the pages of displaced data.
+    gibs: Vec<Option<(Asid, u64)>>,
     walks: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct RangeCounters {
     pub table_bytes: u64,
 }
 
-const STRETCH_SHIFT: u32 = PageSize::Huge1G.order();
+const GIB_ORDER: u32 = PageSize::Huge1G.order();
 
 impl<P: PageTable> Ranged<P> {
     /// A page table in which nothing is mapped, with an empty range table.
@@ -48,7 +48,7 @@ impl<P: PageTable> Ranged<P> {
             pages,
             runs: Runs::default(),
             frames: TableFrames::default(),
-            stretches: Vec::new(),
+            gibs: Vec::new(),
             walks: 0,
         }
     }
@@ -70,11 +70,11 @@ impl<P: PageTable> Ranged<P> {
     }
 
     fn enter(&mut self, page: Page, translation: Translation) {
-        let stretch = (page.id.0 >> STRETCH_SHIFT) as usize;
-        if self.stretches.len() <= stretch {
-            self.stretches.resize(stretch + 1, None);
+        let gib = (page.id.0 >> GIB_ORDER) as usize;
+        if self.gibs.len() <= gib {
+            self.gibs.resize(gib + 1, None);
         }
-        self.stretches[stretch] = Some((page.asid, page.vpn.0 >> STRETCH_SHIFT));
+        self.gibs[gib] = Some((page.asid, page.vpn.0 >> GIB_ORDER));
         self.runs.insert(Range {
             asid: page.asid,
             first: page.vpn,
@@ -104,10 +104,10 @@ impl<P: PageTable> Ranged<P> {
     }
 
     fn named(&self, id: PageId) -> Option<Page> {
-        let number = (id.0 >> STRETCH_SHIFT) as usize;
-        let (asid, stretch) = (*self.stretches.get(number)?)?;
-        let low = u64::from(id.0) & ((1 << STRETCH_SHIFT) - 1);
-        let vpn = Vpn(stretch << STRETCH_SHIFT | low);
+        let number = (id.0 >> GIB_ORDER) as usize;
+        let (asid, gib) = (*self.gibs.get(number)?)?;
+        let low = u64::from(id.0) & ((1 << GIB_ORDER) - 1);
+        let vpn = Vpn(gib << GIB_ORDER | low);
         Some(Page { id, asid, vpn })
     }
 }
@@ -207,14 +207,14 @@ impl<P: PageTable> PageTable for Ranged<P> {
     }
 
     #[inline]
-    fn prefetch(&self, page: Page) {
-        self.pages.prefetch(page);
-        self.runs.prefetch(page.id);
+    fn host_prefetch(&self, page: Page) {
+        self.pages.host_prefetch(page);
+        self.runs.host_prefetch(page.id);
     }
 
     #[inline]
-    fn prefetch_behind(&self, page: Page) {
-        self.pages.prefetch_behind(page);
+    fn host_prefetch_behind(&self, page: Page) {
+        self.pages.host_prefetch_behind(page);
     }
 
     fn table_bytes(&self) -> u64 {
@@ -233,11 +233,11 @@ mod tests {
         for range in table.runs.iter() {
             for offset in [0, range.pages / 2, range.pages - 1] {
                 let vpn = range.first.0 + offset;
-                let stretch = Some((range.asid, vpn >> STRETCH_SHIFT));
-                let number = table.stretches.iter().position(|&s| s == stretch).unwrap();
-                let low = (vpn & ((1 << STRETCH_SHIFT) - 1)) as u32;
+                let gib = Some((range.asid, vpn >> GIB_ORDER));
+                let number = table.gibs.iter().position(|&s| s == gib).unwrap();
+                let low = (vpn & ((1 << GIB_ORDER) - 1)) as u32;
                 let page = Page {
-                    id: PageId((number as u32) << STRETCH_SHIFT | low),
+                    id: PageId((number as u32) << GIB_ORDER | low),
                     asid: range.asid,
                     vpn: Vpn(vpn),
                 };

@@ -1,6 +1,6 @@
 use crate::Page;
 use pagelab_addr::{Asid, PageId, Pfn, Vpn};
-use pagelab_memory::prefetch;
+use pagelab_memory::host_prefetch;
 use std::collections::BTreeMap;
 
 /// Pages that follow each other in virtual and in physical memory, with one permission.
@@ -109,9 +109,9 @@ impl Runs {
 
     /// Hints to the host that [`Runs::find_near`] will soon be called.
     #[inline]
-    pub(super) fn prefetch(&self, id: PageId) {
+    pub(super) fn host_prefetch(&self, id: PageId) {
         if let Some(recent) = self.recent.get(id.region()) {
-            prefetch(recent);
+            host_prefetch(recent);
         }
     }
 

@@ -235,8 +235,8 @@ impl Tlb for ConventionalTlb {
     }
 
     #[inline(always)]
-    fn prefetch(&self, page: PageId) {
-        self.l2.base.prefetch(page.0);
+    fn host_prefetch(&self, page: PageId) {
+        self.l2.base.host_prefetch(page.0);
     }
 
     fn counters(&self) -> TlbCounters {

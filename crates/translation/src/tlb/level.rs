@@ -93,7 +93,7 @@ pub(super) struct Array {
 }
 
 /// Keys of the three sizes must differ, since sizes may share an array. A page number has 30
-/// bits, the region of a 2 MiB page 21, the stretch of a 1 GiB page 12.
+/// bits, the region of a 2 MiB page 21, the gib of a 1 GiB page 12.
 const KEY_2M: u32 = 1 << 30;
 const KEY_1G: u32 = KEY_2M | 1 << 29;
 pub(super) const LARGER: [PageSize; 2] = [PageSize::Large2M, PageSize::Huge1G];
@@ -157,8 +157,8 @@ impl Array {
 
     /// Hints to the host that the entry with a number will soon be looked for.
     #[inline(always)]
-    pub(super) fn prefetch(&self, number: u32) {
-        self.entries.prefetch(self.index.of(number));
+    pub(super) fn host_prefetch(&self, number: u32) {
+        self.entries.host_prefetch(self.index.of(number));
     }
 }
 

@@ -94,7 +94,7 @@ pub trait Tlb {
     }
 
     /// Hints to the host that a page will soon be looked up.
-    fn prefetch(&self, page: PageId);
+    fn host_prefetch(&self, page: PageId);
 
     /// Counters since construction.
     fn counters(&self) -> TlbCounters;

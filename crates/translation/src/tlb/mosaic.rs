@@ -396,8 +396,8 @@ impl Tlb for MosaicTlb {
     }
 
     #[inline(always)]
-    fn prefetch(&self, page: PageId) {
-        self.l2.level.base.prefetch(page.0 >> self.shift);
+    fn host_prefetch(&self, page: PageId) {
+        self.l2.level.base.host_prefetch(page.0 >> self.shift);
     }
 
     fn counters(&self) -> TlbCounters {

@@ -43,7 +43,7 @@ impl Tlb for PerfectTlb {
 
     fn invalidate(&mut self, _first: Page, _pages: u32) {}
 
-    fn prefetch(&self, _page: PageId) {}
+    fn host_prefetch(&self, _page: PageId) {}
 
     fn counters(&self) -> TlbCounters {
         TlbCounters::default()

@@ -210,8 +210,8 @@ impl Tlb for RangeTlb {
     }
 
     #[inline(always)]
-    fn prefetch(&self, page: PageId) {
-        self.pages.prefetch(page);
+    fn host_prefetch(&self, page: PageId) {
+        self.pages.host_prefetch(page);
     }
 
     /// A second-level miss is a walk: what the range TLB had is none.

@@ -1,4 +1,4 @@
-"""Parts of a simulation: a stretch of a program is looked at, a piece is simulated."""
+"""Parts of a simulation: an interval of a program is looked at, a piece is simulated."""
 
 import json
 import tempfile
@@ -17,14 +17,14 @@ from pagelab.experiment.progress import Progress
 Place = tuple[int, int, int | None, int]
 
 
-def look_case(label: str, source: dict[str, Any], stretch: int) -> Case:
-    """A look at one stretch of a source whose traces are named by content."""
+def look_case(label: str, source: dict[str, Any], interval: int) -> Case:
+    """A look at one interval of a source whose traces are named by content."""
     version = simulate.version()
     return Case(
         backend="look",
         label=label,
-        task={"source": source, "stretch": stretch, "version": version},
-        depends=[version, traces.content_of(source), stretch],
+        task={"source": source, "interval": interval, "version": version},
+        depends=[version, traces.content_of(source), interval],
         memory=simulate.PROCESS_BYTES,
     )
 
@@ -42,11 +42,11 @@ def piece_case(label: str, whole: Case, place: Place, before: list[str], lines: 
 
 
 def look(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """What is seen of a stretch, as text."""
+    """What is seen of an interval, as text."""
     simulate.check_version(task)
     source = traces.fetched(task["source"])
     try:
-        seen = _core.look(json.dumps(source), task["stretch"], progress)
+        seen = _core.look(json.dumps(source), task["interval"], progress)
     except _core.Error as error:
         raise RunError(str(error)) from error
     if seen is None:

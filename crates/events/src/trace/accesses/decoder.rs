@@ -128,7 +128,7 @@ pub struct Decoder {
     /// The last address.
     previous: u64,
     /// Of the accesses being decoded.
-    places: Vec<Place>,
+    places: Vec<AddressTerms>,
     /// Accesses decoded, and bytes of residuals used.
     index: usize,
     class_at: usize,
@@ -137,7 +137,7 @@ pub struct Decoder {
 
 /// What is needed of an access to find its address.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct AddressTerms {
     site: u16,
     /// Index of its base address.
     base: u16,
@@ -268,7 +268,7 @@ impl Decoder {
         site: impl Fn(&mut History, usize, u16) -> (u16, u32),
     ) {
         let range = self.index..self.index + batch.len() - from;
-        self.places.resize(range.len(), Place::default());
+        self.places.resize(range.len(), AddressTerms::default());
         let codes = &layout.codes[range.clone()];
         let follows = &layout.follows[if FOLLOW { range.clone() } else { 0..0 }];
         let classes = &streams.classes[self.class_at..];
@@ -297,7 +297,7 @@ impl Decoder {
             let class = classes[class_at];
             // That of the next is read again where the address follows from another.
             class_at += usize::from(!FOLLOW || follows[at].back == 0);
-            *place = Place { site, base, class };
+            *place = AddressTerms { site, base, class };
             self.recent_dep[index % WINDOW] = *dep;
         }
         self.class_at += class_at;

@@ -1,6 +1,6 @@
 //! What a small machine decides about a stream: which level of TLB and cache has what.
 
-use super::event_driven::{Access, Part, Reference, Translation, Walk};
+use super::event_driven::{Access, Reference, Request, Translation, Walk};
 use std::collections::{BTreeMap, HashMap};
 
 /// Accesses as a program makes them.
@@ -104,11 +104,11 @@ impl Decider {
             dep: made.dep,
             mispredicted: made.mispredicted,
             store: made.store,
-            parts: lines.map(|line| self.part(line)).collect(),
+            requests: lines.map(|line| self.request(line)).collect(),
         }
     }
 
-    fn part(&mut self, line: u32) -> Part {
+    fn request(&mut self, line: u32) -> Request {
         let page = line / 64;
         let translation = if self.tlb[0].use_key(page) {
             Translation::FirstTlb
@@ -128,7 +128,7 @@ impl Decider {
             Translation::Walks(walks)
         };
         let data = self.reference(line, 0);
-        Part {
+        Request {
             page,
             translation,
             data,

@@ -46,7 +46,7 @@ pub(crate) enum Translation {
 
 /// A line of an access.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Request {
     pub(crate) page: u32,
     pub(crate) translation: Translation,
     pub(crate) data: Reference,
@@ -61,7 +61,7 @@ pub(crate) struct Access {
     /// A mispredicted branch before its gap: which load before the access that waits for.
     pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) requests: Vec<Request>,
 }
 
 /// Times in slots.
@@ -98,25 +98,25 @@ struct Miss {
     generation: Option<Generation>,
 }
 
-/// What happens. `part` counts the lines of all accesses.
+/// What happens. `request` counts the lines of all accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A read of a walk is back.
-    WalkRead { part: usize },
+    WalkRead { request: usize },
     /// A line arrives for whoever waits.
     Arrival { line: u32 },
-    /// A part has its line.
-    Data { part: usize },
+    /// A request has its line.
+    Data { request: usize },
     /// An access may start.
     Start { access: usize },
     /// The second-level TLB has answered.
-    SecondTlb { part: usize },
+    SecondTlb { request: usize },
     /// A step of a walk begins.
-    Step { part: usize },
+    Step { request: usize },
     /// A page fault has been handled.
-    Back { part: usize },
-    /// A part has its translation.
-    Translated { part: usize },
+    Back { request: usize },
+    /// A request has its translation.
+    Translated { request: usize },
     /// Something may be dispatched, or a branch be decided.
     Look,
 }
@@ -133,7 +133,7 @@ enum Waiter {
 /// it for all that follow in the order of the program until it is evicted.
 type Generation = usize;
 
-/// What is known about a part that is being translated.
+/// What is known about a request that is being translated.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Whose walks it does: its own, or those of an older one that asks later.
@@ -146,9 +146,9 @@ struct Progress {
 pub(crate) struct Twin<'a> {
     parameters: Parameters,
     accesses: &'a [Access],
-    /// Of each part: its access, and its number there.
-    parts: Vec<(usize, usize)>,
-    first_part: Vec<usize>,
+    /// Of each request: its access, and its number there.
+    requests: Vec<(usize, usize)>,
+    first_request: Vec<usize>,
     /// Of each access: how many instructions come before it, and page faults yet to be handled.
     instruction: Vec<usize>,
     faults_left: Vec<usize>,
@@ -158,13 +158,13 @@ pub(crate) struct Twin<'a> {
     dispatched: Vec<u64>,
     next_access: usize,
     retired: Vec<u64>,
-    next_part: usize,
+    next_request: usize,
     last_retired: u64,
     ready: Vec<Option<u64>>,
     done: Vec<Option<u64>>,
     completed: Vec<Option<u64>>,
     dependants: HashMap<usize, Vec<(usize, u64)>>,
-    retired_parts: Vec<u64>,
+    retired_requests: Vec<u64>,
     stores: Vec<usize>,
     commits: Vec<u64>,
     /// Parts that fault, and since when they wait for everything older to retire.
@@ -193,9 +193,9 @@ pub(crate) struct Twin<'a> {
     memory_free: u64,
 }
 
-/// How often a part faults.
-fn faults(part: &Part) -> usize {
-    match &part.translation {
+/// How often a request faults.
+fn faults(request: &Request) -> usize {
+    match &request.translation {
         Translation::Walks(walks) => walks.iter().filter(|walk| walk.fault.is_some()).count(),
         _ => 0,
     }
@@ -206,24 +206,24 @@ const BACKGROUND: usize = usize::MAX;
 
 impl<'a> Twin<'a> {
     pub(crate) fn new(parameters: Parameters, accesses: &'a [Access]) -> Self {
-        let mut parts = Vec::new();
-        let mut first_part = Vec::new();
+        let mut requests = Vec::new();
+        let mut first_request = Vec::new();
         let (mut instruction, mut instructions) = (Vec::new(), 0);
         let mut faults_left = Vec::new();
         for (number, access) in accesses.iter().enumerate() {
-            first_part.push(parts.len());
+            first_request.push(requests.len());
             instructions += access.gap as usize;
             instruction.push(instructions);
             instructions += 1;
-            faults_left.push(access.parts.iter().map(faults).sum());
-            parts.extend((0..access.parts.len()).map(|part| (number, part)));
+            faults_left.push(access.requests.iter().map(faults).sum());
+            requests.extend((0..access.requests.len()).map(|request| (number, request)));
         }
-        let count = parts.len();
+        let count = requests.len();
         let mut twin = Twin {
             parameters,
             accesses,
-            parts,
-            first_part,
+            requests,
+            first_request,
             instruction,
             faults_left,
             kernel_until: None,
@@ -231,13 +231,13 @@ impl<'a> Twin<'a> {
             dispatched: Vec::new(),
             next_access: 0,
             retired: Vec::new(),
-            next_part: 0,
+            next_request: 0,
             last_retired: 0,
             ready: vec![None; count],
             done: vec![None; count],
             completed: vec![None; accesses.len()],
             dependants: HashMap::new(),
-            retired_parts: Vec::new(),
+            retired_requests: Vec::new(),
             stores: Vec::new(),
             commits: Vec::new(),
             trapped: BTreeMap::new(),
@@ -268,24 +268,24 @@ impl<'a> Twin<'a> {
         twin
     }
 
-    fn part(&self, part: usize) -> &'a Part {
-        let (access, number) = self.parts[part];
-        &self.accesses[access].parts[number]
+    fn request(&self, request: usize) -> &'a Request {
+        let (access, number) = self.requests[request];
+        &self.accesses[access].requests[number]
     }
 
     /// Which reference brings what each one finds.
     fn find_generations(&mut self) {
         let mut pages = HashMap::new();
         let mut lines: HashMap<u32, Generation> = HashMap::new();
-        for part in 0..self.parts.len() {
-            let what = self.part(part);
+        for request in 0..self.requests.len() {
+            let what = self.request(request);
             match &what.translation {
                 Translation::FirstTlb => {}
                 Translation::SecondTlb => {
-                    pages.insert(what.page, part);
+                    pages.insert(what.page, request);
                 }
                 Translation::Walks(walks) => {
-                    pages.insert(what.page, part);
+                    pages.insert(what.page, request);
                     for (number, walk) in walks.iter().enumerate() {
                         let steps = walk.steps.iter().enumerate();
                         for (step, reads) in steps.chain([(BACKGROUND, &walk.background)]) {
@@ -293,14 +293,14 @@ impl<'a> Twin<'a> {
                                 let entry = self.parameters.walks_enter;
                                 let generation = self.generation(&mut lines, *reference, entry);
                                 self.walk_generation
-                                    .insert((part, number, step, read), generation);
+                                    .insert((request, number, step, read), generation);
                             }
                         }
                     }
                 }
             }
-            self.page_generation[part] = pages.get(&what.page).copied();
-            self.data_generation[part] = self.generation(&mut lines, what.data, 0);
+            self.page_generation[request] = pages.get(&what.page).copied();
+            self.data_generation[request] = self.generation(&mut lines, what.data, 0);
         }
     }
 
@@ -326,7 +326,11 @@ impl<'a> Twin<'a> {
             self.happens(now, event);
             self.proceed();
         }
-        assert_eq!(self.next_part, self.parts.len(), "something never happened");
+        assert_eq!(
+            self.next_request,
+            self.requests.len(),
+            "something never happened"
+        );
         self.last_retired
     }
 
@@ -361,29 +365,29 @@ impl<'a> Twin<'a> {
             Event::Look => {}
             Event::Start { access } if self.again(access, now) => {}
             Event::Start { access } => {
-                let first = self.first_part[access];
-                for part in first..first + self.accesses[access].parts.len() {
-                    self.translate(part, now);
+                let first = self.first_request[access];
+                for request in first..first + self.accesses[access].requests.len() {
+                    self.translate(request, now);
                 }
             }
-            Event::SecondTlb { part } => self.second_tlb(part, now),
-            Event::Step { part } => self.step(part, now),
-            Event::WalkRead { part } => {
-                self.progress[part].outstanding -= 1;
-                if self.progress[part].outstanding == 0 {
-                    self.progress[part].step += 1;
-                    self.step(part, now);
+            Event::SecondTlb { request } => self.second_tlb(request, now),
+            Event::Step { request } => self.step(request, now),
+            Event::WalkRead { request } => {
+                self.progress[request].outstanding -= 1;
+                if self.progress[request].outstanding == 0 {
+                    self.progress[request].step += 1;
+                    self.step(request, now);
                 }
             }
-            Event::Back { part } => {
-                self.faults_left[self.parts[part].0] -= 1;
-                self.progress[part].walk += 1;
-                self.progress[part].step = 0;
-                self.ask_walker(part, now);
+            Event::Back { request } => {
+                self.faults_left[self.requests[request].0] -= 1;
+                self.progress[request].walk += 1;
+                self.progress[request].step = 0;
+                self.ask_walker(request, now);
             }
-            Event::Translated { part } => self.translated(part, now),
+            Event::Translated { request } => self.translated(request, now),
             Event::Arrival { line } => self.arrives(line, now),
-            Event::Data { part } => self.has_data(part, now),
+            Event::Data { request } => self.has_data(request, now),
         }
     }
 }

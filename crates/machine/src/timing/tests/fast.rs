@@ -1,7 +1,7 @@
 //! The model under test, fed with the same accesses as the twin.
 
 use super::event_driven::{Access, Parameters, Reference, Translation, Walk};
-use crate::chunk::{CHUNK, Chunk, Episode, part};
+use crate::chunk::{CHUNK, Chunk, TlbMiss, request};
 use crate::hierarchy::Served;
 use crate::main_memory::MainMemory;
 use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
@@ -13,22 +13,22 @@ fn served(level: usize) -> Served {
 }
 
 fn enter(chunk: &mut Chunk, access: &Access) {
-    for (number, of_access) in access.parts.iter().enumerate() {
-        let mut bits = if access.store { part::STORE } else { 0 };
+    for (number, of_access) in access.requests.iter().enumerate() {
+        let mut bits = if access.store { request::STORE } else { 0 };
         if number > 0 {
-            bits |= part::REST;
+            bits |= request::REST;
         }
         match &of_access.translation {
             Translation::FirstTlb => {}
-            Translation::SecondTlb => bits |= part::SECOND_TLB,
+            Translation::SecondTlb => bits |= request::SECOND_TLB,
             Translation::Walks(walks) => {
-                bits |= part::SECOND_TLB | part::SLOW;
+                bits |= request::SECOND_TLB | request::SLOW;
                 for walk in walks {
                     enter_walk(chunk, walk);
                 }
             }
         }
-        chunk.parts.push(bits);
+        chunk.requests.push(bits);
         chunk.pages.push(of_access.page);
         enter_reference(chunk, of_access.data);
     }
@@ -49,7 +49,7 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
             reads += 1;
         }
     }
-    chunk.episodes.push(Episode {
+    chunk.tlb_misses.push(TlbMiss {
         walk: walk.fixed,
         reads,
         background: walk.background.len() as u16,

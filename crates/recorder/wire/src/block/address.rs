@@ -2,7 +2,7 @@
 
 use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpKind, Register, UsedMemory};
 
-use super::{Place, general, writes};
+use super::{AddressFrom, general, writes};
 
 /// A register's value: something unknown, plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Addresses {
     }
 
     /// Where an operand lies, if that follows from earlier accesses.
-    pub(super) fn locate(&self, operand: &UsedMemory, next: u16) -> Option<Place> {
+    pub(super) fn locate(&self, operand: &UsedMemory, next: u16) -> Option<AddressFrom> {
         let (terms, constant) = self.terms(operand)?;
         let nothing = Terms {
             base: Unknown::ZERO,
@@ -78,12 +78,12 @@ impl Addresses {
             segment: Register::None,
         };
         if terms == nothing {
-            return Some(Place::Fixed(constant as u64));
+            return Some(AddressFrom::Fixed(constant as u64));
         }
         self.accesses
             .iter()
             .find(|(known, _, entry)| *known == terms && *entry < next)
-            .map(|&(_, at, entry)| Place::Relative {
+            .map(|&(_, at, entry)| AddressFrom::Relative {
                 entry,
                 offset: constant.wrapping_sub(at),
             })

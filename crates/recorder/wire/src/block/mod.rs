@@ -57,7 +57,7 @@ pub struct Entry {
     /// Bytes; 0 when the instruction does not say.
     pub size: u16,
     /// Where the address is to be had from.
-    pub place: Place,
+    pub place: AddressFrom,
     /// The loads that produced the address.
     pub producer: Source,
     /// Of a store, the loads that produced what is stored.
@@ -71,18 +71,23 @@ impl Entry {
     /// Whether one callback of QEMU, of any kind, stands for exactly this access: larger ones are
     /// reported in pieces by some versions.
     pub fn is_single(&self) -> bool {
-        self.place == Place::ReportedAlways && self.alone && matches!(self.size, 1 | 2 | 4 | 8)
+        self.place == AddressFrom::ReportedAlways
+            && self.alone
+            && matches!(self.size, 1 | 2 | 4 | 8)
     }
 
     /// Whether the plugin reports it.
     pub fn is_reported(&self) -> bool {
-        matches!(self.place, Place::Reported | Place::ReportedAlways)
+        matches!(
+            self.place,
+            AddressFrom::Reported | AddressFrom::ReportedAlways
+        )
     }
 }
 
 /// Where the address of an access is to be had from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressFrom {
     /// The plugin reports it, perhaps in pieces, several times, or not at all.
     Reported,
     /// The plugin reports it each time the block is executed, unless the block is left before.
@@ -187,7 +192,7 @@ impl Analysis {
                 instruction: index as u16,
                 store,
                 size: 0,
-                place: Place::Reported,
+                place: AddressFrom::Reported,
                 producer: Source::NONE,
                 stored: Source::NONE,
                 alone: false,
@@ -215,14 +220,14 @@ impl Analysis {
             instruction: index as u16,
             store,
             size: size(instruction, first),
-            place: Place::Reported,
+            place: AddressFrom::Reported,
             producer,
             stored: Source::NONE,
             alone: false,
         };
         let next = self.block.script.len() as u16;
         if trusted {
-            entry.place = Place::ReportedAlways;
+            entry.place = AddressFrom::ReportedAlways;
             if let Some(place) = self.addresses.locate(first, next)
                 && self.may_follow(instruction, store)
             {
@@ -239,7 +244,7 @@ impl Analysis {
         match (load, store) {
             (Some(only), None) | (None, Some(only)) => script[usize::from(only)].alone = true,
             (Some(load), Some(store)) => {
-                let back = Place::Relative {
+                let back = AddressFrom::Relative {
                     entry: load,
                     offset: 0,
                 };

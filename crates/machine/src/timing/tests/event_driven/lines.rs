@@ -28,8 +28,8 @@ impl Twin<'_> {
 
     pub(super) fn answer(&mut self, waiter: Waiter, time: u64) {
         match waiter {
-            Waiter::Data(part) => self.at(time, part, Event::Data { part }),
-            Waiter::Walk(part) => self.at(time, part, Event::WalkRead { part }),
+            Waiter::Data(request) => self.at(time, request, Event::Data { request }),
+            Waiter::Walk(request) => self.at(time, request, Event::WalkRead { request }),
             Waiter::Nobody => {}
         }
     }
@@ -71,14 +71,14 @@ impl Twin<'_> {
         self.grant_miss_buffers(now);
     }
 
-    pub(super) fn data(&mut self, part: usize, now: u64) {
-        let line = self.part(part).data.line;
-        let generation = self.data_generation[part];
+    pub(super) fn data(&mut self, request: usize, now: u64) {
+        let line = self.request(request).data.line;
+        let generation = self.data_generation[request];
         let hit = self.parameters.latency[0];
-        if self.answered(line, Waiter::Data(part), generation, hit, now) {
+        if self.answered(line, Waiter::Data(request), generation, hit, now) {
             return;
         }
-        self.miss(line, Waiter::Data(part), part, generation, now);
+        self.miss(line, Waiter::Data(request), request, generation, now);
     }
 
     pub(super) fn grant_miss_buffers(&mut self, now: u64) {
@@ -131,16 +131,16 @@ impl Twin<'_> {
         }
     }
 
-    pub(super) fn has_data(&mut self, part: usize, now: u64) {
-        self.done[part] = Some(now);
-        let (access, _) = self.parts[part];
+    pub(super) fn has_data(&mut self, request: usize, now: u64) {
+        self.done[request] = Some(now);
+        let (access, _) = self.requests[request];
         if !self.accesses[access].store {
-            self.ready[part] = Some(now);
+            self.ready[request] = Some(now);
         }
-        let first = self.first_part[access];
-        let parts = first..first + self.accesses[access].parts.len();
-        let done = |part| self.done[part];
-        let all: Option<Vec<u64>> = parts.map(done).collect();
+        let first = self.first_request[access];
+        let requests = first..first + self.accesses[access].requests.len();
+        let done = |request| self.done[request];
+        let all: Option<Vec<u64>> = requests.map(done).collect();
         if let Some(latest) = all.and_then(|all| all.into_iter().max()) {
             self.completed[access] = Some(latest);
             for (waiter, dispatched) in self.dependants.remove(&access).unwrap_or_default() {

@@ -27,7 +27,7 @@ impl Twin<'_> {
                 return;
             }
             if access.kernel > 0 && self.kernel_until.is_none_or(|(a, _)| a != self.next_access) {
-                if self.next_part < self.first_part[self.next_access] {
+                if self.next_request < self.first_request[self.next_access] {
                     return;
                 }
                 self.last_retired += access.kernel;
@@ -84,8 +84,8 @@ impl Twin<'_> {
             self.dispatched.push(time);
             self.next_access += 1;
             if access.store {
-                let first = self.first_part[number];
-                self.stores.extend(first..first + access.parts.len());
+                let first = self.first_request[number];
+                self.stores.extend(first..first + access.requests.len());
             }
             self.start(number, time);
         }
@@ -106,7 +106,7 @@ impl Twin<'_> {
         }
         self.at(
             start,
-            self.first_part[number],
+            self.first_request[number],
             Event::Start { access: number },
         );
     }
@@ -124,7 +124,7 @@ impl Twin<'_> {
 
     /// Retires whatever can be, in order, one instruction a slot, and commits stores.
     pub(super) fn retire(&mut self) {
-        while let Some(&(access, number)) = self.parts.get(self.next_part) {
+        while let Some(&(access, number)) = self.requests.get(self.next_request) {
             while number == 0 && self.retired.len() < self.instruction[access] {
                 if self.held_back(self.retired.len()) {
                     return;
@@ -139,19 +139,20 @@ impl Twin<'_> {
                 break;
             }
             self.take_trap();
-            let Some(ready) = self.ready[self.next_part] else {
+            let Some(ready) = self.ready[self.next_request] else {
                 break;
             };
             let ready = ready.max(self.ready_again(access));
             self.last_retired = (self.last_retired + u64::from(number == 0)).max(ready);
-            self.retired_parts.push(self.last_retired);
-            if number + 1 == self.accesses[access].parts.len() {
+            self.retired_requests.push(self.last_retired);
+            if number + 1 == self.accesses[access].requests.len() {
                 self.retired.push(self.last_retired);
             }
-            self.next_part += 1;
+            self.next_request += 1;
         }
-        while let Some(&part) = self.stores.get(self.commits.len()) {
-            let (Some(&retired), Some(done)) = (self.retired_parts.get(part), self.done[part])
+        while let Some(&request) = self.stores.get(self.commits.len()) {
+            let (Some(&retired), Some(done)) =
+                (self.retired_requests.get(request), self.done[request])
             else {
                 break;
             };
@@ -162,18 +163,18 @@ impl Twin<'_> {
 
     /// Enters the kernel when everything older than the access that faults has retired.
     pub(super) fn take_trap(&mut self) {
-        let part = self.next_part;
-        let Some(asked) = self.trapped.remove(&part) else {
+        let request = self.next_request;
+        let Some(asked) = self.trapped.remove(&request) else {
             return;
         };
-        let own = u64::from(self.parts[part].1 == 0);
-        let Translation::Walks(walks) = &self.part(part).translation else {
+        let own = u64::from(self.requests[request].1 == 0);
+        let Translation::Walks(walks) = &self.request(request).translation else {
             return;
         };
-        let fault = walks[self.progress[part].walk].fault.unwrap_or(0);
-        let again = self.dispatched_again(self.parts[part].0);
+        let fault = walks[self.progress[request].walk].fault.unwrap_or(0);
+        let again = self.dispatched_again(self.requests[request].0);
         let back = asked.max(self.last_retired + own).max(again) + fault;
         self.dispatch_from = self.dispatch_from.max(back + 1);
-        self.at(back, part, Event::Back { part });
+        self.at(back, request, Event::Back { request });
     }
 }

@@ -119,7 +119,7 @@ impl Twin<'_> {
             again
         };
         if again > now {
-            self.at(again, self.first_part[access], Event::Start { access });
+            self.at(again, self.first_request[access], Event::Start { access });
         }
         again > now
     }

@@ -11,7 +11,7 @@ pub trait Divisible: Sync {
     ///
     /// # Errors
     /// [`SourceError`] when it cannot be read.
-    fn stretch(
+    fn interval(
         &self,
         from: u64,
         to: Option<u64>,
@@ -27,7 +27,7 @@ pub trait Divisible: Sync {
 ///
 /// What follows is not told that something was left out; whoever reads it knows how memory stood.
 /// Batches that lie within the part pass as they are.
-pub struct Stretch<S> {
+pub struct Interval<S> {
     source: S,
     /// Accesses to be left out yet.
     skip: u64,
@@ -35,11 +35,11 @@ pub struct Stretch<S> {
     left: Option<u64>,
 }
 
-impl<S: Source> Stretch<S> {
+impl<S: Source> Interval<S> {
     /// What happens after the first `skip` accesses of `source`, up to the last of the `accesses`
     /// that follow.
     pub fn new(source: S, skip: u64, accesses: Option<u64>) -> Self {
-        Stretch {
+        Interval {
             source,
             skip,
             left: accesses,
@@ -47,7 +47,7 @@ impl<S: Source> Stretch<S> {
     }
 }
 
-impl<S: Source> Source for Stretch<S> {
+impl<S: Source> Source for Interval<S> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         // What is said of the code holds for all that follows.
         let mut definitions = Vec::new();
@@ -250,7 +250,7 @@ mod tests {
             let source = Batches(vec![whole.clone()].into_iter());
             let mut batch = Batch::default();
             assert!(
-                Stretch::new(source, skip, None)
+                Interval::new(source, skip, None)
                     .next_batch(&mut batch)
                     .unwrap()
             );
@@ -263,7 +263,7 @@ mod tests {
         /// Pieces of a stream, wherever it is cut and batched, are the stream, and each begins
         /// right after the last access of the one before.
         #[test]
-        fn stretches_add_up(
+        fn intervals_add_up(
             kinds in proptest::collection::vec((0u32..4, 0u32..3), 1..80),
             cuts in proptest::collection::btree_set(1u64..60, 0..5),
             length in 1usize..20,
@@ -279,7 +279,7 @@ mod tests {
             for (number, from) in starts.enumerate() {
                 let length_of = ends.get(number).map(|to| to - from);
                 let source = Batches(batches(&events, length).into_iter());
-                let piece = read(&mut Stretch::new(source, from, length_of));
+                let piece = read(&mut Interval::new(source, from, length_of));
                 let own = piece.iter().filter(|event| event.1).count() as u64;
                 prop_assert_eq!(own, length_of.unwrap_or(accesses - from));
                 prop_assert!(length_of.is_none() || piece.last().is_some_and(|event| event.1));
