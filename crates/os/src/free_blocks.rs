@@ -5,9 +5,10 @@ use crate::frame_table::tag;
 use crate::preallocate::{Draw, SplitMix64};
 use crate::{OsConfig, OsConfigError};
 
-/// Frames of the 2 MiB blocks that hold the smaller free blocks, for each free one. On a guest of
-/// 24 GB that had built kernels for hours, free blocks of up to 1 MiB made up 41 % of theirs.
-const SPREAD: u32 = 2;
+/// How much of the blocks that hold smaller free ones is free, in percent, whatever their size: free
+/// memory is in heaps at every scale. On two guests of 24 GB that had built kernels for hours it
+/// was 40 to 52 % at each order from 1 to 9 (`/proc/kpageflags`; docs/os-model.md).
+const FREE_PERCENT: u64 = 45;
 
 /// Free frames of `blocks`, the number of free blocks of each order.
 pub(crate) fn free_frames(blocks: &[u32]) -> u64 {
@@ -59,22 +60,31 @@ pub(crate) fn mixed_blocks(config: &OsConfig) -> Result<u32, OsConfigError> {
         };
         left = whole - free;
     }
-    let small = &blocks[..blocks.len().min(PAGEBLOCK_ORDER as usize)];
-    let frames = free_frames(small) * u64::from(SPREAD);
-    let mut mixed = left.min(frames.div_ceil(u64::from(PAGEBLOCK_FRAMES)));
-    while let Some(order) = overfull(mixed, small) {
-        if mixed == left {
-            return refuse(too_many(order));
-        }
-        mixed = left.min(mixed + 1 + mixed / 64);
+    match holders(left, PAGEBLOCK_ORDER, blocks) {
+        Ok(mixed) => Ok(mixed as u32),
+        Err(order) => refuse(too_many(order)),
     }
-    Ok(mixed as u32)
 }
 
-/// The first order of which so many 2 MiB blocks cannot have as many free blocks as wanted.
-fn overfull(mixed: u64, small: &[u32]) -> Option<u32> {
-    let mut left = mixed;
-    (0..PAGEBLOCK_ORDER).rev().find(|&order| {
+/// How many of `blocks` blocks of 2^`order` frames that are not free hold all smaller free ones;
+/// an order of which they cannot as the error.
+fn holders(blocks: u64, order: u32, free: &[u32]) -> Result<u64, u32> {
+    let small = &free[..free.len().min(order as usize)];
+    let frames = free_frames(small) * 100 / FREE_PERCENT;
+    let mut holders = blocks.min(frames.div_ceil(1 << order));
+    while let Some(overfull) = overfull(holders, order, small) {
+        if holders == blocks {
+            return Err(overfull);
+        }
+        holders = blocks.min(holders + 1 + holders / 64);
+    }
+    Ok(holders)
+}
+
+/// The first order of which so many blocks of 2^`of` frames cannot have as many free blocks as wanted.
+fn overfull(blocks: u64, of: u32, small: &[u32]) -> Option<u32> {
+    let mut left = blocks;
+    (0..of).rev().find(|&order| {
         let free = u64::from(count(small, order));
         let fits = free <= left;
         left = (2 * left).saturating_sub(free);
@@ -90,8 +100,9 @@ fn count(blocks: &[u32], order: u32) -> u32 {
 ///
 /// A free block below the largest order has a buddy that is in use, at least in part: else both
 /// would be one. So blocks that are not free are halved order by order, and of as many as wanted
-/// one half becomes free. Blocks below 2 MiB lie in few 2 MiB blocks, of the zone that
-/// memory is taken from first, as the kernel's grouping by mobility is meant to achieve.
+/// one half becomes free, and those below lie in few of what is left ([`FREE_PERCENT`]). Blocks below
+/// 2 MiB lie in 2 MiB blocks of the zone that memory is taken from first, as the kernel's grouping
+/// by mobility is meant to achieve.
 ///
 /// # Errors
 /// As [`mixed_blocks`].
@@ -113,6 +124,10 @@ pub(crate) fn place(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigErr
             blocks.sort_by_key(|pfn| std::cmp::Reverse(zone(pfn)));
             blocks.truncate(mixed as usize);
             random.shuffle(&mut blocks);
+        } else if order + 1 < PAGEBLOCK_ORDER {
+            let all = blocks.len() as u64;
+            let holders = holders(all, order + 1, &config.free_blocks).unwrap_or(all);
+            blocks.truncate(holders as usize);
         }
         blocks = halve(
             &mut tags,

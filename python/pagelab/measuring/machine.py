@@ -484,7 +484,8 @@ def _memory(here: Environment) -> Iterator[Entry]:
     yield Entry("memory_bytes", str(size), "measured", "rounded up to 1 GiB")
     free = free_blocks(here)
     if free:
-        what = "as /proc/buddyinfo had them; what is available besides in the largest"
+        file = "pagetypeinfo" if here.free_blocks_movable else "buddyinfo"
+        what = f"as /proc/{file} had them; what is available besides in the largest"
         yield Entry("free_blocks", str(free), "measured", what)
 
 

@@ -142,6 +142,8 @@ class Environment(_Model):
     extensions: list[str] = []
     available: int | None = None
     free_blocks: list[int] = []
+    # Whether those are of movable pages alone.
+    free_blocks_movable: bool = False
     # Bytes that may be held at one time.
     budget: int = 0
     settings: dict[str, str]

@@ -34,8 +34,11 @@ pub struct Environment {
     pub memory: u64,
     /// Bytes that can be had without swapping.
     pub available: Option<u64>,
-    /// Free blocks of each order (/proc/buddyinfo), over all zones.
+    /// Free blocks of each order, over all zones: those of movable pages (/proc/pagetypeinfo), or
+    /// all (/proc/buddyinfo).
     pub free_blocks: Vec<u32>,
+    /// Whether those are of movable pages alone.
+    pub free_blocks_movable: bool,
     /// Bytes the probe allows itself.
     pub budget: u64,
     /// Load average over the last minute when the run began.
@@ -57,6 +60,8 @@ impl Environment {
             })
         };
         let load = files::text("/proc/loadavg");
+        let movable_blocks =
+            files::text("/proc/pagetypeinfo").and_then(|text| movable_blocks(&text));
         Environment {
             cpu: info("model name").unwrap_or_else(|| "unknown".into()),
             vendor: info("vendor_id"),
@@ -76,7 +81,10 @@ impl Environment {
             pinned_to,
             memory: files::field("/proc/meminfo", "MemTotal").map_or(0, |kib| kib * 1024),
             available: files::field("/proc/meminfo", "MemAvailable").map(|kib| kib * 1024),
-            free_blocks: free_blocks(&files::text("/proc/buddyinfo").unwrap_or_default()),
+            free_blocks_movable: movable_blocks.is_some(),
+            free_blocks: movable_blocks.unwrap_or_else(|| {
+                free_blocks(&files::text("/proc/buddyinfo").unwrap_or_default())
+            }),
             budget: budget::bytes(),
             load: load.and_then(|l| l.split(' ').next()?.parse().ok()),
             // SAFETY: no arguments, cannot fail.
@@ -91,13 +99,27 @@ const EXTENSIONS: [&str; 1] = ["amx_tile"];
 
 /// Sums of /proc/buddyinfo by order: a line a zone, `Node 0, zone Normal` and the counts.
 fn free_blocks(text: &str) -> Vec<u32> {
+    sums(text.lines().map(|line| line.split_whitespace().skip(4)))
+}
+
+/// Those of them that a program's pages are taken from before any others, of /proc/pagetypeinfo,
+/// which only root may read: a line a zone and type, `Node 0, zone Normal, type Movable` and the counts.
+/// The small blocks of other types lie between memory of the kernel.
+fn movable_blocks(text: &str) -> Option<Vec<u32>> {
+    let movable = text.lines().filter_map(|line| {
+        let (_, typed) = line.split_once(", type")?;
+        let mut words = typed.split_whitespace();
+        matches!(words.next()?, "Movable" | "CMA").then_some(words)
+    });
+    Some(sums(movable)).filter(|blocks| !blocks.is_empty())
+}
+
+/// Adds up lists of counts. What the kernel has no patience to count is `>100000`.
+fn sums<'a>(lists: impl Iterator<Item = impl Iterator<Item = &'a str>>) -> Vec<u32> {
     let mut sums: Vec<u32> = Vec::new();
-    for line in text.lines() {
-        let counts = line.split_whitespace().skip(4);
-        for (order, count) in counts
-            .map_while(|count| count.parse::<u32>().ok())
-            .enumerate()
-        {
+    for counts in lists {
+        let counts = counts.map_while(|count| count.trim_start_matches('>').parse::<u32>().ok());
+        for (order, count) in counts.enumerate() {
             if order == sums.len() {
                 sums.push(0);
             }
@@ -176,7 +198,7 @@ fn settings() -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::free_blocks;
+    use super::{free_blocks, movable_blocks};
 
     #[test]
     fn free_blocks_of_all_zones_add_up() {
@@ -184,5 +206,20 @@ mod tests {
                     Node 0, zone   Normal   9514  11213      0\n";
         assert_eq!(free_blocks(text), [9514, 11214, 3]);
         assert!(free_blocks("").is_empty());
+    }
+
+    #[test]
+    fn movable_blocks_are_those_of_their_type() {
+        let text = "Page block order: 9\nPages per block:  512\n\n\
+            Free pages count per migrate type at order       0      1      2\n\
+            Node    0, zone    DMA32, type    Unmovable      7      7      7\n\
+            Node    0, zone    DMA32, type      Movable      1      0      4\n\
+            Node    0, zone   Normal, type      Movable    379 >100000     97\n\
+            Node    0, zone   Normal, type  Reclaimable  20640   6649   4599\n\
+            Node    0, zone   Normal, type          CMA      0      2      0\n\n\
+            Number of blocks type     Unmovable      Movable  Reclaimable          CMA\n\
+            Node 0, zone   Normal          255         8282         1063            0\n";
+        assert_eq!(movable_blocks(text), Some(vec![380, 100_002, 101]));
+        assert_eq!(movable_blocks(""), None);
     }
 }
