@@ -3,9 +3,12 @@
 They let the report and the tables be tested without running anything.
 """
 
+import json
 import math
 import random
 from typing import Any
+
+from pagelab import _core
 
 GIB = 2**30
 
@@ -16,6 +19,13 @@ _DESIGNS = {
     "dpt": (61.0, 1.04, 0.31),
     "ideal": (0.0, 0.0, 0.0),
 }
+
+# Those that are nothing here.
+_OS_COUNTERS = (
+    *("zero_pages", "shared_new", "shared_present", "cow_copies", "cow_reuses"),
+    *("permission_faults", "spurious_faults", "fallbacks_2m", "fallbacks_1g", "fallbacks_folio"),
+    *("stray_touches", "ignored_events", "forks", "entries_forked"),
+)
 
 
 def _histogram(mean: float, count: int) -> list[list[int]]:
@@ -64,16 +74,20 @@ def run(
         "schema": "pagelab.run/1",
         "complete": complete,
         "stopped": None if complete else "interrupted",
+        "out_of_memory": False,
         "design": design,
         "page_table": design,
         "tlb_design": "conventional",
-        "machine": {"name": "dpt-paper", "cores": 1, "memory_bytes": 8 * GIB},
+        "machine": json.loads(_core.machine("dpt-paper", [])),
         "source": {"kind": "trace", "name": "sqlite3"},
         "instructions": instructions,
         "accesses": accesses,
         "loads": accesses * 7 // 10,
         "stores": accesses - accesses * 7 // 10,
+        "mispredicted_branches": 0,
         "skipped_instructions": 0,
+        "warm_up_accesses": 0,
+        "initialisation_cycles": 0,
         "cycles": {
             "elapsed": total,
             "total": total,
@@ -114,6 +128,8 @@ def run(
                 - round(reads * (0.58 - dram))
                 - round(reads * 0.30),
             },
+            "metadata_served_by": {"l1": 0, "l2": 0, "llc": 0, "dram": 0},
+            "mean_with_wait": mean + 1 / 9,
             "walker_wait": walks // 9,
             "cache_lookups": walks,
             "cache_hits": walks * 9 // 10,
@@ -132,10 +148,15 @@ def run(
         "dram": {
             "reads": accesses // 729,
             "writes": accesses // 2000,
-            "bytes": 64,
             "queue_cycles": 9,
         },
         "os": {
+            **dict.fromkeys(_OS_COUNTERS, 0),
+            **{name: {"4K": 0, "2M": 0, "1G": 0} for name in ("file", "populated", "splits")},
+            "anonymous": {"4K": peak // 4096, "2M": 0, "1G": 0},
+            "memory_bytes": 8 * GIB,
+            "free_blocks": [0] * 10 + [600],
+            "unusable_free_space_index": 0.25,
             "faults": peak // 4096,
             "resident_bytes": peak,
             "peak_resident_bytes": peak,
@@ -147,7 +168,9 @@ def run(
         },
         "design_counters": {"tag_misses": 17} if design == "dpt" else {},
         "tlb_counters": {"fills": 29} if design == "dpt" else {},
+        "windows": [],
         "timeline": timeline,
+        "free_2m_blocks": 1200,
         "memory_map": _memory_map(design),
         "heat_map": heat_map(missing=design != "ideal"),
         "host": {"seconds": 12.5, "accesses_per_second": accesses / 12.5},

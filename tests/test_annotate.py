@@ -6,7 +6,8 @@ from rich.console import Console
 
 import canned
 from pagelab import annotate
-from pagelab.results import Comparison, Line, MappingCosts
+from pagelab.counts import Line, MappingCosts
+from pagelab.results import Comparison
 
 COSTS = dict.fromkeys(("accesses", "walks", "fault_cycles", *annotate.COLUMNS), 1)
 

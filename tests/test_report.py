@@ -13,9 +13,10 @@ import pytest
 
 import canned
 from pagelab import report
+from pagelab.counts import CYCLE_PARTS
 from pagelab.report.bars import levels_chart
 from pagelab.report.heat import heat_maps
-from pagelab.results import CYCLE_PARTS, Comparison
+from pagelab.results import Comparison
 
 Browser = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -21,14 +21,22 @@ def test_a_saved_comparison_is_read_back_the_same(tmp_path: Path, comparison: Co
     assert results.load(tmp_path / "result.json") == comparison
 
 
-def test_fields_that_the_models_do_not_name_are_kept(tmp_path: Path) -> None:
+def test_what_is_saved_is_what_was_read(tmp_path: Path) -> None:
     raw = canned.comparison("radix")
-    raw["runs"][0]["os"]["unusable_free_space_index"] = 0.25
     store.save(Comparison.model_validate(raw), tmp_path)
     kept = json.loads((tmp_path / "result.json").read_text())
     assert kept["runs"][0]["os"]["unusable_free_space_index"] == 0.25
     assert kept["schema"] == "pagelab.comparison/1"
     assert kept["runs"][0]["schema"] == "pagelab.run/1"
+
+
+def test_a_field_that_is_not_known_is_named(tmp_path: Path) -> None:
+    raw = canned.comparison("radix")
+    raw["runs"][0]["os"]["pages_lost"] = 1
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(PagelabError, match=r"runs\.0\.os\.pages_lost: .*not permitted"):
+        results.load(path)
 
 
 def test_the_parquet_file_has_a_row_a_design_with_the_same_numbers(

@@ -5,7 +5,8 @@ import re
 from typing import Any
 
 import canned
-from pagelab.results import CYCLE_PARTS, Comparison
+from pagelab.counts import CYCLE_PARTS
+from pagelab.results import Comparison
 from pagelab.verdict import verdict
 
 

@@ -10,6 +10,12 @@ class ProgramError(Error):
 def version() -> str:
     """The version of the compiled module."""
 
+def run_schema() -> str:
+    """JSON Schema of what `simulate` returns."""
+
+def machine_schema() -> str:
+    """JSON Schema of a machine's description, but for `base`."""
+
 def designs() -> list[tuple[str, str]]:
     """Names of the page-table designs, each with a line that describes it."""
 
@@ -91,7 +97,8 @@ def look(source: str, interval: int, progress: Callable[[int, int | None], bool]
 class Plan:
     """How a source is cut for a design on a machine.
 
-    `seen` is what was seen of each interval, which the file `survey` keeps; if empty, what it keeps.
+    `seen` is what was seen of each interval, which the file `survey` keeps; if empty, what it
+    keeps.
     """
 
     def __new__(

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pagelab.counts import CodeCosts, Line
 from pagelab.errors import PagelabError
-from pagelab.results import CodeCosts, Comparison, Line, Run
+from pagelab.results import Comparison, Run
 
 # What each column shows a share of, and its heading.
 COLUMNS = {

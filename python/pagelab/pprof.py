@@ -8,7 +8,8 @@ import gzip
 from collections.abc import Iterable
 from pathlib import Path
 
-from pagelab.results import Comparison, Line, Run
+from pagelab.counts import Line
+from pagelab.results import Comparison, Run
 
 # What a sample counts, and its unit.
 _SAMPLE_TYPES = {

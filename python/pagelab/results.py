@@ -1,8 +1,7 @@
 """What runs return, and the directory that keeps it.
 
-The models mirror the JSON of the simulator (`pagelab.run/1`) and of a comparison
-(`pagelab.comparison/1`); docs/simulate.md says what each field means. Cycles, bytes and frames
-are whole numbers throughout. Fields that these models do not name are kept as they are.
+The models mirror the JSON of a run (`pagelab.run/1`; its parts are in `counts`) and of a comparison
+(`pagelab.comparison/1`); docs/simulate.md says what each field means.
 """
 
 import html
@@ -14,9 +13,29 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from pagelab import intervals
+from pagelab.counts import (
+    Caches,
+    CoreCounts,
+    Cycles,
+    Dram,
+    Fetch,
+    HeatMap,
+    Line,
+    MappingCosts,
+    MemoryCell,
+    Model,
+    Natural,
+    Node,
+    Os,
+    Pieces,
+    SampleWindow,
+    TimelinePoint,
+    Tlb,
+    Walks,
+)
 from pagelab.errors import PagelabError
 from pagelab.pages import SIZES
 from pagelab.sources import Trace
@@ -25,18 +44,12 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-Natural = Annotated[int, Field(ge=0)]
 
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-class Table(_Model):
+class Table(Model):
     """What is a table, of a row a run, for Arrow, polars and notebooks."""
 
     @property
-    def rows(self) -> "list[_Model]":
+    def rows(self) -> "list[Model]":
         """What there is a row of."""
         return [self]
 
@@ -53,312 +66,11 @@ class Table(_Model):
         return frames.polars_frame(self.to_arrow())
 
 
-class Cycles(_Model):
-    """Where the time went.
-
-    `elapsed` is the time of the core that took longest. The parts add up to `total`, the sum
-    over all cores.
-    """
-
-    elapsed: Natural
-    total: Natural
-    compute: Natural
-    data: Natural
-    translation: Natural
-    # Absent from results of before they were known.
-    mispredictions: Natural = 0
-    # Absent where instructions are not fetched.
-    fetch: Natural = 0
-    faults: Natural
-    # Part of `faults` in results of before it was counted by itself.
-    zeroing: Natural = 0
-    migrations: Natural
-    # What free translation would save of `total`, by a second clock; part of no sum. Absent where
-    # the machine has none.
-    recoverable: Natural | None = None
-    frequency_hz: Annotated[float, Field(gt=0)]
-
-
 # Why a run is not complete when the user ended it.
 INTERRUPTED = "interrupted"
 
-CYCLE_PARTS = (
-    *("compute", "data", "translation", "mispredictions", "fetch", "faults"),
-    *("zeroing", "migrations"),
-)
-
 # What a machine's `memory.page_policy` is called as a page size.
 _PAGE_SIZES = {policy: size for size, policy in SIZES.items()}
-
-
-class Tlb(_Model):
-    """The data TLBs; MPKI is misses per thousand instructions."""
-
-    lookups: Natural
-    l1_misses: Natural
-    l2_misses: Natural
-    l1_mpki: float
-    l2_mpki: float
-
-
-class Latency(_Model):
-    """A distribution of latencies, in cycles.
-
-    `histogram` holds (upper bound, count) in ascending order; the bounds are inclusive.
-    """
-
-    mean: float
-    p50: Natural
-    p90: Natural
-    p99: Natural
-    max: Natural
-    histogram: list[tuple[Natural, Natural]]
-
-
-class ServedBy(_Model):
-    """How many references each level answered."""
-
-    l1: Natural
-    l2: Natural
-    llc: Natural
-    dram: Natural
-    # Absent where no other core's private caches did.
-    other_cores: Natural = 0
-
-
-class Walks(_Model):
-    """Page-table walks: how many, how long, and what they read."""
-
-    count: Natural
-    latency: Latency
-    # Absent from results of before it was counted.
-    mean_with_wait: Annotated[float, Field(ge=0)] | None = None
-    walker_wait: Natural
-    reads: Natural
-    served_by: ServedBy
-    # Absent from results of before it was counted.
-    metadata_served_by: ServedBy | None = None
-    cache_lookups: Natural
-    cache_hits: Natural
-
-
-class Coherence(_Model):
-    """What keeping the private caches of several cores coherent came to."""
-
-    transfers: Natural
-    upgrades: Natural
-    invalidations: Natural
-
-
-class Caches(_Model):
-    """The three cache levels; their misses include those of walks."""
-
-    data: ServedBy
-    # Absent where the machine has no prefetchers.
-    prefetches: ServedBy | None = None
-    # Absent where the machine does not.
-    coherence: Coherence | None = None
-    l1_mpki: float
-    l2_mpki: float
-    llc_mpki: float
-
-
-class Fetch(_Model):
-    """The instruction side; the first level of `served_by` is the instruction cache.
-
-    `tlb` is the instructions' first level, and the second as far as it was asked for them.
-    """
-
-    fetches: Natural
-    served_by: ServedBy
-    prefetches: ServedBy
-    l1_mpki: float
-    tlb: Tlb
-    walks: Natural
-
-
-class Os(_Model):
-    """The operating system's side; more counters than these are kept as they are."""
-
-    faults: Natural
-    resident_bytes: Natural
-    peak_resident_bytes: Natural
-    table_bytes: Natural
-    peak_table_bytes: Natural
-    pages_migrated: Natural
-
-
-class TimelinePoint(_Model):
-    """The state after so many instructions."""
-
-    instructions: Natural
-    cycles: Natural
-    resident_bytes: Natural
-    table_bytes: Natural
-
-
-class SampleWindow(_Model):
-    """The measured part of one window of a sampled stream; times in cycles.
-
-    More counters than these are kept as they are.
-    """
-
-    instructions: Natural
-    accesses: Natural
-    cycles: Natural
-    translation: Natural
-    faults: Natural = 0
-    zeroing: Natural = 0
-    recoverable: Natural | None = None
-    l2_tlb_misses: Natural
-    walks: Natural
-    walk_cycles: Natural
-    # Of `Run.tlb_counters` what happened in the window, and by how much `Run.design_counters` have
-    # changed in it. Absent where the design has none, and from results of before it was kept.
-    tlb_counters: dict[str, Natural] | None = None
-    design_counters: dict[str, int] | None = None
-
-
-class MemoryCell(_Model):
-    """An equal part of physical memory, by what its frames hold.
-
-    `preallocated` is what was in use before the program started.
-    """
-
-    free: Natural
-    data: Natural
-    tables: Natural
-    preallocated: Natural
-
-    @property
-    def frames(self) -> int:
-        """All frames of the cell."""
-        return self.free + self.data + self.tables + self.preallocated
-
-
-class HeatRow(_Model):
-    """A block of addresses of one kind of memory, with what its accesses came to by time.
-
-    Where there were no misses or faults at all, those lists are empty.
-    """
-
-    kind: str
-    address: Natural
-    accesses: list[Natural]
-    l2_tlb_misses: list[Natural]
-    faults: list[Natural]
-
-
-class HeatMap(_Model):
-    """Addresses over time: a row is a block of `bytes_per_row` that was accessed."""
-
-    accesses_per_column: Natural
-    bytes_per_row: Natural
-    rows: list[HeatRow]
-
-    @property
-    def columns(self) -> int:
-        """How many there are."""
-        return max((len(row.accesses) for row in self.rows), default=0)
-
-    def counts(self, of: Literal["accesses", "l2_tlb_misses", "faults"]) -> list[list[int]]:
-        """One of the three as a matrix: a list for each row, a number for each column."""
-        none = [0] * self.columns
-        return [getattr(row, of) or none for row in self.rows]
-
-
-class CodeCosts(_Model):
-    """What accesses came to: misses, walks with their cycles, faults with theirs."""
-
-    # Of what several programs at once have done.
-    program: Natural
-    accesses: Natural
-    l1_tlb_misses: Natural
-    l2_tlb_misses: Natural
-    walks: Natural
-    walk_cycles: Natural
-    faults: Natural
-    fault_cycles: Natural
-
-
-class Line(CodeCosts):
-    """A line of source, or as much as is known of where instructions are from.
-
-    `row` is "unknown" for code that is in no file and accesses whose instruction is not known, and
-    "others" for the sum of all lines that have no row of their own. A line without an object is of
-    code that the program has made itself (a JIT), or an instruction of another tool's trace, whose
-    address is its function.
-    """
-
-    row: Literal["line", "unknown", "others"]
-    object: str | None
-    function: str | None
-    inlined_into: list[str]
-    file: str | None
-    line: Natural | None
-    text: str | None
-
-    @property
-    def module(self) -> str:
-        """The name of the file that its code is in, or what stands for it."""
-        if self.object:
-            return Path(self.object).name
-        by_address = (self.function or "").startswith("0x")
-        return "[JIT]" if self.row == "line" and not by_address else ""
-
-    @property
-    def place(self) -> str:
-        """Where it is, in a word: function, or file, and line."""
-        if self.row != "line":
-            return "(other lines)" if self.row == "others" else "(no file)"
-        name = self.function or "?"
-        return f"{name} {Path(self.file).name}:{self.line or '?'}" if self.file else name
-
-
-class MappingCosts(CodeCosts):
-    """A kind of memory, and the file that it is; accesses are not counted."""
-
-    kind: str
-    # Absent from results of before it was kept.
-    name: str | None = None
-
-    @property
-    def place(self) -> str:
-        """What it is, in a word or two."""
-        return f"{self.kind} {Path(self.name).name}" if self.name else self.kind
-
-
-class Node(_Model):
-    """A node of memory: lines read from it, and their share of those read from all nodes."""
-
-    bytes: Natural
-    resident_bytes: Natural
-    reads: Natural
-    share: float
-    queue_cycles: Natural
-
-
-class PiecesBound(_Model):
-    """By how much counts may be too high, since the program was cut into pieces."""
-
-    l2_tlb_misses: Natural
-    l1_misses: Natural
-    l2_misses: Natural
-    llc_misses: Natural
-    cycles: Natural
-
-
-class Pieces(_Model):
-    """How a program was cut into pieces: docs/scale.md."""
-
-    count: Natural
-    accesses: Natural
-    # Of each piece, what was simulated before it without a clock; and then with one.
-    warm_up: list[Natural]
-    # Lines that were brought in before these.
-    lines: list[Natural] = []
-    timed: Natural
-    bound: PiecesBound | None
 
 
 class Run(Table):
@@ -394,8 +106,10 @@ class Run(Table):
     caches: Caches
     # Absent where instructions are not fetched.
     fetch: Fetch | None = None
-    dram: dict[str, Natural]
+    dram: Dram
     os: Os
+    # Where each core has a program of its own.
+    per_core: list[CoreCounts] = []
     design_counters: dict[str, Any] | None
     # Of the TLB design, where it has some.
     tlb_counters: dict[str, Natural] = {}
@@ -484,7 +198,7 @@ class Run(Table):
         return self.cycles.elapsed
 
 
-class Failure(_Model):
+class Failure(Model):
     """A design that could not be run to the end, and why (simulated memory ran out, ...)."""
 
     design: str
@@ -506,6 +220,9 @@ class Recording(Table):
     exit_status: int
     signal: int | None
     seconds: float
+    # Recorded, in all; of results of before they were kept, what there is at least.
+    processes: Natural = 1
+    threads: Natural = 1
     limited: bool
     incomplete: str | None
     programs: Natural = 1
@@ -560,7 +277,7 @@ class Comparison(Table):
     interrupted: bool = False
 
     @property
-    def rows(self) -> list[_Model]:
+    def rows(self) -> list[Model]:
         """The runs."""
         return list(self.runs)
 

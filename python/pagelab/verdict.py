@@ -6,7 +6,8 @@ To *save* is of the baseline's time, to *gain* is speed, as in the table's colum
 from dataclasses import dataclass
 
 from pagelab import intervals, units
-from pagelab.results import CYCLE_PARTS, INTERRUPTED, Comparison, Run, same_windows
+from pagelab.counts import CYCLE_PARTS
+from pagelab.results import INTERRUPTED, Comparison, Run, same_windows
 
 # Differences below this share are called none: a change of code layout moves real programs more.
 NOTICEABLE = 0.005

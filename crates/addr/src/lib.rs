@@ -9,7 +9,7 @@ mod quantity;
 
 pub use directory::{DirectoryFull, PageDirectory, PageId};
 pub use page_size::PageSize;
-pub use quantity::{deserialize_bytes, deserialize_bytes_list, parse_quantity};
+pub use quantity::{Quantity, deserialize_bytes, deserialize_bytes_list, parse_quantity};
 
 use serde::{Deserialize, Serialize};
 

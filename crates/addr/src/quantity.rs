@@ -1,7 +1,9 @@
 //! Sizes as people write them.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserializer;
 use serde::de::{self, Unexpected, Visitor};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Reads a number with an optional binary (`GiB`) or decimal (`M`) suffix, as people write sizes
@@ -33,6 +35,32 @@ pub fn parse_quantity(text: &str) -> Option<u64> {
     let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(unit) / u128::from(scale);
     let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
     whole.checked_add(part as u64)
+}
+
+/// What [`deserialize_bytes`] takes, for schemas: a whole number, as results have it, or in files also text
+/// with a unit.
+pub struct Quantity;
+
+impl JsonSchema for Quantity {
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        if generator.contract().is_serialize() {
+            return u64::json_schema(generator);
+        }
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "minimum": 0 },
+                { "type": "string", "pattern": "^ *[0-9]+([.][0-9]+)? *(B|[kKMG]|[KMGT]iB)? *$" }
+            ]
+        })
+    }
 }
 
 /// Deserialises a size in bytes from a whole number or from text with a unit: for

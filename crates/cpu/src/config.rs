@@ -1,8 +1,9 @@
 use crate::core_model::WINDOW;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Parameters of a core.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConfig {
     /// Clock frequency in GHz.

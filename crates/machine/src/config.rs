@@ -8,6 +8,7 @@ use pagelab_translation::{
     ClusteredConfig, DptConfig, EcptConfig, FlattenedConfig, MeHptConfig, MosaicConfig,
     NestedConfig, RadixConfig, RangeConfig, TlbConfig,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Table, Value};
@@ -19,7 +20,7 @@ macro_rules! machine_config {
         around { $($around:ident: $around_keys:ident;)* }
     ) => {
         /// A machine, as a preset or a TOML file describes it. docs/simulate.md explains every key.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct MachineConfig {
             /// What reports call it.
@@ -87,7 +88,7 @@ fn is_default<T: Default + PartialEq>(keys: &T) -> bool {
 
 /// Three levels of cache; the first two are each core's own. The `cycles` of a level are the
 /// load-to-use latency of what it serves; memory adds its own to the last level's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CachesConfig {
     /// First level, data.
@@ -113,7 +114,7 @@ pub struct CachesConfig {
 
 /// Programs outside of this machine that share its last level: other guests, other cores. What they
 /// bring in takes the place of other lines as time goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OthersConfig {
     /// Lines that they bring in, in 10^9 bytes a second.
@@ -122,7 +123,7 @@ pub struct OthersConfig {
 
 /// What it costs that a line may be in the private caches of several cores only as long as nobody
 /// writes it. Both times are load-to-use, in cycles, as those of the levels are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoherenceConfig {
     /// A line that another core holds by itself, modified or not.
@@ -136,7 +137,7 @@ pub struct CoherenceConfig {
 }
 
 /// Where the reads of page walks enter the caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WalksEnter {
     /// First-level data cache, as on Intel's processors.
@@ -147,7 +148,7 @@ pub enum WalksEnter {
 }
 
 /// Time the operating system takes for what it does, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CostConfig {
     /// Taking a page fault and returning, without what follows.
@@ -172,7 +173,7 @@ pub struct CostConfig {
 }
 
 /// Which operations wait until other cores have dropped translations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shootdowns {
     /// Moving a page.

@@ -1,8 +1,10 @@
 use crate::config::MachineConfig;
 use crate::designs::Design;
 use crate::registered::registered;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, ser::Error};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
 /// A machine with one design. Its form in JSON has no keys of other designs.
@@ -50,6 +52,20 @@ impl Deref for DesignedMachine {
 impl DerefMut for DesignedMachine {
     fn deref_mut(&mut self) -> &mut MachineConfig {
         &mut self.config
+    }
+}
+
+impl JsonSchema for DesignedMachine {
+    fn schema_name() -> Cow<'static, str> {
+        "DesignedMachine".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = MachineConfig::json_schema(generator);
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.retain(|key| !OF_DESIGNS.iter().any(|of_design| key == of_design));
+        }
+        schema
     }
 }
 

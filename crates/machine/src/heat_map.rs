@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PAGE_SHIFT, VirtAddr};
 use pagelab_os::{Mapping, Os};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ const COLUMNS: usize = 256;
 const ROWS: usize = 128;
 
 /// What the accesses to a block of addresses came to, by time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeatRow {
     /// The kind of memory.
     pub kind: &'static str,
@@ -35,7 +36,7 @@ pub struct HeatRow {
 }
 
 /// Addresses over time. What was not accessed has no row.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeatMapResult {
     /// Accesses that a column stands for.
     pub accesses_per_column: u64,

@@ -1,4 +1,5 @@
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 /// Sub-buckets of each power of two: a bucket's bounds differ by at most one part in 16.
 const SUB_BITS: u32 = 4;
@@ -104,16 +105,29 @@ fn upper_bound(bucket: usize) -> u64 {
     ((top + 1) << shift) - 1
 }
 
+/// What results have of a histogram.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Distribution {
+    mean: f64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    max: u64,
+    /// (largest value, count) of the buckets that hold anything.
+    histogram: Vec<(u64, u64)>,
+}
+
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Histogram", 6)?;
-        out.serialize_field("mean", &self.mean())?;
-        out.serialize_field("p50", &self.quantile(0.5))?;
-        out.serialize_field("p90", &self.quantile(0.9))?;
-        out.serialize_field("p99", &self.quantile(0.99))?;
-        out.serialize_field("max", &self.max)?;
-        out.serialize_field("histogram", &self.buckets().collect::<Vec<_>>())?;
-        out.end()
+        let distribution = Distribution {
+            mean: self.mean(),
+            p50: self.quantile(0.5),
+            p90: self.quantile(0.9),
+            p99: self.quantile(0.99),
+            max: self.max,
+            histogram: self.buckets().collect(),
+        };
+        distribution.serialize(serializer)
     }
 }
 

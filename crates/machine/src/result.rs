@@ -2,8 +2,9 @@ use crate::by_code::ByCode;
 use crate::designed::DesignedMachine;
 use crate::heat_map::HeatMapResult;
 use crate::hierarchy::PLACES;
-use crate::histogram::Histogram;
+use crate::histogram::{Distribution, Histogram};
 use pagelab_os::{MemoryCell, OsStatistics};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 pub const SCHEMA: &str = "pagelab.run/1";
 
 /// Everything a run found out. The same input, seed and configuration give the same bits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunResult {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -96,7 +97,7 @@ pub struct RunResult {
 }
 
 /// What one core did, up to the end of its program. Times are in cycles.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CoreResult {
     /// Instructions retired.
     pub instructions: u64,
@@ -129,7 +130,7 @@ pub struct CoreResult {
 }
 
 /// Where time went, in cycles. The causes add up to `total`, the sum over cores.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct Cycles {
     /// Time of the core that took longest: what a user waits.
     pub elapsed: u64,
@@ -160,7 +161,7 @@ pub struct Cycles {
 }
 
 /// What the TLBs did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct TlbResult {
     /// Translations asked for.
     pub lookups: u64,
@@ -175,11 +176,12 @@ pub struct TlbResult {
 }
 
 /// What page walks did.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WalkResult {
     /// Walks, those that ended in a fault included.
     pub count: u64,
     /// Cycles from a walker's start on a walk to its end; waiting for the walker is not in it.
+    #[schemars(with = "Distribution")]
     pub latency: Histogram,
     /// Mean of the cycles from asking for a walker to the end of the walk.
     pub mean_with_wait: f64,
@@ -198,7 +200,7 @@ pub struct WalkResult {
 }
 
 /// References by the level that served them.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct ServedBy {
     /// First-level data cache.
     pub l1: u64,
@@ -236,7 +238,7 @@ impl ServedBy {
 }
 
 /// What the caches did. A level's misses are what the levels below it served.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CacheResult {
     /// Data references by where they were served.
     pub data: ServedBy,
@@ -255,7 +257,7 @@ pub struct CacheResult {
 }
 
 /// What keeping private caches coherent came to.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CoherenceResult {
     /// Lines that came from another core's private caches.
     pub transfers: u64,
@@ -266,7 +268,7 @@ pub struct CoherenceResult {
 }
 
 /// What the instruction side did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct FetchResult {
     /// Fetches of another line than the one before.
     pub fetches: u64,
@@ -284,7 +286,7 @@ pub struct FetchResult {
 }
 
 /// What the memory did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct DramResult {
     /// Lines read.
     pub reads: u64,
@@ -298,7 +300,7 @@ pub struct DramResult {
 }
 
 /// What the banks of a memory did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct BankResult {
     /// Reads of the row that its bank had open.
     pub row_hits: u64,
@@ -309,7 +311,7 @@ pub struct BankResult {
 }
 
 /// What one node of memory did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct NodeResult {
     /// Its size.
     pub bytes: u64,
@@ -325,7 +327,7 @@ pub struct NodeResult {
 }
 
 /// One point of the timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Instructions so far, all cores.
     pub instructions: u64,
@@ -339,7 +341,7 @@ pub struct Sample {
 
 /// One window of a sampled stream: what a mean and its confidence interval are made from. Times
 /// are in cycles; caches' misses include those of walks.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WindowResult {
     /// Instructions retired, all cores.
     pub instructions: u64,
@@ -389,7 +391,7 @@ pub struct WindowResult {
 }
 
 /// How a stream was cut into pieces, and what that may have changed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PiecesResult {
     /// How many.
     pub count: u64,
@@ -413,7 +415,7 @@ pub struct PiecesResult {
 /// not find only what comes into an empty place may have been there. How many places were filled
 /// while they were measured bounds the misses that are too many, as far as what reaches the level is
 /// right: a level whose upper ones were still wrong in the warm-up may differ in an order of use.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct PiecesBound {
     /// Misses of the second-level TLB: walks.
     pub l2_tlb_misses: u64,

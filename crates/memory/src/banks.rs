@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Banks that are busy: what makes a bank wait between two commands.
 ///
 /// The names are those of JEDEC's standards for DDR4 (JESD79-4) and DDR5 (JESD79-5).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BusyConfig {
     /// Banks that lines go round, one line in each before the next: channels times bank groups.
@@ -45,7 +46,7 @@ pub struct Banks {
 }
 
 /// What the banks did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BankCounts {
     /// Reads of the row that was open.
     pub hits: u64,

@@ -3,6 +3,7 @@ use crate::modulo::Modulo;
 use crate::replacement::{Replacement, Victims};
 use crate::simd::{EMPTY, FLAG, Simd};
 use pagelab_addr::LINE_BYTES;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bit 31 of a reference: it modifies the line. The lines of a set carry it in the same place.
@@ -15,7 +16,7 @@ pub const NO_LINE: u32 = EMPTY;
 const FOREIGN: u32 = EMPTY - 1;
 
 /// Geometry and latency of one cache level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
     /// Capacity in KiB.

@@ -1,8 +1,9 @@
 use crate::BusyConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Latency and bandwidth of a memory.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramConfig {
     /// Latency of an idle memory in nanoseconds, from the last-level cache's miss on.
@@ -21,7 +22,7 @@ pub struct DramConfig {
 ///
 /// A read of the open row is sooner by the activation; one of another row later by the precharge
 /// (Rixner et al., "Memory access scheduling", ISCA 2000).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RowsConfig {
     /// Banks of all channels and ranks.

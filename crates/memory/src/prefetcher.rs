@@ -1,12 +1,13 @@
 use crate::demand::Demand;
 use crate::{GeometryError, StridesConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a core's second-level cache fetches before it is asked for.
 ///
 /// The first two prefetchers look at lines that the first level asks for and at no instruction;
 /// neither leaves the 4 KiB page of the line, since they see physical addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
     /// The other line of the aligned two that a line is one of which the second level misses.

@@ -1,8 +1,9 @@
 use crate::cache::GeometryError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which entry of a set leaves for a new one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
     /// The least recently used one.

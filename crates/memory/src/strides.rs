@@ -1,4 +1,5 @@
 use crate::GeometryError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is fetched ahead of instructions whose loads are a constant distance apart.
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Intel's "IP-based stride prefetcher" (Intel 64 and IA-32 Architectures Optimization Reference
 /// Manual, "Data Prefetching") and AMD's "L1 Stride" (Software Optimization Guide for the AMD Family
 /// 19h Processors, "Prefetching of Data"); the idea is Baer and Chen's (Supercomputing 1991).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StridesConfig {
     /// Instructions that are followed.

@@ -1,14 +1,16 @@
 use crate::buddy::PAGEBLOCK_ORDER;
 use crate::{ManagerConfig, PagePolicy, free_blocks};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Physical memory and the operating system's policies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OsConfig {
     /// Size of the physical memory in bytes; with `nodes`, their sum.
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
+    #[schemars(with = "pagelab_addr::Quantity")]
     pub memory_bytes: u64,
     /// The memory's nodes in the order of their addresses, the processors at the first. None for
     /// one node that is as the rest of the machine's description says.
@@ -20,6 +22,7 @@ pub struct OsConfig {
     /// Where each zone starts, in bytes. Those past the end of the memory do not count. Memory
     /// is taken from the last zone that has some. Default: DMA, DMA32 and Normal of x86-64.
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes_list")]
+    #[schemars(with = "Vec<pagelab_addr::Quantity>")]
     pub zone_starts: Vec<u64>,
     /// The largest order of the buddy allocator's blocks.
     pub max_order: u32,
@@ -45,6 +48,7 @@ pub struct OsConfig {
     pub zero_page: bool,
     /// How large a stack may grow by itself, in bytes (RLIMIT_STACK).
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
+    #[schemars(with = "pagelab_addr::Quantity")]
     pub stack_limit: u64,
 }
 
@@ -69,11 +73,12 @@ impl Default for OsConfig {
 }
 
 /// A node of memory: a range of frames with a latency and a bandwidth of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// Its size in bytes.
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
+    #[schemars(with = "pagelab_addr::Quantity")]
     pub bytes: u64,
     /// Idle latency in nanoseconds, from the last-level cache's miss on.
     pub latency_ns: f64,

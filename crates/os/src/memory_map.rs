@@ -1,10 +1,11 @@
 use crate::Os;
 use pagelab_addr::Pfn;
 use pagelab_translation::{FrameUse, Frames};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the frames of one cell of the physical memory are used for: numbers of frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryCell {
     /// Free.
     pub free: u32,

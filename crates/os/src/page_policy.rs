@@ -1,9 +1,10 @@
 use pagelab_addr::PageSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Which page sizes a fault may use. Written as the size of the largest: `4K`, `2M`, `64K`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum PagePolicy {
     /// 4 KiB pages only.

@@ -1,9 +1,10 @@
 use crate::TierStatistics;
 use pagelab_addr::PageSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A count for each page size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BySize {
     /// Of 4 KiB pages.
     #[serde(rename = "4K")]
@@ -28,7 +29,7 @@ impl BySize {
 }
 
 /// Pages placed by hashing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HashedStatistics {
     /// In a front yard, or where the first of several hash functions says.
     pub front: u64,
@@ -41,7 +42,7 @@ pub struct HashedStatistics {
 }
 
 /// What happened in a run, and how memory stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OsStatistics {
     /// Faults taken.
     pub faults: u64,

@@ -13,6 +13,7 @@ mod trace;
 
 use pagelab_machine::MachineConfig;
 use pyo3::prelude::*;
+use schemars::generate::{Contract, SchemaSettings};
 use simulate::InPieces;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -55,6 +56,25 @@ mod _core {
     #[pyfunction]
     fn version() -> &'static str {
         env!("CARGO_PKG_VERSION")
+    }
+
+    #[pyfunction]
+    fn run_schema() -> String {
+        let mut settings = SchemaSettings::draft2020_12();
+        settings.contract = Contract::Serialize;
+        let schema = settings
+            .into_generator()
+            .into_root_schema_for::<lines::WithLines>();
+        schema.to_value().to_string()
+    }
+
+    #[pyfunction]
+    fn machine_schema() -> String {
+        let settings = SchemaSettings::draft2020_12();
+        let schema = settings
+            .into_generator()
+            .into_root_schema_for::<MachineConfig>();
+        schema.to_value().to_string()
     }
 
     #[pyfunction]

@@ -2,6 +2,7 @@
 
 use pagelab_machine::{ByCode, Mapping, RunResult, Tally};
 use pagelab_symbols::{Origin, SourceText, Symbols};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ const MOST: usize = 1000;
 const MOST_FILES: usize = 200;
 
 /// A run with the lines that missed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct WithLines<'a> {
     #[serde(flatten)]
     run: &'a RunResult,
@@ -24,7 +25,7 @@ pub(crate) struct WithLines<'a> {
 }
 
 /// What a row stands for.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Row {
     /// A line, or what of an origin is known.
@@ -35,7 +36,7 @@ enum Row {
     Others,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Line {
     program: usize,
     #[serde(flatten)]
@@ -47,7 +48,7 @@ struct Line {
     counts: Counts,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MappingRow {
     program: usize,
     kind: &'static str,
@@ -57,7 +58,7 @@ struct MappingRow {
     counts: Counts,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Counts {
     accesses: u64,
     l1_tlb_misses: u64,

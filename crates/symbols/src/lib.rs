@@ -7,6 +7,7 @@ mod object_file;
 
 use object_file::ObjectFile;
 use pagelab_events::CodeTable;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +15,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where an instruction is from, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Origin {
     /// The file that it was mapped from; `None` for code that a program has made itself, whose
     /// function and line are then what the program says.

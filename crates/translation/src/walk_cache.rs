@@ -1,9 +1,10 @@
 use crate::ConfigError;
 use pagelab_memory::LruKeys;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Geometry and latency of one walk cache (PWC, CWC, DMC).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WalkCacheConfig {
     /// Entries; 0 for no such cache.

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from pagelab import units
+from pagelab.counts import CYCLE_PARTS
 from pagelab.report.scales import Tick, linear_ticks
-from pagelab.results import CYCLE_PARTS, Comparison
+from pagelab.results import Comparison
 
 PART_LABELS = {
     "compute": "computing",

@@ -4,8 +4,9 @@ from itertools import groupby, pairwise
 from typing import Any, Literal
 
 from pagelab import units
+from pagelab.counts import HeatMap
 from pagelab.report.scales import linear_ticks, short
-from pagelab.results import Comparison, HeatMap
+from pagelab.results import Comparison
 
 Counted = Literal["accesses", "l2_tlb_misses", "faults"]
 

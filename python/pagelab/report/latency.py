@@ -5,8 +5,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pagelab import units
+from pagelab.counts import Latency
 from pagelab.report.scales import Tick
-from pagelab.results import Comparison, Latency, Run
+from pagelab.results import Comparison, Run
 
 # The simulator counts in buckets of a sixteenth; four bins for each doubling are what a narrow
 # plot can show.

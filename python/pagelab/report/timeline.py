@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagelab import units
+from pagelab.counts import TimelinePoint
 from pagelab.report.scales import Tick, binary_ticks, linear_ticks, short
-from pagelab.results import Comparison, Run, TimelinePoint
+from pagelab.results import Comparison, Run
 
 
 @dataclass(frozen=True)

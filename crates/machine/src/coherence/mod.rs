@@ -10,6 +10,7 @@
 use crate::chunk::Prefetch;
 use crate::hierarchy::{Descent, OUT, PrivateCaches, Served};
 use pagelab_memory::MODIFY;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -43,7 +44,7 @@ struct Holders {
 }
 
 /// What coherence came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CoherenceCounts {
     pub(crate) transfers: u64,
     pub(crate) upgrades: u64,

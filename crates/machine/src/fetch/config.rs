@@ -2,10 +2,11 @@ use crate::error::BuildError;
 use pagelab_addr::LINE_BYTES;
 use pagelab_memory::{GeometryError, Replacement};
 use pagelab_translation::{TlbArrayConfig, TlbError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The instruction side of each core. Without, instructions are there when they are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FetchConfig {
     /// First-level TLB for instructions, of 4 KiB pages; larger ones enter it in pieces of that
@@ -20,7 +21,7 @@ pub struct FetchConfig {
 }
 
 /// Geometry of an instruction cache: what it has costs nothing, so it has no latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FetchCacheConfig {
     /// Capacity in KiB.

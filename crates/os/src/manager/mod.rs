@@ -11,6 +11,7 @@ mod tiered;
 use crate::OsConfigError;
 use crate::buddy::Buddy;
 use pagelab_addr::{PageSize, Pfn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
@@ -23,7 +24,7 @@ type About = (&'static str, &'static str);
 pub const MANAGERS: &[About] = &[linux::ABOUT, interleave::ABOUT, tiered::ABOUT];
 
 /// A memory manager and its parameters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ManagerConfig {
     /// First touch.

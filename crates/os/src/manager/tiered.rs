@@ -10,6 +10,7 @@ use super::{About, Manager};
 use crate::OsConfigError;
 use crate::buddy::Buddy;
 use pagelab_addr::{PageSize, Pfn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) const ABOUT: About = (
@@ -19,7 +20,7 @@ pub(super) const ABOUT: About = (
 );
 
 /// Parameters of the `tiered` manager. The paper has administrators choose them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TieredConfig {
     /// Time between two looks at the accessed bits, in microseconds of simulated time.
@@ -71,7 +72,7 @@ impl TieredConfig {
 }
 
 /// What the `tiered` manager has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TierStatistics {
     /// Looks at the accessed bits.
     pub ticks: u64,

@@ -1,9 +1,10 @@
 use crate::ConfigError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A hashed page table of clusters with open addressing. docs/designs/clustered.md says where the
 /// defaults come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusteredConfig {
     /// Time of the hash function, in cycles.

@@ -1,11 +1,12 @@
 use super::metadata::Metadata;
 use crate::{ConfigError, WalkCacheConfig};
 use pagelab_addr::PageSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A distributed page table. The default is Table I of the paper; what the paper leaves open is
 /// listed in docs/designs/dpt.md.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DptConfig {
     /// Process id of the first address space; the next ones follow. The id seeds the hash.
@@ -35,7 +36,7 @@ pub struct DptConfig {
 }
 
 /// The last resort of the allocation flow (figure 12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefer {
     /// Break up an unfragmented free block rather than move data.
@@ -45,7 +46,7 @@ pub enum Prefer {
 }
 
 /// Initial entries of a process's metadata table for each page size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmtConfig {
     /// For 4 KiB pages; an entry covers 128 MiB.
@@ -60,7 +61,7 @@ pub struct DmtConfig {
 }
 
 /// Metadata cache for each page size. All are looked up at once; the slowest sets the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmcConfig {
     /// For 4 KiB pages.

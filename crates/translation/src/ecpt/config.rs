@@ -1,8 +1,9 @@
 use crate::WalkCacheConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An elastic cuckoo page table. docs/designs/ecpt.md says where the defaults come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EcptConfig {
     /// Ways of each table, 2 to 8, each with its own hash.
@@ -29,7 +30,7 @@ pub struct EcptConfig {
 }
 
 /// Cuckoo walk tables: elastic cuckoo tables with the same occupancy and growth.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EcptCwtConfig {
     /// Ways, 2 to 8.
@@ -40,7 +41,7 @@ pub struct EcptCwtConfig {
 
 /// Cuckoo walk caches by the page size that their headers are about. All are looked up at once;
 /// the slowest sets the time. Without entries there is no walk table of that size either.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EcptCwcConfig {
     /// For 4 KiB pages; an entry covers 2 MiB.

@@ -1,9 +1,10 @@
 use crate::WalkCacheConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A flattened page table and its page-walk caches. docs/designs/flattened.md says where the
 /// defaults come from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlattenedConfig {
     /// Whether PGD and PUD are one node of 2 MiB where there is memory for it.
@@ -16,7 +17,7 @@ pub struct FlattenedConfig {
 
 /// Page-walk caches, named after the level whose entries they hold. All are looked up at once;
 /// the slowest sets the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlattenedPwcConfig {
     /// Entries that cover 512 GiB, of roots that are not flattened.

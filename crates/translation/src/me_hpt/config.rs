@@ -1,9 +1,10 @@
 use crate::WalkCacheConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A memory-efficient hashed page table. The default is Table I of the DPT paper; what that
 /// leaves open is listed in docs/designs/me_hpt.md.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeHptConfig {
     /// Ways of each table, 2 to 8, each with its own hash.
@@ -33,7 +34,7 @@ pub struct MeHptConfig {
 }
 
 /// Cuckoo walk tables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeHptCwtConfig {
     /// Ways, 2 to 8.
@@ -44,7 +45,7 @@ pub struct MeHptCwtConfig {
 
 /// Cuckoo walk caches by the page size that their headers are about. All are looked up at once;
 /// the slowest sets the time. Without entries there is no walk table of that size either.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeHptCwcConfig {
     /// For 4 KiB pages; an entry covers 2 MiB.

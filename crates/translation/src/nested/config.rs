@@ -1,14 +1,16 @@
 use crate::WalkCacheConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A virtual machine on a host; both have the machine's page-table design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NestedConfig {
     /// The nested TLB of each core: host translations of the guest's page-table frames.
     pub tlb: WalkCacheConfig,
     /// Physical memory of the host in bytes, 0 for twice the guest's.
     #[serde(deserialize_with = "pagelab_addr::deserialize_bytes")]
+    #[schemars(with = "pagelab_addr::Quantity")]
     pub host_memory_bytes: u64,
     /// Whether the host backs the guest's memory with 2 MiB pages as far as it can.
     pub host_thp: bool,

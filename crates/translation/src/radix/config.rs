@@ -1,8 +1,9 @@
 use crate::WalkCacheConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A radix page table and its page-walk caches. The default is Table I of the DPT paper.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RadixConfig {
     /// 4 (48-bit addresses) or 5 (57-bit addresses).
@@ -13,7 +14,7 @@ pub struct RadixConfig {
 
 /// The split page-walk cache: one cache per level, named after the level whose entries it holds.
 /// All are looked up at once; the slowest sets the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PwcConfig {
     /// Entries of the root, each covering 512 GiB with 4 levels and 256 TiB with 5.

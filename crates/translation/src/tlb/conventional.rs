@@ -4,11 +4,12 @@ use super::{Mapped, Tlb, TlbCounters};
 use crate::{Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Geometry of a two-level TLB. A page size without an array of its own shares that of the
 /// next smaller size: `l1_2m` absent means that 2 MiB pages live among the 4 KiB pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlbConfig {
     /// First level, 4 KiB pages. Its latency hides behind the first-level cache's, which is

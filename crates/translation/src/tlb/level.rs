@@ -5,10 +5,11 @@ use crate::Translation;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{GeometryError, LruSets, Modulo, Replacement};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Geometry of one TLB array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlbArrayConfig {
     /// Entries.

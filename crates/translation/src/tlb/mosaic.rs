@@ -7,10 +7,11 @@ use crate::iceberg::Iceberg;
 use crate::{ConfigError, Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
 use pagelab_memory::simd::Simd;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A mosaic TLB, besides the geometry that it shares with the conventional one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MosaicConfig {
     /// Pages of a mosaic page: 4, 8, 16, 32 or 64.

@@ -4,10 +4,11 @@ use super::{ConventionalTlb, Mapped, Tlb, TlbConfig, TlbCounters, TlbError};
 use crate::{Page, Range, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A range TLB, besides the conventional TLB that it stands beside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RangeConfig {
     /// Entries, fully associative, least recently used.

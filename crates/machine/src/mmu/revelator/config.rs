@@ -1,8 +1,9 @@
 use pagelab_translation::Tiers;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What Revelator does. Each technique can be switched off.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RevelatorConfig {
     /// Whether 4 KiB pages are hashed to frames, and their lines fetched by that.

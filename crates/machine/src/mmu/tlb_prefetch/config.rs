@@ -4,10 +4,11 @@ use super::distance::Distance;
 use super::sequential::Sequential;
 use super::stride::Stride;
 use crate::error::BuildError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a core's TLB prefetches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlbPrefetchConfig {
     /// Which pages are walked for.
@@ -46,7 +47,7 @@ fn cycles() -> u32 {
 macro_rules! prefetchers {
     ($($name:literal: $prefetcher:ident;)*) => {
         /// A prefetcher, by its name in a machine's description.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[allow(missing_docs)]
         pub enum PrefetcherName {
             $(#[serde(rename = $name)] $prefetcher,)*

@@ -1,0 +1,411 @@
+"""What a run counted: the parts of its JSON (`pagelab.run/1`) as models.
+
+Rust's types say what they are (`_core.run_schema`), which the tests compare these with;
+docs/simulate.md says what each field means. Cycles, bytes and frames are whole numbers
+throughout. Fields with a default are absent from results of before they were counted, or where
+there is nothing of the kind.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Natural = Annotated[int, Field(ge=0)]
+
+
+class Model(BaseModel):
+    """What has been written to JSON, whole: a field that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cycles(Model):
+    """Where the time went.
+
+    `elapsed` is the time of the core that took longest. The parts add up to `total`, the sum
+    over all cores.
+    """
+
+    elapsed: Natural
+    total: Natural
+    compute: Natural
+    data: Natural
+    translation: Natural
+    # Absent from results of before they were known.
+    mispredictions: Natural = 0
+    # Absent where instructions are not fetched.
+    fetch: Natural = 0
+    faults: Natural
+    # Part of `faults` in results of before it was counted by itself.
+    zeroing: Natural = 0
+    migrations: Natural
+    # What free translation would save of `total`, by a second clock; part of no sum. Absent where
+    # the machine has none.
+    recoverable: Natural | None = None
+    frequency_hz: Annotated[float, Field(gt=0)]
+
+
+CYCLE_PARTS = (
+    *("compute", "data", "translation", "mispredictions", "fetch", "faults"),
+    *("zeroing", "migrations"),
+)
+
+
+class Tlb(Model):
+    """The data TLBs; MPKI is misses per thousand instructions."""
+
+    lookups: Natural
+    l1_misses: Natural
+    l2_misses: Natural
+    l1_mpki: float
+    l2_mpki: float
+
+
+class Latency(Model):
+    """A distribution of latencies, in cycles.
+
+    `histogram` holds (upper bound, count) in ascending order; the bounds are inclusive.
+    """
+
+    mean: float
+    p50: Natural
+    p90: Natural
+    p99: Natural
+    max: Natural
+    histogram: list[tuple[Natural, Natural]]
+
+
+class ServedBy(Model):
+    """How many references each level answered."""
+
+    l1: Natural
+    l2: Natural
+    llc: Natural
+    dram: Natural
+    # Absent where no other core's private caches did.
+    other_cores: Natural = 0
+
+
+class Walks(Model):
+    """Page-table walks: how many, how long, and what they read."""
+
+    count: Natural
+    latency: Latency
+    # Absent from results of before it was counted.
+    mean_with_wait: Annotated[float, Field(ge=0)] | None = None
+    walker_wait: Natural
+    reads: Natural
+    served_by: ServedBy
+    # Absent from results of before it was counted.
+    metadata_served_by: ServedBy | None = None
+    cache_lookups: Natural
+    cache_hits: Natural
+
+
+class Coherence(Model):
+    """What keeping the private caches of several cores coherent came to."""
+
+    transfers: Natural
+    upgrades: Natural
+    invalidations: Natural
+
+
+class Caches(Model):
+    """The three cache levels; their misses include those of walks."""
+
+    data: ServedBy
+    # Absent where the machine has no prefetchers.
+    prefetches: ServedBy | None = None
+    # Absent where the machine does not.
+    coherence: Coherence | None = None
+    l1_mpki: float
+    l2_mpki: float
+    llc_mpki: float
+
+
+class Fetch(Model):
+    """The instruction side; the first level of `served_by` is the instruction cache.
+
+    `tlb` is the instructions' first level, and the second as far as it was asked for them.
+    """
+
+    fetches: Natural
+    served_by: ServedBy
+    prefetches: ServedBy
+    l1_mpki: float
+    tlb: Tlb
+    walks: Natural
+
+
+class CoreCounts(Model):
+    """What one core did, up to the end of its program. Times are in cycles."""
+
+    instructions: Natural
+    accesses: Natural
+    cycles: Natural
+    data: Natural
+    translation: Natural
+    mispredictions: Natural = 0
+    fetch: Natural | None = None
+    faults: Natural
+    zeroing: Natural = 0
+    migrations: Natural
+    recoverable: Natural | None = None
+    l1_tlb_misses: Natural
+    l2_tlb_misses: Natural
+
+
+class Dram(Model):
+    """Lines read and written back, and cycles that reads waited for bandwidth.
+
+    The last three are absent where banks are never busy.
+    """
+
+    reads: Natural
+    writes: Natural = 0
+    queue_cycles: Natural
+    row_hits: Natural | None = None
+    row_conflicts: Natural | None = None
+    busy_cycles: Natural | None = None
+
+
+class BySize(Model):
+    """Pages of each size."""
+
+    base: Annotated[Natural, Field(alias="4K")] = 0
+    large: Annotated[Natural, Field(alias="2M")] = 0
+    huge: Annotated[Natural, Field(alias="1G")] = 0
+
+
+class Hashed(Model):
+    """How pages were placed whose frames are hashed."""
+
+    front: Natural
+    back: Natural
+    conflicts: Natural
+    used_at_first_conflict: float | None = None
+
+
+class Tiers(Model):
+    """What the `tiered` manager did; `hot` and `cold` are pages of each of two nodes."""
+
+    ticks: Natural
+    demoted: Natural
+    promoted: Natural
+    hot: list[Natural]
+    cold: list[Natural]
+
+
+class Os(Model):
+    """The operating system's side. Pages mapped are counted by size."""
+
+    faults: Natural
+    anonymous: BySize = BySize()
+    zero_pages: Natural = 0
+    file: BySize = BySize()
+    shared_new: Natural = 0
+    shared_present: Natural = 0
+    populated: BySize = BySize()
+    cow_copies: Natural = 0
+    cow_reuses: Natural = 0
+    permission_faults: Natural = 0
+    spurious_faults: Natural = 0
+    fallbacks_2m: Natural = 0
+    fallbacks_1g: Natural = 0
+    fallbacks_folio: Natural = 0
+    splits: BySize = BySize()
+    pages_migrated: Natural
+    stray_touches: Natural = 0
+    ignored_events: Natural = 0
+    forks: Natural = 0
+    entries_forked: Natural = 0
+    resident_bytes: Natural
+    peak_resident_bytes: Natural
+    table_bytes: Natural
+    peak_table_bytes: Natural
+    preallocated_bytes: Natural = 0
+    memory_bytes: Natural = 0
+    free_blocks: list[Natural] = []
+    free_2m_blocks: Natural = 0
+    unusable_free_space_index: float = 0.0
+    hashed: Hashed | None = None
+    tiers: Tiers | None = None
+
+
+class TimelinePoint(Model):
+    """The state after so many instructions."""
+
+    instructions: Natural
+    cycles: Natural
+    resident_bytes: Natural
+    table_bytes: Natural
+
+
+class SampleWindow(Model):
+    """The measured part of one window of a sampled stream; times in cycles."""
+
+    instructions: Natural
+    accesses: Natural
+    cycles: Natural
+    data: Natural = 0
+    translation: Natural
+    mispredictions: Natural = 0
+    fetch: Natural | None = None
+    faults: Natural = 0
+    zeroing: Natural = 0
+    migrations: Natural = 0
+    recoverable: Natural | None = None
+    l1_tlb_misses: Natural = 0
+    l2_tlb_misses: Natural
+    walks: Natural
+    walk_cycles: Natural
+    walk_reads: Natural = 0
+    l2_misses: Natural = 0
+    llc_misses: Natural = 0
+    # Of `Run.tlb_counters` what happened in the window, and by how much `Run.design_counters` have
+    # changed in it.
+    tlb_counters: dict[str, Natural] | None = None
+    design_counters: dict[str, int] | None = None
+
+
+class MemoryCell(Model):
+    """An equal part of physical memory, by what its frames hold.
+
+    `preallocated` is what was in use before the program started.
+    """
+
+    free: Natural
+    data: Natural
+    tables: Natural
+    preallocated: Natural
+
+    @property
+    def frames(self) -> int:
+        """All frames of the cell."""
+        return self.free + self.data + self.tables + self.preallocated
+
+
+class HeatRow(Model):
+    """A block of addresses of one kind of memory, with what its accesses came to by time.
+
+    Where there were no misses or faults at all, those lists are empty.
+    """
+
+    kind: str
+    address: Natural
+    accesses: list[Natural]
+    l2_tlb_misses: list[Natural]
+    faults: list[Natural]
+
+
+class HeatMap(Model):
+    """Addresses over time: a row is a block of `bytes_per_row` that was accessed."""
+
+    accesses_per_column: Natural
+    bytes_per_row: Natural
+    rows: list[HeatRow]
+
+    @property
+    def columns(self) -> int:
+        """How many there are."""
+        return max((len(row.accesses) for row in self.rows), default=0)
+
+    def counts(self, of: Literal["accesses", "l2_tlb_misses", "faults"]) -> list[list[int]]:
+        """One of the three as a matrix: a list for each row, a number for each column."""
+        none = [0] * self.columns
+        return [getattr(row, of) or none for row in self.rows]
+
+
+class CodeCosts(Model):
+    """What accesses came to: misses, walks with their cycles, faults with theirs."""
+
+    # Of what several programs at once have done.
+    program: Natural
+    accesses: Natural
+    l1_tlb_misses: Natural
+    l2_tlb_misses: Natural
+    walks: Natural
+    walk_cycles: Natural
+    faults: Natural
+    fault_cycles: Natural
+
+
+class Line(CodeCosts):
+    """A line of source, or as much as is known of where instructions are from.
+
+    `row` is "unknown" for code that is in no file and accesses whose instruction is not known, and
+    "others" for the sum of all lines that have no row of their own. A line without an object is of
+    code that the program has made itself (a JIT), or an instruction of another tool's trace, whose
+    address is its function.
+    """
+
+    row: Literal["line", "unknown", "others"]
+    object: str | None
+    function: str | None
+    inlined_into: list[str]
+    file: str | None
+    line: Natural | None
+    text: str | None
+
+    @property
+    def module(self) -> str:
+        """The name of the file that its code is in, or what stands for it."""
+        if self.object:
+            return Path(self.object).name
+        by_address = (self.function or "").startswith("0x")
+        return "[JIT]" if self.row == "line" and not by_address else ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in a word: function, or file, and line."""
+        if self.row != "line":
+            return "(other lines)" if self.row == "others" else "(no file)"
+        name = self.function or "?"
+        return f"{name} {Path(self.file).name}:{self.line or '?'}" if self.file else name
+
+
+class MappingCosts(CodeCosts):
+    """A kind of memory, and the file that it is; accesses are not counted."""
+
+    kind: str
+    # Absent from results of before it was kept.
+    name: str | None = None
+
+    @property
+    def place(self) -> str:
+        """What it is, in a word or two."""
+        return f"{self.kind} {Path(self.name).name}" if self.name else self.kind
+
+
+class Node(Model):
+    """A node of memory: lines read from it, and their share of those read from all nodes."""
+
+    bytes: Natural
+    resident_bytes: Natural
+    reads: Natural
+    share: float
+    queue_cycles: Natural
+
+
+class PiecesBound(Model):
+    """By how much counts may be too high, since the program was cut into pieces."""
+
+    l2_tlb_misses: Natural
+    l1_misses: Natural
+    l2_misses: Natural
+    llc_misses: Natural
+    cycles: Natural
+
+
+class Pieces(Model):
+    """How a program was cut into pieces: docs/scale.md."""
+
+    count: Natural
+    accesses: Natural
+    # Of each piece, what was simulated before it without a clock; and then with one.
+    warm_up: list[Natural]
+    # Lines that were brought in before these.
+    lines: list[Natural] = []
+    timed: Natural
+    bound: PiecesBound | None
