@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Programs that check what they compute, for a processor that checks each translation.
-# Usage: checked.sh [SECONDS a stressor]
+# Usage: programs.sh [SECONDS a stressor]
 
 seconds=${1:-2}
 count=0
