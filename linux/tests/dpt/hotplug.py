@@ -16,13 +16,13 @@ from pathlib import Path
 CPU = Path("/sys/devices/system/cpu/cpu1/online")
 MEMORY = Path("/sys/devices/system/memory")
 STATS = Path("/sys/kernel/debug/dpt/stats")
-ROUNDS = 12
+ROUNDS = 3
 PAGE_TABLE = 1 << 26  # of /proc/kpageflags
-NUMBERS = "".join(f"{number}\n" for number in range(1, 8001))
+NUMBERS = "".join(f"{number}\n" for number in range(1, 3001))
 PROGRAMS = (
     "sort -R numbers | sort --parallel=2 -S 8M -n | cmp - numbers",
-    "stress-ng --vm 2 --vm-bytes 12M --verify --vm-ops 300 --quiet --temp-path . --no-rand-seed",
-    "i=0; while [ $i -lt 20 ]; do /bin/true || exit 1; i=$((i + 1)); done",
+    "stress-ng --vm 2 --vm-bytes 12M --verify --vm-ops 40 --quiet --temp-path . --no-rand-seed",
+    "i=0; while [ $i -lt 8 ]; do /bin/true || exit 1; i=$((i + 1)); done",
 )
 
 
@@ -49,8 +49,8 @@ class Programs:
             self.runs[number] += 1
 
     def wait(self) -> None:
-        """Until each has begun and ended once more."""
-        goal = [runs + 2 for runs in self.runs]
+        """Until each has ended once more."""
+        goal = [runs + 1 for runs in self.runs]
         while any(runs < wanted for runs, wanted in zip(self.runs, goal, strict=True)):
             if self.failed:
                 return
@@ -104,7 +104,8 @@ def memory(programs: Programs) -> str:
         before = tables(block, size)
         error = take_away(block)
         if error:
-            assert error == errno.EBUSY, os.strerror(error)
+            # EINVAL is what a block with holes says, whatever it has.
+            assert error in (errno.EBUSY, errno.EINVAL), os.strerror(error)
             assert (block / "state").read_text().strip() == "online"
             refused += 1
             had += before > 0
