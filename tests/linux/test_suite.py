@@ -268,6 +268,12 @@ def test_a_difference_counts_where_nothing_else_was_counted() -> None:
     assert walked.counts(Result(Ending.EXIT, 0, ["quiet"])) is None
 
 
+@pytest.mark.parametrize("left", [b"", b"\xff", b"[1]", b'{"checks": -1}', b'{"checks": "many"}'])
+def test_what_is_no_count_counts_nothing(left: bytes) -> None:
+    found = walked.counts(Result(Ending.HANG, None, [], files={guest.WALKS: left}))
+    assert found == walked.Counts(guests=1)
+
+
 def test_a_recording_has_no_walk_an_access(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="check or dpt"):
         cli.record(["true"], tmp_path / "trace", system=True, walks="check-each")

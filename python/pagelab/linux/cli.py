@@ -402,7 +402,7 @@ def _run_job(
         sys.stdout.write("".join(f"    {line}\n" for line in new))
     print(f"{verdict:4}  {job.name}", flush=True)
     if walks := result.files.get(guest.WALKS):
-        print(f"      {walks.decode().strip()}", flush=True)
+        print("     ", walks.decode(errors="replace").strip(), flush=True)
     if counted := counts(result):
         walked.add(job.entry.name, job.manager, job.append, counted)
     if verdict is suite.Verdict.FAIL:

@@ -1,8 +1,9 @@
 """What processors that walk a distributed page table counted, guest by guest and in all."""
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+
+from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from pagelab.linux.guest import WALKS, Result
 
@@ -39,22 +40,33 @@ class Counts:
         return [f"{number:,}" for number in numbers]
 
 
+class _Left(BaseModel):
+    """Of what the emulator leaves when it ends: linux/qemu/dpt.c."""
+
+    checks: NonNegativeInt = 0
+    walks: NonNegativeInt = 0
+    other_pages: NonNegativeInt = 0
+
+
 def counts(result: Result) -> Counts | None:
     """What a guest's processors counted; None if they walk no distributed page table.
 
-    A guest in which walks differ ends with it: there is one difference, or none.
+    A guest in which walks differ ends with it: there is one difference, or none. An emulator that
+    was killed leaves no numbers, or whatever the guest has put in their place.
     """
     left = result.files.get(WALKS)
     differences = sum(_DIFFERENCE in line for line in result.console)
-    if not left:
-        # Killed from outside, the emulator counts nothing; a difference is none the less.
-        return Counts(guests=1, differences=differences) if differences else None
-    numbers = json.loads(left)
+    if left is None and not differences:
+        return None
+    try:
+        numbers = _Left.model_validate_json(left or b"{}")
+    except ValidationError:
+        numbers = _Left()
     return Counts(
         guests=1,
-        checks=numbers["checks"],
-        walks=numbers["walks"],
-        other_pages=numbers["other_pages"],
+        checks=numbers.checks,
+        walks=numbers.walks,
+        other_pages=numbers.other_pages,
         differences=differences,
     )
 
