@@ -38,14 +38,14 @@ checked "sort puts back what sort has mixed" sort '
 
 checked "xz gives back what it was given" xz '
 	seq 1 $lines >in
-	xz -T2 -3 <in | xz -d | cmp - in'
+	xz -T2 -1 <in | xz -d | cmp - in'
 
 checked "gcc: optimised or not, a program computes the same" gcc '
 	{ echo "#include <stdio.h>"; echo "int f(int a) { return a ^ 5; }"
 	  i=0; while [ $i -lt $functions ]; do echo "int f$i(int a) { return a * $i + f(a); }"; i=$((i + 1)); done
-	  echo "int main(void) { printf(\"%d\", f$((functions - 1))(7) + f20(3)); return 0; }"; } >t.c
+	  echo "int main(void) { printf(\"%d\", f$((functions - 1))(7) + f5(3)); return 0; }"; } >t.c
 	gcc -O0 t.c -o slow && gcc -O2 t.c -o fast
-	[ "$(./slow)" = "$(./fast)" ] && [ "$(./fast)" = $(((functions - 1) * 7 + 2 + 20 * 3 + 6)) ]'
+	[ "$(./slow)" = "$(./fast)" ] && [ "$(./fast)" = $(((functions - 1) * 7 + 2 + 5 * 3 + 6)) ]'
 
 checked "perl: the order of a hash changes nothing" perl '
 	for seed in 1 2; do
@@ -72,7 +72,7 @@ checked "redis, with a snapshot by fork()" redis-server '
 	redis-cli -s r.sock eval "for i = 1, $keys do redis.call(\"append\", \"k\" .. i, \"x\") end return 1" 0
 	i=0; while redis-cli -s r.sock info persistence | grep -q "bgsave_in_progress:1" && [ $i -lt 300 ]; do sleep 0.2; i=$((i + 1)); done
 	redis-cli -s r.sock info persistence | grep last_bgsave_status:ok
-	[ "$(redis-cli -s r.sock get k777)" = 777777777777777777777777777777x ]
+	[ "$(redis-cli -s r.sock get k77)" = 77777777777777777777x ]
 	redis-cli -s r.sock shutdown nosave; wait; [ -s dump.rdb ]'
 
 checked "python: threads and processes" python3 '
