@@ -40,7 +40,8 @@ checked "xz gives back what it was given" xz '
 	seq 1 $lines >in
 	xz -T2 -1 <in | xz -d | cmp - in'
 
-checked "gcc: optimised or not, a program computes the same" gcc '
+# To start a compiler is most of what it does for a small program.
+[ "$part" -gt 9 ] || checked "gcc: optimised or not, a program computes the same" gcc '
 	{ echo "#include <stdio.h>"; echo "int f(int a) { return a ^ 5; }"
 	  i=0; while [ $i -lt $functions ]; do echo "int f$i(int a) { return a * $i + f(a); }"; i=$((i + 1)); done
 	  echo "int main(void) { printf(\"%d\", f$((functions - 1))(7) + f5(3)); return 0; }"; } >t.c
@@ -103,6 +104,8 @@ stress() # STRESSOR WORKERS OPTIONS...
 		stress-ng --verify --timeout $seconds --temp-path . --oom-avoid --no-rand-seed --$*"
 }
 
+size() { case $known in *"$1 "*) echo "$1 $2" ;; esac; }
+
 stress vm 2 --vm-bytes 24M --vm-method all
 stress vm 1 --vm-bytes 16M --vm-populate --vm-locked
 stress mmap 2 --mmap-bytes 16M
@@ -110,7 +113,7 @@ stress mmap 1 --mmap-bytes 16M --mmap-async --mmap-mprotect
 stress mremap 2 --mremap-bytes 16M
 stress malloc 2 --malloc-bytes 32M --malloc-pthreads 2
 stress brk 1
-stress bigheap 1 --bigheap-bytes 64M
+stress bigheap 1 $(size --bigheap-bytes 64M)
 stress stack 1
 stress mlock 1
 stress mincore 1
