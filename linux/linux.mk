@@ -1,7 +1,7 @@
 # Kernel targets, included by the Makefile at the top. `pagelab linux --help` has the details.
 
 .PHONY: linux linux-tree linux-refresh linux-bisect linux-deb linux-test linux-bench linux-unit \
-    linux-artefact linux-choices linux-qemu
+    linux-artefact linux-choices linux-qemu linux-walks
 
 linux: $(STAMPS)/module $(STAMPS)/system-linux ## build the patched kernel
 	$(BIN)/pagelab linux build
@@ -26,6 +26,9 @@ linux-test: linux ## run the kernel tests in guests
 
 linux-qemu: $(STAMPS)/venv $(STAMPS)/system-linux $(STAMPS)/system-qemu ## QEMU whose processor walks a distributed page table
 	$(BIN)/python linux/qemu/emulator.py
+
+linux-walks: linux linux-qemu ## check each translation of many programs by hash and by tree; build/linux/walks.md
+	$(BIN)/pagelab linux test --walks-table build/linux/walks.md walks
 
 linux-bench: linux ## run the kernel benchmarks in guests
 	$(BIN)/pagelab linux bench

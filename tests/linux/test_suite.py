@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import cli, guest, layout, suite
+from pagelab.linux import cli, guest, layout, suite, walked
 from pagelab.linux.guest import Ending, Machine, Result, qemu_argv
 from pagelab.linux.layout import Layout
 from pagelab.linux.suite import Verdict
@@ -209,8 +209,69 @@ def test_the_walks_of_all_guests_are_added_up(
     cli.run_tests([])
     assert capsys.readouterr().out.splitlines()[-1] == (
         "1,500,000 translations checked and 2,000 by hash only in 2 guests; "
-        "75 of another page than the one before"
+        "75 of another page than the one before; 0 differences"
     )
+
+
+def test_walks_are_listed_by_program_file_system_and_foliomap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "linux" / "tests").mkdir(parents=True)
+    text = """
+        [[entry]]
+        name = "a"
+        program = "a.c"
+        append = ["dpt=on", "dpt=on foliomap=on", "dpt=on foliomap=on dpt.fap=0"]
+        processor = ["check"]
+        [[entry]]
+        name = "b"
+        program = "a.c"
+        append = ["dpt=on fbmm=on"]
+        manager = ["", "basicmfs:size=1M"]
+        processor = ["", "check"]
+    """
+    _write(tmp_path / "linux" / "tests", text)
+    where = Layout(tmp_path)
+    where.emulator.parent.mkdir(parents=True)
+    where.emulator.touch()
+    monkeypatch.setattr(layout, "find", lambda: where)
+
+    def one(_: Layout, job: suite.Job, **__: object) -> tuple[Verdict, Result]:
+        if not job.processor:
+            return Verdict.PASS, Result(Ending.EXIT, 0, [])
+        walks = b'{"walks": 0, "checks": 1000, "other_pages": 7}'
+        if job.manager:
+            # What the emulator printed stands behind the console, and there is no status.
+            console = ["[ 1.0] a warning", "dpt: the walks of 0x1000 differ on CPU 0"]
+            return Verdict.FAIL, Result(Ending.LOST, None, console, files={guest.WALKS: walks})
+        return Verdict.PASS, Result(Ending.EXIT, 0, [], files={guest.WALKS: walks})
+
+    monkeypatch.setattr(suite, "run", one)
+    table = tmp_path / "new" / "walks.md"
+    # A run that fails has a table, too.
+    with pytest.raises(PagelabError, match="1 failed"):
+        cli.run_tests([], walks_table=table)
+    assert table.read_text().splitlines()[2:] == [
+        "| a |  | off | 1 | 1,000 | 0 | 7 | 0 |",
+        "| a |  | on | 2 | 2,000 | 0 | 14 | 0 |",
+        "| b |  | off | 1 | 1,000 | 0 | 7 | 0 |",
+        "| b | `basicmfs:size=1M` | off | 1 | 1,000 | 0 | 7 | 1 |",
+        "| all |  |  | 5 | 5,000 | 0 | 35 | 1 |",
+    ]
+
+
+def test_a_difference_counts_where_nothing_else_was_counted() -> None:
+    console = ["dpt: the walks of 0x1000 differ on CPU 0"]
+    lost = walked.counts(Result(Ending.LOST, None, console))
+    assert lost is not None
+    assert (lost.guests, lost.differences) == (1, 1)
+    assert walked.counts(Result(Ending.EXIT, 0, ["quiet"])) is None
+
+
+@pytest.mark.parametrize("left", [b"", b"\xff", b"[1]", b'{"checks": -1}', b'{"checks": "many"}'])
+def test_what_is_no_count_counts_nothing(left: bytes) -> None:
+    found = walked.counts(Result(Ending.HANG, None, [], files={guest.WALKS: left}))
+    assert found == walked.Counts(guests=1)
 
 
 def test_a_recording_has_no_walk_an_access(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pagelab.linux import artefact, guest, layout, manager, recording, source, s
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
 from pagelab.linux.lock import only_one
+from pagelab.linux.walked import Walked, counts
 
 app = typer.Typer(help="Linux with pagelab's patches, in a virtual machine.", no_args_is_help=True)
 _console = Console(stderr=True)
@@ -308,10 +309,22 @@ def run_tests(
         ),
     ] = 0,
     debug: Debug = None,
+    walks_table: Annotated[
+        Path | None,
+        typer.Option(help="Write what processors that walk by hash counted, as a table."),
+    ] = None,
 ) -> None:
     """Run the tests under linux/tests, each in its own guest."""
     root, options = layout.find().linux / "tests", tuple(debug or ())
-    _run_suites(root, names or [], verbose=verbose, retries=retries, debug=options)
+    walked = Walked()
+    try:
+        _run_suites(
+            root, names or [], verbose=verbose, retries=retries, debug=options, walked=walked
+        )
+    finally:
+        if walks_table:
+            walks_table.parent.mkdir(parents=True, exist_ok=True)
+            walks_table.write_text(walked.table())
 
 
 @app.command("bench")
@@ -329,11 +342,12 @@ def _run_suites(
     verbose: bool,
     retries: int = 0,
     debug: tuple[str, ...] = (),
+    walked: Walked | None = None,
 ) -> None:
     where = layout.find()
     failed: list[str] = []
     firsts: dict[tuple[Path, str], guest.Result] = {}
-    walked = suite.Walked()
+    walked = Walked() if walked is None else walked
     for job in suite.load(root, names, debug):
         asked = f"{job.folder.name}/{job.entry.name}" in names
         image, flags = suite.kernel(where, job)
@@ -356,7 +370,7 @@ def _run_suites(
             failed.append(job.name)
         elif tries > 1:
             print(f"flaky {job.name}: failed {tries - 1} of {tries} times", flush=True)
-    if walked.guests:
+    if walked.rows:
         print(walked.summary(), flush=True)
     if failed:
         raise PagelabError("\n  ".join([f"{len(failed)} failed:", *failed]))
@@ -366,7 +380,7 @@ def _run_job(
     where: layout.Layout,
     job: suite.Job,
     firsts: dict[tuple[Path, str], guest.Result],
-    walked: suite.Walked,
+    walked: Walked,
     *,
     verbose: bool,
 ) -> suite.Verdict:
@@ -388,8 +402,9 @@ def _run_job(
         sys.stdout.write("".join(f"    {line}\n" for line in new))
     print(f"{verdict:4}  {job.name}", flush=True)
     if walks := result.files.get(guest.WALKS):
-        print(f"      {walks.decode().strip()}", flush=True)
-        walked.add(walks)
+        print("     ", walks.decode(errors="replace").strip(), flush=True)
+    if counted := counts(result):
+        walked.add(job.entry.name, job.manager, job.append, counted)
     if verdict is suite.Verdict.FAIL:
         _explain(result, verbose=verbose)
     return verdict

@@ -7,7 +7,6 @@ the command's exit, is a failure. The kernel's selftests do not all pass on ever
 entry with `compare` fails in a boot if something fails there that did not in its first boot.
 """
 
-import json
 import re
 import sys
 import tomllib
@@ -100,31 +99,6 @@ class Verdict(StrEnum):
     PASS = "pass"
     SKIP = "skip"
     FAIL = "fail"
-
-
-@dataclass
-class Walked:
-    """What the processors of all guests that walk a distributed page table counted together."""
-
-    guests: int = 0
-    checks: int = 0
-    walks: int = 0
-    other_pages: int = 0
-
-    def add(self, counted: bytes) -> None:
-        """A guest more, whose emulator left this."""
-        numbers = json.loads(counted)
-        self.guests += 1
-        self.checks += numbers["checks"]
-        self.walks += numbers["walks"]
-        self.other_pages += numbers["other_pages"]
-
-    def summary(self) -> str:
-        """A line for a person. A guest that finds a difference ends with it and fails."""
-        return (
-            f"{self.checks:,} translations checked and {self.walks:,} by hash only in "
-            f"{self.guests} guests; {self.other_pages:,} of another page than the one before"
-        )
 
 
 # A kernel that checks itself takes longer, and more memory.

@@ -140,6 +140,29 @@ static bool isolate(struct page *page, struct list_head *list)
 	return isolated;
 }
 
+/*
+ * The page that was emptied, allocated anew; not if its block is to be taken out
+ * of use meanwhile. From then on, whoever isolates the block finds the page in
+ * use.
+ */
+static struct page *take_own(struct page *page, gfp_t gfp)
+{
+	struct zone *zone = page_zone(page);
+	unsigned long flags;
+	bool isolated;
+
+	page = take_own_page(page, gfp);
+	if (!page)
+		return NULL;
+	spin_lock_irqsave(&zone->lock, flags);
+	isolated = is_migrate_isolate_page(page);
+	spin_unlock_irqrestore(&zone->lock, flags);
+	if (!isolated)
+		return page;
+	__free_page(page);
+	return NULL;
+}
+
 /* Move the folio that has the page, and take the page. */
 static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
 		enum migrate_mode mode)
@@ -170,7 +193,7 @@ static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
 		return NULL;
 	}
 	if (!large)
-		return take_own_page(page, gfp | __GFP_ZERO);
+		return take_own(page, gfp | __GFP_ZERO);
 	taken = take_free_page(page, gfp | __GFP_ZERO);
 	if (!taken) {
 		drain_all_pages(page_zone(page));

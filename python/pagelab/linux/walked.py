@@ -1,0 +1,108 @@
+"""What processors that walk a distributed page table counted, guest by guest and in all."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, NonNegativeInt, ValidationError
+
+from pagelab.linux.guest import WALKS, Result
+
+# What the emulator says of a difference before it ends the guest: linux/qemu/dpt.c.
+_DIFFERENCE = "dpt: the walks of "
+_HEAD = (
+    "| program | file system | FolioMap | guests | checked | by hash only | of another page "
+    "| differences |",
+    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+)
+
+
+@dataclass
+class Counts:
+    """Of one guest, or of several."""
+
+    guests: int = 0
+    checks: int = 0
+    walks: int = 0
+    other_pages: int = 0
+    differences: int = 0
+
+    def add(self, other: "Counts") -> None:
+        """Those of other guests, too."""
+        self.guests += other.guests
+        self.checks += other.checks
+        self.walks += other.walks
+        self.other_pages += other.other_pages
+        self.differences += other.differences
+
+    def cells(self) -> list[str]:
+        """As a table has them."""
+        numbers = (self.guests, self.checks, self.walks, self.other_pages, self.differences)
+        return [f"{number:,}" for number in numbers]
+
+
+class _Left(BaseModel):
+    """Of what the emulator leaves when it ends: linux/qemu/dpt.c."""
+
+    checks: NonNegativeInt = 0
+    walks: NonNegativeInt = 0
+    other_pages: NonNegativeInt = 0
+
+
+def counts(result: Result) -> Counts | None:
+    """What a guest's processors counted; None if they walk no distributed page table.
+
+    A guest in which walks differ ends with it: there is one difference, or none. An emulator that
+    was killed leaves no numbers, or whatever the guest has put in their place.
+    """
+    left = result.files.get(WALKS)
+    differences = sum(_DIFFERENCE in line for line in result.console)
+    if left is None and not differences:
+        return None
+    try:
+        numbers = _Left.model_validate_json(left or b"{}")
+    except ValidationError:
+        numbers = _Left()
+    return Counts(
+        guests=1,
+        checks=numbers.checks,
+        walks=numbers.walks,
+        other_pages=numbers.other_pages,
+        differences=differences,
+    )
+
+
+@dataclass
+class Walked:
+    """What the processors of many guests counted: by program, file system and FolioMap."""
+
+    rows: dict[tuple[str, str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
+
+    def add(self, program: str, manager: str, append: str, counted: Counts) -> None:
+        """A guest more: what ran in it, under which file system, with which parameters."""
+        foliomap = "on" if "foliomap=on" in append.split() else "off"
+        self.rows[program, manager, foliomap].add(counted)
+
+    def total(self) -> Counts:
+        """Of all guests."""
+        total = Counts()
+        for row in self.rows.values():
+            total.add(row)
+        return total
+
+    def summary(self) -> str:
+        """A line for a person."""
+        total = self.total()
+        return (
+            f"{total.checks:,} translations checked and {total.walks:,} by hash only in "
+            f"{total.guests} guests; {total.other_pages:,} of another page than the one before; "
+            f"{total.differences} differences"
+        )
+
+    def table(self) -> str:
+        """A row a program, file system and FolioMap; the sum at last. Markdown."""
+        lines = list(_HEAD)
+        for (program, manager, foliomap), row in self.rows.items():
+            system = f"`{manager}`" if manager else ""
+            lines.append(f"| {' | '.join([program, system, foliomap, *row.cells()])} |")
+        lines.append(f"| {' | '.join(['all', '', '', *self.total().cells()])} |")
+        return "\n".join(lines) + "\n"
