@@ -58,7 +58,7 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 int mfs_store(struct mfs_inode *mi, pgoff_t index, void *entry);
 int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first, pgoff_t end);
-struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index);
+struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index, bool back);
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end);
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
@@ -91,6 +91,7 @@ void mfs_swap_stop(struct mfs_super *super);
 void mfs_swap_close(struct mfs_super *super);
 
 /* swapout.c */
+unsigned long mfs_swap_room(struct mfs_super *super);
 int mfs_swap_charge(struct folio *folio);
 int mfs_swap_low(struct mfs_super *super, int err);
 bool mfs_swap_wait(struct mfs_super *super, int *err);

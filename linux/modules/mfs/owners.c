@@ -126,15 +126,18 @@ void mfs_give_back(struct mfs_super *super, struct folio *folio)
 /* Folios that were a file's: who still has one keeps its charge, too. */
 void mfs_retire(struct mfs_super *super, struct folio_batch *folios)
 {
+	unsigned long pages = 0;
 	unsigned int i;
 
 	for (i = 0; i < folio_batch_count(folios); i++) {
 		struct folio *folio = folios->folios[i];
 
-		atomic_long_sub(folio_nr_pages(folio), &super->used);
+		pages += folio_nr_pages(folio);
 		folio->private = NULL;
 		folio->mapping = NULL;
 	}
+	/* Once for all: processes on other processors use the counter, too. */
+	atomic_long_sub(pages, &super->used);
 	fbmm_uncharge_batch(folios);
 	mfs_give_back_batch(super, folios);
 }
