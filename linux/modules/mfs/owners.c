@@ -15,12 +15,6 @@
  */
 #include "internal.h"
 
-static atomic_long_t *mfs_owners(const struct folio *folio)
-{
-	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
-	return (atomic_long_t *)&folio->private;
-}
-
 /*
  * Whether other files have the folio. With the invalidate_lock of one's own file
  * a "no" stays true: only that file's fork() makes others.
@@ -28,12 +22,6 @@ static atomic_long_t *mfs_owners(const struct folio *folio)
 bool mfs_shared(const struct folio *folio)
 {
 	return atomic_long_read(mfs_owners(folio)) > 1;
-}
-
-/* Whether the folio is the file's own; the invalidate_lock is held. */
-bool mfs_owned(const struct mfs_inode *mi, const struct folio *folio)
-{
-	return READ_ONCE(folio->mapping) == mi->inode.i_mapping;
 }
 
 /*
@@ -142,18 +130,11 @@ void mfs_retire(struct mfs_super *super, struct folio_batch *folios)
 	mfs_give_back_batch(super, folios);
 }
 
-/*
- * A file has the folio no more; whether no file has it. Of one owner there will
- * not be two: its invalidate_lock is held exclusive, or the folio is fresh, or
- * erased from the cache of what is swapped, which had it last.
- */
-bool mfs_disown(struct mfs_super *super, struct folio *folio)
+/* One of several files has the folio no more: mfs_disown() */
+bool mfs_disown_shared(struct mfs_super *super, struct folio *folio)
 {
-	long left;
+	const long left = atomic_long_dec_return(mfs_owners(folio));
 
-	if (atomic_long_read_acquire(mfs_owners(folio)) == 1)
-		return true;
-	left = atomic_long_dec_return(mfs_owners(folio));
 	if (left == 1 && super->swap)
 		mfs_swap_settle(super, folio->index);
 	return !left;
