@@ -40,7 +40,8 @@ enum { COLD, HOT };
 struct page {
 	double rate;		/* uses a nanosecond */
 	int prev, next;
-	bool remote, hot, doubt;
+	bool remote, hot;
+	int doubts;
 };
 
 static struct page pages[PAGES];
@@ -76,15 +77,15 @@ static void del(int i)
 }
 
 /* Put a page in doubt last, others first. */
-static void add(int i, bool remote, bool hot, bool doubt)
+static void add(int i, bool remote, bool hot, int doubts)
 {
 	struct page *page = &pages[i];
 
 	page->remote = remote;
 	page->hot = hot;
-	page->doubt = doubt;
-	page->prev = doubt ? lists[remote][hot].last : -1;
-	page->next = doubt ? -1 : lists[remote][hot].first;
+	page->doubts = doubts;
+	page->prev = doubts ? lists[remote][hot].last : -1;
+	page->next = doubts ? -1 : lists[remote][hot].first;
 	*(page->prev < 0 ? &lists[remote][hot].first : &pages[page->prev].next) = i;
 	*(page->next < 0 ? &lists[remote][hot].last : &pages[page->next].prev) = i;
 	lists[remote][hot].nr++;
@@ -102,18 +103,23 @@ static void program_runs(double ns)
 
 static bool judge(int i, bool used)
 {
-	const bool hot = pages[i].hot, doubt = pages[i].doubt;
+	const bool hot = pages[i].hot;
+	int doubts = pages[i].doubts;
 
-	if (!doubt) {
+	if (!doubts) {
 		looked++;
 		seen += used;
 	}
 	del(i);
-	if (used == hot || doubt) {
-		add(i, pages[i].remote, used, false);
-		return used != hot;
+	if (used != hot)
+		doubts++;
+	else if (doubts)
+		doubts--;
+	if (doubts == TIERED_SURE) {
+		add(i, pages[i].remote, used, 0);
+		return true;
 	}
-	add(i, pages[i].remote, hot, true);
+	add(i, pages[i].remote, hot, doubts);
 	return false;
 }
 
@@ -121,10 +127,10 @@ static bool move(bool remote)
 {
 	const int i = lists[remote][remote ? HOT : COLD].first;
 
-	if (i < 0 || pages[i].doubt)
+	if (i < 0 || pages[i].doubts)
 		return false;
 	del(i);
-	add(i, !remote, remote, false);
+	add(i, !remote, remote, 0);
 	return true;
 }
 
@@ -184,7 +190,7 @@ static void one_round(void)
 				 1 - exp(-pages[watched[i]].rate * window));
 	adapt();
 	work = nr * look_ns + balance();
-	calm = off || changed > batch / 32 ? 1 : fmin(calm * 2, CALM);
+	calm = off || changed > batch / TIERED_FEW ? 1 : fmin(calm * 2, CALM);
 	program_runs(fmax(work * (100 - SHARE) / SHARE * calm - window, 0));
 }
 
@@ -259,7 +265,7 @@ static void try(const char *name, int hot, int moves, int step, double half)
 		set_zipf();
 	nr_local = 0;
 	for (i = 0; i < PAGES; i++)
-		add(i, i >= LOCAL_PAGES - KEEP, HOT, false);
+		add(i, i >= LOCAL_PAGES - KEEP, HOT, TIERED_SURE - 1);
 	sum_rates();
 	clock_ns = looked = seen = 0;
 	window = 1e6;

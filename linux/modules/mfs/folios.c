@@ -83,6 +83,19 @@ static unsigned long mfs_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t end)
 		end - index;
 }
 
+/* Ask for no more than so many pages, at least one; returns how many it is now. */
+static unsigned long mfs_bound(struct mfs_run *run, unsigned long most)
+{
+	if (run->order && most < 1UL << run->order) {
+		run->order = 0;
+		run->nr = 1;
+	}
+	if (run->order)
+		return 1UL << run->order;
+	run->nr = min(run->nr, most);
+	return run->nr;
+}
+
 /*
  * Count what is about to be given; less than is asked for where the mount's limit is
  * near. Returns how many pages, 0 if there are none.
@@ -95,13 +108,7 @@ static unsigned long mfs_reserve(struct mfs_super *super, struct mfs_run *run)
 		left = super->limit - used;
 		if (left <= 0)
 			return 0;
-		if (run->order && left < 1L << run->order) {
-			run->order = 0;
-			run->nr = 1;
-		}
-		if (!run->order)
-			run->nr = min_t(unsigned long, run->nr, left);
-		left = run->order ? 1L << run->order : run->nr;
+		left = mfs_bound(run, left);
 	} while (!atomic_long_try_cmpxchg(&super->used, &used, used + left));
 	return left;
 }
@@ -118,11 +125,21 @@ static int mfs_alloc_limited(struct mfs_super *super, struct mfs_run *run)
 	return err;
 }
 
-/* Ask the memory manager; with swap, -EAGAIN where it has no page just now. */
-static int mfs_alloc(struct mfs_super *super, struct mfs_run *run)
+/*
+ * Ask the memory manager; with swap, -EAGAIN where it has no page just now. @back is
+ * whether for what was swapped out.
+ */
+static int mfs_alloc(struct mfs_super *super, struct mfs_run *run, bool back)
 {
 	int err;
 
+	if (super->swap && !back) {
+		const unsigned long room = mfs_swap_room(super);
+
+		if (!room)
+			return -ENOSPC;
+		mfs_bound(run, room);
+	}
 	if (super->limit) {
 		err = mfs_alloc_limited(super, run);
 	} else {
@@ -144,7 +161,7 @@ static void mfs_decline(struct mfs_super *super, struct folio *folio)
 static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-	int err = mfs_alloc(super, run);
+	int err = mfs_alloc(super, run, false);
 	unsigned long step, i;
 	pgoff_t at, next;
 
@@ -210,13 +227,16 @@ long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 	return filled;
 }
 
-/* A base page for one place of a file, not inserted yet. */
-struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index)
+/*
+ * A base page for one place of a file, not inserted yet; @back is whether it had one
+ * that was swapped out.
+ */
+struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index, bool back)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
 	struct mfs_run run = { .inode = &mi->inode, .index = index, .nr = 1 };
 	struct folio *folio;
-	int err = mfs_alloc(super, &run);
+	int err = mfs_alloc(super, &run, back);
 
 	if (err)
 		return ERR_PTR(err);
@@ -249,7 +269,7 @@ int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
 
 	if (folio_test_hwpoison(folio))
 		return -EHWPOISON;
-	copy = mfs_alloc_one(mi, index);
+	copy = mfs_alloc_one(mi, index, false);
 	if (IS_ERR(copy))
 		return PTR_ERR(copy);
 	copy_highpage(folio_page(copy, 0), folio_page(folio, 0));
@@ -421,7 +441,7 @@ int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 
 	if (first >= end || xa_empty(&mi->folios))
 		return 0;
-	while (at < end) {
+	for (;;) {
 		folio_batch_init(&taken);
 		at = mfs_take(mi, at, end, &taken);
 		full = !folio_batch_space(&taken);
@@ -431,7 +451,8 @@ int mfs_punch(struct mfs_inode *mi, pgoff_t first, pgoff_t end)
 			if (!ret || ret == -EBUSY)
 				ret = err ? err : ret;
 		}
+		if (at >= end)
+			return ret;
 		cond_resched();
 	}
-	return ret;
 }

@@ -38,18 +38,40 @@ extern const struct address_space_operations mfs_aops;
 
 /* owners.c */
 bool mfs_shared(const struct folio *folio);
-bool mfs_owned(const struct mfs_inode *mi, const struct folio *folio);
 bool mfs_unreferenced(const struct folio *folio, int own);
 bool mfs_claim(struct mfs_inode *mi, pgoff_t index, struct folio *folio, int refs);
 void mfs_set_owner(struct folio *folio);
 void mfs_get_owner(struct folio *folio);
-bool mfs_disown(struct mfs_super *super, struct folio *folio);
+bool mfs_disown_shared(struct mfs_super *super, struct folio *folio);
 void mfs_drop(struct mfs_super *super, struct folio *folio);
 void mfs_retire(struct mfs_super *super, struct folio_batch *folios);
 void mfs_give_back(struct mfs_super *super, struct folio *folio);
 void mfs_adopt(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 void mfs_detach(struct mfs_inode *mi, struct folio *folio);
 void mfs_disclaim(struct mfs_inode *mi, struct folio **folios, unsigned int nr);
+
+static inline atomic_long_t *mfs_owners(const struct folio *folio)
+{
+	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
+	return (atomic_long_t *)&folio->private;
+}
+
+/* Whether the folio is the file's own; the invalidate_lock is held. */
+static inline bool mfs_owned(const struct mfs_inode *mi, const struct folio *folio)
+{
+	return READ_ONCE(folio->mapping) == mi->inode.i_mapping;
+}
+
+/*
+ * A file has the folio no more; whether no file has it. Of one owner there will
+ * not be two: its invalidate_lock is held exclusive, or the folio is fresh, or
+ * erased from the cache of what is swapped, which had it last.
+ */
+static inline bool mfs_disown(struct mfs_super *super, struct folio *folio)
+{
+	return atomic_long_read_acquire(mfs_owners(folio)) == 1 ||
+	       mfs_disown_shared(super, folio);
+}
 
 /* folios.c */
 void mfs_unmap(struct mfs_inode *mi, pgoff_t index, unsigned long nr);
@@ -58,7 +80,7 @@ void mfs_hand_over(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 int mfs_store(struct mfs_inode *mi, pgoff_t index, void *entry);
 int mfs_insert(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 unsigned int mfs_order(struct mfs_inode *mi, pgoff_t index, pgoff_t first, pgoff_t end);
-struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index);
+struct folio *mfs_alloc_one(struct mfs_inode *mi, pgoff_t index, bool back);
 long mfs_fill_hole(struct mfs_inode *mi, pgoff_t index, pgoff_t first,
 		   pgoff_t end);
 int mfs_unshare(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
@@ -91,6 +113,7 @@ void mfs_swap_stop(struct mfs_super *super);
 void mfs_swap_close(struct mfs_super *super);
 
 /* swapout.c */
+unsigned long mfs_swap_room(struct mfs_super *super);
 int mfs_swap_charge(struct folio *folio);
 int mfs_swap_low(struct mfs_super *super, int err);
 bool mfs_swap_wait(struct mfs_super *super, int *err);

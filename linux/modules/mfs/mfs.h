@@ -201,8 +201,8 @@ static inline void mfs_put(struct folio *folio)
  * has one reference. On success the file has @target, and @folio has one
  * reference less and is the caller's to free.
  *
- * Return: -EAGAIN if somebody uses the folio at the moment or a page is broken,
- * -ENOENT if it is in no file or shared by several.
+ * Return: -EAGAIN if somebody uses the folio at the moment or a page is broken, or it is
+ * locked memory in a mount that swaps, -ENOENT if it is in no file or shared by several.
  */
 int mfs_migrate(struct mfs_super *super, struct folio *folio,
 		struct folio *target);

@@ -15,12 +15,6 @@
  */
 #include "internal.h"
 
-static atomic_long_t *mfs_owners(const struct folio *folio)
-{
-	BUILD_BUG_ON(sizeof(folio->private) != sizeof(atomic_long_t));
-	return (atomic_long_t *)&folio->private;
-}
-
 /*
  * Whether other files have the folio. With the invalidate_lock of one's own file
  * a "no" stays true: only that file's fork() makes others.
@@ -28,12 +22,6 @@ static atomic_long_t *mfs_owners(const struct folio *folio)
 bool mfs_shared(const struct folio *folio)
 {
 	return atomic_long_read(mfs_owners(folio)) > 1;
-}
-
-/* Whether the folio is the file's own; the invalidate_lock is held. */
-bool mfs_owned(const struct mfs_inode *mi, const struct folio *folio)
-{
-	return READ_ONCE(folio->mapping) == mi->inode.i_mapping;
 }
 
 /*
@@ -126,31 +114,27 @@ void mfs_give_back(struct mfs_super *super, struct folio *folio)
 /* Folios that were a file's: who still has one keeps its charge, too. */
 void mfs_retire(struct mfs_super *super, struct folio_batch *folios)
 {
+	unsigned long pages = 0;
 	unsigned int i;
 
 	for (i = 0; i < folio_batch_count(folios); i++) {
 		struct folio *folio = folios->folios[i];
 
-		atomic_long_sub(folio_nr_pages(folio), &super->used);
+		pages += folio_nr_pages(folio);
 		folio->private = NULL;
 		folio->mapping = NULL;
 	}
+	/* Once for all: processes on other processors use the counter, too. */
+	atomic_long_sub(pages, &super->used);
 	fbmm_uncharge_batch(folios);
 	mfs_give_back_batch(super, folios);
 }
 
-/*
- * A file has the folio no more; whether no file has it. Of one owner there will
- * not be two: its invalidate_lock is held exclusive, or the folio is fresh, or
- * erased from the cache of what is swapped, which had it last.
- */
-bool mfs_disown(struct mfs_super *super, struct folio *folio)
+/* One of several files has the folio no more: mfs_disown() */
+bool mfs_disown_shared(struct mfs_super *super, struct folio *folio)
 {
-	long left;
+	const long left = atomic_long_dec_return(mfs_owners(folio));
 
-	if (atomic_long_read_acquire(mfs_owners(folio)) == 1)
-		return true;
-	left = atomic_long_dec_return(mfs_owners(folio));
 	if (left == 1 && super->swap)
 		mfs_swap_settle(super, folio->index);
 	return !left;

@@ -39,7 +39,7 @@ static int mfs_copy_part(struct folio *folio, pgoff_t base, pgoff_t first,
 			continue;
 		if (PageHWPoison(folio_page(folio, at - base)))
 			return -EHWPOISON;
-		copy = mfs_alloc_one(out, at + shift);
+		copy = mfs_alloc_one(out, at + shift, false);
 		if (IS_ERR(copy))
 			return PTR_ERR(copy);
 		copy_highpage(folio_page(copy, 0), folio_page(folio, at - base));
@@ -322,6 +322,9 @@ int mfs_migrate(struct mfs_super *super, struct folio *folio,
 		goto unlock;
 	}
 	if (mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)))
+		goto unlock;
+	/* Locked memory is mapped, or it might be swapped out until it is touched. */
+	if (super->swap && folio_test_mlocked(folio))
 		goto unlock;
 	mfs_unmap(mfs_inode(inode), index, folio_nr_pages(folio));
 	/* One reference is the file's, one the caller's. */

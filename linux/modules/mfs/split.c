@@ -90,7 +90,7 @@ static int mfs_alloc_list(struct mfs_inode *mi, pgoff_t base, pgoff_t end,
 	for (at = base; at < end; at++) {
 		if (at >= skip && at < skip_end)
 			continue;
-		folio = mfs_alloc_one(mi, at);
+		folio = mfs_alloc_one(mi, at, false);
 		if (IS_ERR(folio)) {
 			mfs_drop_all(mfs_super(mi->inode.i_sb), folios);
 			return PTR_ERR(folio);

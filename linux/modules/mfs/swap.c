@@ -103,7 +103,7 @@ static struct folio *mfs_swap_read(struct mfs_inode *mi, pgoff_t index,
 				   unsigned long slot)
 {
 	struct mfs_super *super = mfs_super(mi->inode.i_sb);
-	struct folio *folio = mfs_alloc_one(mi, index);
+	struct folio *folio = mfs_alloc_one(mi, index, true);
 	int err;
 
 	if (IS_ERR(folio))
@@ -282,14 +282,18 @@ int mfs_swap_open(struct mfs_super *super, struct fs_context *fc, const char *pa
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
 	swap->thread = thread;
+	swap->reclaimer.reclaim = mfs_swap_reclaim;
+	fbmm_add_reclaimer(&swap->reclaimer);
 	return 0;
 }
 
 /* Before files go */
 void mfs_swap_stop(struct mfs_super *super)
 {
-	if (super->swap && super->swap->thread)
-		kthread_stop(super->swap->thread);
+	if (!super->swap || !super->swap->thread)
+		return;
+	fbmm_del_reclaimer(&super->swap->reclaimer);
+	kthread_stop(super->swap->thread);
 }
 
 /* When they are gone, or mfs_swap_open() failed */
@@ -318,6 +322,7 @@ void mfs_swap_statfs(struct mfs_super *super, struct kstatfs *stat)
 	stat->f_blocks += swap->nr;
 	stat->f_bfree += free;
 	stat->f_bavail += free;
+	stat->f_bavail -= min_t(u64, stat->f_bavail, MFS_SWAP_KEPT);
 }
 
 void mfs_swap_show_options(struct mfs_super *super, struct seq_file *seq)

@@ -11,6 +11,9 @@
 
 #define MFS_SWAP_BATCH	32	/* pages unmapped, and then written, at a time */
 
+/* Of pages and slots together, how many are left to bring others back */
+#define MFS_SWAP_KEPT	32UL
+
 /* A folio of the cache that is also in its slot */
 #define MFS_WRITTEN	XA_MARK_0
 
@@ -33,6 +36,7 @@ struct mfs_wanted {
 
 struct mfs_swap {
 	struct mfs_super *super;
+	struct fbmm_reclaimer reclaimer;
 	struct file *file;
 	struct task_struct *thread;
 
@@ -75,5 +79,7 @@ int mfs_swap_io(struct mfs_swap *swap, unsigned long slot, struct folio *folio,
 
 /* swapout.c */
 int mfs_swap_thread(void *data);
+bool mfs_swap_reclaim(struct fbmm_reclaimer *reclaimer, struct mem_cgroup *memcg,
+		      gfp_t gfp);
 
 #endif /* _MFS_SWAP_H */

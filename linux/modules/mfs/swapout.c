@@ -12,6 +12,7 @@
  */
 #include <linux/freezer.h>
 #include <linux/kthread.h>
+#include <linux/magic.h>
 #include <linux/sched/mm.h>
 #include <linux/uio.h>
 
@@ -257,6 +258,24 @@ static bool mfs_swap_waiting(struct mfs_swap *swap)
 	return atomic_read(&swap->waiting) && !mfs_swap_has_page(swap);
 }
 
+/**
+ * mfs_swap_room - how many pages may be given that were not swapped out
+ * @super: the mount, which swaps
+ *
+ * A few stay for those that come back, each of which leaves a slot when it has a page:
+ * were all pages and slots in use, nothing could be exchanged, and a process might get
+ * SIGBUS for memory that it had. Where nothing can be written, pages stay.
+ */
+unsigned long mfs_swap_room(struct mfs_super *super)
+{
+	struct mfs_swap *swap = super->swap;
+	unsigned long room = mfs_swap_nr_free(swap);
+
+	if (!READ_ONCE(swap->failed))
+		room += swap->nr - atomic_long_read(&swap->swapped);
+	return room - min(room, MFS_SWAP_KEPT);
+}
+
 static bool mfs_swap_goes_on(struct mfs_swap *swap)
 {
 	return !kthread_should_stop() && !READ_ONCE(swap->failed) &&
@@ -455,13 +474,15 @@ static int mfs_swap_kill(void)
 	return 0;
 }
 
-static int mfs_swap_wait_memcg(struct mfs_swap *swap)
+/*
+ * Let the thread take pages of a memory cgroup, to which the caller has a reference.
+ * Returns how many have gone, or -EINTR if killed.
+ */
+static long mfs_swap_ask(struct mfs_swap *swap, struct mem_cgroup *memcg)
 {
-	struct mfs_wanted wanted = { .memcg = fbmm_full_memcg() };
+	struct mfs_wanted wanted = { .memcg = memcg };
 	int err;
 
-	if (!wanted.memcg)
-		return fatal_signal_pending(current) ? -EINTR : 0;
 	spin_lock(&swap->lock);
 	list_add_tail(&wanted.list, &swap->wanted);
 	spin_unlock(&swap->lock);
@@ -471,10 +492,46 @@ static int mfs_swap_wait_memcg(struct mfs_swap *swap)
 	spin_lock(&swap->lock);
 	list_del_init(&wanted.list);
 	spin_unlock(&swap->lock);
-	mem_cgroup_put(wanted.memcg);
-	if (err)
-		return -EINTR;
-	return wanted.pages ? 0 : mfs_swap_kill();
+	return err ? -EINTR : wanted.pages;
+}
+
+static int mfs_swap_wait_memcg(struct mfs_swap *swap)
+{
+	struct mem_cgroup *memcg = fbmm_full_memcg();
+	long pages;
+
+	if (!memcg)
+		return fatal_signal_pending(current) ? -EINTR : 0;
+	pages = mfs_swap_ask(swap, memcg);
+	mem_cgroup_put(memcg);
+	if (pages < 0)
+		return pages;
+	return pages ? 0 : mfs_swap_kill();
+}
+
+/**
+ * mfs_swap_reclaim - make room in a memory cgroup for memory of any kind
+ * @reclaimer: of a mount that swaps
+ * @memcg: full; the caller has a reference
+ * @gfp: as for what there is no room for
+ *
+ * Who asks holds no lock that the thread needs for its own files, nor, with __GFP_FS,
+ * one of any file system. A disk needs none, nor does tmpfs but its inode's.
+ *
+ * Return: whether any of its pages have gone.
+ */
+bool mfs_swap_reclaim(struct fbmm_reclaimer *reclaimer, struct mem_cgroup *memcg,
+		      gfp_t gfp)
+{
+	struct mfs_swap *swap = container_of(reclaimer, struct mfs_swap, reclaimer);
+	struct inode *inode = file_inode(swap->file);
+
+	if (!(gfp & __GFP_IO))
+		return false;
+	if (!(gfp & __GFP_FS) && !S_ISBLK(inode->i_mode) &&
+	    inode->i_sb->s_magic != TMPFS_MAGIC)
+		return false;
+	return mfs_swap_ask(swap, memcg) > 0;
 }
 
 /**

@@ -6,7 +6,8 @@
  * are set again. A bit says whether a page was used, not how often: after a long
  * wait all pages look used, after a short one none. So it waits for as long as
  * makes some more pages look used than the local pool has: see window.h.
- * One such window is often wrong about a page: a page changes list after two in a row.
+ * One such window is often wrong about a page: a page changes list when three more of
+ * them say so than do not.
  *
  * While less than reclaim_threshold pages are free locally, or no piece of 2 MB, cold
  * ones go to the remote pool; while more than alloc_threshold are, hot remote ones
@@ -90,23 +91,25 @@ static void tiered_watch(struct tiered *t)
  */
 static bool tiered_judge(struct tiered *t, struct folio *folio, bool used)
 {
-	struct tier *tier = tier_of(t, folio);
 	const bool hot = folio_test_active(folio);
-	const bool doubt = tiered_was_used(folio) != hot;
 	const unsigned long nr = folio_nr_pages(folio);
+	unsigned int doubts = tiered_doubts(folio);
 
 	lockdep_assert_held(&t->lock);
-	if (!doubt) {	/* else a page that is likely to be unlike the others */
+	if (!doubts) {	/* else a page that is likely to be unlike the others */
 		t->looked += nr;
 		t->seen += used ? nr : 0;
 	}
 	tiered_del(t, folio);
-	if (used == hot || doubt) {
-		tiered_add(t, folio, used, used);
-		return used != hot;
+	if (used != hot)
+		doubts++;
+	else if (doubts)
+		doubts--;
+	if (doubts == TIERED_SURE) {
+		tiered_add(t, folio, used, 0);
+		return true;
 	}
-	tiered_add(t, folio, hot, used);
-	list_move_tail(&folio->lru, &tier->list[hot]);
+	tiered_add(t, folio, hot, doubts);
 	return false;
 }
 
@@ -199,7 +202,7 @@ static struct folio *tiered_take(struct tiered *t, int tier, int heat)
 
 	spin_lock(&t->lock);
 	folio = list_first_entry_or_null(list, struct folio, lru);
-	if (folio && tiered_was_used(folio) != (heat == HOT))
+	if (folio && tiered_doubts(folio))
 		folio = NULL;		/* all are in doubt */
 	if (folio) {
 		list_move_tail(&folio->lru, list);
@@ -231,7 +234,7 @@ static unsigned long tiered_move(struct tiered *t, int from)
 	}
 	target = page_folio(page);
 	INIT_LIST_HEAD(&target->lru);
-	tiered_mark(target, hot, hot);
+	tiered_mark(target, hot, 0);
 	if (mfs_migrate(&t->super, folio, target)) {
 		tier_put(&t->tier[!from], target);
 		folio_put(folio);
@@ -329,7 +332,7 @@ static u64 tiered_round(struct tiered *t)
 	changed += tiered_balance(t);
 	work += ktime_get_ns() - closed;
 
-	if (off || changed > t->batch / 32)
+	if (off || changed > t->batch / TIERED_FEW)
 		t->calm = 1;
 	else
 		t->calm = min(t->calm * 2, TIERED_CALM);

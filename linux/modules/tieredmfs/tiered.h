@@ -101,25 +101,30 @@ static inline unsigned long tiered_pages(struct tiered *t)
 }
 
 /*
- * What was last seen of a page is noted as PG_workingset: unmapping a page sets
- * PG_referenced.
+ * How many windows more have found a page unlike its list than like it, less than
+ * TIERED_SURE. PG_workingset says that it is any, PG_mappedtodisk that it is two: unmapping a
+ * page sets PG_referenced.
  */
-static inline bool tiered_was_used(struct folio *folio)
+static inline unsigned int tiered_doubts(struct folio *folio)
 {
-	return folio_test_workingset(folio);
+	return folio_test_workingset(folio) + folio_test_mappedtodisk(folio);
 }
 
-/* Which list a page is to be in, before it is. */
-static inline void tiered_mark(struct folio *folio, bool hot, bool used)
+/* Which list a page is to be in, before it is, and how doubtful that is. */
+static inline void tiered_mark(struct folio *folio, bool hot, unsigned int doubts)
 {
 	if (hot)
 		folio_set_active(folio);
 	else
 		folio_clear_active(folio);
-	if (used)
+	if (doubts)
 		folio_set_workingset(folio);
 	else
 		folio_clear_workingset(folio);
+	if (doubts > 1)
+		folio_set_mappedtodisk(folio);
+	else
+		folio_clear_mappedtodisk(folio);
 }
 
 /* pieces.c */
@@ -130,7 +135,7 @@ void tier_put(struct tier *tier, struct folio *folio);
 void tier_join(struct tier *tier);
 
 /* tiers.c */
-void tiered_add(struct tiered *t, struct folio *folio, bool hot, bool used);
+void tiered_add(struct tiered *t, struct folio *folio, bool hot, unsigned int doubts);
 void tiered_del(struct tiered *t, struct folio *folio);
 
 /* thread.c */

@@ -52,9 +52,9 @@ static void tiered_test_which_tier(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, mfs_test_alloc(&t->super, 100, 0, &run), 0);
 		KUNIT_EXPECT_EQ(test, run.nr, 1);
 		KUNIT_EXPECT_EQ_MSG(test, page_to_nid(run.page), nodes[i] - '0', "page %d", i);
-		/* New ones are hot. */
+		/* New ones are hot, as far as is known. */
 		KUNIT_EXPECT_TRUE(test, folio_test_active(page_folio(run.page)));
-		KUNIT_EXPECT_TRUE(test, tiered_was_used(page_folio(run.page)));
+		KUNIT_EXPECT_EQ(test, tiered_doubts(page_folio(run.page)), 2);
 		page[i] = run.page;
 	}
 	KUNIT_EXPECT_EQ(test, mfs_test_alloc(&t->super, 1, 0, &run), -ENOSPC);
@@ -88,53 +88,55 @@ static long test_place(struct list_head *list, struct folio *folio)
 }
 
 /*
- * A page changes list after two windows in a row that say so, and no sooner. The twin
- * knows the last two answers of each page and nothing of marks; what it does not say
- * of places is what the comment on struct tier does.
+ * A page changes list when three more windows say so than do not, and no sooner. The twin
+ * walks on a line from -3 to 3 without 0, a step a window: right of the middle a page is
+ * hot, one that crosses it goes to the end, and at an end nothing is in doubt. It knows
+ * nothing of marks; what it does not say of places is what the comment on struct tier does.
  */
 static void tiered_test_hot_and_cold(struct kunit *test)
 {
 	struct tiered *t = test_tiered(test, 4, 4, false);
 	unsigned long looked = 0, seen = 0;
-	bool hot[8], before[8];
 	struct folio *folio[8];
+	int line[8];
 	u64 state = 1;
 	int i, step;
 
 	for (i = 0; i < 8; i++) {
 		folio[i] = page_folio(tier_get(&t->tier[i / 4], 0));
-		tiered_mark(folio[i], true, true);
+		tiered_mark(folio[i], true, 0);
 		tiered_added(&t->super, folio[i]);
-		hot[i] = true;
-		before[i] = true;
+		line[i] = 3;
 	}
-	for (step = 0; step < 4000; step++) {
+	for (step = 0; step < 8000; step++) {
 		const u32 random = mfs_test_random(&state);
 		const bool used = random & 1;
 		struct list_head *list;
 		unsigned long nr = 0;
-		bool changes;
+		int before;
 
 		i = random >> 8 & 7;
-		changes = used != hot[i] && before[i] != hot[i];
-		if (before[i] == hot[i]) {
+		before = line[i];
+		if (abs(before) == 3) {
 			looked++;
 			seen += used;
 		}
+		line[i] = clamp(before + (used ? 1 : -1), -3, 3);
+		if (!line[i])
+			line[i] = used ? 3 : -3;
 		spin_lock(&t->lock);
-		KUNIT_EXPECT_EQ(test, tiered_judge(t, folio[i], used), changes);
+		KUNIT_EXPECT_EQ(test, tiered_judge(t, folio[i], used),
+				(before > 0) != (line[i] > 0));
 		spin_unlock(&t->lock);
-		hot[i] ^= changes;
-		before[i] = used;
-		KUNIT_EXPECT_EQ(test, folio_test_active(folio[i]), hot[i]);
-		list = &t->tier[i / 4].list[hot[i]];
+		KUNIT_EXPECT_EQ(test, folio_test_active(folio[i]), line[i] > 0);
+		list = &t->tier[i / 4].list[line[i] > 0];
 		/* First what is as its list says, last what is in doubt */
-		if (used == hot[i])
+		if (abs(line[i]) == 3)
 			KUNIT_EXPECT_EQ(test, test_place(list, folio[i]), 0);
 		else
 			KUNIT_EXPECT_PTR_EQ(test, list->prev, &folio[i]->lru);
 		for (i = 0; i < 8; i++)
-			nr += i < 4 && hot[i];
+			nr += i < 4 && line[i] > 0;
 		KUNIT_ASSERT_EQ(test, t->tier[LOCAL].nr_pages[HOT], nr);
 		KUNIT_ASSERT_EQ(test, t->tier[LOCAL].nr_pages[COLD], 4 - nr);
 		KUNIT_ASSERT_EQ(test, tiered_pages(t), 8);
@@ -301,12 +303,12 @@ static void tiered_test_who_moves(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, tiered_take(t, LOCAL, COLD));
 	for (i = 0; i < 3; i++) {
 		folio[i] = page_folio(tier_get(&t->tier[LOCAL], 0));
-		tiered_mark(folio[i], true, true);
+		tiered_mark(folio[i], true, 0);
 		tiered_added(&t->super, folio[i]);
 	}
 	spin_lock(&t->lock);
-	for (i = 0; i < 3; i++)		/* all in doubt, and so hot */
-		KUNIT_EXPECT_FALSE(test, tiered_judge(t, folio[i], false));
+	for (i = 0; i < 6; i++)		/* all in doubt, and so hot */
+		KUNIT_EXPECT_FALSE(test, tiered_judge(t, folio[i % 3], false));
 	spin_unlock(&t->lock);
 	KUNIT_EXPECT_NULL(test, tiered_take(t, LOCAL, COLD));
 	KUNIT_EXPECT_NULL(test, tiered_take(t, LOCAL, HOT));
@@ -433,7 +435,7 @@ static void tiered_test_split(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, piece);
 	folio = page_folio(piece);
-	tiered_mark(folio, true, false);
+	tiered_mark(folio, true, 1);
 	folio_get(folio);
 	folio_lock(folio);
 	KUNIT_EXPECT_FALSE(test, fbmm_split(folio));
@@ -447,7 +449,7 @@ static void tiered_test_split(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, page_ref_count(piece + i), 1);
 		KUNIT_EXPECT_FALSE(test, folio_test_locked(page_folio(piece + i)));
 		KUNIT_EXPECT_TRUE(test, folio_test_active(page_folio(piece + i)));
-		KUNIT_EXPECT_FALSE(test, tiered_was_used(page_folio(piece + i)));
+		KUNIT_EXPECT_EQ(test, tiered_doubts(page_folio(piece + i)), 1);
 		tier_put(tier, page_folio(piece + i));
 		KUNIT_ASSERT_EQ(test, tier_free(tier), 3 + i + 1);
 	}
@@ -467,7 +469,7 @@ static void tiered_test_swap_first(struct kunit *test)
 			struct page *page = tier_get(&t->tier[tier], 0);
 
 			KUNIT_ASSERT_NOT_NULL(test, page);
-			tiered_mark(page_folio(page), heat == HOT, heat == HOT);
+			tiered_mark(page_folio(page), heat == HOT, 0);
 			KUNIT_EXPECT_EQ(test, tiered_swap_first(&t->super, page_folio(page)),
 					tier == REMOTE && heat == COLD);
 			mfs_test_free(&t->super, page);

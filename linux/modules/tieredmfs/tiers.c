@@ -8,15 +8,16 @@
  *		[,swap=FILE] none DIR
  *
  * Each pool has a list of hot and one of cold folios: base pages and, with huge,
- * pieces of 2 MB. New ones are hot, and local while more than alloc_threshold pages
- * are free there. What several files share after fork() is in no list and stays
- * where it is. /sys/fs/tieredmfs/MINOR has the settings and counters.
+ * pieces of 2 MB. New ones are hot until a window says otherwise, and local while more
+ * than alloc_threshold pages are free there. What several files share after fork() is in
+ * no list and stays where it is. /sys/fs/tieredmfs/MINOR has the settings and counters.
  */
 #include <linux/kthread.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include "tiered.h"
+#include "window.h"
 
 struct tiered_options {
 	unsigned long pages[NR_TIERS];
@@ -37,13 +38,16 @@ static struct tiered *tiered_of(struct kobject *kobj)
 
 /* The lists */
 
-void tiered_add(struct tiered *t, struct folio *folio, bool hot, bool used)
+void tiered_add(struct tiered *t, struct folio *folio, bool hot, unsigned int doubts)
 {
 	struct tier *tier = tier_of(t, folio);
 
 	lockdep_assert_held(&t->lock);
-	tiered_mark(folio, hot, used);
-	list_add(&folio->lru, &tier->list[hot]);
+	tiered_mark(folio, hot, doubts);
+	if (doubts)
+		list_add_tail(&folio->lru, &tier->list[hot]);
+	else
+		list_add(&folio->lru, &tier->list[hot]);
 	tier->nr_pages[hot] += folio_nr_pages(folio);
 }
 
@@ -61,7 +65,7 @@ static void tiered_added(struct mfs_super *super, struct folio *folio)
 	struct tiered *t = tiered(super);
 
 	spin_lock(&t->lock);
-	tiered_add(t, folio, folio_test_active(folio), tiered_was_used(folio));
+	tiered_add(t, folio, folio_test_active(folio), tiered_doubts(folio));
 	spin_unlock(&t->lock);
 }
 
@@ -96,7 +100,7 @@ static int tiered_alloc(struct mfs_super *super, struct mfs_run *run)
 	run->nr = 1UL << run->order;
 	atomic_long_add(run->nr, &tiered(super)->asked);
 	INIT_LIST_HEAD(&page_folio(run->page)->lru);
-	tiered_mark(page_folio(run->page), true, true);
+	tiered_mark(page_folio(run->page), true, TIERED_SURE - 1);
 	return 0;
 }
 

@@ -45,4 +45,18 @@ static inline int tiered_far_off(unsigned long all, unsigned long used,
 	return used > (target + all) / 2 || used < target / 2;
 }
 
+/*
+ * How many windows more must find a page unlike its list than like it, until it changes
+ * list. Two follow a change sooner, and tell more pages wrong that are used about as
+ * often as decides.
+ */
+#define TIERED_SURE	3
+
+/*
+ * The thread rests longer when fewer pages than one in so many changed list. What is in the
+ * wrong one after a change is found more slowly the less there is left of it, so that
+ * must be few.
+ */
+#define TIERED_FEW	256
+
 #endif /* _TIERED_WINDOW_H */

@@ -28,6 +28,16 @@ sys.stdin.readline()
 for page in range(0, len(memory), 4096):
     assert memory[page:page + 8] == page.to_bytes(8, "little"), page
 """
+# The same, and then argv[2] MB of a file in tmpfs, which the kernel cannot reclaim here.
+WRITE = TAKE.replace(
+    'print("taken"',
+    """
+import pathlib
+with pathlib.Path("/run/written").open("wb", buffering=0) as file:
+    for _ in range(int(sys.argv[2])):
+        file.write(bytes(1 << 20))
+print("taken\"""",
+).replace("sys.argv[2:]", "[]")
 # Waits to be told to go on; argv[1] MB are there to be written by others.
 LEND = """
 import ctypes, mmap, sys
@@ -198,6 +208,20 @@ def swapped(*kind: str) -> None:
     ok("and all of it is given back")
 
 
+def others() -> None:
+    """Memory of another kind, when all that the cgroup may have is the mount's."""
+    one = group("one", 32 * MB)
+    process = start(one, 40, 12, program=WRITE)
+    await_taken(process)
+    assert field(one, "memory.stat", "shmem") >= 12 * MB
+    assert current(one) <= 32 * MB, current(one)
+    assert finish(process) == 0
+    assert field(one, "memory.events", "oom_kill") == 0
+    ok("memory of another kind has pages swapped out, too")
+    Path("/run/written").unlink()
+    remove(one)
+
+
 def locked() -> None:
     """What cannot be swapped out."""
     one = group("one", 16 * MB)
@@ -230,6 +254,7 @@ def main() -> None:
     for kind in ((), ("populate",)):
         (swapped if swaps else killed)(*kind)
     if swaps:
+        others()
         locked()
     print(f"1..{tests}")
 

@@ -65,7 +65,18 @@ int fbmm_copy_range(struct vm_area_struct *dst, struct vm_area_struct *src);
 void __fbmm_exit(struct mm_struct *mm);
 int __fbmm_exec(struct mm_struct *mm, bool secure);
 
+/* A mount that makes room in a memory cgroup: fbmm_add_reclaimer() */
+struct fbmm_reclaimer {
+	struct list_head list;
+	bool (*reclaim)(struct fbmm_reclaimer *reclaimer, struct mem_cgroup *memcg,
+			gfp_t gfp);
+};
+
+bool __fbmm_reclaim(struct mem_cgroup *memcg, gfp_t gfp);
+
 /* For memory file systems */
+void fbmm_add_reclaimer(struct fbmm_reclaimer *reclaimer);
+void fbmm_del_reclaimer(struct fbmm_reclaimer *reclaimer);
 unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 			    struct page *page, unsigned int nr,
 			    unsigned long addr);
@@ -117,6 +128,12 @@ static inline int fbmm_may_lock(struct file *file, unsigned long len)
 {
 	return static_branch_unlikely(&fbmm_key) && file && len ?
 	       __fbmm_may_lock(file, len) : 0;
+}
+
+/* Before a memory cgroup that is full kills: whether a mount has made room. May sleep. */
+static inline bool fbmm_reclaim(struct mem_cgroup *memcg, gfp_t gfp)
+{
+	return static_branch_unlikely(&fbmm_key) && __fbmm_reclaim(memcg, gfp);
 }
 
 static inline void fbmm_init(struct mm_struct *mm)
@@ -195,6 +212,11 @@ static inline void fbmm_munmap(struct vm_area_struct *vma)
 static inline int fbmm_may_lock(struct file *file, unsigned long len)
 {
 	return 0;
+}
+
+static inline bool fbmm_reclaim(struct mem_cgroup *memcg, gfp_t gfp)
+{
+	return false;
 }
 
 static inline void fbmm_init(struct mm_struct *mm)

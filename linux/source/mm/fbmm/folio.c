@@ -5,6 +5,8 @@
 #include <linux/mmu_notifier.h>
 #include <linux/pagevec.h>
 #include <linux/rmap.h>
+#include <linux/rwsem.h>
+#include <linux/sched/mm.h>
 #include <linux/vmstat.h>
 
 #include <asm/tlbflush.h>
@@ -47,6 +49,46 @@ struct mem_cgroup *fbmm_full_memcg(void)
 	return memcg;
 }
 EXPORT_SYMBOL_GPL(fbmm_full_memcg);
+
+static LIST_HEAD(fbmm_reclaimers);
+static DECLARE_RWSEM(fbmm_reclaim_lock);
+
+/**
+ * fbmm_add_reclaimer - have memory swapped out for memory cgroups that are full
+ * @reclaimer: its function says whether it made room; called with none of the locks that
+ *	->fault() and ->fallocate() take, by which ever process needs memory. The gfp
+ *	says what it may wait for.
+ */
+void fbmm_add_reclaimer(struct fbmm_reclaimer *reclaimer)
+{
+	down_write(&fbmm_reclaim_lock);
+	list_add_tail(&reclaimer->list, &fbmm_reclaimers);
+	up_write(&fbmm_reclaim_lock);
+}
+EXPORT_SYMBOL_GPL(fbmm_add_reclaimer);
+
+/* It is not called any more when this returns. */
+void fbmm_del_reclaimer(struct fbmm_reclaimer *reclaimer)
+{
+	down_write(&fbmm_reclaim_lock);
+	list_del(&reclaimer->list);
+	up_write(&fbmm_reclaim_lock);
+}
+EXPORT_SYMBOL_GPL(fbmm_del_reclaimer);
+
+bool __fbmm_reclaim(struct mem_cgroup *memcg, gfp_t gfp)
+{
+	struct fbmm_reclaimer *reclaimer;
+	bool done = false;
+
+	gfp = current_gfp_context(gfp);
+	if (down_read_killable(&fbmm_reclaim_lock))
+		return false;
+	list_for_each_entry(reclaimer, &fbmm_reclaimers, list)
+		done |= reclaimer->reclaim(reclaimer, memcg, gfp);
+	up_read(&fbmm_reclaim_lock);
+	return done;
+}
 
 /* Count folios no more; those in a row that count together, together. */
 static void fbmm_uncount(struct folio_batch *folios)
