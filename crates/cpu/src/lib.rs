@@ -13,6 +13,7 @@ mod front_end;
 mod in_flight;
 mod servers;
 mod stalls;
+mod under_way;
 mod wrong_paths;
 
 pub use config::{CoreConfig, CoreError};
@@ -20,3 +21,4 @@ pub use core_model::{Core, RobEntry, Trapped, UNKNOWN};
 pub use in_flight::InFlight;
 pub use servers::{Grant, Idle};
 pub use stalls::Stalls;
+pub use under_way::UnderWay;

@@ -58,7 +58,10 @@ pub(crate) fn fetch<const FREE: bool>(
             let walk = slow.walk_into(reads, tlb_miss, &mut references, paths.counts);
             let ended = paths.walk(&walk, reads, now, start);
             if !tlb_miss.faulted {
-                paths.core.ask_page(of.page, walk.shift, start, ended);
+                paths
+                    .core
+                    .under_way
+                    .ask_page(of.page, walk.shift, start, ended);
             }
             now = ended;
         }
@@ -75,7 +78,11 @@ pub(crate) fn fetch<const FREE: bool>(
         now = paths.look_up(request::SECOND_TLB, of.page, start, now);
     }
     let arrives = match of.served {
-        Served::L1 if of.ahead => paths.core.line_under_way(of.line, now).unwrap_or(now),
+        Served::L1 if of.ahead => paths
+            .core
+            .under_way
+            .line_under_way(of.line, now)
+            .unwrap_or(now),
         Served::L1 => now,
         below => paths.fetch_line(of.line, below, now),
     };
@@ -92,11 +99,11 @@ impl Paths<'_> {
     /// When a line of code arrives that the first level misses at `now`. It needs no miss buffer of
     /// data.
     fn fetch_line(&mut self, line: u32, served: Served, now: u64) -> u64 {
-        if let Some(arrives) = self.core.line_under_way(line, now) {
+        if let Some(arrives) = self.core.under_way.line_under_way(line, now) {
             return arrives;
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);
-        self.core.ask_line(line, now, arrives);
+        self.core.under_way.ask_line(line, now, arrives);
         arrives
     }
 }

@@ -33,7 +33,9 @@ impl Paths<'_> {
             return self.find_cached(walk, (reads, ahead), (bits, page), start, asked);
         }
         let translated = self.walk(walk, reads, asked, start);
-        self.core.ask_page(page, walk.shift, start, translated);
+        self.core
+            .under_way
+            .ask_page(page, walk.shift, start, translated);
         translated
     }
 
@@ -53,11 +55,15 @@ impl Paths<'_> {
             self.look_up(bits, page, start, asked)
         } else {
             let translated = self.walk(walk, reads, asked, start);
-            self.core.ask_page(page, walk.shift, start, translated);
+            self.core
+                .under_way
+                .ask_page(page, walk.shift, start, translated);
             translated
         };
         if cached.shift != 0 {
-            (self.core).ask_cached(page, cached.shift, asked, translated);
+            self.core
+                .under_way
+                .ask_cached(page, cached.shift, asked, translated);
         }
         for ahead in &ahead[..usize::from(cached.ahead)] {
             let (own, later) = behind.split_at(usize::from(ahead.reads));
@@ -68,7 +74,9 @@ impl Paths<'_> {
             let idle = self.idle_from(start, self.latencies.walks_enter);
             self.core.walked(walker, ended, idle);
             if let Some((page, shift)) = ahead.page {
-                self.core.ask_cached(page, shift, translated, ended);
+                self.core
+                    .under_way
+                    .ask_cached(page, shift, translated, ended);
             }
         }
         translated
@@ -90,14 +98,14 @@ impl Paths<'_> {
     /// after `asked`: the TLB has the page, or the kernel is back from a fault.
     #[inline(always)]
     pub(super) fn look_up(&mut self, bits: u8, page: u32, start: u64, asked: u64) -> u64 {
-        let mut translated = self.core.page_there(page, start, asked);
+        let mut translated = self.core.under_way.page_there(page, start, asked);
         if bits & request::SECOND_TLB != 0 {
             if bits & request::CACHED != 0 {
-                let there = self.core.cached_there(page, start, translated);
+                let there = self.core.under_way.cached_there(page, start, translated);
                 self.counts.late_translations += u64::from(there > translated);
                 translated = there;
             }
-            self.core.ask_page(page, 0, start, translated);
+            self.core.under_way.ask_page(page, 0, start, translated);
         }
         translated
     }
@@ -110,9 +118,9 @@ impl Paths<'_> {
         let key = line & !MODIFY;
         let hit = translated + self.latencies.served[Served::L1 as usize];
         if served == Served::L1 {
-            return self.core.line_there(key, translated, hit);
+            return self.core.under_way.line_there(key, translated, hit);
         }
-        if let Some(arrives) = self.core.line_under_way(key, translated) {
+        if let Some(arrives) = self.core.under_way.line_under_way(key, translated) {
             return arrives.max(hit);
         }
         self.fetch(served, key, translated, start)
@@ -128,7 +136,7 @@ impl Paths<'_> {
         let done = buffer.begins + latency;
         let idle = self.idle_from(start, Served::L2);
         self.core.missed(buffer, done, idle);
-        self.core.ask_line(line, now, done);
+        self.core.under_way.ask_line(line, now, done);
         done
     }
 
@@ -151,7 +159,10 @@ impl Paths<'_> {
             let done = self.data(task, translated, start);
             return done.max(translated + invalidate);
         }
-        let comes = self.core.line_under_way(task.line & !MODIFY, translated);
+        let comes = self
+            .core
+            .under_way
+            .line_under_way(task.line & !MODIFY, translated);
         let buffer = (self.core).miss_buffer(comes.unwrap_or(translated), || invalidate);
         let done = buffer.begins + invalidate;
         let idle = self.idle_from(start, Served::L2);
@@ -162,11 +173,11 @@ impl Paths<'_> {
     /// Fetches a line into the second level at `now`. It needs no miss buffer of the first.
     #[inline(never)]
     pub(super) fn prefetch(&mut self, &Prefetch { line, served, .. }: &Prefetch, now: u64) {
-        if served == Served::L2 || self.core.line_under_way(line, now).is_some() {
+        if served == Served::L2 || self.core.under_way.line_under_way(line, now).is_some() {
             return;
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);
-        self.core.ask_line(line, now, arrives);
+        self.core.under_way.ask_line(line, now, arrives);
     }
 
     /// Fetches lines by guess for an access that starts at `start` and whose walk is asked for at
@@ -182,7 +193,12 @@ impl Paths<'_> {
     fn fetch_all_early(&mut self, early: &[Early], asked: u64, start: u64) {
         for early in early {
             let now = asked + u64::from(early.after);
-            if self.core.line_under_way(early.line, now).is_none() {
+            if self
+                .core
+                .under_way
+                .line_under_way(early.line, now)
+                .is_none()
+            {
                 self.fetch(early.served, early.line, now, start);
             }
         }
@@ -193,7 +209,11 @@ impl Paths<'_> {
     pub(super) fn count_late(&mut self, early: &[Early], line: u32, translated: u64) {
         let line = line & !MODIFY;
         if early.iter().any(|early| early.line == line) {
-            let under_way = self.core.line_under_way(line, translated).is_some();
+            let under_way = self
+                .core
+                .under_way
+                .line_under_way(line, translated)
+                .is_some();
             self.counts.late_lines += u64::from(under_way);
         }
     }
@@ -265,16 +285,16 @@ impl Paths<'_> {
         let entry = self.latencies.walks_enter;
         let hit = now + self.latencies.served[entry as usize];
         if served == entry {
-            return self.core.line_there(line, now, hit);
+            return self.core.under_way.line_there(line, now, hit);
         }
-        if let Some(arrives) = self.core.line_under_way(line, now) {
+        if let Some(arrives) = self.core.under_way.line_under_way(line, now) {
             return arrives.max(hit);
         }
         if entry == Served::L1 {
             return self.fetch(served, line, now, start);
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);
-        self.core.ask_line(line, now, arrives);
+        self.core.under_way.ask_line(line, now, arrives);
         arrives
     }
 }
