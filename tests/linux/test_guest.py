@@ -150,3 +150,26 @@ def test_a_boot_that_emulation_breaks_is_tried_once_more(
     few = guest.Machine(image=Path("bzImage"), init=Path("init"), cpus=cpus, accel="tcg")
     assert guest.run(few, ["true"]).ending is ending
     assert len(made) == attempts
+
+
+def test_a_boot_whose_walks_differ_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    consoles = [
+        ["[    1.0] Kernel panic - not syncing: Attempted to kill init!"],
+        ["dpt: the walks of 0x1000 differ on CPU 0"],
+        ["[    1.0] never read"],
+    ]
+
+    def attempt(*_: object) -> tuple[guest.Result, bool]:
+        return guest.Result(Ending.LOST, None, consoles.pop(0)), False
+
+    monkeypatch.setattr(guest, "_attempt", attempt)
+    few = guest.Machine(image=Path("bzImage"), init=Path("init"), cpus=2, accel="tcg")
+    assert guest.run(few, ["true"]).console == ["dpt: the walks of 0x1000 differ on CPU 0"]
+    # What differs first is not tried again, nor is a second attempt.
+    consoles.insert(0, ["dpt: the walks of 0x2000 differ on CPU 1"])
+    assert guest.run(few, ["true"]).console == ["dpt: the walks of 0x2000 differ on CPU 1"]
+    assert consoles == [["[    1.0] never read"]]
+    # Why the first one did not boot is told.
+    assert "Attempted to kill init!" in capsys.readouterr().err

@@ -28,6 +28,8 @@ GUEST_OUT = f"{GUEST_JOB}/out"
 COUNTS = "counts"
 # What the emulator's own processor counted, a JSON object.
 WALKS = "walks"
+# What it says of walks that differ before it ends the guest: linux/qemu/dpt.c.
+DIFFERENCE = "dpt: the walks of "
 # How it walks; "-each" translates each access to user data anew.
 PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
 # Compiled anew for every guest, in a tenth of a second, and started by its init.
@@ -206,12 +208,15 @@ def run(
     An emulated guest of several CPUs that panics before its first process is tried once more:
     now and then QEMU runs the old code after the booting kernel has patched it on another CPU.
     So is one that QEMU takes down with it: 7.2 sometimes aborts before there is any output
-    (msix_table_mmio_write: Assertion failed).
+    (msix_table_mmio_write: Assertion failed). One whose walks differ is not.
     """
     result, started = _attempt(machine, command, cwd, env or {}, (stdout, stderr))
     emulated = accelerator(machine) == "tcg" and machine.cpus > 1
-    if result.ending in (Ending.PANIC, Ending.LOST) and not started and emulated:
-        print(f"the guest did not boot ({result.ending}); trying once more", file=sys.stderr)
+    differs = any(DIFFERENCE in line for line in result.console)
+    if result.ending in (Ending.PANIC, Ending.LOST) and not (started or differs) and emulated:
+        panic = [line for line in result.console if "Kernel panic" in line]
+        why = ": ".join([result.ending, *panic[:1]])
+        print(f"the guest did not boot ({why}); trying once more", file=sys.stderr)
         result, _ = _attempt(machine, command, cwd, env or {}, (stdout, stderr))
     return result
 

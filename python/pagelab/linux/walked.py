@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
-from pagelab.linux.guest import WALKS, Result
+from pagelab.linux.guest import DIFFERENCE, WALKS, Result
 
-# What the emulator says of a difference before it ends the guest: linux/qemu/dpt.c.
-_DIFFERENCE = "dpt: the walks of "
 _HEAD = (
     "| program | file system | FolioMap | guests | checked | by hash only | of another page "
     "| differences |",
@@ -55,7 +53,7 @@ def counts(result: Result) -> Counts | None:
     was killed leaves no numbers, or whatever the guest has put in their place.
     """
     left = result.files.get(WALKS)
-    differences = sum(_DIFFERENCE in line for line in result.console)
+    differences = sum(DIFFERENCE in line for line in result.console)
     if left is None and not differences:
         return None
     try:
