@@ -187,6 +187,19 @@ class Hashed(Model):
     used_at_first_conflict: float | None = None
 
 
+class Segments(Model):
+    """What is in restrictive segments (`utopia`)."""
+
+    places: BySize
+    used: BySize
+    placed: BySize
+    full: BySize
+    moved_in: BySize
+    refused: BySize
+    evicted: BySize
+    metadata_bytes: Natural
+
+
 class Tiers(Model):
     """What the `tiered` manager did; `hot` and `cold` are pages of each of two nodes."""
 
@@ -230,6 +243,7 @@ class Os(Model):
     free_2m_blocks: Natural = 0
     unusable_free_space_index: float = 0.0
     hashed: Hashed | None = None
+    segments: Segments | None = None
     tiers: Tiers | None = None
 
 

@@ -154,6 +154,51 @@ def radix_pom_tlb(
     )
 
 
+def radix_utopia(
+    *,
+    levels: int | None = None,
+    pwc: Mapping[str, Any] | None = None,
+    utopia_small_mib: int | None = None,
+    utopia_large_mib: int | None = None,
+    utopia_ways: int | None = None,
+    utopia_set_filter: bool | None = None,
+    utopia_filter_cache_kib: int | None = None,
+    utopia_tag_cache_kib: int | None = None,
+    utopia_cache_ways: int | None = None,
+    utopia_cache_cycles: int | None = None,
+    utopia_parallel: bool | None = None,
+    utopia_at_faults: bool | None = None,
+    utopia_evict_at_faults: bool | None = None,
+    utopia_track: bool | None = None,
+    utopia_costly_walks: int | None = None,
+    utopia_costly_reads: int | None = None,
+    pages: PageSize | None = None,
+) -> Design:
+    """Radix with segments of memory in which a page has few places, beside the page table."""
+    return changed(
+        "radix+utopia",
+        pages,
+        {
+            "levels": levels,
+            "pwc": pwc,
+            "utopia.small_mib": utopia_small_mib,
+            "utopia.large_mib": utopia_large_mib,
+            "utopia.ways": utopia_ways,
+            "utopia.set_filter": utopia_set_filter,
+            "utopia.filter_cache_kib": utopia_filter_cache_kib,
+            "utopia.tag_cache_kib": utopia_tag_cache_kib,
+            "utopia.cache_ways": utopia_cache_ways,
+            "utopia.cache_cycles": utopia_cache_cycles,
+            "utopia.parallel": utopia_parallel,
+            "utopia.at_faults": utopia_at_faults,
+            "utopia.evict_at_faults": utopia_evict_at_faults,
+            "utopia.track": utopia_track,
+            "utopia.costly_walks": utopia_costly_walks,
+            "utopia.costly_reads": utopia_costly_reads,
+        },
+    )
+
+
 def flattened(
     *,
     upper: bool | None = None,
@@ -756,6 +801,7 @@ ALL = (
     radix_victima(),
     radix_revelator(),
     radix_pom_tlb(),
+    radix_utopia(),
     flattened(),
     flattened_mosaic(),
     flattened_range(),

@@ -492,6 +492,45 @@ class Machine(MachineBase):
             },
         )
 
+    def utopia(
+        self,
+        *,
+        small_mib: int | None = None,
+        large_mib: int | None = None,
+        ways: int | None = None,
+        set_filter: bool | None = None,
+        filter_cache_kib: int | None = None,
+        tag_cache_kib: int | None = None,
+        cache_ways: int | None = None,
+        cache_cycles: int | None = None,
+        parallel: bool | None = None,
+        at_faults: bool | None = None,
+        evict_at_faults: bool | None = None,
+        track: bool | None = None,
+        costly_walks: int | None = None,
+        costly_reads: int | None = None,
+    ) -> "Machine":
+        """Changes keys of `utopia`."""
+        return self._with(
+            "utopia",
+            {
+                "small_mib": small_mib,
+                "large_mib": large_mib,
+                "ways": ways,
+                "set_filter": set_filter,
+                "filter_cache_kib": filter_cache_kib,
+                "tag_cache_kib": tag_cache_kib,
+                "cache_ways": cache_ways,
+                "cache_cycles": cache_cycles,
+                "parallel": parallel,
+                "at_faults": at_faults,
+                "evict_at_faults": evict_at_faults,
+                "track": track,
+                "costly_walks": costly_walks,
+                "costly_reads": costly_reads,
+            },
+        )
+
 
 dpt_paper = Machine("dpt-paper")
 """The DPT paper's simulated system: 4-wide out-of-order cores at 2.66 GHz, 16 GiB."""

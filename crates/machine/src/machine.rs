@@ -93,6 +93,8 @@ pub struct Machine<M> {
     /// not.
     next_tick: u64,
     tick: Option<u64>,
+    /// Whether page walks have to say which pages they found.
+    tells_accesses: bool,
 }
 
 /// How far a batch has gone through the machine.
@@ -184,6 +186,7 @@ impl<M: Mmu> Machine<M> {
         config.core.check()?;
         let slots_per_ns = config.core.ghz * f64::from(config.core.width);
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
+        let tells_accesses = os.tells_accesses();
         let latencies = Latencies::new(config);
         let hit = latencies.served[Served::L1 as usize];
         let cores = (0..config.cores)
@@ -252,6 +255,7 @@ impl<M: Mmu> Machine<M> {
             pinned: None,
             next_tick: tick.unwrap_or(u64::MAX),
             tick,
+            tells_accesses,
         })
     }
 
@@ -440,7 +444,23 @@ impl<M: Mmu> Machine<M> {
             self.timeline.push(sample);
         }
         self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
+        if M::LOOKS_INTO_CACHES {
+            while let Some(page) = self.mmu.costly() {
+                self.move_in(core, page);
+            }
+        }
         Ok(())
+    }
+
+    /// Has a page moved that is costly to walk for.
+    #[cold]
+    fn move_in(&mut self, core: usize, page: Page) {
+        self.effects.clear();
+        let table = self.mmu.table_mut();
+        (self.os).move_in(table, &mut self.directory, page, &mut self.effects);
+        self.invalidate();
+        let (kernel, migration) = self.costs.of(&self.effects);
+        self.kernel(core, kernel, migration);
     }
 
     /// What is done between two turns, by the clock of a core: what others bring into the last level,
@@ -507,7 +527,7 @@ impl<M: Mmu> Machine<M> {
     /// Whether page walks have to say which pages they found.
     #[inline(always)]
     pub(crate) fn tells_accesses(&self) -> bool {
-        self.tick.is_some()
+        self.tells_accesses
     }
 
     /// Accesses left of the current core's turn, a chunk: where batches end is no matter.

@@ -29,6 +29,7 @@ macro_rules! registered {
                 victima: VictimaConfig;
                 revelator: RevelatorConfig;
                 pom_tlb: PomTlbConfig;
+                utopia: UtopiaConfig;
             }
         }
     };

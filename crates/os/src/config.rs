@@ -1,6 +1,7 @@
 use crate::buddy::PAGEBLOCK_ORDER;
 use crate::{ManagerConfig, PagePolicy, free_blocks};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
+use pagelab_translation::RestSegs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,16 @@ pub enum Placement {
     Tiered {
         /// How many functions there are.
         functions: u32,
+    },
+    /// A way of their set in a restrictive segment, and any frame of the flexible one where there is
+    /// none (see [`pagelab_translation::RestSegs`]). Pages of 2 MiB, too.
+    Segmented {
+        /// The segments.
+        segments: RestSegs,
+        /// Whether pages are placed there at their first touch.
+        at_faults: bool,
+        /// Whether they push others out of a full set then.
+        evicting: bool,
     },
 }
 

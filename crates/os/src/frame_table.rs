@@ -1,9 +1,10 @@
-use crate::HashedStatistics;
 use crate::buddy::{Buddy, PAGEBLOCK_FRAMES};
 use crate::hashed::{Hashed, Places};
 use crate::manager::Manager;
 use crate::rmap::{NO_OWNER, Owner, OwnerLists};
+use crate::segments::Segments;
 use crate::shared_memory::{ObjectId, SharedMemory};
+use crate::{HashedStatistics, SegmentStatistics};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg, Tiers};
 
@@ -17,6 +18,8 @@ pub(crate) mod tag {
     pub(crate) const UNMOVABLE: u8 = 5;
     /// A page table.
     pub(crate) const TABLE: u8 = 6;
+    /// In a restrictive segment, and free.
+    pub(crate) const RESTRICTED: u8 = 7;
 
     /// Data of the simulated processes, in a page of this size.
     pub(crate) const fn data(size: PageSize) -> u8 {
@@ -43,6 +46,8 @@ pub struct FrameTable {
     pub(crate) shared: SharedMemory,
     /// How 4 KiB pages are placed, where any free frame would not do.
     hashed: Option<Hashed>,
+    /// Restrictive segments, where memory has some.
+    segments: Option<Segments>,
     manager: Box<dyn Manager>,
     /// Blocks of zeros, of 4 KiB and of 2 MiB, for memory that was only read. Nobody keeps a list of
     /// who maps them.
@@ -56,13 +61,20 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    pub(crate) fn new(buddy: Buddy, places: Option<Places>, manager: Box<dyn Manager>) -> Self {
+    pub(crate) fn new(
+        buddy: Buddy,
+        places: Option<Places>,
+        segments: Option<Segments>,
+        manager: Box<dyn Manager>,
+    ) -> Self {
+        let restricted = segments.as_ref().map_or(0, Segments::frames);
         FrameTable {
-            preallocated_frames: buddy.count() - buddy.free_frames(),
+            preallocated_frames: buddy.count() - buddy.free_frames() - restricted,
             buddy,
             owners: OwnerLists::new(),
             shared: SharedMemory::default(),
             hashed: places.map(Hashed::new),
+            segments,
             manager,
             zeros: [None; 2],
             pinned: None,
@@ -95,6 +107,10 @@ impl FrameTable {
 
     pub(crate) fn hashed_statistics(&self) -> Option<HashedStatistics> {
         self.hashed.as_ref().map(|hashed| hashed.statistics)
+    }
+
+    pub(crate) fn segment_statistics(&self) -> Option<SegmentStatistics> {
+        self.segments.as_ref().map(Segments::statistics)
     }
 
     /// Frames that hold data of the simulated processes.
@@ -132,6 +148,11 @@ impl FrameTable {
     /// was, which a page table wanted).
     pub fn is_preallocated(&self, pfn: Pfn) -> bool {
         matches!(self.buddy.tag(pfn), tag::PREALLOCATED | tag::UNMOVABLE)
+    }
+
+    /// Whether a frame is one of a restrictive segment that nothing is in.
+    pub fn is_restricted(&self, pfn: Pfn) -> bool {
+        self.buddy.tag(pfn) == tag::RESTRICTED
     }
 
     /// The block of zeros of a size, from the first time that it is wanted; it belongs to the kernel.
@@ -189,11 +210,14 @@ impl FrameTable {
     pub(crate) fn allocate_data(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
         let head = match &mut self.hashed {
             Some(hashed) if size == PageSize::Base4K => hashed.allocate(&mut self.buddy, page)?,
-            _ => {
-                let node = self.manager.alloc(&self.buddy, size);
-                self.buddy
-                    .allocate_from(node, size.order(), tag::data(size))?
-            }
+            _ => match self.place_in_segment(page, size) {
+                Some(head) => head,
+                None => {
+                    let node = self.manager.alloc(&self.buddy, size);
+                    self.buddy
+                        .allocate_from(node, size.order(), tag::data(size))?
+                }
+            },
         };
         self.manager.added(head, size);
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
@@ -288,7 +312,7 @@ impl FrameTable {
             return 0;
         }
         self.manager.removing(head);
-        self.buddy.free(head, size.order());
+        self.free_block(head, size.order());
         self.data_frames -= size.base_pages();
         size.base_pages()
     }
@@ -339,9 +363,92 @@ impl FrameTable {
         self.manager.next_move(&self.buddy)
     }
 
+    #[inline]
+    fn place_in_segment(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+        let segments = self.segments.as_mut()?;
+        segments.place(&mut self.buddy, page, size)
+    }
+
+    #[inline]
+    fn free_block(&mut self, head: Pfn, order: u32) {
+        if let Some(segments) = &mut self.segments
+            && segments.release(&mut self.buddy, head, order)
+        {
+            return;
+        }
+        self.buddy.free(head, order);
+    }
+
+    /// Whether page walks have to say which pages they found.
+    pub(crate) fn tells_accesses(&self) -> bool {
+        self.segments.is_some()
+    }
+
+    /// A page walk has found a page in a frame.
+    #[inline]
+    pub(crate) fn accessed(&mut self, pfn: Pfn) {
+        self.manager.accessed(pfn);
+        if let Some(segments) = &mut self.segments {
+            segments.accessed(pfn);
+        }
+    }
+
+    /// The page, by its first frame, that has to leave the set of a page that is first touched.
+    #[inline]
+    pub(crate) fn victim_at_fault(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+        let pinned = self.pinned;
+        let stays = |head| is_pinned(pinned, head);
+        let segments = self.segments.as_mut()?;
+        segments.victim_at_fault(&self.buddy, page, size, stays)
+    }
+
+    /// Moves the page that has to leave the set of this page to the flexible segment, but for its
+    /// entries in page tables: where it is then. `None` if none has to, or if there is no room.
+    pub(crate) fn move_out(&mut self, victim: Pfn, size: PageSize) -> Option<Pfn> {
+        let segments = self.segments.as_mut()?;
+        let to = self.buddy.allocate(size.order(), tag::data(size))?;
+        segments.note_eviction(size);
+        self.relocate(victim, to, size);
+        Some(to)
+    }
+
+    /// The page that has to leave the set of a page that is to be moved there.
+    pub(crate) fn victim(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+        let segments = self.segments.as_mut()?;
+        segments.victim(&self.buddy, page, size, |_| false)
+    }
+
+    /// Whether a page in a block could be in a set of its own and is not.
+    pub(crate) fn may_move_in(&self, head: Pfn, page: PageId, size: PageSize) -> bool {
+        let Some(segments) = &self.segments else {
+            return false;
+        };
+        self.buddy.tag(head) == tag::data(size) && !segments.in_set(head, page, size)
+    }
+
+    /// Moves a block into the set of a page, but for its entries in page tables: where it is then.
+    /// `None` if no way is free.
+    pub(crate) fn move_in(&mut self, from: Pfn, page: PageId, size: PageSize) -> Option<Pfn> {
+        let segments = self.segments.as_mut()?;
+        let to = segments.take(&mut self.buddy, page, size)?;
+        self.relocate(from, to, size);
+        Some(to)
+    }
+
+    pub(crate) fn note_move(&mut self, size: PageSize, moved: bool) {
+        if let Some(segments) = &mut self.segments {
+            segments.note_move(size, moved);
+        }
+    }
+
+    fn relocate(&mut self, from: Pfn, to: Pfn, size: PageSize) {
+        self.move_words(from, to);
+        self.free_block(from, size.order());
+        self.manager.moved(from, to);
+    }
+
     fn is_pinned(&self, pfn: Pfn) -> bool {
-        self.pinned
-            .is_some_and(|(head, frames)| pfn.0.wrapping_sub(head.0) < frames)
+        is_pinned(self.pinned, pfn)
     }
 
     /// Moves the words of a block of data, and what points back to it.
@@ -359,6 +466,10 @@ impl FrameTable {
     }
 }
 
+fn is_pinned(pinned: Option<(Pfn, u32)>, pfn: Pfn) -> bool {
+    pinned.is_some_and(|(head, frames)| pfn.0.wrapping_sub(head.0) < frames)
+}
+
 fn data_size(tag: u8) -> Option<PageSize> {
     PageSize::ALL
         .into_iter()
@@ -374,7 +485,7 @@ impl Frames for FrameTable {
         match self.buddy.tag(pfn) {
             0 => FrameUse::Free,
             tag::PREALLOCATED => FrameUse::Movable(PageSize::Base4K),
-            tag::UNMOVABLE => FrameUse::Unmovable(PageSize::Base4K),
+            tag::UNMOVABLE | tag::RESTRICTED => FrameUse::Unmovable(PageSize::Base4K),
             tag::TABLE => FrameUse::PageTable,
             data => match data_size(data) {
                 Some(size) if !self.is_pinned(pfn) => FrameUse::Movable(size),

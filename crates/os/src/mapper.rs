@@ -59,6 +59,15 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(())
     }
 
+    /// Takes frames for a page of data that nothing maps yet, and pins them.
+    #[inline]
+    fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+        if let Some(victim) = self.frames.victim_at_fault(page, size) {
+            self.move_out(victim, size);
+        }
+        self.frames.allocate_data(page, size)
+    }
+
     /// Maps a page, whose first base page is `page`, to a new block. `None`, and nothing happens,
     /// when no block is free.
     #[inline]
@@ -68,7 +77,7 @@ impl<T: PageTable> Mapper<'_, T> {
         size: PageSize,
         writable: bool,
     ) -> Result<Option<Pfn>, OsError> {
-        let Some(pfn) = self.frames.allocate_data(page.id, size) else {
+        let Some(pfn) = self.allocate(page.id, size) else {
             return Ok(None);
         };
         let mapped = self.enter(page, pfn, size, writable);
@@ -171,10 +180,13 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Whether a block was free.
     pub(crate) fn part_from(&mut self, page: Page, from: Translation) -> bool {
         let size = from.size;
-        let Some(to) = self.frames.allocate_data(page.id, size) else {
+        // It must not be what makes room.
+        self.frames.pin(from.pfn, size);
+        let to = self.allocate(page.id, size);
+        self.frames.unpin();
+        let Some(to) = to else {
             return false;
         };
-        self.frames.unpin();
         self.frames.add_page(to, page.id);
         self.frames.remove_page(from.pfn, size, page.id);
         self.set_writable(page, Translation { pfn: to, ..from }, true);

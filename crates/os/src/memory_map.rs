@@ -47,6 +47,7 @@ impl Os {
             match self.frames.usage(pfn) {
                 FrameUse::Free => cell.free += 1,
                 FrameUse::PageTable => cell.tables += 1,
+                _ if self.frames.is_restricted(pfn) => cell.free += 1,
                 _ if self.frames.is_preallocated(pfn) => cell.preallocated += 1,
                 FrameUse::Movable(_) | FrameUse::Unmovable(_) => cell.data += 1,
             }

@@ -41,6 +41,27 @@ pub struct HashedStatistics {
     pub used_at_first_conflict: Option<f64>,
 }
 
+/// Pages in restrictive segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SegmentStatistics {
+    /// Pages that they have room for.
+    pub places: BySize,
+    /// How many of these places are in use, some of them perhaps in part.
+    pub used: BySize,
+    /// Pages placed there when they were first touched.
+    pub placed: BySize,
+    /// Pages that found their set full when they were first touched, and are elsewhere.
+    pub full: BySize,
+    /// Pages moved there since their walks were costly.
+    pub moved_in: BySize,
+    /// Pages that were to be moved there and could not be.
+    pub refused: BySize,
+    /// Pages moved out for others.
+    pub evicted: BySize,
+    /// Bytes of set filters and tag arrays.
+    pub metadata_bytes: u64,
+}
+
 /// What happened in a run, and how memory stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OsStatistics {
@@ -108,6 +129,9 @@ pub struct OsStatistics {
     /// Where pages are placed by hashing: how they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashed: Option<HashedStatistics>,
+    /// Where memory has restrictive segments: what is in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentStatistics>,
     /// With the `tiered` manager: what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierStatistics>,

@@ -6,6 +6,7 @@ use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{SplitMix64, hashed_frames, preallocate, preallocate_hashed};
 use crate::presence::Presence;
+use crate::segments::Segments;
 use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
@@ -53,6 +54,7 @@ impl Os {
                 config.unhashed_share, config.memory_bytes
             ),
         };
+        let mut segments = None;
         let (tags, places) = match placement {
             Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, None),
             Placement::Hashed => {
@@ -66,6 +68,30 @@ impl Os {
                 let tiers = Places::Tiers(tiers.ok_or_else(too_little)?);
                 (preallocate(&config, seed)?, Some(tiers))
             }
+            Placement::Segmented {
+                segments: places,
+                at_faults,
+                evicting,
+            } => {
+                if places.end() > config.frames() {
+                    return Err(OsConfigError {
+                        key: "memory_bytes",
+                        reason: format!(
+                            "{} leave no room for the restrictive segments",
+                            config.memory_bytes
+                        ),
+                    });
+                }
+                // What is in use before the programs start is all in the flexible segment.
+                let flexible = OsConfig {
+                    memory_bytes: u64::from(places.flexible()) * PAGE_BYTES,
+                    ..config.clone()
+                };
+                let mut tags = preallocate(&flexible, seed)?;
+                Segments::add_tags(&places, &mut tags, config.frames());
+                segments = Some(Segments::new(places, at_faults, evicting));
+                (tags, None)
+            }
         };
         let nodes = config.node_frames();
         let manager = manager::build(&config.manager, &nodes, config.frames())?;
@@ -77,12 +103,12 @@ impl Os {
             });
         }
         if matches!(config.page_policy, PagePolicy::Folio { .. })
-            && (places.is_some() || !config.manager.is_default())
+            && (places.is_some() || segments.is_some() || !config.manager.is_default())
         {
             return Err(OsConfigError {
                 key: "page_policy",
                 reason: format!(
-                    "{} goes with neither hashed frames (mosaic, revelator) nor a manager other than linux",
+                    "{} goes with neither hashed frames (mosaic, revelator, utopia) nor a manager other than linux",
                     config.page_policy
                 ),
             });
@@ -92,13 +118,16 @@ impl Os {
             buddy.shuffle(&mut SplitMix64(seed));
         }
         Ok(Os {
-            frames: FrameTable::new(buddy, places, manager),
+            frames: FrameTable::new(buddy, places, segments, manager),
             spaces: Vec::new(),
             presence: Presence::default(),
             statistics: OsStatistics::default(),
             eager: placement == Placement::Eager,
             zero_page: config.zero_page
-                && matches!(placement, Placement::Buddy | Placement::Tiered { .. }),
+                && matches!(
+                    placement,
+                    Placement::Buddy | Placement::Tiered { .. } | Placement::Segmented { .. }
+                ),
             config,
         })
     }
@@ -189,10 +218,27 @@ impl Os {
         self.frames.manager().interval_ns()
     }
 
+    /// Whether page walks have to say which pages they found.
+    pub fn tells_accesses(&self) -> bool {
+        self.tick_ns().is_some() || self.frames.tells_accesses()
+    }
+
     /// Sets the accessed bit of the page in a frame, as a page walk does.
     #[inline]
     pub fn access(&mut self, pfn: Pfn) {
-        self.frames.manager_mut().accessed(pfn);
+        self.frames.accessed(pfn);
+    }
+
+    /// Moves the page around this one into its set of a restrictive segment, if that can be. What it
+    /// did is added to `effects`.
+    pub fn move_in<T: PageTable>(
+        &mut self,
+        table: &mut T,
+        directory: &mut PageDirectory,
+        page: Page,
+        effects: &mut Effects,
+    ) {
+        self.call(table, directory, effects).mapper.move_in(page);
     }
 
     /// Lets the memory manager do what it does every [`Os::tick_ns`]. What that was is added to
@@ -221,6 +267,7 @@ impl Os {
             free_2m_blocks: buddy.free_pageblocks(),
             unusable_free_space_index: buddy.unusable_free_space_index(),
             hashed: self.frames.hashed_statistics(),
+            segments: self.frames.segment_statistics(),
             tiers: self.frames.manager().tiers(),
             ..self.statistics.clone()
         }

@@ -6,12 +6,15 @@ mod support;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use pagelab_os::{ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy, TieredConfig};
-use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig};
+use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig, RestSegs};
 use proptest::prelude::*;
 use std::ops::Range;
 use support::{Machine, MapTable, Placement, READ_WRITE, config};
 
 const PROCESSES: u32 = 3;
+
+/// Of the memory that `config` has.
+const MEMORY_FRAMES: u32 = 64 << 8;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -20,6 +23,8 @@ enum Step {
     Control(Control),
     /// The memory manager's interval is over.
     Tick,
+    /// Walks to this page are costly.
+    MoveIn(u64),
 }
 
 /// Places where a range may begin or end: in and around 2 MiB regions, on both sides of the
@@ -85,6 +90,7 @@ fn steps(length: Range<usize>) -> impl Strategy<Value = Vec<(u32, Step)>> {
         9 => vpn().prop_map(Step::Store),
         6 => event().prop_map(Step::Control),
         4 => Just(Step::Tick),
+        2 => vpn().prop_map(Step::MoveIn),
     ];
     proptest::collection::vec((0..PROCESSES, step), length)
 }
@@ -172,6 +178,11 @@ fn run<T: PageTable>(
             machine.tick();
             Ok(())
         }
+        Step::MoveIn(vpn) => {
+            let page = machine.page(process, *vpn);
+            machine.move_in(page);
+            Ok(())
+        }
     }
 }
 
@@ -201,7 +212,7 @@ fn agrees<T: PageTable>(table: T, os: Os, steps: &[(u32, Step)]) {
             Step::Load(vpn) => machine.load(*process, *vpn).map(|_| ()),
             Step::Store(vpn) => machine.store(*process, *vpn, 1),
             Step::Control(event) => machine.control(*process, *event),
-            Step::Tick => Ok(()),
+            Step::Tick | Step::MoveIn(_) => Ok(()),
         };
         machine.check();
         if done.is_err() {
@@ -230,6 +241,19 @@ fn survives<T: PageTable>(table: T, os: Os, maps_left: u64, steps: &[(u32, Step)
 }
 
 fn os(config: OsConfig, placement: pagelab_os::Placement) -> Os {
+    let frames = (config.memory_bytes / PAGE_BYTES) as u32;
+    let placement = match placement {
+        pagelab_os::Placement::Segmented {
+            at_faults,
+            evicting,
+            ..
+        } if frames != MEMORY_FRAMES => pagelab_os::Placement::Segmented {
+            segments: RestSegs::new(frames, [16 * PAGE_BYTES, 4 << 20], 1, 1 << 10),
+            at_faults,
+            evicting,
+        },
+        as_it_is => as_it_is,
+    };
     // Folios go with neither hashed frames nor another manager.
     let folios = matches!(config.page_policy, PagePolicy::Folio { .. });
     let alone = placement == pagelab_os::Placement::Buddy && config.manager == ManagerConfig::Linux;
@@ -288,6 +312,15 @@ fn frames() -> impl Strategy<Value = pagelab_os::Placement> {
         Just(pagelab_os::Placement::Buddy),
         Just(pagelab_os::Placement::Hashed),
         (1u32..5).prop_map(|functions| pagelab_os::Placement::Tiered { functions }),
+        (0u32..8, any::<bool>(), any::<bool>()).prop_map(|(sets, at_faults, evicting)| {
+            // Few ways, so that pages meet.
+            let bytes = [PAGE_BYTES << sets, 4 << 20];
+            pagelab_os::Placement::Segmented {
+                segments: RestSegs::new(MEMORY_FRAMES, bytes, 1, 1 << 10),
+                at_faults,
+                evicting,
+            }
+        }),
     ]
 }
 

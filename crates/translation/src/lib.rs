@@ -25,6 +25,7 @@ mod page_table;
 mod radix;
 mod ranges;
 mod replay;
+mod segmented;
 mod tiers;
 mod tlb;
 mod walk;
@@ -47,6 +48,7 @@ pub use page_table::{MapError, Page, PageTable, Translation, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use ranges::{Range, RangeCounters, Ranged};
 pub use replay::{ReplayError, Replayed, replay_ranges};
+pub use segmented::{RestSeg, RestSegs, Segmented};
 pub use tiers::Tiers;
 pub use tlb::{
     ConventionalTlb, Mapped, MosaicConfig, MosaicError, MosaicTlb, PerfectTlb, RangeConfig,

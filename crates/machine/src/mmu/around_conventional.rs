@@ -43,6 +43,10 @@ pub trait AroundConventional: Sized {
         let _ = (core, first, pages, port);
     }
 
+    fn costly(&mut self) -> Option<Page> {
+        None
+    }
+
     fn own_counters(&self) -> Vec<(&'static str, u64)>;
 
     fn placement(_: &MachineConfig) -> Placement {
@@ -103,6 +107,10 @@ impl<D: AroundConventional> Mmu for D {
 
     fn walk_code(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Found> {
         self.walked_mut().walk_code(core, page, walk)
+    }
+
+    fn costly(&mut self) -> Option<Page> {
+        AroundConventional::costly(self)
     }
 
     #[inline(always)]

@@ -14,6 +14,7 @@ mod pom_tlb;
 mod port;
 mod revelator;
 mod tlb_prefetch;
+mod utopia;
 mod victima;
 
 pub(crate) use around_conventional::AroundConventional;
@@ -173,6 +174,12 @@ pub trait Mmu {
     /// Walks for an instruction, and enters what was found into the TLB that data shares; `None`
     /// calls for a page fault.
     fn walk_code(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Found>;
+
+    /// A page that is to be moved to where it is found sooner, if the operating system can: each once.
+    /// Asked of designs that look into caches.
+    fn costly(&mut self) -> Option<Page> {
+        None
+    }
 
     /// The TLB entry that a page would be in: pages that one walk brings have the same.
     fn entry(&self, core: usize, page: PageId) -> u32;

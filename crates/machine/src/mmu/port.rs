@@ -137,6 +137,16 @@ impl Port<'_> {
         self.list(line, step, Served::PastCaches);
     }
 
+    /// References that have gone through the caches in this chunk.
+    pub(crate) fn references(&self) -> usize {
+        self.chunk.served.as_slice().len()
+    }
+
+    /// What served those from a number on.
+    pub(crate) fn served_since(&self, first: usize) -> &[Served] {
+        &self.chunk.served.as_slice()[first..]
+    }
+
     fn list(&mut self, line: u32, step: u8, served: Served) {
         self.chunk.references.push(line);
         self.chunk.steps.push(step);

@@ -244,7 +244,7 @@ impl Divisible for Held {
 }
 
 /// One of each line.
-const KEYS: [&[&str]; 24] = [
+const KEYS: [&[&str]; 27] = [
     &["dram.write_backs=true", "dram.write_backs=false"],
     &["free_clock=true", "free_clock=false"],
     &["core.walkers=3", "core.walkers=1"],
@@ -305,6 +305,24 @@ const KEYS: [&[&str]; 24] = [
         "pom_tlb.size_predictor=false",
         "pom_tlb.bypass_predictor=false",
         "pom_tlb.predictor_entries=4",
+    ],
+    &[
+        "utopia.small_mib=1",
+        "utopia.small_mib=0",
+        "utopia.ways=1",
+        "utopia.evict_at_faults=true",
+    ],
+    &[
+        "utopia.parallel=false",
+        "utopia.set_filter=false",
+        "utopia.tag_cache_kib=0",
+        "utopia.filter_cache_kib=1",
+    ],
+    &[
+        "utopia.at_faults=false",
+        "utopia.track=false",
+        "utopia.costly_reads=0",
+        "utopia.large_mib=4",
     ],
     &[
         "tlb_prefetch={ prefetcher = \"sequential\" }",
@@ -430,6 +448,28 @@ fn adds_up(run: &RunResult, steps: &[Step]) {
         assert!((hits + walks..=2 * (hits + walks)).contains(&read));
         assert!(counter("sets_read_past_caches") <= counter("sets_read_in_memory"));
         assert!(counter("sets_written") <= walks);
+    }
+    if let Some(segments) = run.os.segments {
+        let hits = counter("segment_hits_4k") + counter("segment_hits_2m");
+        let walks = counter("page_table_walks");
+        let of_code = run.fetch.map_or(0, |fetch| fetch.walks);
+        assert_eq!(hits + walks + of_code, run.walks.count, "{design}");
+        let asked = counter("sets_filtered_out") + counter("sets_searched");
+        let filtered = counter("sets_filtered");
+        assert!(filtered == 0 || filtered == asked, "{:?}", run.tlb_counters);
+        let moved = segments.moved_in.base + segments.moved_in.large;
+        let refused = segments.refused.base + segments.refused.large;
+        assert_eq!(
+            counter("pages_found_costly"),
+            moved + refused,
+            "{segments:?}"
+        );
+        for (used, places) in [
+            (segments.used.base, segments.places.base),
+            (segments.used.large, segments.places.large),
+        ] {
+            assert!(used <= places, "{segments:?}");
+        }
     }
     assert!(counter("data_lines_late") <= counter("data_guesses_right"));
     if run.caches.prefetches.is_none() {

@@ -304,6 +304,8 @@ proptest! {
             "revelator.data=false",
             "revelator.entries=false",
             "pom_tlb.kib=0",
+            "utopia.small_mib=0",
+            "utopia.large_mib=0",
         ]);
         let expected = twin(&blocks, &executed, cores, next_lines);
         let result = run(&config, "radix", &mut batches(&blocks, &executed, length));
@@ -327,7 +329,7 @@ proptest! {
             but_the_design(&result)
         };
         let expected = bits(result);
-        for design in ["victima", "revelator", "pom_tlb"] {
+        for design in ["victima", "revelator", "pom_tlb", "utopia"] {
             let result = run(&config, design, &mut batches(&blocks, &executed, length));
             prop_assert!(bits(result) == expected, "{}", design);
         }

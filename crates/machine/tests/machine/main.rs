@@ -25,6 +25,7 @@ mod shootdowns;
 mod strides;
 mod tiers;
 mod tlb_prefetch;
+mod utopia;
 mod victima;
 mod walks_enter;
 mod windows;

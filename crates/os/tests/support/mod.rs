@@ -121,6 +121,11 @@ impl<T: PageTable> Machine<T> {
         self.call(|os, table, directory, effects| os.tick(table, directory, effects));
     }
 
+    /// Moves a page into its set of a restrictive segment.
+    pub fn move_in(&mut self, page: Page) {
+        self.call(|os, table, directory, effects| os.move_in(table, directory, page, effects));
+    }
+
     pub fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
         self.call(|os, table, directory, effects| os.fault(table, directory, page, store, effects))
     }
@@ -159,6 +164,7 @@ impl<T: PageTable> Machine<T> {
                 FrameUse::Free => "free",
                 FrameUse::PageTable => "table",
                 _ if frames.is_preallocated(pfn) => "preallocated",
+                _ if frames.is_restricted(pfn) => "restricted",
                 // Nothing stays pinned between calls.
                 FrameUse::Unmovable(_) => panic!("{pfn:?} is pinned"),
                 FrameUse::Movable(_) => "data",
@@ -280,7 +286,8 @@ impl<T: PageTable> Machine<T> {
         let frames = self.os.frames();
         assert_eq!(frames.data_frames(), 0);
         assert_eq!(frames.table_frames(), 0);
-        let used = frames.count() - frames.buddy().free_frames();
+        let restricted = (0..frames.count()).filter(|&pfn| frames.is_restricted(Pfn(pfn)));
+        let used = frames.count() - frames.buddy().free_frames() - restricted.count() as u32;
         assert_eq!(used, frames.preallocated_frames());
     }
 }

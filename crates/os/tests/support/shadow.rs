@@ -134,8 +134,18 @@ impl<T: PageTable> PageTable for Shadow<T> {
         let entry = self.entries.get_mut(&(page.id, translation.size)).unwrap();
         let old = std::mem::replace(entry, translation);
         if old.pfn != translation.pfn {
-            let contents = self.contents.get(&old.pfn).copied().unwrap_or(0);
-            self.contents.insert(translation.pfn, contents);
+            // What nothing maps any more may be another page's before this call ends.
+            let mut pages = self.entries.values();
+            let stays = pages.any(|entry| entry.pfn == old.pfn);
+            for offset in 0..translation.size.base_pages() {
+                let from = Pfn(old.pfn.0 + offset);
+                let contents = self.contents.get(&from).copied().unwrap_or(0);
+                if !stays {
+                    self.contents.remove(&from);
+                }
+                self.contents
+                    .insert(Pfn(translation.pfn.0 + offset), contents);
+            }
         }
         self.table.update(page, translation)
     }
