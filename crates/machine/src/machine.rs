@@ -15,15 +15,17 @@ use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
 use crate::translate::GibCache;
 use crate::windows::Windows;
-use pagelab_addr::{Asid, PageDirectory, PageSize};
+use pagelab_addr::{Asid, PageDirectory};
 use pagelab_cpu::Core;
 use pagelab_events::{Batch, Control, Mispredicted, NO_SITE, Op};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
-use pagelab_os::{Effects, Invalidation, Os};
+use pagelab_os::{Effects, Os};
 use pagelab_translation::Page;
 use serde_json::Value;
 use std::collections::HashMap;
+
+mod kernel;
 
 /// Everything that belongs to one core.
 #[derive(Debug)]
@@ -566,138 +568,5 @@ impl<M: Mmu> Machine<M> {
     pub(crate) fn current_core(&self) -> usize {
         let last = self.current.map(|(_, core)| core);
         last.or(self.pinned).unwrap_or(0)
-    }
-
-    /// Lets a thread run on its core; new threads go round the cores, unless all run on one.
-    fn switch(&mut self, process: u32, thread: u32) {
-        let core = self.pinned.unwrap_or_else(|| {
-            let next = self.threads.len() % self.cores.len();
-            *self.threads.entry((process, thread)).or_insert(next)
-        });
-        self.current = Some((process, core));
-        let CoreState {
-            sharing, accesses, ..
-        } = &mut self.cores[core];
-        sharing.switch((process, thread), *accesses);
-    }
-
-    pub(crate) fn control(&mut self, process: u32, control: &Control) -> Result<(), RunError> {
-        match *control {
-            Control::Thread { thread } => {
-                self.switch(process, thread);
-                return Ok(());
-            }
-            Control::Skipped { instructions, .. } => {
-                self.counts.skipped_instructions += instructions;
-                let core = self.current_core();
-                self.left_out(process, core);
-            }
-            Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
-            Control::Exit { .. } if self.at_exit.is_none() => {
-                self.at_exit = Some(Memory::of(&self.os));
-            }
-            _ => {}
-        }
-        if let Some(heat_map) = &mut self.heat_map {
-            heat_map.forget_mappings();
-        }
-        self.effects.clear();
-        self.os.control(
-            self.mmu.table_mut(),
-            &mut self.directory,
-            process,
-            control,
-            &mut self.effects,
-        )?;
-        self.invalidate();
-        let (mut kernel, migration) = self.costs.of(&self.effects);
-        kernel += self.shootdown(process);
-        if kernel + migration > 0 {
-            let core = self.current_core();
-            self.cores[core].zeroing += self.costs.zeroing(&self.effects);
-            self.kernel(core, kernel, migration);
-        }
-        Ok(())
-    }
-
-    /// Takes a page fault on a core; returns its cost in slots: (in the kernel at large, on migrations).
-    #[inline(never)]
-    pub(crate) fn fault(
-        &mut self,
-        core: usize,
-        page: Page,
-        store: bool,
-    ) -> Result<(u64, u64), RunError> {
-        self.effects.clear();
-        self.os.fault(
-            self.mmu.table_mut(),
-            &mut self.directory,
-            page,
-            store,
-            &mut self.effects,
-        )?;
-        Ok(self.faulted(core, page))
-    }
-
-    /// The same of an instruction that is fetched.
-    pub(crate) fn fault_code(&mut self, core: usize, page: Page) -> Result<(u64, u64), RunError> {
-        self.effects.clear();
-        self.os.fault_code(
-            self.mmu.table_mut(),
-            &mut self.directory,
-            page,
-            &mut self.effects,
-        )?;
-        Ok(self.faulted(core, page))
-    }
-
-    #[inline(always)]
-    fn faulted(&mut self, core: usize, page: Page) -> (u64, u64) {
-        self.invalidate();
-        self.cores[core].zeroing += self.costs.zeroing(&self.effects);
-        let (kernel, migration) = self.costs.of(&self.effects);
-        let shootdown = self.shootdown(u32::from(page.asid.0));
-        (self.costs.fault + kernel + shootdown, migration)
-    }
-
-    /// Time of having other cores drop what the last operation took away from a program.
-    fn shootdown(&self, process: u32) -> u64 {
-        if !self.costs.shoots_down(&self.effects) {
-            return 0;
-        }
-        let threads = self.threads.iter();
-        let mut cores = threads
-            .filter(|((of, _), _)| *of == process)
-            .map(|(_, core)| core);
-        let first = cores.next();
-        if cores.any(|core| Some(core) != first) {
-            self.costs.shootdown()
-        } else {
-            0
-        }
-    }
-
-    /// Drops what the operating system's last operation made stale from all TLBs.
-    fn invalidate(&mut self) {
-        let directory = &self.directory;
-        let named = |id| {
-            let (asid, vpn) = directory.resolve(id);
-            Page { id, asid, vpn }
-        };
-        for core in 0..self.cores.len() {
-            let port = &mut port!(self, core);
-            for &Invalidation { first, pages } in &self.effects.invalidations {
-                self.mmu.invalidate(core, named(first), pages, port);
-            }
-            for &asid in &self.effects.flushed {
-                for gib in directory.gibs(asid) {
-                    let pages = PageSize::Huge1G.base_pages();
-                    self.mmu.invalidate(core, named(gib), pages, port);
-                }
-            }
-        }
-        if let Some(fetch) = &mut self.fetch {
-            fetch.invalidate(&self.effects, &self.directory);
-        }
     }
 }
