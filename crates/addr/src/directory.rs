@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// of pages are indexed by.
 ///
 /// The low 18 bits are those of the virtual page number; the high 12 number the aligned 1 GiB
-/// gibs of all address spaces in the order in which they were first named. So `id & 0x1ff`
+/// 1 GiB regions of all address spaces in the order in which they were first named. So `id & 0x1ff`
 /// is the page's place in its 2 MiB region, `id >> 9` numbers the region, and two ids are equal
 /// exactly when address space and page are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +13,7 @@ pub struct PageId(pub u32);
 
 const PAGES_PER_GIB_SHIFT: u32 = 18;
 const GIB_SHIFT: u32 = 30;
-/// 2^12 gibs of 2^18 pages are 30 bits; the top two bits are left to whoever packs a flag
+/// 2^12 1 GiB regions of 2^18 pages are 30 bits; the top two bits are left to whoever packs a flag
 /// beside an id, as a TLB does.
 const MAX_GIBS: usize = 1 << 12;
 
@@ -59,7 +59,7 @@ impl PageDirectory {
     /// 18 bits of a page number to it to have a [`PageId`].
     ///
     /// # Errors
-    /// [`DirectoryFull`] when a new gib cannot be numbered any more.
+    /// [`DirectoryFull`] when a new 1 GiB region cannot be numbered any more.
     pub fn gib(&mut self, asid: Asid, address: VirtAddr) -> Result<u32, DirectoryFull> {
         let key = (asid, address.0 >> GIB_SHIFT);
         if let Some(&number) = self.numbers.get(&key) {
@@ -77,7 +77,7 @@ impl PageDirectory {
     /// The number of a page.
     ///
     /// # Errors
-    /// [`DirectoryFull`] when its gib is new and cannot be numbered any more.
+    /// [`DirectoryFull`] when its 1 GiB region is new and cannot be numbered any more.
     pub fn page(&mut self, asid: Asid, vpn: Vpn) -> Result<PageId, DirectoryFull> {
         let low = (vpn.0 & ((1 << PAGES_PER_GIB_SHIFT) - 1)) as u32;
         Ok(PageId(self.gib(asid, vpn.address())? | low))

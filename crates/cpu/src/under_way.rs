@@ -55,7 +55,7 @@ impl UnderWay {
 
     /// When a line arrives that is under way at `time`.
     #[inline(always)]
-    pub fn line_under_way(&self, line: u32, time: u64) -> Option<u64> {
+    pub fn line_arrives(&self, line: u32, time: u64) -> Option<u64> {
         self.lines.joined(line, time)
     }
 

@@ -7,7 +7,7 @@ use crate::error::BuildError;
 /// References carry line numbers of 31 bits.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 128 << 30;
 
-/// Refuses what no machine can be; what its requests refuse by themselves is not here.
+/// Refuses what no machine can be; what its parts refuse by themselves is not here.
 pub(crate) fn check(config: &MachineConfig) -> Result<(), BuildError> {
     let check = |key, value: String, good, expected| {
         if good {

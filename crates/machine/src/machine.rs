@@ -21,7 +21,6 @@ use pagelab_events::{Batch, Control, Mispredicted, NO_SITE, Op};
 use pagelab_memory::dispatch;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_os::{Effects, Os};
-use pagelab_translation::Page;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -452,17 +451,6 @@ impl<M: Mmu> Machine<M> {
             }
         }
         Ok(())
-    }
-
-    /// Has a page moved that is costly to walk for.
-    #[cold]
-    fn move_in(&mut self, core: usize, page: Page) {
-        self.effects.clear();
-        let table = self.mmu.table_mut();
-        (self.os).move_in(table, &mut self.directory, page, &mut self.effects);
-        self.invalidate();
-        let (kernel, migration) = self.costs.of(&self.effects);
-        self.kernel(core, kernel, migration);
     }
 
     /// What is done between two turns, by the clock of a core: what others bring into the last level,

@@ -20,11 +20,11 @@ pub(crate) struct GibCache {
 }
 
 const GIBS: usize = 128;
-const GIB_ORDER: u32 = 30;
-/// Where the address space is in the name of a gib: addresses shifted by `GIB_ORDER` have
+const GIB_SHIFT: u32 = 30;
+/// Where the address space is in the name of a 1 GiB region: addresses shifted by `GIB_SHIFT` have
 /// 34 bits.
 const ASID_SHIFT: u32 = 40;
-/// No gib is named so.
+/// No 1 GiB region is named so.
 const NO_GIB: u64 = u64::MAX;
 
 impl GibCache {
@@ -42,13 +42,13 @@ impl GibCache {
         asid: Asid,
         addr: u64,
     ) -> Result<PageId, DirectoryFull> {
-        let gib = addr >> GIB_ORDER | u64::from(asid.0) << ASID_SHIFT;
+        let gib = addr >> GIB_SHIFT | u64::from(asid.0) << ASID_SHIFT;
         let place = gib.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GIBS.ilog2());
         let entry = &mut self.entries[place as usize];
         if entry.0 != gib {
             *entry = (gib, directory.gib(asid, VirtAddr(addr))?);
         }
-        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_ORDER - PAGE_SHIFT)) - 1);
+        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_SHIFT - PAGE_SHIFT)) - 1);
         Ok(PageId(entry.1 | low))
     }
 }
@@ -204,7 +204,7 @@ impl<M: Mmu> Machine<M> {
             let line = if target >> PAGE_SHIFT == addr >> PAGE_SHIFT {
                 let own = self.chunk.references.as_slice()[place] & !MODIFY;
                 own & !(LINES_PER_PAGE - 1) | line_in_page(target)
-            } else if target >> GIB_ORDER != addr >> GIB_ORDER {
+            } else if target >> GIB_SHIFT != addr >> GIB_SHIFT {
                 // It would name memory that the program may never use.
                 continue;
             } else {

@@ -124,9 +124,9 @@ pub(crate) struct PageMap {
     regions: Vec<Region>,
     huge: Vec<Pte>,
     pages: PtePages,
-    /// Whether there is room for the pages of a gib.
+    /// Whether there is room for the pages of a 1 GiB region.
     has_room: Vec<bool>,
-    /// The gibs that have room, by address: to find those of a range.
+    /// The 1 GiB regions that have room, by address: to find those of a range.
     gibs: BTreeMap<(Asid, u64), PageId>,
 }
 
@@ -161,7 +161,7 @@ impl PageMap {
             .insert((page.asid, page.vpn.0 >> GIB_ORDER), first);
     }
 
-    /// The first page of each 2 MiB region that a range reaches, but for gibs without room,
+    /// The first page of each 2 MiB region that a range reaches, but for 1 GiB regions without room,
     /// in the order of addresses.
     pub(crate) fn regions_in(&self, first: Page, pages: u64) -> Vec<Page> {
         if pages == 0 {

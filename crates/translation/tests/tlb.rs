@@ -101,7 +101,7 @@ impl ListTlb {
     }
 }
 
-/// What is mapped in the test: 2 MiB pages in every third region, 1 GiB pages in gib 2, the
+/// What is mapped in the test: 2 MiB pages in every third region, 1 GiB pages in 1 GiB region 2, the
 /// rest by 4 KiB pages; frames equal page numbers so that every answer can be checked.
 fn mapping(page: u32, writable: bool) -> Translation {
     let size = match (page >> 18, (page >> 9) % 3) {

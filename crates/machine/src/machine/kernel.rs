@@ -102,6 +102,17 @@ impl<M: Mmu> Machine<M> {
         (self.costs.fault + kernel + shootdown, migration)
     }
 
+    /// Has a page moved that is costly to walk for.
+    #[cold]
+    pub(super) fn move_in(&mut self, core: usize, page: Page) {
+        self.effects.clear();
+        let table = self.mmu.table_mut();
+        (self.os).move_in(table, &mut self.directory, page, &mut self.effects);
+        self.invalidate();
+        let (kernel, migration) = self.costs.of(&self.effects);
+        self.kernel(core, kernel, migration);
+    }
+
     /// Time of having other cores drop what the last operation took away from a program.
     fn shootdown(&self, process: u32) -> u64 {
         if !self.costs.shoots_down(&self.effects) {

@@ -81,7 +81,7 @@ pub(crate) fn fetch<const FREE: bool>(
         Served::L1 if of.ahead => paths
             .core
             .under_way
-            .line_under_way(of.line, now)
+            .line_arrives(of.line, now)
             .unwrap_or(now),
         Served::L1 => now,
         below => paths.fetch_line(of.line, below, now),
@@ -99,7 +99,7 @@ impl Paths<'_> {
     /// When a line of code arrives that the first level misses at `now`. It needs no miss buffer of
     /// data.
     fn fetch_line(&mut self, line: u32, served: Served, now: u64) -> u64 {
-        if let Some(arrives) = self.core.under_way.line_under_way(line, now) {
+        if let Some(arrives) = self.core.under_way.line_arrives(line, now) {
             return arrives;
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);

@@ -120,7 +120,7 @@ impl Paths<'_> {
         if served == Served::L1 {
             return self.core.under_way.line_there(key, translated, hit);
         }
-        if let Some(arrives) = self.core.under_way.line_under_way(key, translated) {
+        if let Some(arrives) = self.core.under_way.line_arrives(key, translated) {
             return arrives.max(hit);
         }
         self.fetch(served, key, translated, start)
@@ -162,7 +162,7 @@ impl Paths<'_> {
         let comes = self
             .core
             .under_way
-            .line_under_way(task.line & !MODIFY, translated);
+            .line_arrives(task.line & !MODIFY, translated);
         let buffer = (self.core).miss_buffer(comes.unwrap_or(translated), || invalidate);
         let done = buffer.begins + invalidate;
         let idle = self.idle_from(start, Served::L2);
@@ -173,7 +173,7 @@ impl Paths<'_> {
     /// Fetches a line into the second level at `now`. It needs no miss buffer of the first.
     #[inline(never)]
     pub(super) fn prefetch(&mut self, &Prefetch { line, served, .. }: &Prefetch, now: u64) {
-        if served == Served::L2 || self.core.under_way.line_under_way(line, now).is_some() {
+        if served == Served::L2 || self.core.under_way.line_arrives(line, now).is_some() {
             return;
         }
         let arrives = now + self.latencies.of(served, line, self.memory, now);
@@ -193,12 +193,7 @@ impl Paths<'_> {
     fn fetch_all_early(&mut self, early: &[Early], asked: u64, start: u64) {
         for early in early {
             let now = asked + u64::from(early.after);
-            if self
-                .core
-                .under_way
-                .line_under_way(early.line, now)
-                .is_none()
-            {
+            if self.core.under_way.line_arrives(early.line, now).is_none() {
                 self.fetch(early.served, early.line, now, start);
             }
         }
@@ -209,11 +204,7 @@ impl Paths<'_> {
     pub(super) fn count_late(&mut self, early: &[Early], line: u32, translated: u64) {
         let line = line & !MODIFY;
         if early.iter().any(|early| early.line == line) {
-            let under_way = self
-                .core
-                .under_way
-                .line_under_way(line, translated)
-                .is_some();
+            let under_way = self.core.under_way.line_arrives(line, translated).is_some();
             self.counts.late_lines += u64::from(under_way);
         }
     }
@@ -287,7 +278,7 @@ impl Paths<'_> {
         if served == entry {
             return self.core.under_way.line_there(line, now, hit);
         }
-        if let Some(arrives) = self.core.under_way.line_under_way(line, now) {
+        if let Some(arrives) = self.core.under_way.line_arrives(line, now) {
             return arrives.max(hit);
         }
         if entry == Served::L1 {

@@ -4,9 +4,9 @@
 //! A recorded program's addresses are given, so CVA and PTP cannot hand it others. They give a
 //! 2 MiB region an *effective* address instead, which replaces the recorded one wherever DPT
 //! hashes or indexes. It comes from the process's *area*, 1 TiB from 2^55 on that no recorded
-//! address may use: a gib recorded at or above 2^55 as a whole gets an address behind it.
-//! Regions and gibs (1 GiB) are numbered densely; those that stand for themselves first
-//! belong to the recorded gib.
+//! address may use: a 1 GiB region recorded at or above 2^55 as a whole gets an address behind it.
+//! Regions and 1 GiB regions are numbered densely; those that stand for themselves first
+//! belong to the recorded 1 GiB region.
 
 use super::dmt::{Dmt, GROUP_SHIFT};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::leaf::{GIB_ORDER, NO_SLOT};
 
-/// Regions in a gib, and entries in a page of them.
+/// Regions in a 1 GiB region, and entries in a page of them.
 const REGIONS: usize = 512;
 const REGION_SHIFT: u32 = 9;
-/// The first gib, by address, that is not a program's.
+/// The first 1 GiB region, by address, that is not a program's.
 const AREA_START: u64 = 1 << (55 - 30);
 /// Gibs of an area.
 const AREA_GIBS: u64 = 1 << 10;
@@ -70,7 +70,7 @@ struct Gib {
     large_group: u32,
     huge_place: u32,
     huge_group: u32,
-    /// Which gib of its process's area it is.
+    /// Which 1 GiB region of its process's area it is.
     in_area: Option<u32>,
 }
 
@@ -104,15 +104,15 @@ struct Area {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     first_pid: u32,
-    /// Recorded gibs by address.
+    /// Recorded 1 GiB regions by address.
     recorded: BTreeMap<(Asid, u64), u32>,
-    /// By the page directory's gib number: the recorded gib, shifted to its first region.
+    /// By the page directory's 1 GiB region number: the recorded 1 GiB region, shifted to its first region.
     links: Vec<u32>,
     /// By region: the one that stands for it.
     effective: Vec<u32>,
     gibs: Vec<Gib>,
     sheets: [Sheet; 3],
-    /// Dense numbers of places and groups that cover more than a gib.
+    /// Dense numbers of places and groups that cover more than a 1 GiB region.
     numbers: HashMap<(Numbered, Asid, u64), u32>,
     areas: Vec<Area>,
 }
@@ -145,7 +145,7 @@ impl Layout {
         seed(u64::from(self.first_pid) + u64::from(asid.0), size)
     }
 
-    /// The effective region of a page; `None` while nothing was said of the page's gib.
+    /// The effective region of a page; `None` while nothing was said of the page's 1 GiB region.
     #[inline]
     pub(super) fn region(&self, id: PageId) -> Option<u32> {
         let first = *self.links.get((id.0 >> GIB_ORDER) as usize)?;
@@ -156,7 +156,7 @@ impl Layout {
         Some(self.effective[region])
     }
 
-    /// Ties a gib of the page directory to the gib at its address.
+    /// Ties a 1 GiB region of the page directory to the 1 GiB region at its address.
     #[cold]
     pub(super) fn link(&mut self, id: PageId, asid: Asid, vpn: u64) -> u32 {
         let first = self.gib_at(asid, vpn >> GIB_ORDER) << REGION_SHIFT;

@@ -262,7 +262,7 @@ impl Dpt {
         entry.is_some_and(|(slot, index)| self.pages.get(slot, index).is_present())
     }
 
-    /// The effective region of a page, as far as anything was said of its gib.
+    /// The effective region of a page, as far as anything was said of its 1 GiB region.
     #[inline]
     fn known_region(&self, page: Page) -> Option<u32> {
         let linked = self.layout.region(page.id);

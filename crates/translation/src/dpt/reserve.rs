@@ -29,7 +29,7 @@ impl Dpt {
         let mib = pages
             .saturating_mul(1 << PAGE_SHIFT)
             .div_ceil(1 << MIB_SHIFT);
-        // A 1 GiB page needs a gib of its own, which the area does not give.
+        // A 1 GiB page needs a 1 GiB region of its own, which the area does not give.
         if self.config.max_cva_count == 0
             || mib > self.config.max_cva_mib
             || size == PageSize::Huge1G

@@ -28,7 +28,7 @@ pub struct Flattened {
     map: PageMap,
     /// By address space.
     roots: Vec<Option<Root>>,
-    /// By gib.
+    /// By 1 GiB region.
     leaves: Vec<Leaf>,
     caches: Vec<PageWalkCache>,
     cache_cycles: u32,
@@ -40,7 +40,7 @@ pub struct Flattened {
 struct PageWalkCache {
     /// Keyed by region.
     pmd: WalkCache,
-    /// Keyed by gib.
+    /// Keyed by 1 GiB region.
     pud: WalkCache,
     /// Keyed by the frame of the PUD node.
     pgd: WalkCache,
@@ -184,7 +184,7 @@ impl Flattened {
         Some(())
     }
 
-    /// The entry of a gib in the node above comes into use or falls out of it.
+    /// The entry of a 1 GiB region in the node above comes into use or falls out of it.
     fn count_gib(&mut self, page: Page, by: i32) {
         if let Some(root) = self.root_mut(page) {
             match root.puds.get_mut(&(page.vpn.0 >> PUD_SHIFT)) {
@@ -212,7 +212,7 @@ impl Flattened {
         }
     }
 
-    /// Frees the node of a gib if it is empty.
+    /// Frees the node of a 1 GiB region if it is empty.
     fn free_leaf<F: Frames>(&mut self, frames: &mut F, page: Page) {
         let leaf = &mut self.leaves[gib(page.id)];
         if leaf.used > 0 {
@@ -237,7 +237,7 @@ impl Flattened {
         }
     }
 
-    /// Frees the nodes above the gibs as far as they are empty.
+    /// Frees the nodes above the 1 GiB regions as far as they are empty.
     fn free_upper<F: Frames>(&mut self, frames: &mut F, page: Page) {
         let number = page.vpn.0 >> PUD_SHIFT;
         let Some(root) = self.root_mut(page) else {
@@ -259,7 +259,7 @@ impl Flattened {
         }
     }
 
-    /// Reads the entries down to the one of the gib that the caches do not spare.
+    /// Reads the entries down to the one of the 1 GiB region that the caches do not spare.
     #[cold]
     fn walk_upper(&mut self, core: usize, page: Page, walk: &mut Walk) {
         let Some(root) = self.roots.get(usize::from(page.asid.0)) else {

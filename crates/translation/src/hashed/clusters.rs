@@ -81,7 +81,7 @@ impl Clusters {
         };
     }
 
-    /// The cluster of the page of a size around a page whose gib something was mapped in.
+    /// The cluster of the page of a size around a page whose 1 GiB region something was mapped in.
     #[inline]
     fn number(&self, id: PageId, size: PageSize) -> u32 {
         match size {

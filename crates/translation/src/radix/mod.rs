@@ -47,7 +47,7 @@ struct PmdNode {
     frame: Option<Pfn>,
     /// Entries in use.
     used: u32,
-    /// The PUD node with this gib's entry, where that entry is in use.
+    /// The PUD node with this 1 GiB region's entry, where that entry is in use.
     pud: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ struct PmdNode {
 struct PageWalkCache {
     /// Keyed by region.
     pmd: WalkCache,
-    /// Keyed by gib.
+    /// Keyed by 1 GiB region.
     pud: WalkCache,
     /// Entries that point to PUD nodes, then to P4D nodes, keyed by the number of that node.
     upper: Vec<WalkCache>,
@@ -206,7 +206,7 @@ impl Radix {
         }
     }
 
-    /// The gib's entry in its PUD node, which exists, comes into use.
+    /// The 1 GiB region's entry in its PUD node, which exists, comes into use.
     fn use_pud_entry(&mut self, page: Page) {
         let pud = self.find_upper(page, PUD);
         self.upper
@@ -232,7 +232,7 @@ impl Radix {
         }
     }
 
-    /// Frees the PMD node of a gib if it is empty.
+    /// Frees the PMD node of a 1 GiB region if it is empty.
     fn free_pmd_node<F: Frames>(&mut self, frames: &mut F, page: Page) {
         let gib = gib(page.id);
         let PmdNode {

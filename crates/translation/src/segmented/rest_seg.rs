@@ -156,6 +156,11 @@ impl RestSegs {
         self.of_sizes.into_iter().flatten()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.of_sizes.iter().all(Option::is_none)
+    }
+
     /// The segment of the pages of a size.
     #[inline]
     pub fn of(&self, size: PageSize) -> Option<RestSeg> {

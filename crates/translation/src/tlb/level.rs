@@ -94,7 +94,7 @@ pub(super) struct Array {
 }
 
 /// Keys of the three sizes must differ, since sizes may share an array. A page number has 30
-/// bits, the region of a 2 MiB page 21, the gib of a 1 GiB page 12.
+/// bits, the region of a 2 MiB page 21, the 1 GiB region of a 1 GiB page 12.
 const KEY_2M: u32 = 1 << 30;
 const KEY_1G: u32 = KEY_2M | 1 << 29;
 pub(super) const LARGER: [PageSize; 2] = [PageSize::Large2M, PageSize::Huge1G];
