@@ -44,10 +44,7 @@ pub struct FrameTable {
     buddy: Buddy,
     owners: OwnerLists,
     pub(crate) shared: SharedMemory,
-    /// How 4 KiB pages are placed, where any free frame would not do.
-    hashed: Option<Hashed>,
-    /// Restrictive segments, where memory has some.
-    segments: Option<Segments>,
+    placing: Placing,
     manager: Box<dyn Manager>,
     /// Blocks of zeros, of 4 KiB and of 2 MiB, for memory that was only read. Nobody keeps a list of
     /// who maps them.
@@ -60,21 +57,29 @@ pub struct FrameTable {
     preallocated_frames: u32,
 }
 
+/// How pages of data are placed.
+#[derive(Clone, Debug)]
+pub(crate) enum Placing {
+    /// In any free frame that the memory manager likes.
+    Anywhere,
+    /// Those of 4 KiB where they are hashed to.
+    Hashed(Hashed),
+    /// In restrictive segments, as far as there is room.
+    Segmented(Box<Segments>),
+}
+
 impl FrameTable {
-    pub(crate) fn new(
-        buddy: Buddy,
-        places: Option<Places>,
-        segments: Option<Segments>,
-        manager: Box<dyn Manager>,
-    ) -> Self {
-        let restricted = segments.as_ref().map_or(0, Segments::frames);
+    pub(crate) fn new(buddy: Buddy, placing: Placing, manager: Box<dyn Manager>) -> Self {
+        let restricted = match &placing {
+            Placing::Segmented(segments) => segments.frames(),
+            _ => 0,
+        };
         FrameTable {
             preallocated_frames: buddy.count() - buddy.free_frames() - restricted,
             buddy,
             owners: OwnerLists::new(),
             shared: SharedMemory::default(),
-            hashed: places.map(Hashed::new),
-            segments,
+            placing,
             manager,
             zeros: [None; 2],
             pinned: None,
@@ -89,9 +94,30 @@ impl FrameTable {
         &self.buddy
     }
 
+    fn hashed(&self) -> Option<&Hashed> {
+        match &self.placing {
+            Placing::Hashed(hashed) => Some(hashed),
+            _ => None,
+        }
+    }
+
+    fn segments(&self) -> Option<&Segments> {
+        match &self.placing {
+            Placing::Segmented(segments) => Some(segments),
+            _ => None,
+        }
+    }
+
+    fn segments_mut(&mut self) -> Option<(&mut Segments, &mut Buddy)> {
+        match &mut self.placing {
+            Placing::Segmented(segments) => Some((segments, &mut self.buddy)),
+            _ => None,
+        }
+    }
+
     /// How pages are hashed to buckets of frames, where they are.
     pub fn iceberg(&self) -> Option<Iceberg> {
-        match self.hashed.as_ref()?.places {
+        match self.hashed()?.places {
             Places::Iceberg(iceberg) => Some(iceberg),
             Places::Tiers(_) => None,
         }
@@ -99,18 +125,18 @@ impl FrameTable {
 
     /// How pages are hashed to frames by several functions, where they are.
     pub fn tiers(&self) -> Option<Tiers> {
-        match self.hashed.as_ref()?.places {
+        match self.hashed()?.places {
             Places::Iceberg(_) => None,
             Places::Tiers(tiers) => Some(tiers),
         }
     }
 
     pub(crate) fn hashed_statistics(&self) -> Option<HashedStatistics> {
-        self.hashed.as_ref().map(|hashed| hashed.statistics)
+        self.hashed().map(|hashed| hashed.statistics)
     }
 
     pub(crate) fn segment_statistics(&self) -> Option<SegmentStatistics> {
-        self.segments.as_ref().map(Segments::statistics)
+        self.segments().map(Segments::statistics)
     }
 
     /// Frames that hold data of the simulated processes.
@@ -208,16 +234,20 @@ impl FrameTable {
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
     pub(crate) fn allocate_data(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
-        let head = match &mut self.hashed {
-            Some(hashed) if size == PageSize::Base4K => hashed.allocate(&mut self.buddy, page)?,
-            _ => match self.place_in_segment(page, size) {
-                Some(head) => head,
-                None => {
-                    let node = self.manager.alloc(&self.buddy, size);
-                    self.buddy
-                        .allocate_from(node, size.order(), tag::data(size))?
-                }
-            },
+        let placed = match &mut self.placing {
+            Placing::Hashed(hashed) if size == PageSize::Base4K => {
+                Some(hashed.allocate(&mut self.buddy, page)?)
+            }
+            Placing::Segmented(segments) => segments.place(&mut self.buddy, page, size),
+            _ => None,
+        };
+        let head = match placed {
+            Some(head) => head,
+            None => {
+                let node = self.manager.alloc(&self.buddy, size);
+                self.buddy
+                    .allocate_from(node, size.order(), tag::data(size))?
+            }
         };
         self.manager.added(head, size);
         *self.buddy.words_mut(head) = [NO_OWNER, 0];
@@ -344,9 +374,7 @@ impl FrameTable {
         }
         let tag = self.buddy.tag(from);
         let to = self.buddy.allocate_from(node, 0, tag)?;
-        self.move_words(from, to);
-        self.buddy.free(from, 0);
-        self.manager.moved(from, to);
+        self.relocate(from, to, PageSize::Base4K);
         Some(to)
     }
 
@@ -364,79 +392,71 @@ impl FrameTable {
     }
 
     #[inline]
-    fn place_in_segment(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
-        let segments = self.segments.as_mut()?;
-        segments.place(&mut self.buddy, page, size)
-    }
-
-    #[inline]
     fn free_block(&mut self, head: Pfn, order: u32) {
-        if let Some(segments) = &mut self.segments
-            && segments.release(&mut self.buddy, head, order)
-        {
-            return;
+        let in_segment = match &mut self.placing {
+            Placing::Segmented(segments) => segments.release(&mut self.buddy, head, order),
+            _ => false,
+        };
+        if !in_segment {
+            self.buddy.free(head, order);
         }
-        self.buddy.free(head, order);
     }
 
     /// Whether page walks have to say which pages they found.
     pub(crate) fn tells_accesses(&self) -> bool {
-        self.segments.is_some()
+        self.segments().is_some()
     }
 
     /// A page walk has found a page in a frame.
     #[inline]
     pub(crate) fn accessed(&mut self, pfn: Pfn) {
         self.manager.accessed(pfn);
-        if let Some(segments) = &mut self.segments {
+        if let Placing::Segmented(segments) = &mut self.placing {
             segments.accessed(pfn);
         }
     }
 
-    /// The page, by its first frame, that has to leave the set of a page that is first touched.
+    /// Whether a page that is first touched pushes another out of a full set.
     #[inline]
-    pub(crate) fn victim_at_fault(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+    pub(crate) fn evicts_at_faults(&self) -> bool {
+        self.segments().is_some_and(Segments::evicts_at_faults)
+    }
+
+    /// The page, by its first frame, that has to leave the set of a page for it.
+    pub(crate) fn victim(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
         let pinned = self.pinned;
-        let stays = |head| is_pinned(pinned, head);
-        let segments = self.segments.as_mut()?;
-        segments.victim_at_fault(&self.buddy, page, size, stays)
+        let (segments, buddy) = self.segments_mut()?;
+        segments.victim(buddy, page, size, |head| is_pinned(pinned, head))
     }
 
     /// Moves the page that has to leave the set of this page to the flexible segment, but for its
     /// entries in page tables: where it is then. `None` if none has to, or if there is no room.
     pub(crate) fn move_out(&mut self, victim: Pfn, size: PageSize) -> Option<Pfn> {
-        let segments = self.segments.as_mut()?;
-        let to = self.buddy.allocate(size.order(), tag::data(size))?;
+        let (segments, buddy) = self.segments_mut()?;
+        let to = buddy.allocate(size.order(), tag::data(size))?;
         segments.note_eviction(size);
         self.relocate(victim, to, size);
         Some(to)
     }
 
-    /// The page that has to leave the set of a page that is to be moved there.
-    pub(crate) fn victim(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
-        let segments = self.segments.as_mut()?;
-        segments.victim(&self.buddy, page, size, |_| false)
-    }
-
     /// Whether a page in a block could be in a set of its own and is not.
     pub(crate) fn may_move_in(&self, head: Pfn, page: PageId, size: PageSize) -> bool {
-        let Some(segments) = &self.segments else {
-            return false;
-        };
-        self.buddy.tag(head) == tag::data(size) && !segments.in_set(head, page, size)
+        self.segments().is_some_and(|segments| {
+            self.buddy.tag(head) == tag::data(size) && !segments.in_set(head, page, size)
+        })
     }
 
     /// Moves a block into the set of a page, but for its entries in page tables: where it is then.
     /// `None` if no way is free.
     pub(crate) fn move_in(&mut self, from: Pfn, page: PageId, size: PageSize) -> Option<Pfn> {
-        let segments = self.segments.as_mut()?;
-        let to = segments.take(&mut self.buddy, page, size)?;
+        let (segments, buddy) = self.segments_mut()?;
+        let to = segments.take(buddy, page, size)?;
         self.relocate(from, to, size);
         Some(to)
     }
 
     pub(crate) fn note_move(&mut self, size: PageSize, moved: bool) {
-        if let Some(segments) = &mut self.segments {
+        if let Some((segments, _)) = self.segments_mut() {
             segments.note_move(size, moved);
         }
     }
@@ -527,8 +547,8 @@ impl Frames for FrameTable {
             tag::PREALLOCATED => Vec::new(),
             _ => self.owners(from),
         };
-        let to = match (&mut self.hashed, owners.first()) {
-            (Some(hashed), Some(&owner)) if size == PageSize::Base4K => {
+        let to = match (&mut self.placing, owners.first()) {
+            (Placing::Hashed(hashed), Some(&owner)) if size == PageSize::Base4K => {
                 hashed.allocate(&mut self.buddy, owner)?
             }
             _ => {

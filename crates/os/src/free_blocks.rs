@@ -6,8 +6,8 @@ use crate::preallocate::{Draw, SplitMix64};
 use crate::{OsConfig, OsConfigError};
 
 /// How much of the blocks that hold smaller free ones is free, in percent, whatever their size: free
-/// memory is in heaps at every scale. On two guests of 24 GB that had built kernels for hours it
-/// was 40 to 52 % at each order from 1 to 9 (`/proc/kpageflags`; docs/os-model.md).
+/// memory is in heaps at every scale. On a guest of 24 GB that had built kernels for hours it was
+/// 40 to 52 % at each order from 1 to 9 (`/proc/kpageflags`), on another 41 % at order 9.
 const FREE_PERCENT: u64 = 45;
 
 /// Free frames of `blocks`, the number of free blocks of each order.
@@ -71,14 +71,14 @@ pub(crate) fn mixed_blocks(config: &OsConfig) -> Result<u32, OsConfigError> {
 fn holders(blocks: u64, order: u32, free: &[u32]) -> Result<u64, u32> {
     let small = &free[..free.len().min(order as usize)];
     let frames = free_frames(small) * 100 / FREE_PERCENT;
-    let mut holders = blocks.min(frames.div_ceil(1 << order));
-    while let Some(overfull) = overfull(holders, order, small) {
-        if holders == blocks {
+    let mut count = blocks.min(frames.div_ceil(1 << order));
+    while let Some(overfull) = overfull(count, order, small) {
+        if count == blocks {
             return Err(overfull);
         }
-        holders = blocks.min(holders + 1 + holders / 64);
+        count = blocks.min(count + 1 + count / 64);
     }
-    Ok(holders)
+    Ok(count)
 }
 
 /// The first order of which so many blocks of 2^`of` frames cannot have as many free blocks as wanted.
@@ -126,8 +126,8 @@ pub(crate) fn place(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigErr
             random.shuffle(&mut blocks);
         } else if order + 1 < PAGEBLOCK_ORDER {
             let all = blocks.len() as u64;
-            let holders = holders(all, order + 1, &config.free_blocks).unwrap_or(all);
-            blocks.truncate(holders as usize);
+            let wanted = holders(all, order + 1, &config.free_blocks).unwrap_or(all);
+            blocks.truncate(wanted as usize);
         }
         blocks = halve(
             &mut tags,

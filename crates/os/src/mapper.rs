@@ -62,7 +62,9 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
     fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
-        if let Some(victim) = self.frames.victim_at_fault(page, size) {
+        if self.frames.evicts_at_faults()
+            && let Some(victim) = self.frames.victim(page, size)
+        {
             self.move_out(victim, size);
         }
         self.frames.allocate_data(page, size)

@@ -14,7 +14,7 @@ struct Gib {
     base: [[u64; 8]; REGIONS],
     /// Regions mapped by 2 MiB pages.
     large: [u64; 8],
-    /// The gib is mapped by one 1 GiB page.
+    /// The 1 GiB region is mapped by one 1 GiB page.
     huge: bool,
     /// Pages mapped, of any size.
     pages: u32,
@@ -65,9 +65,9 @@ impl Iterator for Bits {
 /// the mapped pages of a range without asking the page table about each page in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
-    /// By gib number (see [`PageId`]).
+    /// By 1 GiB region number (see [`PageId`]).
     gibs: Vec<Option<Box<Gib>>>,
-    /// Numbers of the gibs that hold something, by address.
+    /// Numbers of the 1 GiB regions that hold something, by address.
     numbers: BTreeMap<(Asid, u64), u32>,
 }
 
@@ -241,7 +241,7 @@ fn offset_by(page: Page, pages: usize) -> Page {
     }
 }
 
-/// The 2 MiB region of a page in its gib, and the page's place in the region.
+/// The 2 MiB region of a page in its 1 GiB region, and the page's place in the region.
 #[inline]
 fn place(id: PageId) -> (usize, usize) {
     (id.region() % REGIONS, id.index_in_region())

@@ -149,17 +149,9 @@ impl Segments {
         Some(segment.frame(set, way))
     }
 
-    /// [`Segments::victim`] at a page's first touch.
-    pub(crate) fn victim_at_fault(
-        &mut self,
-        buddy: &Buddy,
-        page: PageId,
-        size: PageSize,
-        stays: impl Fn(Pfn) -> bool,
-    ) -> Option<Pfn> {
-        (self.at_faults && self.evicting)
-            .then(|| self.victim(buddy, page, size, stays))
-            .flatten()
+    /// Whether a page that is first touched pushes another out of a full set.
+    pub(crate) fn evicts_at_faults(&self) -> bool {
+        self.at_faults && self.evicting
     }
 
     /// Gives back frames, if they are of a segment; whether they are.

@@ -1,7 +1,7 @@
 use crate::address_space::AddressSpace;
 use crate::buddy::Buddy;
-use crate::frame_table::FrameTable;
-use crate::hashed::Places;
+use crate::frame_table::{FrameTable, Placing};
+use crate::hashed::{Hashed, Places};
 use crate::manager;
 use crate::mapper::Mapper;
 use crate::preallocate::{SplitMix64, hashed_frames, preallocate, preallocate_hashed};
@@ -54,19 +54,21 @@ impl Os {
                 config.unhashed_share, config.memory_bytes
             ),
         };
-        let mut segments = None;
-        let (tags, places) = match placement {
-            Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, None),
+        let (tags, placing) = match placement {
+            Placement::Buddy | Placement::Eager => (preallocate(&config, seed)?, Placing::Anywhere),
             Placement::Hashed => {
                 let iceberg =
                     Iceberg::new(Pfn(0), hashed_frames(&config)).ok_or_else(too_little)?;
                 let tags = preallocate_hashed(&config, seed, &iceberg);
-                (tags, Some(Places::Iceberg(iceberg)))
+                (tags, Placing::Hashed(Hashed::new(Places::Iceberg(iceberg))))
             }
             Placement::Tiered { functions } => {
                 let tiers = Tiers::of_data(hashed_frames(&config), functions);
                 let tiers = Places::Tiers(tiers.ok_or_else(too_little)?);
-                (preallocate(&config, seed)?, Some(tiers))
+                (
+                    preallocate(&config, seed)?,
+                    Placing::Hashed(Hashed::new(tiers)),
+                )
             }
             Placement::Segmented {
                 segments: places,
@@ -89,8 +91,8 @@ impl Os {
                 };
                 let mut tags = preallocate(&flexible, seed)?;
                 Segments::add_tags(&places, &mut tags, config.frames());
-                segments = Some(Segments::new(places, at_faults, evicting));
-                (tags, None)
+                let segments = Segments::new(places, at_faults, evicting);
+                (tags, Placing::Segmented(Box::new(segments)))
             }
         };
         let nodes = config.node_frames();
@@ -103,12 +105,12 @@ impl Os {
             });
         }
         if matches!(config.page_policy, PagePolicy::Folio { .. })
-            && (places.is_some() || segments.is_some() || !config.manager.is_default())
+            && (!matches!(placing, Placing::Anywhere) || !config.manager.is_default())
         {
             return Err(OsConfigError {
                 key: "page_policy",
                 reason: format!(
-                    "{} goes with neither hashed frames (mosaic, revelator, utopia) nor a manager other than linux",
+                    "{} goes with neither hashed frames (mosaic, revelator), restrictive segments (utopia) nor a manager other than linux",
                     config.page_policy
                 ),
             });
@@ -118,7 +120,7 @@ impl Os {
             buddy.shuffle(&mut SplitMix64(seed));
         }
         Ok(Os {
-            frames: FrameTable::new(buddy, places, segments, manager),
+            frames: FrameTable::new(buddy, placing, manager),
             spaces: Vec::new(),
             presence: Presence::default(),
             statistics: OsStatistics::default(),

@@ -85,7 +85,7 @@ impl<T: PageTable> PageTable for Shadow<T> {
 
     fn release<F: Frames>(&mut self, frames: &mut F, start: Page, pages: u64) {
         assert!(start.vpn.0.is_multiple_of(512) && pages.is_multiple_of(512));
-        // As many as share the gib of the first: their numbers follow from its own.
+        // As many as share the 1 GiB region of the first: their numbers follow from its own.
         let numbered = pages.min((1 << 18) - (start.vpn.0 & 0x3ffff)) as u32;
         let released = start.id.0..start.id.0 + numbered;
         for (id, _) in self.entries.keys() {
