@@ -13,6 +13,8 @@ mod lists;
 mod pom_tlb;
 mod port;
 mod revelator;
+#[cfg(test)]
+mod small;
 mod tlb_prefetch;
 mod utopia;
 mod victima;

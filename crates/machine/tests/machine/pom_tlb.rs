@@ -1,10 +1,10 @@
 //! The part-of-memory TLB beside radix: equal where it has no size, and as worked out by hand.
 
-use crate::common::{BASE, Cut, Event, but_the_design, close, load, machine, map, run};
+use crate::around::{self, LOADS, chain, counted_nothing, is_refused, small_machines};
+use crate::common::{BASE, Cut, Event, close, load, machine, map, run};
 use crate::same_bits::events;
-use pagelab_machine::{MachineConfig, PrefetchConfig, RunResult, WalksEnter, simulate};
+use pagelab_machine::MachineConfig;
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -13,68 +13,21 @@ proptest! {
     #[test]
     fn of_no_size_it_is_its_page_table(
         events in events(),
-        cores in 1u32..3,
-        policy in prop_oneof![
-            Just(pagelab_os::PagePolicy::Base),
-            Just(pagelab_os::PagePolicy::Thp)
-        ],
+        config in small_machines(),
         table in prop_oneof![Just("radix"), Just("nested-radix")],
-        walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
-        busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
     ) {
-        let mut config = crate::common::small_machine();
-        config.cores = cores;
-        config.memory.page_policy = policy;
-        config.caches.walks_enter = walks_enter;
-        config.caches.prefetch = busy.map(|busy| PrefetchConfig {
-            adjacent: true,
-            streams: 8,
-            ahead: 10,
-            busy,
-            strides: None,
-        });
+        let mut config = config;
         config.pom_tlb.kib = 0;
-        let result = |design: &str, cut: usize| {
-            let result = run(&config, design, &mut Cut::new(&events, cut));
-            prop_assert_eq!(result.tlb_counters.values().sum::<u64>(), 0);
-            Ok(but_the_design(&result))
-        };
+        let result = |design: &str, cut| counted_nothing(&config, design, &events, cut);
         let with = format!("{table}+pom_tlb");
-        prop_assert!(result(&with, 500)? == result(table, 1)?, "{}", with);
+        prop_assert!(result(&with, 500) == result(table, 1), "{}", with);
     }
-}
-
-const LOADS: u64 = 80_000;
-
-/// A chain of dependent loads over pages of so many bytes, one line each, in an order in which
-/// whatever the first two levels of cache have left when it comes again is gone: cycles a load over
-/// the last half, and what the whole counted.
-fn chain(config: &MachineConfig, design: &str, pages: u64, bytes: u64) -> (f64, RunResult) {
-    let event = |i: u64| {
-        let page = i * 1237 % pages;
-        let line = (page + page / 128) % 64;
-        load(BASE + page * bytes + line * 64, 0, 1)
-    };
-    let [half, whole] = [LOADS / 2, LOADS].map(|loads| {
-        let mut events: Vec<Event> = vec![map(BASE, pages * bytes)];
-        events.extend((0..loads).map(event));
-        run(config, design, &mut Cut::new(&events, 500))
-    });
-    let cycles = whole.cycles.elapsed - half.cycles.elapsed;
-    (cycles as f64 / (LOADS / 2) as f64, whole)
 }
 
 /// A last level of 100 cycles, a second of 16 and a first of 4 that keep little; memory takes
 /// another 45 ns, 119.7 cycles.
 fn far(keys: &[&str]) -> MachineConfig {
-    let far = [
-        "caches.llc.cycles=100",
-        "caches.l2.kib=16",
-        "caches.l1.kib=4",
-        "memory.utilisation=0.0",
-        "pom_tlb.neighbours=1",
-    ];
-    machine(&[&far[..], keys].concat())
+    around::far(&[&["pom_tlb.neighbours=1"], keys].concat())
 }
 
 const SMALL: (u64, u64) = (8192, 4096);
@@ -218,11 +171,6 @@ fn what_it_does_not_go_with_is_refused() {
             "tlb_prefetch",
         ),
     ] {
-        let config = machine(&[key]);
-        let error = simulate(&config, design, &mut Cut::new(&[], 1), &mut |_| {
-            ControlFlow::Continue(())
-        });
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        is_refused(design, key, said);
     }
 }

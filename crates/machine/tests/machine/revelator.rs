@@ -1,10 +1,10 @@
 //! Revelator beside radix: equal where nothing is switched on, and as worked out by hand.
 
-use crate::common::{BASE, Cut, Event, but_the_design, close, load, machine, map, run};
+use crate::around::{self, counted_nothing, is_refused, small_machines};
+use crate::common::{BASE, Cut, Event, close, load, map, run};
 use crate::same_bits::events;
-use pagelab_machine::{MachineConfig, PrefetchConfig, RunResult, WalksEnter, simulate};
+use pagelab_machine::{MachineConfig, RunResult};
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -13,34 +13,13 @@ proptest! {
     #[test]
     fn without_guesses_it_is_radix(
         events in events(),
-        cores in 1u32..3,
-        policy in prop_oneof![
-            Just(pagelab_os::PagePolicy::Base),
-            Just(pagelab_os::PagePolicy::Thp)
-        ],
-        walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
-        busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
+        config in small_machines(),
     ) {
-        let mut config = crate::common::small_machine();
-        config.cores = cores;
-        config.memory.page_policy = policy;
-        config.caches.walks_enter = walks_enter;
-        config.caches.prefetch = busy.map(|busy| PrefetchConfig {
-            adjacent: true,
-            streams: 8,
-            ahead: 10,
-            busy,
-            strides: None,
-        });
+        let mut config = config;
         config.revelator.data = false;
         config.revelator.entries = false;
-        let result = |design: &str, cut: usize| {
-            let mut result = run(&config, design, &mut Cut::new(&events, cut));
-            prop_assert_eq!(result.tlb_counters.values().sum::<u64>(), 0);
-            result.tlb_counters.clear();
-            Ok(but_the_design(&result))
-        };
-        prop_assert!(result("revelator", 500)? == result("radix", 1)?, "revelator");
+        let result = |design: &str, cut| counted_nothing(&config, design, &events, cut);
+        prop_assert!(result("revelator", 500) == result("radix", 1), "revelator");
     }
 }
 
@@ -77,13 +56,7 @@ fn chain(config: &MachineConfig, design: &str, stride: u64) -> (f64, RunResult) 
 /// of 4 that keep little. All frames are free, so that nearly every page is where the first
 /// function says.
 fn far(keys: &[&str]) -> MachineConfig {
-    let far = [
-        "caches.llc.cycles=100",
-        "caches.l2.kib=16",
-        "caches.l1.kib=4",
-        "memory.utilisation=0.0",
-    ];
-    machine(&[&far[..], keys].concat())
+    around::far(keys)
 }
 
 #[test]
@@ -176,11 +149,6 @@ fn what_it_does_not_go_with_is_refused() {
         ("revelator.least_share=1.5", "least_share"),
         ("tlb_prefetch.prefetcher=sequential", "tlb_prefetch"),
     ] {
-        let config = machine(&[key]);
-        let error = simulate(&config, "revelator", &mut Cut::new(&[], 1), &mut |_| {
-            ControlFlow::Continue(())
-        });
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        is_refused("revelator", key, said);
     }
 }

@@ -1,10 +1,10 @@
 //! Utopia beside radix: equal where it has no segments, and as worked out by hand.
 
-use crate::common::{BASE, Cut, Event, but_the_design, close, load, machine, map, run};
+use crate::around::{self, LOADS, chain, counted_nothing, is_refused, small_machines};
+use crate::common::close;
 use crate::same_bits::events;
-use pagelab_machine::{MachineConfig, PrefetchConfig, RunResult, WalksEnter, simulate};
+use pagelab_machine::MachineConfig;
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -13,70 +13,22 @@ proptest! {
     #[test]
     fn without_segments_it_is_radix(
         events in events(),
-        cores in 1u32..3,
-        policy in prop_oneof![
-            Just(pagelab_os::PagePolicy::Base),
-            Just(pagelab_os::PagePolicy::Thp)
-        ],
-        walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
-        busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
+        config in small_machines(),
         parallel in any::<bool>(),
     ) {
-        let mut config = crate::common::small_machine();
-        config.cores = cores;
-        config.memory.page_policy = policy;
-        config.caches.walks_enter = walks_enter;
-        config.caches.prefetch = busy.map(|busy| PrefetchConfig {
-            adjacent: true,
-            streams: 8,
-            ahead: 10,
-            busy,
-            strides: None,
-        });
+        let mut config = config;
         (config.utopia.small_mib, config.utopia.large_mib) = (0, 0);
         config.utopia.parallel = parallel;
-        let result = |design: &str, cut: usize| {
-            let result = run(&config, design, &mut Cut::new(&events, cut));
-            prop_assert_eq!(result.tlb_counters.values().sum::<u64>(), 0);
-            Ok(but_the_design(&result))
-        };
-        prop_assert!(result("utopia", 500)? == result("radix", 1)?, "utopia");
+        let result = |design: &str, cut| counted_nothing(&config, design, &events, cut);
+        prop_assert!(result("utopia", 500) == result("radix", 1), "utopia");
     }
-}
-
-const LOADS: u64 = 80_000;
-
-/// A chain of dependent loads over pages of so many bytes, one line each, in an order in which
-/// whatever the first two levels of cache have left when it comes again is gone: cycles a load over
-/// the last half, and what the whole counted.
-fn chain(config: &MachineConfig, design: &str, pages: u64, bytes: u64) -> (f64, RunResult) {
-    let event = |i: u64| {
-        let page = i * 1237 % pages;
-        let line = (page + page / 128) % 64;
-        load(BASE + page * bytes + line * 64, 0, 1)
-    };
-    let [half, whole] = [LOADS / 2, LOADS].map(|loads| {
-        let mut events: Vec<Event> = vec![map(BASE, pages * bytes)];
-        events.extend((0..loads).map(event));
-        run(config, design, &mut Cut::new(&events, 500))
-    });
-    let cycles = whole.cycles.elapsed - half.cycles.elapsed;
-    (cycles as f64 / (LOADS / 2) as f64, whole)
 }
 
 /// A last level of 100 cycles, a second of 16 and a first of 4 that keep little; memory takes
 /// another 45 ns, 119.7 cycles. A segment of 64 MiB: 1,024 sets of 16 small pages, whose filter has
 /// 16 lines and whose tags have 1,024. The walker's caches hold all of them.
 fn far(keys: &[&str]) -> MachineConfig {
-    let far = [
-        "caches.llc.cycles=100",
-        "caches.l2.kib=16",
-        "caches.l1.kib=4",
-        "memory.utilisation=0.0",
-        "utopia.small_mib=64",
-        "utopia.tag_cache_kib=128",
-    ];
-    machine(&[&far[..], keys].concat())
+    around::far(&[&["utopia.small_mib=64", "utopia.tag_cache_kib=128"], keys].concat())
 }
 
 const SMALL: (u64, u64) = (8192, 4096);
@@ -239,11 +191,6 @@ fn what_it_does_not_go_with_is_refused() {
         ("memory.max_order=40", "max_order"),
         ("tlb_prefetch.prefetcher=sequential", "tlb_prefetch"),
     ] {
-        let config = machine(&[key]);
-        let error = simulate(&config, "utopia", &mut Cut::new(&[], 1), &mut |_| {
-            ControlFlow::Continue(())
-        });
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        is_refused("utopia", key, said);
     }
 }

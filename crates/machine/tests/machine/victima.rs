@@ -1,11 +1,11 @@
 //! Victima beside radix: equal where nothing is switched on, and as worked out by hand.
 
-use crate::common::{BASE, Cut, Event, but_the_design, close, load, machine, map, run};
+use crate::around::{counted_nothing, is_refused, small_machines};
+use crate::common::{BASE, Cut, Event, close, load, machine, map, run};
 use crate::same_bits::events;
-use pagelab_machine::{MachineConfig, PrefetchConfig, RunResult, WalksEnter, simulate};
+use pagelab_machine::{MachineConfig, RunResult};
 use pagelab_memory::Replacement;
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -14,37 +14,16 @@ proptest! {
     #[test]
     fn without_blocks_it_is_radix(
         events in events(),
-        cores in 1u32..3,
-        policy in prop_oneof![
-            Just(pagelab_os::PagePolicy::Base),
-            Just(pagelab_os::PagePolicy::Thp)
-        ],
-        walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
+        config in small_machines(),
         replacement in prop_oneof![Just(Replacement::Lru), Just(Replacement::Srrip)],
-        busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
     ) {
-        let mut config = crate::common::small_machine();
-        config.cores = cores;
-        config.memory.page_policy = policy;
-        config.caches.walks_enter = walks_enter;
+        let mut config = config;
         config.caches.l2.replacement = replacement;
-        config.caches.prefetch = busy.map(|busy| PrefetchConfig {
-            adjacent: true,
-            streams: 8,
-            ahead: 10,
-            busy,
-            strides: None,
-        });
         config.victima.insert_on_miss = false;
         config.victima.insert_on_eviction = false;
-        let result = |design: &str, cut: usize| {
-            let mut result = run(&config, design, &mut Cut::new(&events, cut));
-            prop_assert_eq!(result.tlb_counters.values().sum::<u64>(), 0);
-            result.tlb_counters.clear();
-            Ok(but_the_design(&result))
-        };
-        prop_assert!(result("radix", 1)? == result("radix", 500)?, "radix itself");
-        prop_assert!(result("victima", 500)? == result("radix", 1)?, "victima");
+        let result = |design: &str, cut| counted_nothing(&config, design, &events, cut);
+        prop_assert!(result("radix", 1) == result("radix", 500), "radix itself");
+        prop_assert!(result("victima", 500) == result("radix", 1), "victima");
     }
 }
 
@@ -151,11 +130,6 @@ fn what_it_does_not_go_with_is_refused() {
         ("victima.frequency_bits=5", "frequency_bits"),
         ("victima.window=0", "window"),
     ] {
-        let config = machine(&[key]);
-        let error = simulate(&config, "victima", &mut Cut::new(&[], 1), &mut |_| {
-            ControlFlow::Continue(())
-        });
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        is_refused("victima", key, said);
     }
 }

@@ -6,6 +6,7 @@ use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::hierarchy::{PrivateCaches, Served, SharedCache};
 use crate::mmu::lists::{Caches, Lru};
+use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_memory::MODIFY;
@@ -148,46 +149,10 @@ impl Twin {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Access { page: usize, line: u32, store: bool },
-    Unmap { region: usize },
-}
-
-/// Each of so many regions of 2 MiB has one page of that size, or eight of 4 KiB.
-const REGIONS: usize = 36;
-
-fn is_large(region: usize) -> bool {
-    region % 3 == 1
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let page = prop_oneof![0..REGIONS * 8, 0..REGIONS, (0..REGIONS).prop_map(|n| n * 8)];
-    let access = (page, 0..64u32, any::<bool>());
-    let access = access.prop_map(|(page, line, store)| Step::Access { page, line, store });
-    let unmap = (0..REGIONS).prop_map(|region| Step::Unmap { region });
-    proptest::collection::vec(prop_oneof![60 => access, 1 => unmap], 300..1200)
-}
-
 fn config() -> impl Strategy<Value = MachineConfig> {
     let switches = proptest::array::uniform3(prop_oneof![3 => Just(true), 1 => Just(false)]);
     (switches, 0..5u32, 0..10u32, any::<bool>()).prop_map(|(switches, kib, entries, large)| {
-        let mut config = MachineConfig::load("dpt-paper", &[]).unwrap();
-        config.memory.memory_bytes = 64 << 20;
-        config.memory.utilisation = 0.0;
-        let usual = config.tlb.l1_4k;
-        let array = |entries| TlbArrayConfig {
-            entries,
-            ways: entries,
-            ..usual
-        };
-        config.tlb.l1_4k = array(4);
-        config.tlb.l1_2m = Some(array(2));
-        config.tlb.l2_4k = array(12);
-        config.tlb.l2_2m = Some(array(4));
-        config.caches.l1.kib = 2;
-        config.caches.l2.kib = 8;
-        config.caches.llc.kib = 16;
+        let mut config = small_machine(64 << 20);
         if large {
             config.pom_tlb.kib = 1024;
         } else {

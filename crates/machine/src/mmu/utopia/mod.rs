@@ -296,7 +296,7 @@ impl<P: ConfiguredTable> AroundConventional for Utopia<P> {
 
     fn placement(config: &MachineConfig) -> Placement {
         let segments = config.utopia.segments(&config.memory);
-        if segments.iter().next().is_none() {
+        if segments.is_empty() {
             return Placement::Buddy;
         }
         Placement::Segmented {
@@ -317,7 +317,7 @@ impl<P: ConfiguredTable> AroundConventional for Utopia<P> {
         _: &Os,
     ) -> Self {
         let utopia = config.utopia;
-        let segments = walked.table.segments().iter().next().is_some();
+        let segments = !walked.table.segments().is_empty();
         let caches = |kib: u32| {
             let cores = 0..config.cores;
             cores.map(|_| Lines::new(kib, utopia.cache_ways)).collect()

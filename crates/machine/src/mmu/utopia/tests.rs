@@ -7,13 +7,14 @@ use super::Utopia;
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::hierarchy::{PrivateCaches, SharedCache};
+use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Vpn};
 use pagelab_events::{Backing, Control, Protection};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;
 use pagelab_os::{Effects, Os, PagePolicy};
-use pagelab_translation::{Page, PageTable, Radix, TlbArrayConfig, Walk};
+use pagelab_translation::{Page, PageTable, Radix, Walk};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use twin::{Came, Counted, Segment, Twin, base_pages};
@@ -21,50 +22,14 @@ use twin::{Came, Counted, Segment, Twin, base_pages};
 /// Frames of the memory.
 const FRAMES: u32 = 128 << 8;
 
-#[derive(Clone, Debug)]
-enum Step {
-    Access { page: usize, line: u32, store: bool },
-    Unmap { region: usize },
-}
-
-/// Each of so many regions of 2 MiB has one page of that size, or eight of 4 KiB.
-const REGIONS: usize = 36;
-
-fn is_large(region: usize) -> bool {
-    region % 3 == 1
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let page = prop_oneof![0..REGIONS * 8, 0..REGIONS, (0..REGIONS).prop_map(|n| n * 8)];
-    let access = (page, 0..64u32, any::<bool>());
-    let access = access.prop_map(|(page, line, store)| Step::Access { page, line, store });
-    let unmap = (0..REGIONS).prop_map(|region| Step::Unmap { region });
-    proptest::collection::vec(prop_oneof![60 => access, 1 => unmap], 300..1200)
-}
-
 fn config() -> impl Strategy<Value = MachineConfig> {
     let switches = proptest::array::uniform5(prop_oneof![3 => Just(true), 1 => Just(false)]);
     let sizes = (0..2u32, 0..20u32, prop_oneof![1..17u32, Just(1), Just(2)]);
     let caches = (0..3u32, 0..3u32, 0..3u32, 0..3u32);
     (switches, sizes, caches, (1..4u32, 0..4u32)).prop_map(
         |(switches, (small, large, ways), caches, costly)| {
-            let mut config = MachineConfig::load("dpt-paper", &[]).unwrap();
-            config.memory.memory_bytes = u64::from(FRAMES) * 4096;
-            config.memory.utilisation = 0.0;
+            let mut config = small_machine(u64::from(FRAMES) * 4096);
             config.memory.page_policy = PagePolicy::Thp;
-            let usual = config.tlb.l1_4k;
-            let array = |entries| TlbArrayConfig {
-                entries,
-                ways: entries,
-                ..usual
-            };
-            config.tlb.l1_4k = array(4);
-            config.tlb.l1_2m = Some(array(2));
-            config.tlb.l2_4k = array(12);
-            config.tlb.l2_2m = Some(array(4));
-            config.caches.l1.kib = 2;
-            config.caches.l2.kib = 8;
-            config.caches.llc.kib = 16;
             let utopia = &mut config.utopia;
             (utopia.small_mib, utopia.large_mib, utopia.ways) = (small, large, ways);
             [
