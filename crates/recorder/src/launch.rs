@@ -126,7 +126,7 @@ fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows)
 /// QEMU with the plugin and the program. Its standard streams are ours.
 fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Shared) -> Command {
     let cpu = request.cpu.as_deref();
-    let option = option::recording(&qemu.plugin, &shared.path(), 0, &program.path, cpu);
+    let option = option::recording(&qemu.plugin, &shared.path(), None, 0, &program.path, cpu);
     let mut command = Command::new(&qemu.path);
     command.arg("-plugin").arg(option);
     if let Some(cpu) = cpu {

@@ -7,6 +7,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use pagelab_recorder_wire::option;
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::Kind;
 
-use crate::{guest, process, ring, window};
+use crate::{capabilities, guest, memory, process, ring, window};
 
 /// How to start QEMU with this plugin again.
 #[derive(Debug)]
@@ -34,6 +35,11 @@ const EXECVEAT: i64 = 322;
 const MOST_ARGUMENTS: usize = 1 << 20;
 
 impl Again {
+    /// The program may be about to change its user, or to give up capabilities.
+    pub fn keep_memory(&self) {
+        memory::keep(&self.memory);
+    }
+
     pub fn new(plugin: &str, memory: &str, program: &str, cpu: &str) -> Again {
         Again {
             cpu: (!cpu.is_empty()).then(|| cpu.to_owned()),
@@ -109,12 +115,26 @@ impl Start {
             return "QEMU's own path is not known (is /proc mounted?)".to_owned();
         };
         // Without its rings the new QEMU would give up, and the program would not run at all.
-        if fs::metadata(&again.memory).is_err() || fs::metadata(&again.plugin).is_err() {
+        let Some(memory) = memory::to_hand_on(&again.memory) else {
             return "the recorder cannot be reached from there (chroot?)".to_owned();
+        };
+        // What a privilege lets it read that the new program will not have would be its end, too.
+        for path in [&qemu_path, &again.plugin] {
+            if let Err(error) = capabilities::without(|| fs::File::open(path)) {
+                return format!("{}: {error}", path.display());
+            }
         }
         let index = process::prepare_replacement();
         let cpu = again.cpu.as_deref();
-        let option = option::recording(&again.plugin, &again.memory, index, &program.path, cpu);
+        let descriptor = Some(memory.as_raw_fd());
+        let option = option::recording(
+            &again.plugin,
+            &again.memory,
+            descriptor,
+            index,
+            &program.path,
+            cpu,
+        );
         let mut words: Vec<OsString> = vec![
             qemu_path.clone().into(),
             "-plugin".into(),

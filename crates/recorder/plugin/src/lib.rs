@@ -4,11 +4,13 @@
 //! callbacks of [`events`] are hot: a few instructions each. What happens seldom (system calls,
 //! forks, new threads) is in [`process`] and [`syscalls`].
 
+mod capabilities;
 mod events;
 mod exec;
 mod futex;
 mod guest;
 mod maps;
+mod memory;
 mod process;
 mod qemu;
 mod ring;
@@ -17,10 +19,8 @@ mod translate;
 mod window;
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
-use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
 
-use pagelab_recorder_wire::region::{self, Header};
+use pagelab_recorder_wire::region;
 
 /// Called by QEMU when it loads the plugin.
 ///
@@ -81,7 +81,10 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .filter(|&index| index < region::RINGS)
         .ok_or("ring= is not a ring's number")?;
     let memory = argument("memory")?;
-    map(memory).map_err(|error| format!("cannot map {memory}: {error}"))?;
+    let handed = argument("descriptor")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    memory::map(memory, handed).map_err(|error| format!("cannot map {memory}: {error}"))?;
     let cpu = argument("cpu").unwrap_or_default();
     let again = exec::Again::new(argument("plugin")?, memory, argument("program")?, cpu);
     process::set_up(id, index, again);
@@ -102,36 +105,6 @@ fn register(id: u64) {
             syscall_return: syscalls::on_return,
         },
     );
-}
-
-/// Maps the shared memory, and closes the file again.
-fn map(path: &str) -> std::io::Result<()> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    // SAFETY: a new mapping, at a place that the kernel chooses.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            region::BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
-    }
-    let header = address.cast::<Header>();
-    // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
-    unsafe {
-        if (*header).magic != region::MAGIC {
-            return Err(std::io::Error::other(
-                "the plugin and the recorder are not of the same build",
-            ));
-        }
-        ring::adopt(header);
-    }
-    Ok(())
 }
 
 extern "C" fn on_vcpu_init(_id: u64, _vcpu: c_uint) {

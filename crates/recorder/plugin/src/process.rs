@@ -60,6 +60,16 @@ pub fn host_address(address: u64) -> u64 {
     GUEST_BASE.load(Ordering::Relaxed).wrapping_add(address)
 }
 
+/// Tells the kernel of the thread's robust mutexes, of which QEMU says that there are none: who waits for one
+/// is woken when its owner dies (get_robust_list(2)). The kernel follows the list by the program's
+/// addresses, so these must be QEMU's; and its own list of such mutexes, which this replaces, is empty.
+pub fn set_robust_list(head: u64, length: u64) {
+    if host_address(0) == 0 {
+        // SAFETY: the kernel reads the list when the thread ends, and checks every address.
+        unsafe { libc::syscall(libc::SYS_set_robust_list, head, length) };
+    }
+}
+
 /// The process's number.
 pub fn number() -> u32 {
     NUMBER.load(Ordering::Relaxed)

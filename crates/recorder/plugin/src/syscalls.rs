@@ -21,6 +21,22 @@ static CHILD: AtomicUsize = AtomicUsize::new(NONE);
 const NONE: usize = usize::MAX;
 
 const MMAP: i64 = 9;
+const SETUID: i64 = 105;
+const SETGID: i64 = 106;
+const SETREUID: i64 = 113;
+const SETREGID: i64 = 114;
+const SETRESUID: i64 = 117;
+const SETRESGID: i64 = 119;
+const SETFSUID: i64 = 122;
+const SETFSGID: i64 = 123;
+const CAPSET: i64 = 126;
+const PRCTL: i64 = 157;
+const UNSHARE: i64 = 272;
+const SET_ROBUST_LIST: i64 = 273;
+const SETNS: i64 = 308;
+/// linux/prctl.h
+const PR_CAPBSET_DROP: i32 = 24;
+const PR_SET_SECUREBITS: i32 = 28;
 const CLONE: i64 = 56;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
@@ -43,6 +59,7 @@ pub extern "C" fn on_syscall(
     let arguments = [a1, a2, a3, a4, a5, a6];
     let call = call(number as u64);
     if call == Call::Other {
+        beside_recording(number, &arguments);
         return;
     }
     let ring = events::ring_of(vcpu);
@@ -113,6 +130,21 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     if matches!(call, Call::Memory | Call::Clone) {
         next_epoch(ring);
         ORDER.release();
+    }
+}
+
+/// What calls that leave no trace in a recording ask of the plugin.
+fn beside_recording(number: i64, arguments: &[u64; 6]) {
+    match number {
+        SET_ROBUST_LIST => process::set_robust_list(arguments[0], arguments[1]),
+        PRCTL if !matches!(arguments[0] as i32, PR_CAPBSET_DROP | PR_SET_SECUREBITS) => {}
+        SETUID | SETGID | SETREUID | SETREGID | SETRESUID | SETRESGID | SETFSUID | SETFSGID
+        | CAPSET | PRCTL | UNSHARE | SETNS => {
+            if let Some(again) = process::again() {
+                again.keep_memory();
+            }
+        }
+        _ => {}
     }
 }
 

@@ -51,6 +51,10 @@ pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
         })?;
         let Some((interpreter, argument)) = script(&head) else {
             check_executable(&head).map_err(Refusal::Foreign)?;
+            if gives_privileges(&found.path) {
+                let what = "has privileges of its own (setuid, setgid or capabilities), which the kernel does not give to an emulator";
+                return Err(Refusal::Foreign(what.to_owned()));
+            }
             return Ok(found);
         };
         let script = std::mem::replace(&mut found.path, interpreter.clone());
@@ -77,10 +81,31 @@ fn head(path: &Path) -> Result<Vec<u8>, Refusal> {
     let mut head = Vec::new();
     // A program that may be executed but not read is one QEMU cannot load either.
     let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
-    match read {
-        Ok(_) => Ok(head),
-        Err(error) => refuse(&format!("cannot be read: {error}")),
+    read.map(|_| head)
+        .map_err(|error| Refusal::Foreign(format!("cannot be read: {error}")))
+}
+
+/// Whether executing the file gives another user, another group, or capabilities (execve(2)).
+fn gives_privileges(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+    let Ok(about) = path.metadata() else {
+        return false;
+    };
+    // SAFETY: these calls return numbers.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let is = |bit: libc::mode_t| about.mode() & bit != 0;
+    if is(libc::S_ISUID) && about.uid() != user || is(libc::S_ISGID) && about.gid() != group {
+        return true;
     }
+    let Ok(text) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let name = c"security.capability";
+    // SAFETY: texts that end with zero bytes, and no room for a value, only whose length is asked for.
+    let length = unsafe { libc::getxattr(text.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    // Root has them all already.
+    user != 0 && length > 0
 }
 
 /// Whether this is a file that the user may execute.

@@ -1,0 +1,138 @@
+//! How the plugin comes to the memory that it shares with the recorder, also after the program has
+//! changed its user or given up capabilities.
+//!
+//! The memory is a descriptor of the recorder's, which can be opened through /proc by those only who
+//! may trace the recorder (proc_pid_fd(5), ptrace(2), "Ptrace access mode checking"). So a program that
+//! is about to lose that keeps a descriptor, far up and closed by execve; and a program that is
+//! replaced by QEMU hands one on to it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use pagelab_recorder_wire::region::{self, Header};
+
+use crate::ring;
+
+/// The descriptor that is kept, if one is.
+static KEPT: AtomicI32 = AtomicI32::new(-1);
+/// Device and inode of the memory.
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+
+/// Maps the memory: what this descriptor is, which whoever started QEMU has left open, or what is at `path`.
+/// The descriptor stays open only if the path does not lead there.
+pub fn map(path: &str, handed: Option<RawFd>) -> io::Result<()> {
+    let file = match handed {
+        // SAFETY: it was opened for us, and is nobody else's.
+        Some(descriptor) => unsafe { File::from_raw_fd(descriptor) },
+        None => open(Path::new(path))?,
+    };
+    // SAFETY: a new mapping, at a place that the kernel chooses.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            region::BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let header = address.cast::<Header>();
+    // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
+    unsafe {
+        if (*header).magic != region::MAGIC {
+            return Err(io::Error::other(
+                "the plugin and the recorder are not of the same build",
+            ));
+        }
+        ring::adopt(header);
+    }
+    if let Some((device, inode)) = identity(file.as_raw_fd()) {
+        DEVICE.store(device, Ordering::Relaxed);
+        INODE.store(inode, Ordering::Relaxed);
+    }
+    if handed.is_some() && open(Path::new(path)).is_err() {
+        far_up(file).map(|descriptor| KEPT.store(descriptor, Ordering::Relaxed))?;
+    }
+    Ok(())
+}
+
+/// The program may be about to lose the right to open the memory.
+pub fn keep(path: &Path) {
+    if kept().is_none()
+        && let Ok(descriptor) = open(path).and_then(far_up)
+    {
+        KEPT.store(descriptor, Ordering::Relaxed);
+    }
+}
+
+/// A descriptor of the memory that stays open over execve; `None` if it cannot be had any more.
+pub fn to_hand_on(path: &Path) -> Option<File> {
+    let file = match open(path) {
+        Ok(file) => file,
+        Err(_) => {
+            // SAFETY: it is a descriptor of the memory; the copy is ours.
+            let copy = unsafe { libc::fcntl(kept()?, libc::F_DUPFD_CLOEXEC, 3) };
+            if copy < 0 {
+                return None;
+            }
+            // SAFETY: as above.
+            unsafe { File::from_raw_fd(copy) }
+        }
+    };
+    // SAFETY: changes a flag of a descriptor of our own.
+    let inherited = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } == 0;
+    inherited.then_some(file)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// The kept descriptor, unless the program has closed it, or made it something else.
+fn kept() -> Option<RawFd> {
+    let descriptor = KEPT.load(Ordering::Relaxed);
+    let memory = (
+        DEVICE.load(Ordering::Relaxed),
+        INODE.load(Ordering::Relaxed),
+    );
+    (descriptor >= 0 && identity(descriptor) == Some(memory)).then_some(descriptor)
+}
+
+/// Moves a file to a descriptor that programs hardly ever get to, closed by execve.
+fn far_up(file: File) -> io::Result<RawFd> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is ours to write.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let from = limit.rlim_cur.saturating_sub(16).clamp(3, 1 << 19) as i32;
+    for from in [from, 3] {
+        // SAFETY: a copy of a descriptor of our own.
+        let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, from) };
+        if moved >= 0 {
+            return Ok(moved);
+        }
+    }
+    // As it is, then.
+    // SAFETY: changes a flag of a descriptor of our own.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+    Ok(file.into_raw_fd())
+}
+
+/// Device and inode of an open file.
+fn identity(descriptor: RawFd) -> Option<(u64, u64)> {
+    // SAFETY: all zeros are a valid `stat`, which the call fills in.
+    unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        (libc::fstat(descriptor, &raw mut about) == 0).then_some((about.st_dev, about.st_ino))
+    }
+}
