@@ -94,7 +94,9 @@ static int mfs_swap_take(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t in
 	struct folio *folio = victim->folio;
 	int err = -EBUSY;
 
-	folio_lock(folio);
+	/* Who has it locked may be waiting for room in a memory cgroup: for the thread. */
+	if (!folio_trylock(folio))
+		return -EBUSY;
 	if (folio_test_mlocked(folio) || folio_test_hwpoison(folio) ||
 	    !mfs_unreferenced(folio, 0) || mfs_swap_stays(swap, mi, index, folio))
 		goto unlock;
@@ -128,7 +130,8 @@ static struct folio *mfs_swap_split(struct mfs_swap *swap, struct mfs_inode *mi,
 	const pgoff_t base = ALIGN_DOWN(index, folio_nr_pages(folio));
 	bool stays;
 
-	folio_lock(folio);
+	if (!folio_trylock(folio))
+		return NULL;	/* as in mfs_swap_take() */
 	stays = folio_test_mlocked(folio) || !mfs_unreferenced(folio, 0) ||
 		mfs_swap_stays(swap, mi, base, folio);
 	folio_unlock(folio);
