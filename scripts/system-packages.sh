@@ -88,6 +88,8 @@ if [ "$goal" = linux ] || [ "$goal" = linux-deb ]; then
     need memcached memcached
     need stress-ng stress-ng
     need sqlite3 sqlite3
+    # One of the kernel's own tests.
+    [ -f /usr/include/numa.h ] || missing="$missing libnuma-dev"
     [ -n "$(ls /usr/lib/postgresql/*/bin/pgbench 2>/dev/null)" ] || missing="$missing postgresql"
     /usr/bin/python3 -c 'import test.test_mmap' 2>/dev/null ||
         missing="$missing lib$(basename "$(readlink -f /usr/bin/python3)")-testsuite"

@@ -21,6 +21,7 @@
 
 #define PARAMETERS	"/sys/module/dpt/parameters/"
 #define STEPS		PARAMETERS "max_soa_step"
+#define FAR_STEPS	PARAMETERS "far_soa_step"
 #define PARTS		6
 #define WINDOW		((char *)(1ul << 44))
 #define WINDOW_GB	64ul
@@ -303,14 +304,15 @@ int main(int argc, char **argv)
 	signal(SIGBUS, on_bus_error);
 	make_window();
 	/* Not for the whole boot: no system runs for long without a search. */
-	if (!access(STEPS, W_OK) && !write_file(STEPS, argv[4]))
+	if (!access(STEPS, W_OK) &&
+	    (!write_file(STEPS, argv[4]) || !write_file(FAR_STEPS, argv[4])))
 		fail(STEPS);
 	for (kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++)
 		for (i = 5; !strcmp(kinds[kind].name, argv[1]) && i < (unsigned int)argc; i++)
 			kinds[kind].measure(strtoul(argv[2], NULL, 0) << 20,
 					    strtoul(argv[3], NULL, 0),
 					    strtoul(argv[i], NULL, 0));
-	if (!access(STEPS, W_OK) && !write_file(STEPS, "4"))
+	if (!access(STEPS, W_OK) && (!write_file(STEPS, "4") || !write_file(FAR_STEPS, "15")))
 		fail(STEPS);
 	return 0;
 }

@@ -154,7 +154,8 @@ void __dpt_pagefault_out_of_memory(void)
 
 /*
  * What is on lists of CPUs is neither free nor movable, and what somebody holds
- * for a moment does not move: search again, and later if that may help.
+ * for a moment does not move: search again, and later if that may help. At last,
+ * rather than to refuse memory that there is, as far away as metadata can say.
  */
 #define SEARCHES	8
 
@@ -171,8 +172,12 @@ static struct page *place(struct dpt_request *request, bool optional)
 		lru_add_drain_all();
 		drain_all_pages(NULL);
 		request->again = true;
-		request->last = i == SEARCHES - 1;
 		dpt_count(DPT_SEARCHED_AGAIN);
+		page = dpt_place(request);
+	}
+	if (!page && !optional) {
+		request->far = true;
+		dpt_count(DPT_SEARCHED_FAR);
 		page = dpt_place(request);
 	}
 	return page;

@@ -69,8 +69,8 @@ struct dpt_request {
 	gfp_t gfp;
 	/* A page that may be used, for the table or for what is in its way */
 	struct page **spare;
-	/* Whether it follows one that failed, and whether that is the last one */
-	bool again, last;
+	/* Whether it follows one that failed; the last one looks further away. */
+	bool again, far;
 	u8 metadata;
 	/* Of those that fail: another one may not. */
 	bool hope;
@@ -125,7 +125,7 @@ void dpt_tell(const struct dpt_record *record);
 
 extern u64 dpt_frames;
 extern unsigned int dpt_dmt_lines[DPT_LEVELS];
-extern unsigned int dpt_max_soa_step;
+extern unsigned int dpt_max_soa_step, dpt_far_soa_step;
 extern unsigned int dpt_max_cva_count, dpt_max_cva_mib, dpt_ptp_mib;
 extern bool dpt_cpd, dpt_fap, dpt_prefer_fragmentation;
 
@@ -143,6 +143,7 @@ enum dpt_counter {
 	DPT_SPARE_FIT,
 	DPT_LOST_RACES,
 	DPT_SEARCHED_AGAIN,
+	DPT_SEARCHED_FAR,
 	DPT_NO_PLACE,
 	DPT_NO_MEMORY,
 	DPT_DMT_GROWN,

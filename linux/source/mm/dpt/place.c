@@ -19,6 +19,8 @@ struct search {
 	struct page **spare;
 	/* How hard to try to move what is in the way */
 	enum migrate_mode mode;
+	/* How many steps of each stride */
+	unsigned int steps;
 	/* Whether a frame is only to be found, not taken */
 	bool dry;
 	/* Whether a frame was free that could not be taken after all */
@@ -110,8 +112,6 @@ static struct page *try_frame(struct search *search, u8 metadata)
  */
 static struct page *open_addressing(struct search *search, u8 *metadata)
 {
-	unsigned int steps = min_t(unsigned int, READ_ONCE(dpt_max_soa_step),
-				   DPT_MAX_STEP);
 	enum dpt_level stride;
 	struct page *page;
 	unsigned int step;
@@ -136,7 +136,7 @@ static struct page *open_addressing(struct search *search, u8 *metadata)
 	*metadata = dpt_metadata(DPT_4K, 0);
 	page = try_frame(search, *metadata);
 	for (; !page && stride < DPT_LEVELS; stride++) {
-		for (step = 1; !page && step <= steps; step++) {
+		for (step = 1; !page && step <= search->steps; step++) {
 			*metadata = dpt_metadata(stride, step);
 			page = try_frame(search, *metadata);
 		}
@@ -144,6 +144,16 @@ static struct page *open_addressing(struct search *search, u8 *metadata)
 	if (page && !search->dry && READ_ONCE(dpt_fap))
 		dpt_count(DPT_FRAGMENTED);
 	return page;
+}
+
+/* What the last search adds leads out of a long piece of the kernel's memory. */
+static unsigned int max_steps(bool far)
+{
+	unsigned int steps = READ_ONCE(dpt_max_soa_step);
+
+	if (far)
+		steps = max(steps, READ_ONCE(dpt_far_soa_step));
+	return min_t(unsigned int, steps, DPT_MAX_STEP);
 }
 
 static struct page *break_block(struct search *search, u8 *metadata)
@@ -193,10 +203,11 @@ static struct page *displace(struct search *search, u8 *metadata)
  */
 struct page *dpt_place(struct dpt_request *request)
 {
+	unsigned int steps = max_steps(request->far);
 	struct dpt_record record = {
 		.tag = request->tag,
 		.seed = request->seed,
-		.max_soa_step = READ_ONCE(dpt_max_soa_step),
+		.max_soa_step = steps,
 		.cpd = READ_ONCE(dpt_cpd),
 		.fap = READ_ONCE(dpt_fap),
 		.prefer_fragmentation = READ_ONCE(dpt_prefer_fragmentation),
@@ -206,6 +217,7 @@ struct page *dpt_place(struct dpt_request *request)
 		.gfp = request->gfp,
 		.spare = request->spare,
 		.mode = request->again ? MIGRATE_SYNC_LIGHT : MIGRATE_ASYNC,
+		.steps = steps,
 		.whole = DPT_INVALID,
 		.record = dpt_logging() || request->again ? &record : NULL,
 	};
@@ -224,7 +236,7 @@ struct page *dpt_place(struct dpt_request *request)
 	if (search.record) {
 		record.metadata = page ? *metadata : DPT_INVALID;
 		dpt_log(&record);
-		if (!page && request->again && (request->last || !request->hope))
+		if (!page && request->far)
 			dpt_tell(&record);
 	}
 	return page;
@@ -239,6 +251,7 @@ bool dpt_would_fit(u64 tag, u64 seed)
 	struct search search = {
 		.base = dpt_base_frame(tag, seed, dpt_frames),
 		.spare = &(struct page *){ NULL },
+		.steps = max_steps(false),
 		.whole = DPT_INVALID,
 		.dry = true,
 	};

@@ -12,6 +12,8 @@
 
 /* Table I of the paper, but for tables that grow to the size they need */
 unsigned int dpt_max_soa_step = 4;
+/* Of the last search, when those failed */
+unsigned int dpt_far_soa_step = DPT_MAX_STEP;
 unsigned int dpt_max_cva_count = 4;
 unsigned int dpt_max_cva_mib = 128;
 unsigned int dpt_ptp_mib;
@@ -60,6 +62,7 @@ static const struct kernel_param_ops lines_ops = {
 };
 
 module_param_cb(max_soa_step, &step_ops, &dpt_max_soa_step, 0644);
+module_param_cb(far_soa_step, &step_ops, &dpt_far_soa_step, 0644);
 module_param_named(max_cva_count, dpt_max_cva_count, uint, 0644);
 module_param_named(max_cva_mib, dpt_max_cva_mib, uint, 0644);
 module_param_cb(ptp_mib, &pool_ops, &dpt_ptp_mib, 0644);
@@ -83,6 +86,7 @@ static const char * const names[DPT_COUNTERS] = {
 	[DPT_SPARE_FIT] = "spare_fit",
 	[DPT_LOST_RACES] = "lost_races",
 	[DPT_SEARCHED_AGAIN] = "searched_again",
+	[DPT_SEARCHED_FAR] = "searched_far",
 	[DPT_NO_PLACE] = "no_place",
 	[DPT_NO_MEMORY] = "no_memory",
 	[DPT_DMT_GROWN] = "dmt_grown",
