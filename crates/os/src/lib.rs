@@ -25,7 +25,6 @@ mod memory_map;
 mod migrate;
 mod page_policy;
 mod preallocate;
-mod presence;
 mod remap;
 mod rmap;
 mod segments;
