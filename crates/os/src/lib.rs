@@ -30,8 +30,10 @@ mod rmap;
 mod segments;
 mod shared_memory;
 mod split;
+mod split_mix;
 mod statistics;
 mod system;
+mod tag;
 mod vma;
 
 pub use config::{NodeConfig, OsConfig, OsConfigError, Placement};
