@@ -1,8 +1,7 @@
 //! Free memory in blocks of given orders, as an allocator that has run for a while has it.
 
 use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-use crate::preallocate::Draw;
-use crate::split_mix::SplitMix64;
+use crate::random::{Draw, SplitMix64};
 use crate::tag;
 use crate::{OsConfig, OsConfigError};
 

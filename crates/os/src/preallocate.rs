@@ -1,7 +1,7 @@
 //! Memory in use before the programs start.
 
 use crate::buddy::PAGEBLOCK_FRAMES;
-use crate::split_mix::SplitMix64;
+use crate::random::{Draw, SplitMix64};
 use crate::{OsConfig, OsConfigError, PagePolicy, free_blocks, tag};
 use pagelab_translation::Iceberg;
 
@@ -125,26 +125,5 @@ fn scatter(tags: &mut [u8], used: u32, config: &OsConfig, seed: u64) {
         }
         block[last] = block[certain];
         block[certain] = kind;
-    }
-}
-
-/// Draws exactly `wanted` out of `left`, one by one, each subset as likely as any other (Knuth,
-/// The Art of Computer Programming 2, algorithm 3.4.2S).
-pub(crate) struct Draw {
-    wanted: u32,
-    left: u32,
-}
-
-impl Draw {
-    pub(crate) fn new(wanted: u32, left: u32) -> Self {
-        Draw { wanted, left }
-    }
-
-    #[inline]
-    pub(crate) fn next(&mut self, random: &mut SplitMix64) -> bool {
-        let drawn = random.below(self.left) < self.wanted;
-        self.left -= 1;
-        self.wanted -= u32::from(drawn);
-        drawn
     }
 }

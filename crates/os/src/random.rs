@@ -1,3 +1,5 @@
+//! Random numbers that are the same in every run.
+
 /// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 pub(crate) struct SplitMix64(pub(crate) u64);
 
@@ -22,5 +24,26 @@ impl SplitMix64 {
         for last in (1..numbers.len()).rev() {
             numbers.swap(last, self.below(last as u32 + 1) as usize);
         }
+    }
+}
+
+/// Draws exactly `wanted` out of `left`, one by one, each subset as likely as any other (Knuth,
+/// The Art of Computer Programming 2, algorithm 3.4.2S).
+pub(crate) struct Draw {
+    wanted: u32,
+    left: u32,
+}
+
+impl Draw {
+    pub(crate) fn new(wanted: u32, left: u32) -> Self {
+        Draw { wanted, left }
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self, random: &mut SplitMix64) -> bool {
+        let drawn = random.below(self.left) < self.wanted;
+        self.left -= 1;
+        self.wanted -= u32::from(drawn);
+        drawn
     }
 }
