@@ -1,5 +1,5 @@
 use crate::geometry::GeometryError;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, shift_in};
 use crate::modulo::Modulo;
 use crate::replacement::{Replacement, Victims};
 use crate::simd::{EMPTY, FLAG, Simd};
@@ -202,13 +202,14 @@ impl Cache {
             } else {
                 victims.enter(set, way);
             }
-        } else {
-            lines[..=way].rotate_right(1);
-            way = 0;
         }
         let old = lines[way];
         let kept = if found.is_some() { old & FLAG } else { 0 };
-        lines[way] = reference | kept;
+        if self.victims.is_some() {
+            lines[way] = reference | kept;
+        } else {
+            shift_in(lines, reference | kept, way);
+        }
         CacheAccess {
             hit: found.is_some(),
             evicts_modified: old & FLAG != kept,
