@@ -1,6 +1,9 @@
-use crate::core_model::WINDOW;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Accesses remembered: more than any reorder buffer holds, so that whatever lies further back
+/// has retired.
+pub(crate) const WINDOW: usize = 1024;
 
 /// Parameters of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

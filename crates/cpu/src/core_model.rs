@@ -1,13 +1,9 @@
 use crate::Stalls;
-use crate::config::{CoreConfig, CoreError};
+use crate::config::{CoreConfig, CoreError, WINDOW};
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::servers::{Grant, Idle, Servers};
 use crate::under_way::UnderWay;
 use crate::wrong_paths::{Branch, WrongPaths};
-
-/// Accesses remembered: more than any reorder buffer holds, so that whatever lies further back
-/// has retired.
-pub(crate) const WINDOW: usize = 1024;
 
 /// Not known yet.
 pub const UNKNOWN: u64 = u64::MAX;

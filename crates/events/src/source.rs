@@ -1,4 +1,14 @@
-use crate::{Batch, Unit};
+use crate::Batch;
+
+/// What a [`crate::Selection`] counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Accesses.
+    #[default]
+    Accesses,
+    /// Instructions: an access stands for its gap and itself.
+    Instructions,
+}
 
 /// How much at the beginning of a piece of a stream only warms the machine up for what follows,
 /// and is not to be measured. A piece begins where the stream does, and wherever accesses were left

@@ -1,15 +1,5 @@
-use crate::{Batch, Control, Flow, Source, SourceError, WarmUp, dependence};
+use crate::{Batch, Control, Flow, Source, SourceError, Unit, WarmUp, dependence};
 use std::collections::BTreeMap;
-
-/// What a [`Selection`] counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// Accesses.
-    #[default]
-    Accesses,
-    /// Instructions: an access stands for its gap and itself.
-    Instructions,
-}
 
 /// Which part of a stream is wanted, counted over all its processes and threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

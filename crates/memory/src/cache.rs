@@ -1,4 +1,5 @@
-use crate::lanes::Lanes;
+use crate::geometry::GeometryError;
+use crate::lanes::{Lanes, shift_in};
 use crate::modulo::Modulo;
 use crate::replacement::{Replacement, Victims};
 use crate::simd::{EMPTY, FLAG, Simd};
@@ -40,39 +41,6 @@ impl CacheConfig {
             replacement: Replacement::Lru,
         }
     }
-}
-
-/// Why a geometry cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GeometryError {
-    /// Capacity, associativity and line size leave no whole number of sets.
-    #[error("{kib} KiB in {ways} ways is not a whole number of sets of 64-byte lines")]
-    Sets {
-        /// As configured.
-        kib: u32,
-        /// As configured.
-        ways: u32,
-    },
-    /// A policy that sets of so many ways cannot have.
-    #[error(
-        "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128, \
-         srrip up to 64"
-    )]
-    Replacement {
-        /// As configured.
-        ways: u32,
-    },
-    /// More than prefetchers can have.
-    #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
-    Prefetch,
-    /// More instructions or longer distances than prefetchers can have.
-    #[error(
-        "caches.prefetch.strides: instructions are 1 to 65536, ahead is 0 to 64, longest 1 to 1048576"
-    )]
-    Strides,
-    /// What makes a second level busy is no share.
-    #[error("caches.prefetch.busy is not between 0 and 1")]
-    Busy,
 }
 
 /// One level of cache over physical lines: set-associative, exact LRU unless its configuration
@@ -234,13 +202,14 @@ impl Cache {
             } else {
                 victims.enter(set, way);
             }
-        } else {
-            lines[..=way].rotate_right(1);
-            way = 0;
         }
         let old = lines[way];
         let kept = if found.is_some() { old & FLAG } else { 0 };
-        lines[way] = reference | kept;
+        if self.victims.is_some() {
+            lines[way] = reference | kept;
+        } else {
+            shift_in(lines, reference | kept, way);
+        }
         CacheAccess {
             hit: found.is_some(),
             evicts_modified: old & FLAG != kept,

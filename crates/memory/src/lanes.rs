@@ -63,6 +63,13 @@ impl Lanes {
         &mut self.sets_of::<N>()[set]
     }
 
+    /// The first sixteen lanes of a set of more.
+    #[inline(always)]
+    pub(crate) fn front(&mut self, set: usize) -> &mut [u32; 16] {
+        debug_assert!(self.per_set.is_multiple_of(16));
+        &mut self.lines[set * (self.per_set / 16)].0
+    }
+
     /// The first `ways` lanes of a set.
     #[inline]
     pub(crate) fn ways_mut(&mut self, set: usize, ways: usize) -> &mut [u32] {
@@ -104,6 +111,15 @@ impl Lanes {
     pub(crate) fn clear(&mut self) {
         self.flat_mut().fill(EMPTY);
     }
+}
+
+/// Puts a lane in front of others, of which the last, at this place, gives way to it; returns that one.
+#[inline]
+pub(crate) fn shift_in(lanes: &mut [u32], lane: u32, last: usize) -> u32 {
+    let old = lanes[last];
+    lanes.copy_within(..last, 1);
+    lanes[0] = lane;
+    old
 }
 
 /// Hints to the host that `place` will soon be used.

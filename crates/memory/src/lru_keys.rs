@@ -1,4 +1,4 @@
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, shift_in};
 use crate::simd::{Baseline, EMPTY, Simd};
 
 /// A set-associative store of 31-bit keys without values, exact least-recently-used.
@@ -52,7 +52,7 @@ impl LruKeys {
     fn get_wide(&mut self, set: usize, key: u32) -> bool {
         let way = self.keys.find(set, self.ways, key);
         if let Some(way) = way {
-            self.keys.ways_mut(set, self.ways)[..=way].rotate_right(1);
+            shift_in(self.keys.ways_mut(set, self.ways), key, way);
         }
         way.is_some()
     }
@@ -66,9 +66,7 @@ impl LruKeys {
             8 => self.insert_in::<8>(set, key),
             16 => self.insert_in::<16>(set, key),
             _ => {
-                let keys = self.keys.ways_mut(set, self.ways);
-                keys.rotate_right(1);
-                keys[0] = key;
+                shift_in(self.keys.ways_mut(set, self.ways), key, self.ways - 1);
             }
         }
     }

@@ -1,4 +1,4 @@
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, shift_in};
 use crate::replacement::{Replacement, Victims};
 use crate::simd::{Baseline, EMPTY, Simd};
 
@@ -86,8 +86,36 @@ impl LruSets {
             4 => self.get_in::<S, 4>(set, key),
             8 => self.get_in::<S, 8>(set, key),
             16 => self.get_in::<S, 16>(set, key),
-            _ => self.get_wide(set, key),
+            _ => match self.get_front::<S>(set, key) {
+                None => self.get_wide(set, key),
+                found => found,
+            },
         }
+    }
+
+    /// A key among the sixteen that were used last of a wider set, where those of a fully associative TLB mostly are.
+    #[inline(always)]
+    fn get_front<S: Simd>(&mut self, set: usize, key: u32) -> Option<u32> {
+        if self.victims.is_some() {
+            return None;
+        }
+        let keys = self.keys.front(set);
+        // SAFETY: whoever names S has checked that the processor has its features.
+        let found = unsafe { S::find(keys, key) };
+        if found == 0 {
+            return None;
+        }
+        let way = found.trailing_zeros() as usize & 15;
+        let values = self.values.front(set);
+        let value = values[way];
+        if way > 0 {
+            // SAFETY: as above, and way < 16.
+            unsafe {
+                S::shift_in(keys, key, way);
+                S::shift_in(values, value, way);
+            }
+        }
+        Some(value)
     }
 
     #[inline(always)]
@@ -119,11 +147,11 @@ impl LruSets {
             victims.touch(set, way);
             return Some(self.values.ways(set, self.ways)[way]);
         }
-        let keys = self.keys.ways_mut(set, self.ways);
-        keys[..=way].rotate_right(1);
+        shift_in(self.keys.ways_mut(set, self.ways), key, way);
         let values = self.values.ways_mut(set, self.ways);
-        values[..=way].rotate_right(1);
-        Some(values[0])
+        let value = values[way];
+        shift_in(values, value, way);
+        Some(value)
     }
 
     /// The value of a key that is the most recently used of its set already, so that
@@ -170,18 +198,19 @@ impl LruSets {
     fn insert_wide(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {
         let keys = self.keys.ways_mut(set, self.ways);
         let values = self.values.ways_mut(set, self.ways);
-        let mut way = 0;
-        if let Some(victims) = &mut self.victims {
+        let evicted = if let Some(victims) = &mut self.victims {
             let free = keys.iter().position(|&k| k == EMPTY);
-            way = free.unwrap_or_else(|| victims.victim(set));
+            let way = free.unwrap_or_else(|| victims.victim(set));
             victims.enter(set, way);
+            (
+                std::mem::replace(&mut keys[way], key),
+                std::mem::replace(&mut values[way], value),
+            )
         } else {
-            keys.rotate_right(1);
-            values.rotate_right(1);
-        }
-        let evicted_key = std::mem::replace(&mut keys[way], key);
-        let evicted_value = std::mem::replace(&mut values[way], value);
-        (evicted_key != EMPTY).then_some((evicted_key, evicted_value))
+            let last = self.ways - 1;
+            (shift_in(keys, key, last), shift_in(values, value, last))
+        };
+        (evicted.0 != EMPTY).then_some(evicted)
     }
 
     /// Hints to the host that a set will soon be used.

@@ -1,4 +1,4 @@
-use crate::cache::GeometryError;
+use crate::geometry::GeometryError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

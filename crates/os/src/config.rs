@@ -1,5 +1,5 @@
 use crate::buddy::PAGEBLOCK_ORDER;
-use crate::{ManagerConfig, PagePolicy, free_blocks};
+use crate::{ManagerConfig, OsConfigError, PagePolicy, free_blocks};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use pagelab_translation::RestSegs;
 use schemars::JsonSchema;
@@ -115,16 +115,6 @@ pub enum Placement {
         /// Whether they push others out of a full set then.
         evicting: bool,
     },
-}
-
-/// A configuration that cannot be.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub struct OsConfigError {
-    /// The key.
-    pub key: &'static str,
-    /// What is wrong with its value, and what would be right.
-    pub reason: String,
 }
 
 impl OsConfig {

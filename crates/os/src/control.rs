@@ -212,7 +212,7 @@ impl<T: PageTable> Call<'_, T> {
             let mut at = clipped.start;
             while at < clipped.end {
                 let page = self.mapper.page(asid, Vpn(at))?;
-                let size = match self.mapper.presence.size_at(page.id) {
+                let size = match self.mapper.size_at(page) {
                     Some(size) => size,
                     None => {
                         let mapped = |call: &Self| call.mapper.effects.pages_mapped;
@@ -260,7 +260,6 @@ impl<T: PageTable> Call<'_, T> {
         let removed = self.space(asid).vmas.remove(0..u64::MAX);
         let stale = self.mapper.effects.invalidations.len();
         self.mapper.unmap(asid, 0..u64::MAX);
-        self.mapper.presence.forget(asid);
         // The whole address space is invalidated; its pages need not be one by one.
         self.mapper.effects.invalidations.truncate(stale);
         self.mapper.effects.flush(asid);
@@ -276,7 +275,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// (`can_change_pte_writable`).
     fn protect(&mut self, asid: Asid, pages: Range<u64>, writable: bool, shared: bool) {
         let mut at = pages.start;
-        while let Some(run) = self.presence.next(asid, at..pages.end) {
+        while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
             for page in run.pages() {
                 let translation = self.translation(page);
                 let alone = shared || self.frames.map_count(translation.pfn) == 1;

@@ -100,7 +100,6 @@ impl<T: PageTable> Mapper<'_, T> {
         let page = self.page(first.asid, vpn)?;
         self.enter(page, pfn, PageSize::Base4K, writable)?;
         self.frames.add_page(pfn, page.id);
-        self.presence.insert(page, PageSize::Base4K);
         Ok(())
     }
 }

@@ -44,3 +44,13 @@ pub enum OsError {
     #[error("process {0}: a run can have processes 0 to 65535 only")]
     TooManyProcesses(u32),
 }
+
+/// A configuration that cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct OsConfigError {
+    /// The key.
+    pub key: &'static str,
+    /// What is wrong with its value, and what would be right.
+    pub reason: String,
+}

@@ -28,7 +28,7 @@ impl<T: PageTable> Call<'_, T> {
             self.mapper.statistics.stray_touches += 1;
         }
         let policy = self.config.page_policy;
-        if let Some(size) = self.mapper.presence.size_at(page.id) {
+        if let Some(size) = self.mapper.size_at(page) {
             return self.mapper.fault_mapped(&vma, page, size, store);
         }
         // Only what was seen from its beginning is known to be zero. The kernel itself writes
@@ -58,7 +58,7 @@ impl<T: PageTable> Call<'_, T> {
             }
         };
         let policy = self.config.page_policy;
-        if let Some(size) = self.mapper.presence.size_at(page.id) {
+        if let Some(size) = self.mapper.size_at(page) {
             return self.mapper.fault_mapped(&vma, page, size, false);
         }
         // What is executed has been written, even where that was not seen.
@@ -147,7 +147,7 @@ impl<T: PageTable> Mapper<'_, T> {
         for &size in large_sizes(vma, policy) {
             let first = first_of(page, size);
             let range = first.vpn.0..first.vpn.0 + u64::from(size.base_pages());
-            if !vma.covers(range) || !self.presence.is_empty(page.id, size) {
+            if !vma.covers(range) || !self.table.is_unmapped(page, size) {
                 continue;
             }
             if need == Need::Zeros && size == PageSize::Large2M {
@@ -208,7 +208,7 @@ impl<T: PageTable> Mapper<'_, T> {
     ) -> Result<bool, OsError> {
         let first = page.vpn.0 & !((1 << order) - 1);
         let range = first..first + (1 << order);
-        if !vma.covers(range.clone()) || self.presence.next(page.asid, range).is_some() {
+        if !vma.covers(range.clone()) || self.table.next_mapped(page.asid, range).is_some() {
             return Ok(false);
         }
         let first = self.page(page.asid, Vpn(first))?;

@@ -48,7 +48,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Maps the parent's pages of a private VMA in the child too, read-only in both.
     fn share(&mut self, parent: Asid, child: Asid, vma: &Vma) -> Result<(), OsError> {
         let mut at = vma.start;
-        while let Some(run) = self.presence.next(parent, at..vma.end) {
+        while let Some(run) = self.table.next_mapped(parent, at..vma.end) {
             let first = self.page(child, run.first.vpn)?;
             for page in run.pages() {
                 let translation = self.translation(page);

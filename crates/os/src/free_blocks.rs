@@ -1,8 +1,8 @@
 //! Free memory in blocks of given orders, as an allocator that has run for a while has it.
 
 use crate::buddy::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
-use crate::frame_table::tag;
-use crate::preallocate::{Draw, SplitMix64};
+use crate::random::{Draw, SplitMix64};
+use crate::tag;
 use crate::{OsConfig, OsConfigError};
 
 /// How much of the blocks that hold smaller free ones is free, in percent, whatever their size: free

@@ -1,6 +1,6 @@
 use crate::HashedStatistics;
 use crate::buddy::Buddy;
-use crate::frame_table::tag;
+use crate::tag;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Iceberg, Tiers, Yard};
 use std::ops::Range;

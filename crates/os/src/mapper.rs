@@ -1,16 +1,14 @@
 use crate::frame_table::FrameTable;
-use crate::presence::Presence;
 use crate::statistics::OsStatistics;
 use crate::{Effects, OsError};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use pagelab_translation::{MapError, Page, PageTable, Translation};
 use std::ops::Range;
 
-/// Maps, unmaps, moves and copies pages, and keeps the page table, the frame table, the reverse
-/// map and the record of mapped pages in agreement. It knows nothing of VMAs and policies.
+/// Maps, unmaps, moves and copies pages, and keeps the page table, the frame table and the reverse
+/// map in agreement. It knows nothing of VMAs and policies.
 pub(crate) struct Mapper<'a, T> {
     pub(crate) frames: &'a mut FrameTable,
-    pub(crate) presence: &'a mut Presence,
     pub(crate) statistics: &'a mut OsStatistics,
     pub(crate) table: &'a mut T,
     pub(crate) directory: &'a mut PageDirectory,
@@ -35,6 +33,12 @@ impl<T: PageTable> Mapper<'_, T> {
             Some(translation) => translation,
             None => unreachable!("the page table lost {page:?}"),
         }
+    }
+
+    /// The size of the page mapped around a page.
+    #[inline]
+    pub(crate) fn size_at(&self, page: Page) -> Option<PageSize> {
+        self.table.lookup(page).map(|found| found.size)
     }
 
     /// Tells the page table that a range was allocated, and which page size is likely there.
@@ -89,7 +93,6 @@ impl<T: PageTable> Mapper<'_, T> {
             return Err(error);
         }
         self.frames.add_page(pfn, page.id);
-        self.presence.insert(page, size);
         Ok(Some(pfn))
     }
 
@@ -106,7 +109,6 @@ impl<T: PageTable> Mapper<'_, T> {
         self.frames.unpin();
         mapped?;
         self.frames.add_page(pfn, page.id);
-        self.presence.insert(page, size);
         Ok(())
     }
 
@@ -150,10 +152,9 @@ impl<T: PageTable> Mapper<'_, T> {
     /// than 4 KiB may reach out of the range.
     pub(crate) fn unmap(&mut self, asid: Asid, pages: Range<u64>) {
         let mut at = pages.start;
-        while let Some(run) = self.presence.next(asid, at..pages.end) {
+        while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
             for page in run.pages() {
                 let translation = self.take_out(page, run.size);
-                self.presence.remove(page.id, run.size);
                 let freed = self.frames.remove_page(translation.pfn, run.size, page.id);
                 self.effects.frames_freed += u64::from(freed);
                 self.effects.invalidate(page.id, run.size);

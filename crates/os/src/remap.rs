@@ -89,7 +89,7 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Moves the pages of a range to where nothing is mapped.
     fn move_pages(&mut self, asid: Asid, old: Range<u64>, to: u64) -> Result<(), OsError> {
         let mut at = old.start;
-        while let Some(run) = self.presence.next(asid, at..old.end) {
+        while let Some(run) = self.table.next_mapped(asid, at..old.end) {
             let distance = to.wrapping_sub(old.start);
             if !distance.is_multiple_of(u64::from(run.size.base_pages())) {
                 self.split(run.first, run.size)?;
@@ -112,8 +112,6 @@ impl<T: PageTable> Mapper<'_, T> {
         entered?;
         self.take_out(from, size);
         self.frames.replace_page(translation.pfn, from.id, to.id);
-        self.presence.remove(from.id, size);
-        self.presence.insert(to, size);
         self.effects.invalidate(from.id, size);
         self.effects.narrowed = true;
         self.effects.entries_moved += 1;

@@ -1,6 +1,6 @@
 use crate::buddy::Buddy;
-use crate::frame_table::tag;
 use crate::statistics::{BySize, SegmentStatistics};
+use crate::tag;
 use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn};
 use pagelab_translation::{RestSeg, RestSegs};
 

@@ -20,7 +20,7 @@ fn pieces(size: PageSize) -> impl DoubleEndedIterator<Item = u32> {
 impl<T: PageTable> Mapper<'_, T> {
     /// Splits pages until none has `boundary` inside: afterwards a page ends or begins there.
     pub(crate) fn split_at(&mut self, asid: Asid, boundary: u64) -> Result<(), OsError> {
-        while let Some(run) = self.presence.next(asid, boundary..boundary + 1) {
+        while let Some(run) = self.table.next_mapped(asid, boundary..boundary + 1) {
             if run.size == PageSize::Base4K || run.first.vpn.0 == boundary {
                 break;
             }
@@ -31,7 +31,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Splits the page larger than 4 KiB around `page` until `page` is a 4 KiB page.
     pub(crate) fn split_down(&mut self, page: Page) -> Result<(), OsError> {
-        while let Some(size) = self.presence.size_at(page.id)
+        while let Some(size) = self.size_at(page)
             && size != PageSize::Base4K
         {
             self.split(first_of(page, size), size)?;
@@ -73,10 +73,6 @@ impl<T: PageTable> Mapper<'_, T> {
     }
 
     fn note_split(&mut self, page: Page, size: PageSize) {
-        self.presence.remove(page.id, size);
-        for offset in pieces(size) {
-            self.presence.insert(offset_by(page, offset), below(size));
-        }
         self.effects.invalidate(page.id, size);
         self.effects.narrowed = true;
     }
@@ -135,7 +131,6 @@ impl<T: PageTable> Mapper<'_, T> {
             self.take_out(offset_by(owner, offset), below(size));
         }
         if self.enter(owner, head, size, writable).is_err() {
-            self.presence.remove(owner.id, size);
             self.frames.remove_page(head, size, owner.id);
             self.effects.invalidate(owner.id, size);
         }

@@ -4,8 +4,8 @@ use crate::frame_table::{FrameTable, Placing};
 use crate::hashed::{Hashed, Places};
 use crate::manager;
 use crate::mapper::Mapper;
-use crate::preallocate::{SplitMix64, hashed_frames, preallocate, preallocate_hashed};
-use crate::presence::Presence;
+use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
+use crate::random::SplitMix64;
 use crate::segments::Segments;
 use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
@@ -23,7 +23,6 @@ pub struct Os {
     zero_page: bool,
     /// By process number.
     pub(crate) spaces: Vec<Option<AddressSpace>>,
-    presence: Presence,
     statistics: OsStatistics,
 }
 
@@ -122,7 +121,6 @@ impl Os {
         Ok(Os {
             frames: FrameTable::new(buddy, placing, manager),
             spaces: Vec::new(),
-            presence: Presence::default(),
             statistics: OsStatistics::default(),
             eager: placement == Placement::Eager,
             zero_page: config.zero_page
@@ -308,7 +306,6 @@ impl Os {
             spaces: &mut self.spaces,
             mapper: Mapper {
                 frames: &mut self.frames,
-                presence: &mut self.presence,
                 statistics: &mut self.statistics,
                 table,
                 directory,

@@ -1,6 +1,7 @@
 //! Page tables, their walkers and walk caches, and TLBs.
 //!
-//! A page table is one folder under this crate that implements [`PageTable`]; a test calls the
+//! A page table is one folder under this crate that implements [`Organisation`]: where entries lie
+//! and how a walk reads them. What is mapped is in the [`PageMap`] beside it. A test calls the
 //! conformance suite on it, and one line in the machine's list of designs registers it. What it
 //! needs of the operating system's frames it asks of [`Frames`].
 
@@ -18,9 +19,11 @@ mod frames;
 mod hashed;
 mod iceberg;
 mod ideal;
-mod leaf;
 mod me_hpt;
 mod nested;
+mod organisation;
+mod page;
+mod page_map;
 mod page_table;
 mod radix;
 mod ranges;
@@ -44,7 +47,10 @@ pub use iceberg::{Cpfn, Iceberg, Yard};
 pub use ideal::Ideal;
 pub use me_hpt::{MeHpt, MeHptConfig, MeHptCwcConfig, MeHptCwtConfig};
 pub use nested::{Nested, NestedConfig, NestedCounters, host_page};
-pub use page_table::{MapError, Page, PageTable, Translation, Work};
+pub use organisation::{Organisation, Paged};
+pub use page::{Page, Translation};
+pub use page_map::{PageMap, Run};
+pub use page_table::{MapError, PageTable, Work};
 pub use radix::{PwcConfig, Radix, RadixConfig, RadixCounters};
 pub use ranges::{Range, RangeCounters, Ranged};
 pub use replay::{ReplayError, Replayed, replay_ranges};
@@ -58,4 +64,4 @@ pub use walk::{Walk, WalkRead};
 pub use walk_cache::WalkCacheConfig;
 
 /// Frames that a page table here can name: those of the first 8 TiB.
-pub const MAX_FRAMES: u32 = leaf::Pte::MAX_FRAMES;
+pub const MAX_FRAMES: u32 = page_map::Pte::MAX_FRAMES;

@@ -1,29 +1,6 @@
-use crate::{Displaced, Frames, Range, Walk};
-use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
-
-/// A page, named both ways: `id` for tables indexed by number, `asid` and `vpn` for whatever
-/// depends on the address itself. For a page larger than 4 KiB any of its base pages names it in
-/// `walk` and `lookup`; `map`, `unmap` and `set_frame` take the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Its dense number.
-    pub id: PageId,
-    /// The address space.
-    pub asid: Asid,
-    /// The virtual page number.
-    pub vpn: Vpn,
-}
-
-/// Where a page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Translation {
-    /// The frame of the 4 KiB page that was asked for, also inside a larger page.
-    pub pfn: Pfn,
-    /// Size of the page that maps it.
-    pub size: PageSize,
-    /// Whether a store may go through; otherwise it faults (copy-on-write).
-    pub writable: bool,
-}
+use crate::{Displaced, Frames, Page, Range, Run, Translation, Walk};
+use pagelab_addr::{Asid, PageSize, Pfn};
+use std::ops;
 
 /// What an operation on a page table did, so that a cost can be put on it. Operations add to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +33,8 @@ pub enum MapError {
     NoPlace,
 }
 
-/// A page-table organisation with its walker and walk caches.
+/// A page table as the operating system and the machine use it: an [`crate::Organisation`] with what
+/// is mapped ([`crate::Paged`]), or what is around such a page table.
 ///
 /// One object holds the tables of all address spaces and the walk caches of all cores. A page is
 /// mapped by at most one page of each size at a time; where a 4 KiB and a larger mapping overlap,
@@ -109,6 +87,13 @@ pub trait PageTable {
 
     /// Where a page is, with no effect on walk caches and no cost.
     fn lookup(&self, page: Page) -> Option<Translation>;
+
+    /// The first mapped pages of an address space in a range of page numbers. A page that reaches
+    /// out of the range counts as inside.
+    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run>;
+
+    /// Whether nothing is mapped, of any size, in the aligned range of a size around a page.
+    fn is_unmapped(&self, page: Page, size: PageSize) -> bool;
 
     /// What a walk would find, with no effect and no cost.
     #[inline(always)]

@@ -4,6 +4,7 @@ mod accesses;
 mod block;
 mod chunk;
 mod code;
+mod contents;
 pub(crate) mod controls;
 mod definitions;
 mod divisible;

@@ -1,8 +1,8 @@
 //! One result from those of all pieces.
 
 use super::bound::Bound;
-use super::piece::{Begun, Ended};
-use super::plan::{Plan, TIMED};
+use super::piece::{Begun, Ended, TIMED};
+use super::plan::Plan;
 use crate::config::MachineConfig;
 use crate::designs::Design;
 use crate::result::{PiecesResult, RunResult, Sample};

@@ -1,15 +1,11 @@
 //! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
 
-use super::piece::Extent;
+use super::piece::{Extent, TIMED};
 use super::recent::{self, Line};
 use super::survey::{GRAINS, Intervals, LONGEST, Survey, Uses};
 use crate::config::MachineConfig;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_os::PagePolicy;
-
-/// Accesses before each piece that take time, after the warm-up without a clock: by then the reorder
-/// buffer, the miss buffers and the queue of memory are as they would be.
-pub(super) const TIMED: u64 = 8192;
 
 /// A piece has at least so many accesses for each line of the caches.
 const ACCESSES_A_LINE: u64 = 4;

@@ -1,6 +1,6 @@
 use super::shadow::first;
-use pagelab_addr::{Asid, PageId, PageSize, Pfn};
-use pagelab_translation::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
+use pagelab_translation::{Frames, MapError, Page, PageTable, Run, Translation, Walk, Work};
 use std::collections::{BTreeMap, HashMap};
 
 /// Where the page table takes its frames.
@@ -21,6 +21,8 @@ pub enum Placement {
 pub struct MapTable {
     placement: Placement,
     entries: HashMap<(PageId, PageSize), Translation>,
+    /// What is mapped, by address.
+    pages: BTreeMap<(Asid, u64), (PageId, PageSize)>,
     /// Table frames by 2 MiB region, apart for 4 KiB and for larger pages.
     tables: BTreeMap<(Asid, u64, bool), Pfn>,
 }
@@ -30,6 +32,7 @@ impl MapTable {
         MapTable {
             placement,
             entries: HashMap::new(),
+            pages: BTreeMap::new(),
             tables: BTreeMap::new(),
         }
     }
@@ -109,8 +112,9 @@ impl PageTable for MapTable {
         work: &mut Work,
     ) -> Result<(), MapError> {
         self.place_table(frames, page, translation, work)?;
-        self.entries
-            .insert((page.id, translation.size), translation);
+        let size = translation.size;
+        self.entries.insert((page.id, size), translation);
+        self.pages.insert((page.asid, page.vpn.0), (page.id, size));
         Ok(())
     }
 
@@ -121,7 +125,9 @@ impl PageTable for MapTable {
         size: PageSize,
         _: &mut Work,
     ) -> Option<Translation> {
-        self.entries.remove(&(page.id, size))
+        let old = self.entries.remove(&(page.id, size))?;
+        self.pages.remove(&(page.asid, page.vpn.0));
+        Some(old)
     }
 
     fn update(&mut self, page: Page, translation: Translation) -> bool {
@@ -136,6 +142,37 @@ impl PageTable for MapTable {
             let pfn = Pfn(entry.pfn.0 + (page.id.0 - start.0));
             Some(Translation { pfn, ..*entry })
         })
+    }
+
+    fn next_mapped(&self, asid: Asid, pages: std::ops::Range<u64>) -> Option<Run> {
+        // A larger page begins at most 1 GiB before.
+        let from = pages.start.saturating_sub(1 << 18);
+        let near = self.pages.range((asid, from)..(asid, pages.end));
+        let inside = near
+            .filter(|&(&(_, vpn), &(_, size))| vpn + u64::from(size.base_pages()) > pages.start);
+        let mut inside = inside
+            .map(|(&(_, vpn), &(id, size))| (vpn, id, size))
+            .peekable();
+        let &(vpn, id, size) = inside.peek()?;
+        let index = if size == PageSize::Base4K {
+            vpn % 512
+        } else {
+            0
+        };
+        let first = Page {
+            id: PageId(id.0 - index as u32),
+            asid,
+            vpn: Vpn(vpn - index),
+        };
+        let region = inside.take_while(|&(other, _, _)| other - first.vpn.0 < 512);
+        let numbers = region.map(|(other, _, _)| (other - first.vpn.0) as usize);
+        Some(Run::of(first, size, numbers))
+    }
+
+    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
+        let first = page.vpn.align_down(size).0;
+        let end = first + u64::from(size.base_pages());
+        self.next_mapped(page.asid, first..end).is_none()
     }
 
     fn walk(&mut self, _: usize, page: Page, _: &mut Walk) -> Option<Translation> {

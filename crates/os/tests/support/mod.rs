@@ -9,10 +9,11 @@ pub use processes::{Processes, READ_WRITE};
 pub use shadow::Shadow;
 
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
-use pagelab_events::Control;
+use pagelab_events::{Backing, Control};
 use pagelab_os::{Effects, Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// The operating system with a page table and a map beside it, a TLB that never forgets by itself, and the
 /// processes as their programs see them.
@@ -23,6 +24,18 @@ pub struct Machine<T> {
     pub effects: Effects,
     pub processes: Processes,
     tlb: HashMap<PageId, Translation>,
+}
+
+/// Map a range of anonymous memory.
+pub fn map(machine: &mut Machine<MapTable>, process: u32, pages: Range<u64>) {
+    let event = Control::Map {
+        addr: pages.start * PAGE_BYTES,
+        len: (pages.end - pages.start) * PAGE_BYTES,
+        prot: READ_WRITE,
+        backing: Backing::Anonymous,
+        populate: false,
+    };
+    machine.control(process, event).unwrap();
 }
 
 impl<T: PageTable> Machine<T> {

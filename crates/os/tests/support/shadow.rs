@@ -1,6 +1,6 @@
-use pagelab_addr::{PageId, PageSize, Pfn};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use pagelab_translation::{
-    Displaced, Frames, MapError, Page, PageTable, Range, Translation, Walk, Work,
+    Displaced, Frames, MapError, Page, PageTable, Range, Run, Translation, Walk, Work,
 };
 use std::collections::HashMap;
 
@@ -154,6 +154,25 @@ impl<T: PageTable> PageTable for Shadow<T> {
         let found = self.table.lookup(page);
         assert_eq!(found, self.expected(page), "{page:?}");
         found
+    }
+
+    fn next_mapped(&self, asid: Asid, pages: std::ops::Range<u64>) -> Option<Run> {
+        let run = self.table.next_mapped(asid, pages)?;
+        for page in run.pages() {
+            let mapped = self.entries.contains_key(&(page.id, run.size));
+            assert!(mapped, "{page:?} is not mapped");
+        }
+        Some(run)
+    }
+
+    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
+        let unmapped = self.table.is_unmapped(page, size);
+        let start = first(page.id, size).0;
+        let inside = start..start + size.base_pages();
+        let mapped = self.entries.keys().any(|(id, _)| inside.contains(&id.0));
+        let around = self.expected(page).is_some();
+        assert_eq!(unmapped, !mapped && !around, "{size:?} around {page:?}");
+        unmapped
     }
 
     fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {

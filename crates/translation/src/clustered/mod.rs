@@ -11,17 +11,22 @@ pub use config::ClusteredConfig;
 pub use counters::ClusteredCounters;
 
 use crate::hashed::Clusters;
-use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use crate::{
+    ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
+};
 use pagelab_addr::{Asid, PageId, PageSize, PhysAddr};
 use table::{Search, Table};
 
 /// log2 of the size of an entry.
 const ENTRY_SHIFT: u32 = 3;
 
-/// A hashed page table: for each process and page size a table of lines of eight entries, with
+/// A clustered hashed page table.
+pub type Clustered = Paged<ClusteredTables>;
+
+/// For each process and page size a table of lines of eight entries, with
 /// linear probing.
 #[derive(Clone, Debug)]
-pub struct Clustered {
+pub struct ClusteredTables {
     config: ClusteredConfig,
     clusters: Clusters,
     /// By address space and page size, made when first needed.
@@ -39,25 +44,27 @@ impl Clustered {
     /// When a value of the configuration is impossible.
     pub fn new(config: &ClusteredConfig, _cores: usize) -> Result<Self, ConfigError> {
         config.check()?;
-        Ok(Clustered {
+        Ok(Paged::over(ClusteredTables {
             config: config.clone(),
             clusters: Clusters::default(),
             tables: Vec::new(),
             counters: ClusteredCounters::default(),
-        })
+        }))
     }
 
     /// What it holds, and did so far.
     pub fn counters(&self) -> ClusteredCounters {
-        let mut counters = self.counters;
-        for table in self.tables.iter().flatten().flatten() {
+        let mut counters = self.organisation.counters;
+        for table in self.organisation.tables.iter().flatten().flatten() {
             let (lines, used) = table.fill();
             counters.lines += lines;
             counters.lines_used += used;
         }
         counters
     }
+}
 
+impl ClusteredTables {
     fn table(&mut self, asid: Asid, size: PageSize) -> &mut Option<Table> {
         let index = usize::from(asid.0);
         if self.tables.len() <= index {
@@ -69,6 +76,7 @@ impl Clustered {
     fn insert<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         page: Page,
         size: PageSize,
         cluster: u32,
@@ -78,16 +86,15 @@ impl Clustered {
             Some(table) => table,
             None => Table::new(&self.config, frames, size, &mut self.counters, work)?,
         };
-        let (config, clusters) = (&self.config, &self.clusters);
+        let (config, clusters) = (&self.config, self.clusters.with(mapped));
         let inserted = table.insert(config, frames, clusters, cluster, &mut self.counters, work);
         *self.table(page.asid, size) = Some(table);
         inserted
     }
 }
 
-impl PageTable for Clustered {
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        self.clusters.release(first, pages);
+impl Organisation for ClusteredTables {
+    fn release<F: Frames>(&mut self, frames: &mut F, _: &PageMap, first: Page, _: u64) {
         for size in PageSize::ALL {
             let table = self.table(first.asid, size);
             if table.as_ref().is_some_and(Table::is_empty)
@@ -98,63 +105,43 @@ impl PageTable for Clustered {
         }
     }
 
-    fn map<F: Frames>(
+    fn enter<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         page: Page,
-        translation: Translation,
+        size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let size = translation.size;
-        let cluster = self.clusters.prepare(page, size);
-        let mut entered = translation;
-        if self.clusters.present(size, cluster) == 0 {
-            let moved = work.displaced.len();
-            let inserted = self.insert(frames, page, size, cluster, work);
-            entered = self.clusters.follow(&work.displaced[moved..], translation);
-            inserted?;
+        let cluster = self.clusters.of(page, size);
+        if self.clusters.with(mapped).present(size, cluster) == 0 {
+            self.insert(frames, mapped, page, size, cluster, work)?;
         }
-        self.clusters.set(page, entered);
         self.counters.pages_mapped += 1;
         work.entries_written += 1;
         Ok(())
     }
 
-    fn unmap<F: Frames>(
-        &mut self,
-        _: &mut F,
-        page: Page,
-        size: PageSize,
-        work: &mut Work,
-    ) -> Option<Translation> {
-        let old = self.clusters.remove(page, size)?;
+    fn leave(&mut self, mapped: &PageMap, page: Page, size: PageSize, work: &mut Work) {
         work.entries_written += 1;
-        let cluster = self.clusters.find(page.id, size)?;
-        if self.clusters.present(size, cluster) == 0 {
+        let cluster = self.clusters.of(page, size);
+        let clusters = self.clusters.with(mapped);
+        if clusters.present(size, cluster) == 0 {
             let table = &mut self.tables[usize::from(page.asid.0)][size as usize];
             if let Some(table) = table {
-                table.remove(&self.clusters, cluster, &mut self.counters, work);
+                table.remove(clusters, cluster, &mut self.counters, work);
             }
         }
-        Some(old)
-    }
-
-    fn update(&mut self, page: Page, translation: Translation) -> bool {
-        self.clusters.update(page, translation)
-    }
-
-    #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.clusters.lookup(page.id)
     }
 
     /// Tables of all page sizes that the process uses are searched side by side, until one has
     /// the page.
     #[inline]
-    fn walk(&mut self, _: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+    fn walk(&mut self, _: usize, page: Page, found: Option<Translation>, walk: &mut Walk) {
         walk.spend(self.config.hash_cycles);
-        let tables = self.tables.get(usize::from(page.asid.0))?;
-        let found = self.clusters.lookup(page.id);
+        let Some(tables) = self.tables.get(usize::from(page.asid.0)) else {
+            return;
+        };
         let mut searches = [Search::default(); 3];
         let mut steps = 0;
         for (size, table) in PageSize::ALL.into_iter().zip(tables) {
@@ -185,12 +172,6 @@ impl PageTable for Clustered {
                 }
             }
         }
-        found
-    }
-
-    #[inline]
-    fn host_prefetch(&self, page: Page) {
-        self.clusters.host_prefetch(page.id);
     }
 
     fn table_bytes(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::config::ClusteredConfig;
 use super::counters::ClusteredCounters;
 use crate::city::city_hash64;
-use crate::hashed::{Block, Clusters};
+use crate::hashed::{Block, MappedClusters};
 use crate::{Frames, MapError, Work};
 use pagelab_addr::{LINE_BYTES, PageSize, PhysAddr};
 
@@ -117,7 +117,7 @@ impl Table {
         &mut self,
         config: &ClusteredConfig,
         frames: &mut F,
-        clusters: &Clusters,
+        clusters: MappedClusters<'_>,
         cluster: u32,
         counters: &mut ClusteredCounters,
         work: &mut Work,
@@ -144,7 +144,7 @@ impl Table {
         &mut self,
         config: &ClusteredConfig,
         frames: &mut F,
-        clusters: &Clusters,
+        clusters: MappedClusters<'_>,
         counters: &mut ClusteredCounters,
         work: &mut Work,
     ) {
@@ -182,7 +182,7 @@ impl Table {
     /// gap (Knuth, volume 3, algorithm 6.4R).
     pub(super) fn remove(
         &mut self,
-        clusters: &Clusters,
+        clusters: MappedClusters<'_>,
         cluster: u32,
         counters: &mut ClusteredCounters,
         work: &mut Work,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::PageTable;
 use crate::conformance::{self, FakeFrames};
 use pagelab_addr::{PAGE_BYTES, PageDirectory, Pfn, Vpn};
 
@@ -156,7 +157,7 @@ fn removal_leaves_a_table_as_if_the_cluster_had_never_been_there() {
     for cluster in (0..900).step_by(3) {
         with.unmap(cluster * 8);
     }
-    let mut without = Bench::new(&with.table.config.clone());
+    let mut without = Bench::new(&with.table.organisation.config.clone());
     for cluster in (0..900).filter(|n| n % 3 != 0) {
         without.map(cluster * 8, PageSize::Base4K).unwrap();
     }

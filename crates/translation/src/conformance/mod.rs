@@ -14,6 +14,7 @@ use pagelab_addr::{Asid, PageDirectory, PageId, PageSize, Pfn, Vpn};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 const CORES: usize = 2;
 
@@ -252,10 +253,15 @@ impl<T: PageTable> Lab<T> {
             }
             Operation::Walk(place, core) => {
                 let vpn = self.vpn(place);
+                let reach = u64::from(place.region * 7 + place.index);
+                self.check_range(Asid(place.space), vpn.0..vpn.0 + reach);
                 self.check(core, Asid(place.space), vpn);
             }
         }
         assert_eq!(self.table.table_bytes(), self.frames.table_bytes());
+        for space in 0..3 {
+            self.check_range(Asid(space), 0..u64::MAX);
+        }
     }
 
     fn pick(&self, index: prop::sample::Index) -> Option<(Key, Translation)> {
@@ -414,6 +420,16 @@ impl<T: PageTable> Lab<T> {
         let page = self.page(asid, vpn);
         let expected = self.expected(asid, vpn);
         assert_eq!(self.table.lookup(page), expected, "look-up of {page:?}");
+        for size in PageSize::ALL {
+            let first = vpn.align_down(size).0;
+            let end = first + u64::from(size.base_pages());
+            let overlapping = self.twin.keys().find(|(space, vpn, size)| {
+                let last = vpn.0 + u64::from(size.base_pages());
+                *space == asid && vpn.0 < end && last > first
+            });
+            let unmapped = self.table.is_unmapped(page, size);
+            assert_eq!(unmapped, overlapping.is_none(), "{size:?} around {page:?}");
+        }
         self.table.host_prefetch(page);
         self.walk.clear();
         let walked = self.table.walk(core, page, &mut self.walk);
@@ -423,6 +439,34 @@ impl<T: PageTable> Lab<T> {
             assert!(self.frames.is_table(read.addr), "{read:?} reads no table");
             assert!(read.step == step || read.step == step + 1, "{read:?}");
             step = read.step;
+        }
+    }
+
+    /// The mapped pages of a range are the twin's that reach into it, in order.
+    fn check_range(&self, asid: Asid, pages: Range<u64>) {
+        let mut at = pages.start;
+        let mut found = Vec::new();
+        while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
+            found.extend(run.pages().map(|page| (page.vpn, run.size, page.id)));
+            at = run.end();
+        }
+        let overlaps = |&&(space, vpn, size): &&Key| {
+            let end = vpn.0 + u64::from(size.base_pages());
+            space == asid && vpn.0 < pages.end && end > pages.start
+        };
+        let expected = self.twin.keys().filter(overlaps);
+        let expected: Vec<_> = expected.map(|&(_, vpn, size)| (vpn, size)).collect();
+        let named: Vec<_> = found.iter().map(|&(vpn, size, _)| (vpn, size)).collect();
+        assert_eq!(named, expected, "mapped in {pages:?} of {asid:?}");
+        for (vpn, size, id) in found {
+            assert_eq!(self.directory.resolve(id), (asid, vpn));
+            let page = Page { id, asid, vpn };
+            for wanted in PageSize::ALL {
+                assert!(
+                    !self.table.is_unmapped(page, wanted),
+                    "{page:?} of {size:?}"
+                );
+            }
         }
     }
 

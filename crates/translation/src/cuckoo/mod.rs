@@ -14,9 +14,10 @@ pub use counters::{CacheCounters, CuckooCounters, Moves, WalkKinds};
 pub(crate) use elastic::ElasticConfig;
 pub(crate) use growth::Growth;
 
-use crate::hashed::Clusters;
+use crate::hashed::{Clusters, MappedClusters};
 use crate::{
-    ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, WalkCacheConfig, Work,
+    ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk,
+    WalkCacheConfig, Work,
 };
 use elastic::{Elastic, Keys};
 use growth::Memory;
@@ -38,10 +39,12 @@ pub(crate) struct CuckooConfig {
     pub(crate) compaction: bool,
 }
 
-/// A page table of elastic cuckoo hash tables, one for each process and page size. `D` is the
-/// configuration of the design.
+/// A page table of elastic cuckoo hash tables. `D` is the configuration of the design.
+pub type CuckooPageTable<D> = Paged<CuckooTables<D>>;
+
+/// Elastic cuckoo hash tables, one for each process and page size.
 #[derive(Clone, Debug)]
-pub struct CuckooPageTable<D> {
+pub struct CuckooTables<D> {
     design: PhantomData<D>,
     config: CuckooConfig,
     clusters: Clusters,
@@ -64,7 +67,7 @@ struct Process {
 /// Clusters as keys of a table of PTEs.
 struct ClusterKeys<'a> {
     size: PageSize,
-    clusters: &'a Clusters,
+    clusters: MappedClusters<'a>,
     headers: &'a mut Headers,
     ptes_migrated: &'a mut u64,
 }
@@ -86,7 +89,7 @@ impl Keys for ClusterKeys<'_> {
 /// Groups of clusters as keys of a walk table.
 struct GroupKeys<'a> {
     size: PageSize,
-    clusters: &'a Clusters,
+    clusters: MappedClusters<'a>,
 }
 
 impl Keys for GroupKeys<'_> {
@@ -111,7 +114,7 @@ impl<D> CuckooPageTable<D> {
         };
         let looked_up = config.walk_caches.iter().filter(|(c, _)| c.entries > 0);
         let slowest = looked_up.map(|(cache, _)| cache.cycles).max();
-        Ok(CuckooPageTable {
+        Ok(Paged::over(CuckooTables {
             design: PhantomData,
             cycles: slowest.unwrap_or(0) + config.hash_cycles,
             config,
@@ -120,14 +123,14 @@ impl<D> CuckooPageTable<D> {
             processes: Vec::new(),
             caches: vec![of_core; cores],
             counters: CuckooCounters::default(),
-        })
+        }))
     }
 
     /// What it holds, and did so far.
     pub fn counters(&self) -> CuckooCounters {
-        let mut counters = self.counters;
-        counters.walk_table_updates = self.headers.updates;
-        for process in &self.processes {
+        let mut counters = self.organisation.counters;
+        counters.walk_table_updates = self.organisation.headers.updates;
+        for process in &self.organisation.processes {
             for (size, table) in process.tables.iter().enumerate() {
                 counters.entries[size] += table.as_ref().map_or(0, |t| t.entries() as u64);
                 counters.entries_used[size] += table.as_ref().map_or(0, |t| t.used as u64);
@@ -137,7 +140,9 @@ impl<D> CuckooPageTable<D> {
         }
         counters
     }
+}
 
+impl<D> CuckooTables<D> {
     fn process(&mut self, asid: Asid) -> &mut Process {
         let index = usize::from(asid.0);
         if self.processes.len() <= index {
@@ -147,9 +152,10 @@ impl<D> CuckooPageTable<D> {
     }
 
     /// Makes an entry for a cluster, and those of the walk tables that are missing; all or none.
-    fn enter<F: Frames>(
+    fn make_entry<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         asid: Asid,
         size: PageSize,
         cluster: u32,
@@ -162,15 +168,15 @@ impl<D> CuckooPageTable<D> {
             })
             .collect();
         for (done, &(larger, around)) in missing.iter().enumerate() {
-            if let Err(error) = self.enter_group(frames, asid, larger, around, work) {
-                self.leave_groups(asid, &missing[..done]);
+            if let Err(error) = self.enter_group(frames, mapped, asid, larger, around, work) {
+                self.leave_groups(mapped, asid, &missing[..done]);
                 return Err(error);
             }
         }
-        let entered = self.enter_cluster(frames, asid, size, cluster, work);
+        let entered = self.enter_cluster(frames, mapped, asid, size, cluster, work);
         match entered {
             Ok(()) => self.headers.enter(&self.clusters, size, cluster),
-            Err(_) => self.leave_groups(asid, &missing),
+            Err(_) => self.leave_groups(mapped, asid, &missing),
         }
         entered
     }
@@ -178,6 +184,7 @@ impl<D> CuckooPageTable<D> {
     fn enter_cluster<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         asid: Asid,
         size: PageSize,
         cluster: u32,
@@ -198,7 +205,7 @@ impl<D> CuckooPageTable<D> {
         };
         let mut keys = ClusterKeys {
             size,
-            clusters: &self.clusters,
+            clusters: self.clusters.with(mapped),
             headers: &mut self.headers,
             ptes_migrated: &mut self.counters.ptes_migrated,
         };
@@ -212,6 +219,7 @@ impl<D> CuckooPageTable<D> {
     fn enter_group<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         asid: Asid,
         size: PageSize,
         cluster: u32,
@@ -235,7 +243,7 @@ impl<D> CuckooPageTable<D> {
         };
         let mut keys = GroupKeys {
             size,
-            clusters: &self.clusters,
+            clusters: self.clusters.with(mapped),
         };
         let moves = &mut self.counters.walk_table_moves;
         let group = cluster >> GROUP_SHIFT;
@@ -245,11 +253,11 @@ impl<D> CuckooPageTable<D> {
     }
 
     /// Takes the entries of walk tables out for groups of which no cluster has one.
-    fn leave_groups(&mut self, asid: Asid, groups: &[(PageSize, u32)]) {
+    fn leave_groups(&mut self, mapped: &PageMap, asid: Asid, groups: &[(PageSize, u32)]) {
         for &(size, cluster) in groups {
             let keys = GroupKeys {
                 size,
-                clusters: &self.clusters,
+                clusters: self.clusters.with(mapped),
             };
             let table = &mut self.processes[usize::from(asid.0)].walk_tables[size as usize];
             if let Some(table) = table {
@@ -259,10 +267,10 @@ impl<D> CuckooPageTable<D> {
     }
 
     /// Takes the entry of a cluster out, of which nothing is mapped any more.
-    fn leave(&mut self, asid: Asid, size: PageSize, cluster: u32) {
+    fn leave_cluster(&mut self, mapped: &PageMap, asid: Asid, size: PageSize, cluster: u32) {
         let keys = ClusterKeys {
             size,
-            clusters: &self.clusters,
+            clusters: self.clusters.with(mapped),
             headers: &mut self.headers,
             ptes_migrated: &mut self.counters.ptes_migrated,
         };
@@ -276,13 +284,12 @@ impl<D> CuckooPageTable<D> {
                 kept && !self.headers.has_group(larger, around)
             })
             .collect();
-        self.leave_groups(asid, &empty);
+        self.leave_groups(mapped, asid, &empty);
     }
 }
 
-impl<D> PageTable for CuckooPageTable<D> {
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        self.clusters.release(first, pages);
+impl<D> Organisation for CuckooTables<D> {
+    fn release<F: Frames>(&mut self, frames: &mut F, _: &PageMap, first: Page, _: u64) {
         let Process {
             tables,
             walk_tables,
@@ -294,61 +301,38 @@ impl<D> PageTable for CuckooPageTable<D> {
         }
     }
 
-    fn map<F: Frames>(
+    fn enter<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         page: Page,
-        translation: Translation,
+        size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let size = translation.size;
-        let cluster = self.clusters.prepare(page, size);
-        let mut entered = translation;
-        if self.clusters.present(size, cluster) == 0 {
-            let moved = work.displaced.len();
-            let made = self.enter(frames, page.asid, size, cluster, work);
-            entered = self.clusters.follow(&work.displaced[moved..], translation);
-            made?;
+        let cluster = self.clusters.of(page, size);
+        if self.clusters.with(mapped).present(size, cluster) == 0 {
+            self.make_entry(frames, mapped, page.asid, size, cluster, work)?;
         }
-        self.clusters.set(page, entered);
         self.counters.pages_mapped += 1;
         work.entries_written += 1;
         Ok(())
     }
 
-    fn unmap<F: Frames>(
-        &mut self,
-        _: &mut F,
-        page: Page,
-        size: PageSize,
-        work: &mut Work,
-    ) -> Option<Translation> {
-        let old = self.clusters.remove(page, size)?;
+    fn leave(&mut self, mapped: &PageMap, page: Page, size: PageSize, work: &mut Work) {
         work.entries_written += 1;
-        let cluster = self.clusters.find(page.id, size)?;
-        if self.clusters.present(size, cluster) == 0 {
-            self.leave(page.asid, size, cluster);
+        let cluster = self.clusters.of(page, size);
+        if self.clusters.with(mapped).present(size, cluster) == 0 {
+            self.leave_cluster(mapped, page.asid, size, cluster);
         }
-        Some(old)
-    }
-
-    fn update(&mut self, page: Page, translation: Translation) -> bool {
-        self.clusters.update(page, translation)
     }
 
     #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.clusters.lookup(page.id)
-    }
-
-    #[inline]
-    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
-        self.walk_page(core, page, walk)
+    fn walk(&mut self, core: usize, page: Page, found: Option<Translation>, walk: &mut Walk) {
+        self.walk_page(core, page, found, walk);
     }
 
     #[inline]
     fn host_prefetch(&self, page: Page) {
-        self.clusters.host_prefetch(page.id);
         if let Some(cluster) = self.clusters.find(page.id, PageSize::Base4K) {
             self.headers.host_prefetch(cluster);
         }

@@ -2,7 +2,7 @@
 //! side.
 
 use super::headers::{GROUP, GROUP_SHIFT, Group, Header};
-use super::{CuckooPageTable, Process};
+use super::{CuckooTables, Process};
 use crate::city::Unseeded;
 use crate::hashed::Clusters;
 use crate::{ConfigError, Page, Translation, Walk, WalkCacheConfig};
@@ -118,16 +118,19 @@ impl Candidates {
     }
 }
 
-impl<D> CuckooPageTable<D> {
+impl<D> CuckooTables<D> {
     #[inline]
     pub(super) fn walk_page(
         &mut self,
         core: usize,
         page: Page,
+        found: Option<Translation>,
         walk: &mut Walk,
-    ) -> Option<Translation> {
+    ) {
         walk.spend(self.cycles);
-        let process = self.processes.get(usize::from(page.asid.0))?;
+        let Some(process) = self.processes.get(usize::from(page.asid.0)) else {
+            return;
+        };
         let all = Candidates::of(process, self.config.tables.ways);
         let mut candidates = all;
         // A bit by page size, as in `candidates`: arrays that small would be written to memory
@@ -172,7 +175,6 @@ impl<D> CuckooPageTable<D> {
         walk.metadata_ends();
         self.counters.walks.count(candidates, all);
         read_lines(process, candidates, page, walk);
-        let found = self.clusters.lookup(page.id);
         let in_reach = found.is_some_and(|found| {
             let cluster = self.clusters.find(page.id, found.size);
             let way = cluster.and_then(|c| self.headers.get(found.size, c).way());
@@ -183,7 +185,6 @@ impl<D> CuckooPageTable<D> {
             self.counters.stale += u64::from(found.is_some());
             self.search_again(core, page, hits, walk);
         }
-        found
     }
 
     /// Searches everywhere, and reads the entries of walk tables anew whose cached copies led

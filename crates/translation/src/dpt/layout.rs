@@ -12,7 +12,7 @@ use super::dmt::{Dmt, GROUP_SHIFT};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn};
 use std::collections::{BTreeMap, HashMap};
 
-use crate::leaf::{GIB_ORDER, NO_SLOT};
+use crate::page_map::GIB_ORDER;
 
 /// Regions in a 1 GiB region, and entries in a page of them.
 const REGIONS: usize = 512;
@@ -27,21 +27,26 @@ pub(super) const POOL_LIMIT_MIB: u64 = AREA_GIBS << 9;
 /// A page of PTEs: none, or one that exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PtePage {
-    /// Its entries.
-    pub(super) slot: u32,
     /// Where it lies.
     pub(super) frame: Pfn,
+    /// Its entries in use.
+    pub(super) used: u32,
 }
 
 impl PtePage {
     pub(super) const NONE: PtePage = PtePage {
-        slot: NO_SLOT,
-        frame: Pfn(0),
+        frame: Pfn(u32::MAX),
+        used: 0,
     };
 
     #[inline]
     pub(super) fn exists(self) -> bool {
-        self.slot != NO_SLOT
+        self.frame != Self::NONE.frame
+    }
+
+    /// Whether it exists and no entry of it is in use.
+    pub(super) fn is_empty(self) -> bool {
+        self.exists() && self.used == 0
     }
 }
 
@@ -72,6 +77,8 @@ struct Gib {
     huge_group: u32,
     /// Which 1 GiB region of its process's area it is.
     in_area: Option<u32>,
+    /// The first page of the recorded 1 GiB region, once something was said of its pages.
+    page: Option<PageId>,
 }
 
 /// A page of PTEs of one size around an effective region, named in every way.
@@ -165,14 +172,9 @@ impl Layout {
             self.links.resize(gib + 1, UNLINKED);
         }
         self.links[gib] = first;
+        let page = PageId((gib as u32) << GIB_ORDER);
+        self.gibs[(first >> REGION_SHIFT) as usize].page = Some(page);
         self.effective[first as usize + (id.region() & (REGIONS - 1))]
-    }
-
-    /// The region at a recorded address, linked or not.
-    pub(super) fn find_region(&self, asid: Asid, vpn: u64) -> Option<u32> {
-        let gib = self.recorded.get(&(asid, vpn >> GIB_ORDER))?;
-        let offset = (vpn >> REGION_SHIFT) as usize & (REGIONS - 1);
-        Some(self.effective[(*gib as usize) * REGIONS + offset])
     }
 
     fn gib_at(&mut self, asid: Asid, number: u64) -> u32 {
@@ -222,6 +224,7 @@ impl Layout {
             huge_place,
             huge_group,
             in_area,
+            page: None,
         });
         gib
     }
@@ -294,8 +297,16 @@ impl Layout {
         self.sheets[0].pages[region as usize]
     }
 
-    pub(super) fn set_page(&mut self, spot: Spot, page: PtePage) {
-        self.sheets[spot.size as usize].pages[spot.place] = page;
+    #[inline]
+    pub(super) fn page_mut(&mut self, spot: Spot) -> &mut PtePage {
+        &mut self.sheets[spot.size as usize].pages[spot.place]
+    }
+
+    /// The first page of a recorded region, once something was said of its 1 GiB region's pages.
+    pub(super) fn first_page(&self, recorded: u32) -> Option<PageId> {
+        let first = self.gibs[(recorded >> REGION_SHIFT) as usize].page?;
+        let region = recorded & (REGIONS as u32 - 1);
+        Some(PageId(first.0 + (region << REGION_SHIFT)))
     }
 
     #[inline]

@@ -17,43 +17,33 @@ pub(crate) use placement::base_frame;
 pub use config::{DmcConfig, DmtConfig, DptConfig, Prefer};
 pub use counters::DptCounters;
 
-use crate::leaf::{Pte, PtePages};
 use crate::walk_cache::WalkCache;
-use crate::{ConfigError, Displaced, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use crate::{
+    ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
+};
 use dmt::Dmt;
 use layout::{Layout, PtePage, Spot};
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize};
 use placement::Reachable;
 
 /// A distributed page table.
+pub type Dpt = Paged<Distributed>;
+
+/// The pages of PTEs of a distributed page table.
 ///
 /// A page of 512 PTEs serves 2 MiB of 4 KiB pages, 1 GiB of 2 MiB pages or 512 GiB of 1 GiB pages,
 /// and lies in the frame that the hash of its tag names or a few strides further. Metadata that
 /// say so exist exactly for the pages of PTEs that do. Where those of several page sizes exist,
 /// the smallest size counts; so a page of PTEs may exist only where no larger page is mapped.
 #[derive(Clone, Debug)]
-pub struct Dpt {
+pub struct Distributed {
     config: DptConfig,
     layout: Layout,
-    pages: PtePages,
     processes: Vec<Process>,
     /// By core and page size.
     caches: Vec<[WalkCache; 3]>,
     cache_cycles: u32,
     counters: DptCounters,
-}
-
-impl Dpt {
-    /// One line about it.
-    pub const DESCRIPTION: &str = "the distributed page table: physical memory as one hashed table";
-
-    /// The frame where metadata, as the processor has them in six bits, say that the page of PTEs
-    /// for a tag lies (equation 1); `None` if they are not valid. `size` is the pages' that it maps.
-    pub fn frame_of(metadata: u8, tag: u64, pid: u32, size: PageSize, frames: u32) -> Option<u32> {
-        let seed = layout::seed(u64::from(pid), size);
-        let base = base_frame(tag, seed, frames);
-        metadata::Metadata::from_code(metadata).frame(base, frames)
-    }
 }
 
 /// What belongs to one address space.
@@ -71,6 +61,17 @@ struct Process {
 }
 
 impl Dpt {
+    /// One line about it.
+    pub const DESCRIPTION: &str = "the distributed page table: physical memory as one hashed table";
+
+    /// The frame where metadata, as the processor has them in six bits, say that the page of PTEs
+    /// for a tag lies (equation 1); `None` if they are not valid. `size` is the pages' that it maps.
+    pub fn frame_of(metadata: u8, tag: u64, pid: u32, size: PageSize, frames: u32) -> Option<u32> {
+        let seed = layout::seed(u64::from(pid), size);
+        let base = base_frame(tag, seed, frames);
+        metadata::Metadata::from_code(metadata).frame(base, frames)
+    }
+
     /// An empty table for a machine of `cores` cores.
     ///
     /// # Errors
@@ -83,25 +84,26 @@ impl Dpt {
             WalkCache::new(large, "dmc.2M")?,
             WalkCache::new(huge, "dmc.1G")?,
         ];
-        Ok(Dpt {
+        Ok(Paged::over(Distributed {
             config: config.clone(),
             layout: Layout::new(config.first_pid),
-            pages: PtePages::default(),
             processes: Vec::new(),
             caches: vec![of_core; cores],
             cache_cycles: base.cycles.max(large.cycles).max(huge.cycles),
             counters: DptCounters::default(),
-        })
+        }))
     }
 
     /// What the techniques did so far.
     pub fn counters(&self) -> DptCounters {
         DptCounters {
-            dmt_bytes: self.dmt_bytes(),
-            ..self.counters.clone()
+            dmt_bytes: self.organisation.dmt_bytes(),
+            ..self.organisation.counters.clone()
         }
     }
+}
 
+impl Distributed {
     fn dmt_bytes(&self) -> u64 {
         let dmts = self.processes.iter().flat_map(|process| &process.dmts);
         dmts.flatten().map(|dmt| dmt.frames() * PAGE_BYTES).sum()
@@ -137,7 +139,6 @@ impl Dpt {
         self.make_entry(frames, spot, work)?;
         let hashed = (spot.tag, self.seed(spot));
         let found = placement::search(&self.config, frames, hashed, &mut self.counters, work);
-        let moved = work.displaced.len();
         let reachable = match found {
             Ok(reachable) => {
                 self.claim(frames, reachable);
@@ -148,9 +149,6 @@ impl Dpt {
                     .inspect_err(|_| self.counters.placements_failed += 1)?
             }
         };
-        for displaced in &work.displaced[moved..] {
-            self.follow(displaced);
-        }
         self.add_page(spot, reachable, work);
         Ok(())
     }
@@ -186,8 +184,7 @@ impl Dpt {
     /// Enters a page of PTEs whose frame is taken.
     fn add_page(&mut self, spot: Spot, reachable: Reachable, work: &mut Work) {
         let Reachable { frame, metadata } = reachable;
-        let slot = self.pages.take();
-        self.layout.set_page(spot, PtePage { slot, frame });
+        *self.layout.page_mut(spot) = PtePage { frame, used: 0 };
         self.set_metadata(spot, metadata);
         let pooled = u64::from(self.layout.is_pooled(spot));
         let process = self.process(spot.asid);
@@ -214,16 +211,14 @@ impl Dpt {
     }
 
     fn is_empty(&self, spot: Spot) -> bool {
-        let page = self.layout.page(spot);
-        page.exists() && self.pages.is_empty(page.slot)
+        self.layout.page(spot).is_empty()
     }
 
     /// Frees a page of PTEs, which is empty.
     fn free_page<F: Frames>(&mut self, frames: &mut F, spot: Spot) {
-        let page = self.layout.page(spot);
-        self.pages.give_back(page.slot);
+        let page = std::mem::replace(self.layout.page_mut(spot), PtePage::NONE);
+        assert!(page.used == 0, "a page of PTEs still maps pages");
         frames.free_table(page.frame, 0);
-        self.layout.set_page(spot, PtePage::NONE);
         self.set_metadata(spot, metadata::Metadata::INVALID);
         let pooled = u64::from(self.layout.is_pooled(spot));
         let process = self.process(spot.asid);
@@ -232,54 +227,15 @@ impl Dpt {
         self.counters.pte_pages -= 1;
     }
 
-    /// Lets the entries of a page that was moved point to where it is now. Owners that are not
-    /// mapped (yet) are the caller's.
-    fn follow(&mut self, moved: &Displaced) {
-        for &owner in &moved.owners {
-            let Some(region) = self.layout.region(owner) else {
-                continue;
-            };
-            let Some((slot, index)) = self.entry(moved.size, region, u64::from(owner.0)) else {
-                continue;
-            };
-            let old = self.pages.get(slot, index).translate(0, moved.size);
-            if let Some(Translation { writable, .. }) = old.filter(|t| t.pfn == moved.from) {
-                self.pages.set(slot, index, Pte::new(moved.to, writable));
-            }
-        }
-    }
-
-    /// Where the entry for a page of a size is kept, if there is a page of PTEs for it.
-    fn entry(&self, size: PageSize, region: u32, vpn: u64) -> Option<(u32, usize)> {
-        let page = self.layout.page(self.layout.spot(size, region));
-        page.exists()
-            .then(|| (page.slot, self.layout.index(size, region, vpn)))
-    }
-
-    /// Whether an effective region lies in a mapped page of a size larger than 4 KiB.
-    fn is_present(&self, size: PageSize, region: u32) -> bool {
-        let entry = self.entry(size, region, 0);
-        entry.is_some_and(|(slot, index)| self.pages.get(slot, index).is_present())
-    }
-
-    /// The effective region of a page, as far as anything was said of its 1 GiB region.
-    #[inline]
-    fn known_region(&self, page: Page) -> Option<u32> {
-        let linked = self.layout.region(page.id);
-        linked.or_else(|| self.layout.find_region(page.asid, page.vpn.0))
-    }
-
-    /// The entry of a mapped page of a size.
-    fn mapped(&self, page: Page, size: PageSize) -> Option<(u32, usize, Translation)> {
-        let region = self.known_region(page)?;
-        let (slot, index) = self.entry(size, region, page.vpn.0)?;
-        let translation = self.pages.get(slot, index).translate(page.vpn.0, size)?;
-        Some((slot, index, translation))
+    /// Whether a recorded region lies in a mapped page of a size larger than 4 KiB.
+    fn is_present(&self, mapped: &PageMap, size: PageSize, recorded: u32) -> bool {
+        let page = self.layout.first_page(recorded);
+        page.is_some_and(|id| mapped.get(id, size).is_present())
     }
 
     /// Frees what a recorded region has of empty pages of PTEs for pages smaller than 1 GiB, and
     /// lets it stand for itself again if nothing is mapped there.
-    fn vacate<F: Frames>(&mut self, frames: &mut F, recorded: u32) {
+    fn vacate<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, recorded: u32) {
         let region = self.layout.effective(recorded);
         let base = self.layout.spot(PageSize::Base4K, region);
         let pooled = self.layout.is_pooled(base);
@@ -294,14 +250,20 @@ impl Dpt {
             }
         }
         let in_use = self.layout.page(base).exists() && !(pooled && self.is_empty(base));
-        if region != recorded && !in_use && !self.is_present(PageSize::Large2M, region) {
+        if region != recorded && !in_use && !self.is_present(mapped, PageSize::Large2M, recorded) {
             self.layout.move_home(recorded);
             self.process(base.asid).pool_in_use -= u32::from(pooled);
         }
     }
 
     /// Removes what stands in the way of a page of `size`, all of it empty.
-    fn make_way<F: Frames>(&mut self, frames: &mut F, page: Page, size: PageSize) {
+    fn make_way<F: Frames>(
+        &mut self,
+        frames: &mut F,
+        mapped: &PageMap,
+        page: Page,
+        size: PageSize,
+    ) {
         let regions = match size {
             PageSize::Base4K => return,
             PageSize::Large2M => {
@@ -318,30 +280,8 @@ impl Dpt {
             }
         };
         for recorded in regions {
-            self.vacate(frames, recorded);
+            self.vacate(frames, mapped, recorded);
         }
-    }
-
-    /// Refuses a mapping over another one.
-    ///
-    /// # Panics
-    /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
-    fn assert_unmapped(&self, page: Page, size: PageSize) {
-        let taken = match size {
-            PageSize::Base4K => self.lookup(page).is_some(),
-            _ => {
-                let pages = u64::from(size.base_pages());
-                let regions = self.layout.regions_in(page.asid, page.vpn.0, pages);
-                regions.into_iter().any(|recorded| {
-                    let region = self.layout.effective(recorded);
-                    let base = self.layout.base_page(region);
-                    (base.exists() && !self.pages.is_empty(base.slot))
-                        || self.is_present(PageSize::Large2M, region)
-                        || self.is_present(PageSize::Huge1G, region)
-                })
-            }
-        };
-        assert!(!taken, "{page:?} is mapped already, at least in part");
     }
 
     /// Gives a process's tables back when nothing but its pool is left.
@@ -374,21 +314,22 @@ impl Dpt {
     }
 }
 
-impl PageTable for Dpt {
+impl Organisation for Distributed {
     fn reserve<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         first: Page,
         pages: u64,
         size: PageSize,
         work: &mut Work,
     ) {
-        self.reserve_range(frames, first, pages, size, work);
+        self.reserve_range(frames, mapped, first, pages, size, work);
     }
 
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
+    fn release<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, first: Page, pages: u64) {
         for recorded in self.layout.regions_in(first.asid, first.vpn.0, pages) {
-            self.vacate(frames, recorded);
+            self.vacate(frames, mapped, recorded);
             let huge = self.layout.spot(PageSize::Huge1G, recorded);
             if self.is_empty(huge) {
                 self.free_page(frames, huge);
@@ -397,85 +338,38 @@ impl PageTable for Dpt {
         self.free_process(frames, first.asid);
     }
 
-    fn map<F: Frames>(
+    fn enter<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         page: Page,
-        translation: Translation,
+        size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let Translation {
-            mut pfn,
-            size,
-            writable,
-        } = translation;
-        self.region(page);
-        self.assert_unmapped(page, size);
-        self.make_way(frames, page, size);
-        let region = self.region(page);
+        let mut region = self.region(page);
+        if size != PageSize::Base4K {
+            self.make_way(frames, mapped, page, size);
+            region = self.region(page);
+        }
         let spot = self.layout.spot(size, region);
         if !self.layout.page(spot).exists() {
-            let moved = work.displaced.len();
             self.place(frames, spot, work)?;
-            // The page of PTEs may have taken the very frame that is to be mapped.
-            for displaced in &work.displaced[moved..] {
-                if displaced.size == size && displaced.from == pfn {
-                    pfn = displaced.to;
-                }
-            }
         }
-        let slot = self.layout.page(spot).slot;
-        let index = self.layout.index(size, region, page.vpn.0);
-        self.pages.set(slot, index, Pte::new(pfn, writable));
+        self.layout.page_mut(spot).used += 1;
         work.entries_written += 1;
         Ok(())
     }
 
-    fn unmap<F: Frames>(
-        &mut self,
-        _: &mut F,
-        page: Page,
-        size: PageSize,
-        work: &mut Work,
-    ) -> Option<Translation> {
-        let (slot, index, translation) = self.mapped(page, size)?;
-        self.pages.set(slot, index, Pte::ABSENT);
+    fn leave(&mut self, _: &PageMap, page: Page, size: PageSize, work: &mut Work) {
+        let region = self.region(page);
+        let spot = self.layout.spot(size, region);
+        self.layout.page_mut(spot).used -= 1;
         work.entries_written += 1;
-        Some(translation)
-    }
-
-    fn update(&mut self, page: Page, to: Translation) -> bool {
-        let Some((slot, index, _)) = self.mapped(page, to.size) else {
-            return false;
-        };
-        self.pages.set(slot, index, Pte::new(to.pfn, to.writable));
-        true
     }
 
     #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        let vpn = page.vpn.0;
-        let region = self.known_region(page)?;
-        PageSize::ALL.into_iter().find_map(|size| {
-            let (slot, index) = self.entry(size, region, vpn)?;
-            Some(self.pages.get(slot, index).translate(vpn, size))
-        })?
-    }
-
-    #[inline]
-    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
-        self.walk_page(core, page, walk)
-    }
-
-    #[inline]
-    fn host_prefetch(&self, page: Page) {
-        if let Some(region) = self.layout.region(page.id) {
-            let base = self.layout.base_page(region);
-            if base.exists() {
-                let index = self.layout.index(PageSize::Base4K, region, page.vpn.0);
-                self.pages.host_prefetch(base.slot, index);
-            }
-        }
+    fn walk(&mut self, core: usize, page: Page, _: Option<Translation>, walk: &mut Walk) {
+        self.walk_page(core, page, walk);
     }
 
     fn table_bytes(&self) -> u64 {

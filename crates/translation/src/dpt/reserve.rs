@@ -2,18 +2,19 @@
 //! choosing other addresses (CVA, DPT paper, section V-B) or from the pool (PTP, section VI-B).
 
 use super::layout::Spot;
-use super::{Dpt, placement};
-use crate::{Frames, Page, Work};
+use super::{Distributed, placement};
+use crate::{Frames, Page, PageMap, Work};
 use pagelab_addr::{Asid, PAGE_SHIFT, PageSize};
 
 const MIB_SHIFT: u32 = 20;
 /// log2 of the 2 MiB regions in a MiB, negated.
 const REGIONS_PER_MIB_SHIFT: u32 = 1;
 
-impl Dpt {
+impl Distributed {
     pub(super) fn reserve_range<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         first: Page,
         pages: u64,
         size: PageSize,
@@ -22,7 +23,7 @@ impl Dpt {
         let asid = first.asid;
         if self.config.ptp_mib > 0 {
             self.make_pool(frames, asid, work);
-            if size == PageSize::Base4K && self.take_from_pool(first, pages, work) {
+            if size == PageSize::Base4K && self.take_from_pool(mapped, first, pages, work) {
                 return;
             }
         }
@@ -36,7 +37,7 @@ impl Dpt {
         {
             return;
         }
-        let regions = self.movable_regions(first, pages);
+        let regions = self.movable_regions(mapped, first, pages);
         let effective: Vec<u32> = regions.iter().map(|&r| self.layout.effective(r)).collect();
         let missing = self.missing_pages(size, &effective);
         if missing.is_empty() || self.place_all(frames, &missing, work) {
@@ -67,15 +68,15 @@ impl Dpt {
 
     /// The recorded regions of a range that have no page of PTEs of their own and nothing mapped,
     /// so that their addresses may still be chosen.
-    fn movable_regions(&mut self, first: Page, pages: u64) -> Vec<u32> {
+    fn movable_regions(&mut self, mapped: &PageMap, first: Page, pages: u64) -> Vec<u32> {
         let (asid, vpn) = (first.asid, first.vpn.0);
         let mut regions = self.layout.make_regions(asid, vpn, pages);
         regions.retain(|&recorded| {
             let region = self.layout.effective(recorded);
             region == recorded
                 && !self.layout.base_page(region).exists()
-                && !self.is_present(PageSize::Large2M, region)
-                && !self.is_present(PageSize::Huge1G, region)
+                && !self.is_present(mapped, PageSize::Large2M, recorded)
+                && !self.is_present(mapped, PageSize::Huge1G, recorded)
         });
         regions
     }
@@ -131,12 +132,18 @@ impl Dpt {
     }
 
     /// Serves an allocation from the pool, if it has room.
-    fn take_from_pool(&mut self, first: Page, pages: u64, work: &mut Work) -> bool {
+    fn take_from_pool(
+        &mut self,
+        mapped: &PageMap,
+        first: Page,
+        pages: u64,
+        work: &mut Work,
+    ) -> bool {
         let asid = first.asid;
         if pages >> (21 - PAGE_SHIFT) > self.process(asid).pool.len() as u64 {
             return false;
         }
-        let regions = self.movable_regions(first, pages);
+        let regions = self.movable_regions(mapped, first, pages);
         let count = regions.len() as u32;
         let Some(pooled) = self.layout.free_in_pool(asid, count) else {
             return false;

@@ -2,8 +2,8 @@
 
 use super::dmt::{GROUP_SHIFT, Probes};
 use super::layout::{PtePage, Spot};
-use super::{Dpt, Process};
-use crate::{Page, Translation, Walk};
+use super::{Distributed, Process};
+use crate::{Page, Walk};
 use pagelab_addr::{PageSize, PhysAddr};
 
 /// log2 of the size of an entry.
@@ -19,20 +19,18 @@ impl Process {
     }
 }
 
-impl Dpt {
+impl Distributed {
     #[inline]
-    pub(super) fn walk_page(
-        &mut self,
-        core: usize,
-        page: Page,
-        walk: &mut Walk,
-    ) -> Option<Translation> {
+    pub(super) fn walk_page(&mut self, core: usize, page: Page, walk: &mut Walk) {
         walk.spend(self.cache_cycles);
         let region = self.region(page);
-        let process = self.processes.get(usize::from(page.asid.0))?;
+        let Some(process) = self.processes.get(usize::from(page.asid.0)) else {
+            return;
+        };
         let pte_page = self.layout.base_page(region);
         if !pte_page.exists() || process.has_larger() {
-            return self.walk_sizes(core, page, region, walk);
+            self.walk_sizes(core, page, region, walk);
+            return;
         }
         // Most pages are small, and most processes have no others: one cache, one table.
         let number = region >> GROUP_SHIFT;
@@ -48,18 +46,12 @@ impl Dpt {
                 self.read_metadata(&[probes], walk);
             }
         }
-        self.read_entry(PageSize::Base4K, pte_page, region, page, walk)
+        self.read_entry(PageSize::Base4K, pte_page, region, page, walk);
     }
 
     /// A walk that looks at the metadata of all page sizes that the process uses.
     #[inline(never)]
-    fn walk_sizes(
-        &mut self,
-        core: usize,
-        page: Page,
-        region: u32,
-        walk: &mut Walk,
-    ) -> Option<Translation> {
+    fn walk_sizes(&mut self, core: usize, page: Page, region: u32, walk: &mut Walk) {
         let process = &self.processes[usize::from(page.asid.0)];
         let mut missed = [Probes::default(); 3];
         let mut tables = 0;
@@ -89,8 +81,9 @@ impl Dpt {
             walk.spend(self.config.hash_cycles);
             self.read_metadata(&missed[..tables], walk);
         }
-        let spot = leaf?;
-        self.read_entry(spot.size, self.layout.page(spot), region, page, walk)
+        if let Some(spot) = leaf {
+            self.read_entry(spot.size, self.layout.page(spot), region, page, walk);
+        }
     }
 
     /// Reads metadata tables side by side, each entry after entry.
@@ -117,15 +110,14 @@ impl Dpt {
     fn read_entry(
         &self,
         size: PageSize,
-        PtePage { slot, frame }: PtePage,
+        PtePage { frame, .. }: PtePage,
         region: u32,
         page: Page,
         walk: &mut Walk,
-    ) -> Option<Translation> {
+    ) {
         let index = self.layout.index(size, region, page.vpn.0);
         walk.spend(self.config.hash_cycles);
         let offset = (index as u64) << ENTRY_SHIFT;
         walk.read(PhysAddr(frame.address().0 + offset));
-        self.pages.get(slot, index).translate(page.vpn.0, size)
     }
 }

@@ -9,9 +9,11 @@ mod tests;
 pub use config::{FlattenedConfig, FlattenedPwcConfig};
 pub use nodes::FlattenedCounters;
 
-use crate::leaf::{GIB_ORDER, NO_SLOT, PageMap, Pte, gib};
+use crate::page_map::{GIB_ORDER, gib};
 use crate::walk_cache::WalkCache;
-use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use crate::{
+    ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
+};
 use nodes::{Leaf, Node, Pud, Root, small_entry};
 use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
 use std::collections::BTreeMap;
@@ -19,17 +21,21 @@ use std::collections::BTreeMap;
 /// log2 of the base pages of 512 GiB.
 const PUD_SHIFT: u32 = GIB_ORDER + 9;
 
-/// A radix page table of four levels, of which the upper two and the lower two are one node each
+/// A flattened page table.
+pub type Flattened = Paged<FlattenedTree>;
+
+/// The nodes of a radix page table of four levels, of which the upper two and the lower two are one node each
 /// where a free block of 2 MiB was found for it. Bits of an address above the 48th do not choose
 /// an entry; programs have none.
 #[derive(Clone, Debug)]
-pub struct Flattened {
+pub struct FlattenedTree {
     config: FlattenedConfig,
-    map: PageMap,
     /// By address space.
     roots: Vec<Option<Root>>,
     /// By 1 GiB region.
     leaves: Vec<Leaf>,
+    /// The pages of PTEs below split nodes, by region.
+    ptes: Vec<Option<Pfn>>,
     caches: Vec<PageWalkCache>,
     cache_cycles: u32,
     counters: FlattenedCounters,
@@ -78,22 +84,24 @@ impl Flattened {
             pud: WalkCache::new(&pwc.pud, "flattened.pwc.pud")?,
             pgd: WalkCache::new(&pwc.pgd, "flattened.pwc.pgd")?,
         };
-        Ok(Flattened {
+        Ok(Paged::over(FlattenedTree {
             cache_cycles: pwc.pmd.cycles.max(pwc.pud.cycles).max(pwc.pgd.cycles),
             config: config.clone(),
-            map: PageMap::default(),
             roots: Vec::new(),
             leaves: Vec::new(),
+            ptes: Vec::new(),
             caches: vec![of_core; cores],
             counters: FlattenedCounters::default(),
-        })
+        }))
     }
 
     /// What it did so far.
     pub fn counters(&self) -> FlattenedCounters {
-        self.counters
+        self.organisation.counters
     }
+}
 
+impl FlattenedTree {
     fn root(&self, page: Page) -> Option<&Root> {
         self.roots.get(usize::from(page.asid.0))?.as_ref()
     }
@@ -147,7 +155,7 @@ impl Flattened {
             self.count_gib(page, 1);
         }
         if let Some(Node::Split(frame)) = missing.ptes {
-            self.map.add_page(page.id, frame);
+            self.ptes[page.id.region()] = Some(frame);
             self.leaves[gib(page.id)].used += 1;
         }
         Ok(())
@@ -177,7 +185,7 @@ impl Flattened {
         if leaf.is_none() {
             missing.leaf = Some(Node::allocate(frames, self.config.lower)?);
         }
-        let small = size == PageSize::Base4K && self.map.region(page.id).slot == NO_SLOT;
+        let small = size == PageSize::Base4K && self.ptes[page.id.region()].is_none();
         if small && !leaf.or(missing.leaf)?.is_flat() {
             missing.ptes = Some(Node::allocate(frames, false)?);
         }
@@ -194,16 +202,27 @@ impl Flattened {
         }
     }
 
-    /// Frees the page of PTEs of a region if it is empty; in a flat node it is the host's only.
-    fn free_ptes<F: Frames>(&mut self, frames: &mut F, page: Page) {
-        let Some(frame) = self.map.remove_empty_page(page.id) else {
-            return;
-        };
+    /// The entry of a page of a size comes into use or falls out of it.
+    fn count_entry(&mut self, page: Page, size: PageSize, by: i32, work: &mut Work) {
         let leaf = &mut self.leaves[gib(page.id)];
-        if leaf.node.is_some_and(Node::is_flat) {
+        let flat = size != PageSize::Huge1G && leaf.node.is_some_and(Node::is_flat);
+        work.entries_written += entries(size, flat);
+        match size {
+            PageSize::Base4K if !flat => {}
+            PageSize::Huge1G => self.count_gib(page, by),
+            _ => leaf.used = leaf.used.wrapping_add_signed(by),
+        }
+    }
+
+    /// Frees the page of PTEs of a region if there is one and it is empty.
+    fn free_ptes<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, page: Page) {
+        if mapped.has_base_pages(page.id) {
             return;
         }
-        leaf.used -= 1;
+        let Some(frame) = self.ptes[page.id.region()].take() else {
+            return;
+        };
+        self.leaves[gib(page.id)].used -= 1;
         self.counters.drop(Node::Split(frame));
         Node::Split(frame).free(frames);
         let region = page.id.region() as u32;
@@ -221,13 +240,6 @@ impl Flattened {
         let Some(node) = leaf.node.take() else {
             return;
         };
-        if node.is_flat() {
-            // What the host keeps of its regions goes with it.
-            let first = page.id.0 & !(PageSize::Huge1G.base_pages() - 1);
-            for offset in (0..PageSize::Huge1G.base_pages()).step_by(512) {
-                self.map.remove_empty_page(PageId(first + offset));
-            }
-        }
         self.counters.drop(node);
         node.free(frames);
         self.count_gib(page, -1);
@@ -286,132 +298,84 @@ impl Flattened {
     }
 }
 
-impl PageTable for Flattened {
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        for region in self.map.regions_in(first, pages) {
-            self.free_ptes(frames, region);
+impl Organisation for FlattenedTree {
+    fn release<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, first: Page, pages: u64) {
+        for region in mapped.regions_in(first, pages) {
+            self.free_ptes(frames, mapped, region);
             self.free_leaf(frames, region);
             self.free_upper(frames, region);
         }
     }
 
-    fn map<F: Frames>(
+    fn enter<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         page: Page,
-        translation: Translation,
+        size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let Translation {
-            pfn,
-            size,
-            writable,
-        } = translation;
-        self.map.prepare(page, size);
         if self.leaves.len() <= gib(page.id) {
             self.leaves.resize(gib(page.id) + 1, Leaf::default());
+            self.ptes.resize(self.leaves.len() << 9, None);
         }
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
                 let id = PageId(page.id.0 + offset);
                 let vpn = Vpn(page.vpn.0 + u64::from(offset));
-                self.free_ptes(frames, Page { id, vpn, ..page });
+                self.free_ptes(frames, mapped, Page { id, vpn, ..page });
             }
         }
         if size == PageSize::Huge1G {
             self.free_leaf(frames, page);
         }
         self.make_path(frames, page, size, work)?;
-        let leaf = self.leaves[gib(page.id)].node;
-        let flat = size != PageSize::Huge1G && leaf.is_some_and(Node::is_flat);
-        if flat && size == PageSize::Base4K && self.map.region(page.id).slot == NO_SLOT {
-            self.map.add_page(page.id, Pfn(0));
-        }
-        self.map.set(page.id, size, Pte::new(pfn, writable));
-        work.entries_written += entries(size, flat);
-        match size {
-            PageSize::Base4K if !flat => {}
-            PageSize::Huge1G => self.count_gib(page, 1),
-            _ => self.leaves[gib(page.id)].used += 1,
-        }
+        self.count_entry(page, size, 1, work);
         Ok(())
     }
 
-    fn unmap<F: Frames>(
-        &mut self,
-        _: &mut F,
-        page: Page,
-        size: PageSize,
-        work: &mut Work,
-    ) -> Option<Translation> {
-        let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
-        self.map.set(page.id, size, Pte::ABSENT);
-        let leaf = &mut self.leaves[gib(page.id)];
-        let flat = size != PageSize::Huge1G && leaf.node.is_some_and(Node::is_flat);
-        work.entries_written += entries(size, flat);
-        match size {
-            PageSize::Base4K if !flat => {}
-            PageSize::Huge1G => self.count_gib(page, -1),
-            _ => leaf.used -= 1,
-        }
-        Some(old)
-    }
-
-    fn update(&mut self, page: Page, translation: Translation) -> bool {
-        self.map.update(page.id, translation)
+    fn leave(&mut self, _: &PageMap, page: Page, size: PageSize, work: &mut Work) {
+        self.count_entry(page, size, -1, work);
     }
 
     #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.map.lookup(page.id)
-    }
-
-    #[inline]
-    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+    fn walk(&mut self, core: usize, page: Page, _: Option<Translation>, walk: &mut Walk) {
         let vpn = page.vpn.0;
-        let region = self.map.region(page.id);
+        let region = page.id.region();
         let number = gib(page.id);
         let node = self.leaves.get(number).and_then(|leaf| leaf.node);
+        // Below a flat node there are none.
+        let ptes = self.ptes.get(region).copied().flatten();
         walk.spend(self.cache_cycles);
-        let split = matches!(node, Some(Node::Split(_)));
-        if split && region.slot != NO_SLOT {
-            let hit = self.caches[core].pmd.get(vpn >> 9, page.id.region() as u32);
+        if let Some(frame) = ptes {
+            let hit = self.caches[core].pmd.get(vpn >> 9, region as u32);
             walk.count_cache(hit);
             if hit {
-                walk.read(small_entry(region.frame, vpn));
-                return self
-                    .map
-                    .page_entry(region, page.id)
-                    .translate(vpn, PageSize::Base4K);
+                walk.read(small_entry(frame, vpn));
+                return;
             }
         }
         let hit = self.caches[core].pud.get(vpn >> GIB_ORDER, number as u32);
         walk.count_cache(hit);
         if !hit {
             self.walk_upper(core, page, walk);
-            let Some(_) = node else {
-                return self.map.lookup(page.id);
-            };
+            if node.is_none() {
+                return;
+            }
             self.caches[core]
                 .pud
                 .insert(vpn >> GIB_ORDER, number as u32);
             walk.next_step();
         }
-        let node = node?;
+        let Some(node) = node else {
+            return;
+        };
         walk.read(node.entry(vpn));
-        if split && region.slot != NO_SLOT {
-            self.caches[core]
-                .pmd
-                .insert(vpn >> 9, page.id.region() as u32);
+        if let Some(frame) = ptes {
+            self.caches[core].pmd.insert(vpn >> 9, region as u32);
             walk.next_step();
-            walk.read(small_entry(region.frame, vpn));
+            walk.read(small_entry(frame, vpn));
         }
-        self.map.lookup(page.id)
-    }
-
-    #[inline]
-    fn host_prefetch(&self, page: Page) {
-        self.map.host_prefetch(page.id);
     }
 
     fn table_bytes(&self) -> u64 {

@@ -1,13 +1,13 @@
-//! The mappings in clusters of eight neighbouring pages of a size: what a line of a hashed page
+//! Clusters of eight neighbouring pages of a size: what a line of a hashed page
 //! table holds (Talluri, Hill and Khalidi, SOSP 1995; Yaniv and Tsafrir, SIGMETRICS 2016).
 //!
 //! Clusters of a size are numbered densely. 64 neighbouring ones, aligned, are a *group*, and
 //! have neighbouring numbers: a group of clusters of 4 KiB pages is a 2 MiB region, of 2 MiB
 //! pages a 1 GiB region, of 1 GiB pages 512 GiB.
 
-use crate::leaf::{GIB_ORDER, NO_SLOT, PageMap, Pte, gib};
-use crate::{Displaced, Page, Translation};
-use pagelab_addr::{Asid, PageId, PageSize, Pfn};
+use crate::page_map::{GIB_ORDER, gib};
+use crate::{Page, PageMap};
+use pagelab_addr::{Asid, PageId, PageSize};
 use std::collections::HashMap;
 
 /// log2 of the entries in a cluster.
@@ -17,53 +17,32 @@ pub(crate) const GROUP_SHIFT: u32 = 6;
 /// log2 of the pages of a size in a group.
 const GROUP_PAGES_SHIFT: u32 = CLUSTER_SHIFT + GROUP_SHIFT;
 
-/// The mappings of all address spaces, and the numbers of their clusters.
+/// The numbers of the clusters of all address spaces. Those of smaller pages than 1 GiB follow
+/// from the pages' own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clusters {
-    map: PageMap,
-    gibs: Vec<Gib>,
+    /// By 1 GiB region: its cluster of 1 GiB pages, plus one; 0 when nothing was ever mapped there.
+    huge: Vec<u32>,
     /// Groups of clusters of 1 GiB pages: their address space and address in 512 GiB.
     huge_groups: Vec<(Asid, u64)>,
     huge_numbers: HashMap<(Asid, u64), u32>,
-    /// Entries present in each cluster of 1 GiB pages.
-    huge_present: Vec<u8>,
-}
-
-/// 1 GiB.
-#[derive(Clone, Copy, Debug, Default)]
-struct Gib {
-    asid: Asid,
-    /// Address, in GiB.
-    number: u64,
-    /// Its cluster of 1 GiB pages, plus one; 0 when nothing was ever mapped here.
-    huge_cluster: u32,
 }
 
 impl Clusters {
-    /// Makes room for a page to be mapped, and says which cluster its entry belongs to.
-    ///
-    /// # Panics
-    /// When a page of any size is mapped where a page of `size` is to be: the caller unmaps first.
-    pub(crate) fn prepare(&mut self, page: Page, size: PageSize) -> u32 {
-        self.map.prepare(page, size);
-        self.know_gib(page);
-        if size != PageSize::Base4K {
-            for offset in (0..size.base_pages()).step_by(512) {
-                self.map.remove_empty_page(PageId(page.id.0 + offset));
-            }
-        } else if self.map.region(page.id).slot == NO_SLOT {
-            self.map.add_page(page.id, Pfn(0));
+    /// The cluster that the entry of a page that is to be mapped belongs to.
+    #[inline]
+    pub(crate) fn of(&mut self, page: Page, size: PageSize) -> u32 {
+        if !matches!(self.huge.get(gib(page.id)), Some(1..)) {
+            self.know_gib(page);
         }
         self.number(page.id, size)
     }
 
+    #[cold]
     fn know_gib(&mut self, page: Page) {
         let index = gib(page.id);
-        if self.gibs.len() <= index {
-            self.gibs.resize(index + 1, Gib::default());
-        }
-        if self.gibs[index].huge_cluster != 0 {
-            return;
+        if self.huge.len() <= index {
+            self.huge.resize(index + 1, 0);
         }
         let number = page.vpn.0 >> GIB_ORDER;
         let key = (page.asid, number >> GROUP_PAGES_SHIFT);
@@ -72,13 +51,8 @@ impl Clusters {
             groups.push(key);
             groups.len() as u32 - 1
         });
-        self.huge_present.resize(groups.len() << GROUP_SHIFT, 0);
         let in_group = (number >> CLUSTER_SHIFT) as u32 & ((1 << GROUP_SHIFT) - 1);
-        self.gibs[index] = Gib {
-            asid: page.asid,
-            number,
-            huge_cluster: ((group << GROUP_SHIFT) | in_group) + 1,
-        };
+        self.huge[index] = ((group << GROUP_SHIFT) | in_group) + 1;
     }
 
     /// The cluster of the page of a size around a page whose 1 GiB region something was mapped in.
@@ -87,29 +61,51 @@ impl Clusters {
         match size {
             PageSize::Base4K => id.0 >> CLUSTER_SHIFT,
             PageSize::Large2M => (id.region() as u32) >> CLUSTER_SHIFT,
-            PageSize::Huge1G => self.gibs[gib(id)].huge_cluster - 1,
+            PageSize::Huge1G => self.huge[gib(id)] - 1,
         }
     }
 
     /// The cluster of the page of a size around a page, if anything was ever mapped near it.
     #[inline]
     pub(crate) fn find(&self, id: PageId, size: PageSize) -> Option<u32> {
-        let known = self.gibs.get(gib(id))?;
-        (known.huge_cluster != 0).then(|| self.number(id, size))
+        let known = *self.huge.get(gib(id))?;
+        (known != 0).then(|| self.number(id, size))
     }
 
+    /// The clusters with what is mapped in them.
+    #[inline]
+    pub(crate) fn with<'a>(&'a self, mapped: &'a PageMap) -> MappedClusters<'a> {
+        MappedClusters {
+            clusters: self,
+            mapped,
+        }
+    }
+
+    /// The tag of the cluster around a page number.
+    #[inline]
+    pub(crate) fn tag_of(vpn: u64, size: PageSize) -> u64 {
+        vpn >> (size.order() + CLUSTER_SHIFT)
+    }
+}
+
+/// Clusters, and what is mapped in them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MappedClusters<'a> {
+    clusters: &'a Clusters,
+    mapped: &'a PageMap,
+}
+
+impl MappedClusters<'_> {
     /// Address space and tag of a cluster: the page number, in pages of its size, by eight.
     pub(crate) fn tag(&self, size: PageSize, cluster: u32) -> (Asid, u64) {
-        let in_gib = GIB_ORDER - size.order();
-        let (shift, asid, high) = match size {
+        let (shift, (asid, high)) = match size {
             PageSize::Huge1G => {
-                let (asid, number) = self.huge_groups[(cluster >> GROUP_SHIFT) as usize];
-                (GROUP_SHIFT, asid, number)
+                let group = (cluster >> GROUP_SHIFT) as usize;
+                (GROUP_SHIFT, self.clusters.huge_groups[group])
             }
             _ => {
-                let shift = in_gib - CLUSTER_SHIFT;
-                let known = &self.gibs[(cluster >> shift) as usize];
-                (shift, known.asid, known.number)
+                let shift = GIB_ORDER - size.order() - CLUSTER_SHIFT;
+                (shift, self.mapped.address(cluster >> shift))
             }
         };
         (
@@ -118,89 +114,28 @@ impl Clusters {
         )
     }
 
-    /// The tag of the cluster around a page number.
-    #[inline]
-    pub(crate) fn tag_of(vpn: u64, size: PageSize) -> u64 {
-        vpn >> (size.order() + CLUSTER_SHIFT)
-    }
-
     /// Entries present in a cluster.
     pub(crate) fn present(&self, size: PageSize, cluster: u32) -> u32 {
         let first = match size {
-            PageSize::Base4K => cluster << CLUSTER_SHIFT,
+            PageSize::Base4K => {
+                return self.mapped.base_pages(PageId(cluster << CLUSTER_SHIFT));
+            }
             PageSize::Large2M => cluster << (CLUSTER_SHIFT + size.order()),
-            PageSize::Huge1G => return u32::from(self.huge_present[cluster as usize]),
+            PageSize::Huge1G => return self.present_huge(cluster),
         };
         let ids = (0..1 << CLUSTER_SHIFT).map(|n| PageId(first + (n << size.order())));
-        ids.filter(|&id| self.map.get(id, size).is_present())
+        ids.filter(|&id| self.mapped.get(id, size).is_present())
             .count() as u32
     }
 
-    /// Enters a page that [`Clusters::prepare`] made room for.
-    pub(crate) fn set(&mut self, page: Page, translation: Translation) {
-        let pte = Pte::new(translation.pfn, translation.writable);
-        self.map.set(page.id, translation.size, pte);
-        if translation.size == PageSize::Huge1G {
-            let cluster = self.number(page.id, translation.size);
-            self.huge_present[cluster as usize] += 1;
-        }
-    }
-
-    /// Takes a mapped page of a size out; `None` when it is not mapped so.
-    pub(crate) fn remove(&mut self, page: Page, size: PageSize) -> Option<Translation> {
-        let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
-        self.map.set(page.id, size, Pte::ABSENT);
-        if size == PageSize::Huge1G {
-            let cluster = self.number(page.id, size);
-            self.huge_present[cluster as usize] -= 1;
-        }
-        Some(old)
-    }
-
-    pub(crate) fn update(&mut self, page: Page, to: Translation) -> bool {
-        self.map.update(page.id, to)
-    }
-
-    #[inline]
-    pub(crate) fn lookup(&self, id: PageId) -> Option<Translation> {
-        self.map.lookup(id)
-    }
-
-    #[inline]
-    pub(crate) fn host_prefetch(&self, id: PageId) {
-        self.map.host_prefetch(id);
-    }
-
-    /// Forgets the host's memory for a range whose pages are unmapped.
-    pub(crate) fn release(&mut self, first: Page, pages: u64) {
-        for region in self.map.regions_in(first, pages) {
-            self.map.remove_empty_page(region.id);
-        }
-    }
-
-    /// Lets the entries of moved pages point to where those are now, and says where a frame is
-    /// that is about to be mapped. Owners that are not mapped (yet) are the caller's.
-    pub(crate) fn follow(
-        &mut self,
-        moved: &[Displaced],
-        mut translation: Translation,
-    ) -> Translation {
-        for displaced in moved {
-            for &owner in &displaced.owners {
-                let old = self
-                    .map
-                    .get(owner, displaced.size)
-                    .translate(0, displaced.size);
-                if let Some(old) = old.filter(|old| old.pfn == displaced.from) {
-                    let pfn = displaced.to;
-                    self.map.update(owner, Translation { pfn, ..old });
-                }
-            }
-            if (displaced.size, displaced.from) == (translation.size, translation.pfn) {
-                translation.pfn = displaced.to;
-            }
-        }
-        translation
+    /// Neighbouring 1 GiB regions have no neighbouring numbers.
+    fn present_huge(&self, cluster: u32) -> u32 {
+        let (asid, tag) = self.tag(PageSize::Huge1G, cluster);
+        let first = tag << CLUSTER_SHIFT;
+        let numbers = first..first + (1 << CLUSTER_SHIFT);
+        let ids = numbers.filter_map(|number| self.mapped.gib_at(asid, number));
+        ids.filter(|&id| self.mapped.get(id, PageSize::Huge1G).is_present())
+            .count() as u32
     }
 }
 
@@ -212,7 +147,7 @@ mod tests {
     #[test]
     fn a_clusters_tag_is_its_address_and_its_group_is_aligned() {
         let mut directory = PageDirectory::new();
-        let mut clusters = Clusters::default();
+        let (mut clusters, mut mapped) = (Clusters::default(), PageMap::default());
         for (asid, vpn) in [
             (0, 0u64),
             (1, 5),
@@ -227,9 +162,11 @@ mod tests {
                     asid: Asid(asid),
                     vpn,
                 };
-                let cluster = clusters.prepare(page, size);
+                mapped.prepare(page, size);
+                let cluster = clusters.of(page, size);
                 assert_eq!(clusters.find(id, size), Some(cluster));
                 let tag = vpn.0 / u64::from(size.base_pages()) / 8;
+                let clusters = clusters.with(&mapped);
                 assert_eq!(clusters.tag(size, cluster), (Asid(asid), tag));
                 assert_eq!(Clusters::tag_of(vpn.0, size), tag);
                 assert_eq!(u64::from(cluster % 64), tag % 64);

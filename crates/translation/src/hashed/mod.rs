@@ -6,4 +6,4 @@ mod clusters;
 
 pub(crate) use block::Block;
 pub use block::ContiguityCounters;
-pub(crate) use clusters::Clusters;
+pub(crate) use clusters::{Clusters, MappedClusters};

@@ -1,84 +1,49 @@
 //! Free translation: the bound that no page table can beat. See docs/designs/ideal.md.
 
-use crate::leaf::{NO_SLOT, PageMap, Pte};
-use crate::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
-use pagelab_addr::{PageId, PageSize, Pfn};
+use crate::{Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work};
+use pagelab_addr::PageSize;
 
 /// A page table that is read in no time and lies nowhere.
+pub type Ideal = Paged<Nowhere>;
+
+/// Where its entries lie.
 #[derive(Clone, Debug, Default)]
-pub struct Ideal {
-    map: PageMap,
-}
+pub struct Nowhere;
 
 impl Ideal {
     /// An empty table.
     pub fn new() -> Self {
-        Self::default()
+        Paged::over(Nowhere)
     }
 }
 
-impl PageTable for Ideal {
-    fn release<F: Frames>(&mut self, _: &mut F, first: Page, pages: u64) {
-        for region in self.map.regions_in(first, pages) {
-            self.map.remove_empty_page(region.id);
-        }
+impl Default for Ideal {
+    fn default() -> Self {
+        Self::new()
     }
+}
 
-    fn map<F: Frames>(
+impl Organisation for Nowhere {
+    fn release<F: Frames>(&mut self, _: &mut F, _: &PageMap, _: Page, _: u64) {}
+
+    fn enter<F: Frames>(
         &mut self,
         _: &mut F,
-        page: Page,
-        translation: Translation,
+        _: &PageMap,
+        _: Page,
+        _: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let Translation {
-            pfn,
-            size,
-            writable,
-        } = translation;
-        self.map.prepare(page, size);
-        if size != PageSize::Base4K {
-            for offset in (0..size.base_pages()).step_by(512) {
-                self.map.remove_empty_page(PageId(page.id.0 + offset));
-            }
-        } else if self.map.region(page.id).slot == NO_SLOT {
-            self.map.add_page(page.id, Pfn(0));
-        }
-        self.map.set(page.id, size, Pte::new(pfn, writable));
         work.entries_written += 1;
         Ok(())
     }
 
-    fn unmap<F: Frames>(
-        &mut self,
-        _: &mut F,
-        page: Page,
-        size: PageSize,
-        work: &mut Work,
-    ) -> Option<Translation> {
-        let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
-        self.map.set(page.id, size, Pte::ABSENT);
+    fn leave(&mut self, _: &PageMap, _: Page, _: PageSize, work: &mut Work) {
         work.entries_written += 1;
-        Some(old)
-    }
-
-    fn update(&mut self, page: Page, translation: Translation) -> bool {
-        self.map.update(page.id, translation)
-    }
-
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.map.lookup(page.id)
     }
 
     #[inline]
-    fn walk(&mut self, _: usize, page: Page, _: &mut Walk) -> Option<Translation> {
-        self.map.lookup(page.id)
-    }
-
-    #[inline]
-    fn host_prefetch(&self, page: Page) {
-        self.map.host_prefetch(page.id);
-    }
+    fn walk(&mut self, _: usize, _: Page, _: Option<Translation>, _: &mut Walk) {}
 
     fn table_bytes(&self) -> u64 {
         0

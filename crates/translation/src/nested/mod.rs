@@ -8,9 +8,12 @@ mod tests;
 pub use config::NestedConfig;
 
 use crate::walk_cache::WalkCache;
-use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, WalkRead, Work};
+use crate::{
+    ConfigError, Frames, MapError, Page, PageTable, Run, Translation, Walk, WalkRead, Work,
+};
 use pagelab_addr::{Asid, PAGE_SHIFT, PageId, PageSize, Pfn, PhysAddr, Vpn};
 use serde::Serialize;
+use std::ops;
 
 /// A guest's page table over a host's.
 ///
@@ -260,6 +263,15 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
     /// Where the guest says that a page is, in guest-physical memory.
     fn lookup(&self, page: Page) -> Option<Translation> {
         self.guest.lookup(page)
+    }
+
+    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run> {
+        self.guest.next_mapped(asid, pages)
+    }
+
+    #[inline]
+    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
+        self.guest.is_unmapped(page, size)
     }
 
     fn found(&self, page: Page) -> Option<Translation> {

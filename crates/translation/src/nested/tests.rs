@@ -217,6 +217,14 @@ impl PageTable for Unchanged {
         })
     }
 
+    fn next_mapped(&self, _: Asid, _: std::ops::Range<u64>) -> Option<Run> {
+        None
+    }
+
+    fn is_unmapped(&self, _: Page, _: PageSize) -> bool {
+        false
+    }
+
     fn walk(&mut self, _: usize, page: Page, _: &mut Walk) -> Option<Translation> {
         self.lookup(page)
     }

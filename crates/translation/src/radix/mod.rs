@@ -7,10 +7,12 @@ mod upper;
 
 pub use config::{PwcConfig, RadixConfig};
 
-use crate::leaf::{NO_SLOT, PageMap, Pte, gib};
+use crate::page_map::gib;
 use crate::tiers::Tiers;
 use crate::walk_cache::WalkCache;
-use crate::{ConfigError, Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use crate::{
+    ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
+};
 use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
 use serde::Serialize;
 use upper::{PUD, UpperNodes, entry};
@@ -23,13 +25,17 @@ const PMD: u32 = 1;
 const MAX_LEVELS: usize = 5;
 
 /// A radix page table.
+pub type Radix = Paged<RadixTree>;
+
+/// The nodes of a radix page table.
 ///
 /// Every node is a frame of simulated memory. A node is freed by `release` once it is empty, and
 /// a page of PTEs also when its region is mapped as one larger page. Bits of an address above the
 /// reach of the root (48 bits with four levels) do not choose an entry; programs have none.
 #[derive(Clone, Debug)]
-pub struct Radix {
-    map: PageMap,
+pub struct RadixTree {
+    /// The pages of PTEs, by region.
+    ptes: Vec<Option<Pfn>>,
     pmds: Vec<PmdNode>,
     upper: UpperNodes,
     /// Level of the root.
@@ -102,8 +108,8 @@ impl Radix {
         };
         let all = upper.iter().map(|(cache, _)| *cache);
         let cycles = all.chain([&pwc.pud, &pwc.pmd]).map(|cache| cache.cycles);
-        Ok(Radix {
-            map: PageMap::default(),
+        Ok(Paged::over(RadixTree {
+            ptes: Vec::new(),
             pmds: Vec::new(),
             upper: UpperNodes::default(),
             root: levels - 1,
@@ -111,17 +117,25 @@ impl Radix {
             cache_cycles: cycles.max().unwrap_or(0),
             counters: RadixCounters::default(),
             places: None,
-        })
+        }))
     }
 
     /// What it did so far.
     pub fn counters(&self) -> RadixCounters {
-        self.counters
+        self.organisation.counters
     }
 
     /// From now on pages of PTEs go where hashing their region says, as far as it is free there.
     pub fn hash_leaves(&mut self, places: Tiers) {
-        self.places = Some(places);
+        self.organisation.places = Some(places);
+    }
+}
+
+impl RadixTree {
+    /// The page of PTEs of a page's region.
+    #[inline]
+    fn leaf(&self, id: PageId) -> Option<Pfn> {
+        *self.ptes.get(id.region())?
     }
 
     /// Takes a frame for a node.
@@ -145,7 +159,7 @@ impl Radix {
 
     fn has_node(&self, page: Page, level: u32) -> bool {
         match level {
-            PTE => self.map.region(page.id).slot != NO_SLOT,
+            PTE => self.leaf(page.id).is_some(),
             PMD => self.pmds[gib(page.id)].frame.is_some(),
             _ => self.find_upper(page, level).is_some(),
         }
@@ -192,7 +206,7 @@ impl Radix {
         self.counters.nodes_allocated += 1;
         match level {
             PTE => {
-                self.map.add_page(page.id, frame);
+                self.ptes[page.id.region()] = Some(frame);
                 self.pmds[gib(page.id)].used += 1;
             }
             PMD => {
@@ -221,8 +235,10 @@ impl Radix {
     }
 
     /// Frees the page of PTEs of a region if it is empty.
-    fn free_pte_node<F: Frames>(&mut self, frames: &mut F, page: Page) {
-        if let Some(frame) = self.map.remove_empty_page(page.id) {
+    fn free_pte_node<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, page: Page) {
+        if !mapped.has_base_pages(page.id)
+            && let Some(frame) = self.ptes[page.id.region()].take()
+        {
             self.pmds[gib(page.id)].used -= 1;
             self.free_node(frames, frame);
             let region = page.id.region() as u32;
@@ -333,43 +349,42 @@ impl Radix {
     }
 }
 
-impl PageTable for Radix {
-    fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
-        for region in self.map.regions_in(first, pages) {
-            self.free_pte_node(frames, region);
+impl Organisation for RadixTree {
+    fn release<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, first: Page, pages: u64) {
+        for region in mapped.regions_in(first, pages) {
+            self.free_pte_node(frames, mapped, region);
             self.free_pmd_node(frames, region);
             self.free_upper_nodes(frames, region);
         }
     }
 
-    fn map<F: Frames>(
+    fn enter<F: Frames>(
         &mut self,
         frames: &mut F,
+        mapped: &PageMap,
         page: Page,
-        translation: Translation,
+        size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
-        let Translation {
-            pfn,
-            size,
-            writable,
-        } = translation;
-        self.map.prepare(page, size);
+        if size == PageSize::Base4K && self.leaf(page.id).is_some() {
+            work.entries_written += 1;
+            return Ok(());
+        }
         if self.pmds.len() <= gib(page.id) {
             self.pmds.resize(gib(page.id) + 1, PmdNode::default());
+            self.ptes.resize(self.pmds.len() << 9, None);
         }
         if size != PageSize::Base4K {
             for offset in (0..size.base_pages()).step_by(512) {
                 let id = PageId(page.id.0 + offset);
                 let vpn = Vpn(page.vpn.0 + u64::from(offset));
-                self.free_pte_node(frames, Page { id, vpn, ..page });
+                self.free_pte_node(frames, mapped, Page { id, vpn, ..page });
             }
         }
         if size == PageSize::Huge1G {
             self.free_pmd_node(frames, page);
         }
         self.make_path(frames, page, size, work)?;
-        self.map.set(page.id, size, Pte::new(pfn, writable));
         work.entries_written += 1;
         match size {
             PageSize::Base4K => {}
@@ -379,67 +394,42 @@ impl PageTable for Radix {
         Ok(())
     }
 
-    fn unmap<F: Frames>(
-        &mut self,
-        _: &mut F,
-        page: Page,
-        size: PageSize,
-        work: &mut Work,
-    ) -> Option<Translation> {
-        let old = self.map.get(page.id, size).translate(page.vpn.0, size)?;
-        self.map.set(page.id, size, Pte::ABSENT);
+    fn leave(&mut self, _: &PageMap, page: Page, size: PageSize, work: &mut Work) {
         work.entries_written += 1;
         match size {
             PageSize::Base4K => {}
             PageSize::Large2M => self.pmds[gib(page.id)].used -= 1,
             PageSize::Huge1G => self.drop_pud_entry(page),
         }
-        Some(old)
-    }
-
-    fn update(&mut self, page: Page, translation: Translation) -> bool {
-        self.map.update(page.id, translation)
     }
 
     #[inline]
-    fn lookup(&self, page: Page) -> Option<Translation> {
-        self.map.lookup(page.id)
-    }
-
-    #[inline]
-    fn walk(&mut self, core: usize, page: Page, walk: &mut Walk) -> Option<Translation> {
+    fn walk(&mut self, core: usize, page: Page, _: Option<Translation>, walk: &mut Walk) {
         let vpn = page.vpn.0;
-        let region = self.map.region(page.id);
+        let leaf = self.leaf(page.id);
         walk.spend(self.cache_cycles);
         let number = page.id.region() as u32;
         let hit = self.caches[core].pmd.get(vpn >> 9, number);
         walk.count_cache(hit);
         if !hit {
             let Some(pmd) = self.walk_to_pmd(core, page, walk) else {
-                return self.map.huge(page.id).translate(vpn, PageSize::Huge1G);
+                return;
             };
             walk.read(entry(pmd, PMD, vpn));
-            if region.slot == NO_SLOT {
-                return region.large.translate(vpn, PageSize::Large2M);
-            }
+        }
+        let Some(leaf) = leaf else {
+            return;
+        };
+        if !hit {
             self.caches[core].pmd.insert(vpn >> 9, number);
             walk.next_step();
         }
-        walk.read(entry(region.frame, PTE, vpn));
-        self.map
-            .page_entry(region, page.id)
-            .translate(vpn, PageSize::Base4K)
-    }
-
-    #[inline]
-    fn host_prefetch(&self, page: Page) {
-        self.map.host_prefetch(page.id);
+        walk.read(entry(leaf, PTE, vpn));
     }
 
     #[inline]
     fn entry_frame(&self, page: Page) -> Option<Pfn> {
-        let region = self.map.region(page.id);
-        (region.slot != NO_SLOT).then_some(region.frame)
+        self.leaf(page.id)
     }
 
     fn table_bytes(&self) -> u64 {

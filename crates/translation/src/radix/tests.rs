@@ -1,4 +1,5 @@
 use super::*;
+use crate::PageTable;
 use crate::WalkCacheConfig;
 use crate::conformance::{self, FakeFrames};
 use pagelab_addr::{Asid, PageDirectory};

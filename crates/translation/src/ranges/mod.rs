@@ -6,10 +6,11 @@ mod table_frames;
 
 pub use runs::Range;
 
-use crate::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
+use crate::{Frames, MapError, Page, PageTable, Run, Translation, Walk, Work};
 use pagelab_addr::{Asid, PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
 use runs::Runs;
 use serde::Serialize;
+use std::ops;
 use table_frames::TableFrames;
 
 /// A page table with a range table beside it, which has every maximal run of two pages and more
@@ -183,6 +184,15 @@ impl<P: PageTable> PageTable for Ranged<P> {
     #[inline]
     fn lookup(&self, page: Page) -> Option<Translation> {
         self.pages.lookup(page)
+    }
+
+    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run> {
+        self.pages.next_mapped(asid, pages)
+    }
+
+    #[inline]
+    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
+        self.pages.is_unmapped(page, size)
     }
 
     /// A walk of the page table, while one of the range table goes on beside it that nothing

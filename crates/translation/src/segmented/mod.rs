@@ -8,8 +8,9 @@ mod tests;
 
 pub use rest_seg::{RestSeg, RestSegs};
 
-use crate::{Frames, MapError, Page, PageTable, Translation, Walk, Work};
-use pagelab_addr::{PageSize, Pfn};
+use crate::{Frames, MapError, Page, PageTable, Run, Translation, Walk, Work};
+use pagelab_addr::{Asid, PageSize, Pfn};
+use std::ops;
 
 /// No page has this number.
 const EMPTY: u32 = u32::MAX;
@@ -184,6 +185,15 @@ impl<P: PageTable> PageTable for Segmented<P> {
     #[inline]
     fn lookup(&self, page: Page) -> Option<Translation> {
         self.pages.lookup(page)
+    }
+
+    fn next_mapped(&self, asid: Asid, pages: ops::Range<u64>) -> Option<Run> {
+        self.pages.next_mapped(asid, pages)
+    }
+
+    #[inline]
+    fn is_unmapped(&self, page: Page, size: PageSize) -> bool {
+        self.pages.is_unmapped(page, size)
     }
 
     #[inline]

@@ -1,5 +1,6 @@
+use super::array::{READ_ONLY, TlbArrayConfig, TlbError};
 use super::groups::Run;
-use super::level::{LARGER, Level, READ_ONLY, TlbArrayConfig, TlbError, frame, page_of, value};
+use super::level::{LARGER, Level, frame, page_of, value};
 use super::{Mapped, Tlb, TlbCounters};
 use crate::{Page, Translation};
 use pagelab_addr::{PageId, PageSize, Pfn};

@@ -2,7 +2,7 @@
 //! entries of one page.
 
 use super::Mapped;
-use super::level::{READ_ONLY, TlbArrayConfig, TlbError};
+use super::array::{READ_ONLY, TlbArrayConfig, TlbError};
 use crate::{Page, Translation};
 use pagelab_addr::{PageId, PageSize, Vpn};
 

@@ -1,79 +1,11 @@
 //! One level of a TLB: an array of entries per page size, or shared between sizes.
 
+use super::array::{READ_ONLY, TlbArrayConfig, TlbError};
 use super::groups::{Groups, KEY_GROUP, Run, is_group};
 use crate::Translation;
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::Simd;
-use pagelab_memory::{GeometryError, LruSets, Modulo, Replacement};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Geometry of one TLB array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TlbArrayConfig {
-    /// Entries.
-    pub entries: u32,
-    /// Associativity.
-    pub ways: u32,
-    /// Which entry of a set leaves for a new one.
-    #[serde(default, skip_serializing_if = "Replacement::is_lru")]
-    pub replacement: Replacement,
-    /// Of 4 KiB pages: how many of them, contiguous and aligned, an entry can cover where their
-    /// frames are contiguous, too, and all may be written or none. 1, 4, 8 or 16.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub coalesce: u32,
-    /// Whether such an entry may cover a part of its pages, of any alignment in memory.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
-}
-
-fn one() -> u32 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_one(pages: &u32) -> bool {
-    *pages == 1
-}
-
-impl TlbArrayConfig {
-    /// An array of entries for a page each.
-    pub const fn new(entries: u32, ways: u32) -> Self {
-        TlbArrayConfig {
-            entries,
-            ways,
-            replacement: Replacement::Lru,
-            coalesce: 1,
-            partial: false,
-        }
-    }
-}
-
-/// Why a TLB cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlbError {
-    /// The geometry of an array.
-    #[error("a TLB array of {entries} entries in {ways} ways is not a whole number of sets")]
-    Sets {
-        /// As configured.
-        entries: u32,
-        /// As configured.
-        ways: u32,
-    },
-    /// A policy that sets of so many ways cannot have.
-    #[error(transparent)]
-    Replacement(#[from] GeometryError),
-    /// The pages of an entry.
-    #[error("`coalesce` is {coalesce}: it is 1, 4, 8 or 16, with `partial` 4 or 8")]
-    Coalesce {
-        /// As configured.
-        coalesce: u32,
-    },
-    /// Entries for several pages where there are none.
-    #[error("`coalesce` and `partial` belong to `l1_4k` and `l2_4k`, and `partial` to `coalesce`")]
-    NotCoalescing,
-}
+use pagelab_memory::{LruSets, Modulo};
 
 /// One level: an array for 4 KiB pages, and for the larger ones where they have their own.
 #[derive(Clone, Debug)]
@@ -98,9 +30,6 @@ pub(super) struct Array {
 const KEY_2M: u32 = 1 << 30;
 const KEY_1G: u32 = KEY_2M | 1 << 29;
 pub(super) const LARGER: [PageSize; 2] = [PageSize::Large2M, PageSize::Huge1G];
-
-/// Set in a value when stores are not allowed; frames have 31 bits.
-pub(super) const READ_ONLY: u32 = 1 << 31;
 
 /// The key of a page's entry of a size, and the number that chooses its set: the page number in
 /// units of that size, whose low bits are those of the virtual address.

@@ -1,5 +1,6 @@
 //! TLB designs. Each is one file that implements [`Tlb`].
 
+mod array;
 mod conventional;
 mod groups;
 mod level;
@@ -7,8 +8,8 @@ mod mosaic;
 mod perfect;
 mod range;
 
+pub use array::{TlbArrayConfig, TlbError};
 pub use conventional::{ConventionalTlb, TlbConfig};
-pub use level::{TlbArrayConfig, TlbError};
 pub use mosaic::{MosaicConfig, MosaicError, MosaicTlb};
 pub use perfect::PerfectTlb;
 pub use range::{RangeConfig, RangeTlb};

@@ -1,7 +1,8 @@
 //! The mosaic TLB: an entry holds the compressed frame numbers of 4 to 64 neighbouring pages. See
 //! docs/designs/mosaic.md.
 
-use super::level::{LARGER, Level, TlbArrayConfig, TlbError, frame, value};
+use super::array::{TlbArrayConfig, TlbError};
+use super::level::{LARGER, Level, frame, value};
 use super::{Mapped, Tlb, TlbConfig, TlbCounters};
 use crate::iceberg::Iceberg;
 use crate::{ConfigError, Page, Translation};
@@ -304,7 +305,7 @@ impl Tlb for MosaicTlb {
         if let (_, Some(pfn)) = self.l1.get::<S>(page, store) {
             return Some(pfn);
         }
-        let refused = if store { super::level::READ_ONLY } else { 0 };
+        let refused = if store { READ_ONLY } else { 0 };
         for size in self.other_sizes() {
             if let Some(value) = self.l1.level.get::<S>(page, size, refused) {
                 return Some(frame(value, page, size));
@@ -324,7 +325,7 @@ impl Tlb for MosaicTlb {
                 .fill::<S>(page.0 >> self.shift, &self.l2.parts[range]);
             return Some(pfn);
         }
-        let refused = if store { super::level::READ_ONLY } else { 0 };
+        let refused = if store { READ_ONLY } else { 0 };
         for size in self.other_sizes() {
             if let Some(value) = self.l2.level.get::<S>(page, size, refused) {
                 self.l1.insert::<S>(page, size, value);

@@ -6,7 +6,7 @@ mod walk;
 
 use super::*;
 use crate::conformance::{self, FakeFrames};
-use crate::{FrameUse, WalkCacheConfig};
+use crate::{FrameUse, PageTable, WalkCacheConfig};
 use pagelab_addr::{PageDirectory, Pfn, PhysAddr, Vpn};
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 /// no address stands for two regions.
 fn promise(table: &Dpt, frames: &FakeFrames) {
     let mut seen = BTreeSet::new();
-    for (spot, page) in table.layout.all_pages() {
+    for (spot, page) in table.organisation.layout.all_pages() {
         assert_eq!(
-            table.frame_by_metadata(spot, frames.count()),
+            table.organisation.frame_by_metadata(spot, frames.count()),
             Some(page.frame.0),
             "{spot:?}"
         );
@@ -28,8 +28,8 @@ fn promise(table: &Dpt, frames: &FakeFrames) {
         .iter()
         .map(|&(size, _, a, tag)| (size, a, tag))
         .collect();
-    assert_eq!(frames.len() as u64, table.counters.pte_pages);
-    assert_eq!(tags.len() as u64, table.counters.pte_pages);
+    assert_eq!(frames.len() as u64, table.organisation.counters.pte_pages);
+    assert_eq!(tags.len() as u64, table.organisation.counters.pte_pages);
 }
 
 fn conforms(config: &DptConfig) {
@@ -179,7 +179,7 @@ impl Bench {
 
     /// The frame that the hash names for the 4 KiB pages around `vpn`, `offset` frames further.
     fn hashed(&self, vpn: u64, offset: u32) -> Pfn {
-        let seed = self.table.layout.seed(ASID, PageSize::Base4K);
+        let seed = self.table.organisation.layout.seed(ASID, PageSize::Base4K);
         Pfn((super::placement::base_frame(vpn >> 9, seed, FRAMES) + offset) % FRAMES)
     }
 

@@ -21,7 +21,7 @@ fn a_small_allocation_gets_its_pages_of_entries_at_once() {
     // Another in the same regions needs none.
     bench.reserve(VPN + 5, 3, Base4K);
     assert_eq!(bench.table.counters().pte_pages, 2);
-    let limit = bench.table.config.max_cva_mib << 8;
+    let limit = bench.table.organisation.config.max_cva_mib << 8;
     bench.reserve(VPN + (1 << 30), limit + 1, Base4K);
     assert_eq!(bench.table.counters().pte_pages, 2);
     bench.reserve(VPN + (1 << 30), limit, Base4K);
@@ -84,7 +84,7 @@ fn when_no_other_address_is_better_the_page_in_the_way_moves() {
 #[test]
 fn large_pages_move_too() {
     let mut bench = Bench::new(&cva());
-    let seed = bench.table.layout.seed(ASID, Large2M);
+    let seed = bench.table.organisation.layout.seed(ASID, Large2M);
     let base = super::super::placement::base_frame(VPN >> 18, seed, FRAMES);
     bench.occupy([Pfn(base)], true);
     bench.reserve(VPN, 1024, Large2M);

@@ -1,0 +1,32 @@
+/// Why a geometry cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// Capacity, associativity and line size leave no whole number of sets.
+    #[error("{kib} KiB in {ways} ways is not a whole number of sets of 64-byte lines")]
+    Sets {
+        /// As configured.
+        kib: u32,
+        /// As configured.
+        ways: u32,
+    },
+    /// A policy that sets of so many ways cannot have.
+    #[error(
+        "sets of {ways} ways: tree-plru has a power of two up to 128, nru and random up to 128, \
+         srrip up to 64"
+    )]
+    Replacement {
+        /// As configured.
+        ways: u32,
+    },
+    /// More than prefetchers can have.
+    #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
+    Prefetch,
+    /// More instructions or longer distances than prefetchers can have.
+    #[error(
+        "caches.prefetch.strides: instructions are 1 to 65536, ahead is 0 to 64, longest 1 to 1048576"
+    )]
+    Strides,
+    /// What makes a second level busy is no share.
+    #[error("caches.prefetch.busy is not between 0 and 1")]
+    Busy,
+}

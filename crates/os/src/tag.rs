@@ -1,0 +1,21 @@
+//! What a frame is used for, as its tag in the buddy allocator. 0 is free.
+
+use pagelab_addr::PageSize;
+
+/// In use before the programs start, and movable.
+pub(crate) const PREALLOCATED: u8 = 4;
+/// In use before the programs start, and not movable.
+pub(crate) const UNMOVABLE: u8 = 5;
+/// A page table.
+pub(crate) const TABLE: u8 = 6;
+/// In a restrictive segment, and free.
+pub(crate) const RESTRICTED: u8 = 7;
+
+/// Data of the simulated processes, in a page of this size.
+pub(crate) const fn data(size: PageSize) -> u8 {
+    match size {
+        PageSize::Base4K => 1,
+        PageSize::Large2M => 2,
+        PageSize::Huge1G => 3,
+    }
+}

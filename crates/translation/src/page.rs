@@ -1,0 +1,25 @@
+use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
+
+/// A page, named both ways: `id` for tables indexed by number, `asid` and `vpn` for whatever
+/// depends on the address itself. For a page larger than 4 KiB any of its base pages names it in
+/// `walk` and `lookup`; `map`, `unmap` and `set_frame` take the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its dense number.
+    pub id: PageId,
+    /// The address space.
+    pub asid: Asid,
+    /// The virtual page number.
+    pub vpn: Vpn,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The frame of the 4 KiB page that was asked for, also inside a larger page.
+    pub pfn: Pfn,
+    /// Size of the page that maps it.
+    pub size: PageSize,
+    /// Whether a store may go through; otherwise it faults (copy-on-write).
+    pub writable: bool,
+}
