@@ -5,7 +5,7 @@
 //! is compared at each cut.
 
 use super::bad::BadSurvey;
-use super::recent::{Line, Lines, NEVER};
+use super::recent::{Line, Lines};
 use super::survey::{Event, GRAINS, Intervals, Seen, Survey, What, name, unit};
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Another version is another way to look at a stream, or to write down what was seen.
-const MAGIC: &[u8; 17] = b"pagelab survey 1\n";
+const MAGIC: &[u8; 17] = b"pagelab survey 2\n";
 
 /// Bytes that an access may take in a survey, at the most: an event, and a use of each grain.
 const BYTES_AN_ACCESS: u64 = 128;
@@ -71,12 +71,7 @@ impl Survey {
             put_uses(&mut raw, uses, self.intervals.start(interval));
         }
         for lines in &self.lines {
-            let (lines, next) = match lines {
-                Some(Lines { lines, next }) => (Some(lines.as_slice()), next.as_slice()),
-                None => (None, [].as_slice()),
-            };
-            put_lines(&mut raw, lines);
-            raw.extend(next.iter().flat_map(|next| next.to_le_bytes()));
+            put_known(&mut raw, lines);
         }
         compressed(&raw)
     }
@@ -102,7 +97,7 @@ pub(super) fn seen_to_bytes(
     let mut raw = Vec::new();
     put_events(&mut raw, &seen.events);
     put_uses(&mut raw, &seen.uses, intervals.start(interval));
-    put_lines(&mut raw, seen.lines.as_deref());
+    put_known(&mut raw, &seen.lines);
     put(&mut raw, seen.broken.into());
     put(&mut raw, seen.left_out.len() as u64);
     for &after in &seen.left_out {
@@ -127,7 +122,7 @@ fn take_seen(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<S
     Some(Seen {
         events: take_events(input, intervals.start(interval), end)?,
         uses: take_uses(input, intervals, interval)?,
-        lines: take_lines(input)?,
+        lines: take_known(input)?,
         broken: take_bool(input)?,
         left_out: {
             let count = take(input)?;
@@ -186,21 +181,7 @@ fn take_survey(input: &mut &[u8]) -> Option<Survey> {
     }
     let uses = (0..seen).map(|interval| take_uses(input, intervals, interval));
     let uses = uses.collect::<Option<_>>()?;
-    let lines = (0..seen).map(|interval| {
-        let Some(lines) = take_lines(input)? else {
-            return Some(None);
-        };
-        let (bytes, rest) = input.split_at_checked(2 * lines.len())?;
-        *input = rest;
-        let next = bytes
-            .chunks_exact(2)
-            .map(|two| u16::from_le_bytes([two[0], two[1]]));
-        let next: Vec<u16> = next.collect();
-        let later = |&next: &u16| next == NEVER || u64::from(next) > interval;
-        next.iter()
-            .all(later)
-            .then_some(Some(Lines { lines, next }))
-    });
+    let lines = (0..seen).map(|_| take_known(input));
     let lines = lines.collect::<Option<_>>()?;
     Some(Survey {
         intervals,
@@ -321,40 +302,47 @@ fn take_uses(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<I
     Some(all)
 }
 
+fn put_known(out: &mut Vec<u8>, Lines { lines, all }: &Lines) {
+    put_lines(out, lines);
+    put(out, u64::from(*all));
+}
+
+fn take_known(input: &mut &[u8]) -> Option<Lines> {
+    let lines = take_lines(input)?;
+    let all = take_bool(input)?;
+    Some(Lines { lines, all })
+}
+
 /// Each as far as it is from the one before.
-fn put_lines(out: &mut Vec<u8>, lines: Option<&[Line]>) {
-    put(out, lines.map_or(0, |lines| lines.len() as u64 + 1));
+fn put_lines(out: &mut Vec<u8>, lines: &[Line]) {
+    put(out, lines.len() as u64);
     let mut before = 0u64;
-    for &Line(line) in lines.into_iter().flatten() {
+    for &Line(line) in lines {
         put(out, zigzag(line.wrapping_sub(before) as i64));
         before = line;
     }
 }
 
-/// The outer `None` where there is something else.
-#[allow(clippy::option_option)]
-fn take_lines(input: &mut &[u8]) -> Option<Option<Vec<Line>>> {
-    let Some(count) = take(input)?.checked_sub(1) else {
-        return Some(None);
-    };
+fn take_lines(input: &mut &[u8]) -> Option<Vec<Line>> {
+    let count = take(input)?;
     let mut before = 0u64;
     let lines = (0..count).map(|_| {
         before = before.wrapping_add(unzigzag(take(input)?) as u64);
         Some(Line(before))
     });
-    lines.collect::<Option<_>>().map(Some)
+    lines.collect()
 }
 
 /// Lines that are brought in before a piece.
 pub(super) fn lines_to_bytes(lines: &[Line]) -> io::Result<Vec<u8>> {
     let mut raw = Vec::new();
-    put_lines(&mut raw, Some(lines));
+    put_lines(&mut raw, lines);
     compressed(&raw)
 }
 
 pub(super) fn lines_from_bytes(bytes: &[u8], accesses: u64) -> Result<Vec<Line>, BadSurvey> {
     let raw = decompressed(bytes, accesses)?;
     let mut rest = raw.as_slice();
-    let lines = take_lines(&mut rest).flatten();
+    let lines = take_lines(&mut rest);
     (lines.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
 }

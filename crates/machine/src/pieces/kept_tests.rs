@@ -3,7 +3,7 @@
 use super::SurveyFile;
 use super::bad::BadSurvey;
 use super::kept;
-use super::recent::Line;
+use super::recent::{Line, Lines};
 use super::survey::{Event, GRAINS, Intervals, Joint, Seen, Survey, What, name};
 use pagelab_addr::Vpn;
 use pagelab_events::{Advice, Backing, Control, Protection};
@@ -59,12 +59,15 @@ fn seen(intervals: Intervals, interval: u64, events: &[Drawn], uses: &[(u64, u64
         own.dedup_by_key(|(name, _)| *name);
         own
     });
-    let number_of_lines = events.len();
+    let number_of_events = events.len();
     let lines = uses[0].clone().into_iter().map(|(name, _)| name);
     Seen {
         events,
         uses,
-        lines: (number_of_lines < 50).then(|| lines.map(Line).collect()),
+        lines: Lines {
+            lines: lines.map(Line).collect(),
+            all: number_of_events < 50,
+        },
         broken: false,
         left_out: vec![start, end],
     }
@@ -133,7 +136,7 @@ fn a_file_that_says_nothing_is_as_none() {
 #[test]
 fn a_small_file_does_not_become_a_large_survey() {
     let zeros = vec![0u8; 20 << 20];
-    let mut encoder = zstd::Encoder::new(b"pagelab survey 1\n".to_vec(), 3).unwrap();
+    let mut encoder = zstd::Encoder::new(b"pagelab survey 2\n".to_vec(), 3).unwrap();
     std::io::Write::write_all(&mut encoder, &zeros).unwrap();
     let bytes = encoder.finish().unwrap();
     assert!(bytes.len() < 10_000);

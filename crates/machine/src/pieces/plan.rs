@@ -177,8 +177,10 @@ impl Plan {
                 last.map_or(0, |last| cut.start(piece) - last)
             });
             let back = back.max().unwrap_or_default();
-            let known = (back > RECENT)
-                .then(|| recent::before(&survey.lines, (piece * each) as usize, most));
+            let known = (back > RECENT).then(|| {
+                let until = (piece * each) as usize;
+                recent::before(&survey.lines, until, most, most / MARGIN as usize)
+            });
             match known.flatten() {
                 Some(lines) if lines.len() as u64 + RECENT < back => (RECENT, lines),
                 _ => (back, Vec::new()),

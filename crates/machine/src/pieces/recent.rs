@@ -4,11 +4,14 @@
 //! last uses, holds what it would hold after all of the past; so does a TLB.
 
 use super::regions::Regions;
+use super::survey::{Spread, name};
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
 
-/// An interval that uses more lines has no list: warming up by its accesses takes no longer.
-const MOST: usize = 1 << 18;
+/// Of an interval that uses more lines so many are kept, those that it used last: what caches of 32 MiB hold.
+const MOST: usize = 1 << 19;
 
 const REGION_SHIFT: u32 = 30;
 const LINES: usize = 1 << (REGION_SHIFT - LINE_SHIFT);
@@ -87,11 +90,16 @@ impl Recent {
         self.pages.push((process, page));
     }
 
-    /// The lines, the one used last at the end; `None` if there are too many.
-    pub(super) fn finish(mut self) -> Option<Vec<Line>> {
+    /// The lines that were used last.
+    pub(super) fn finish(self) -> Lines {
+        self.last(MOST)
+    }
+
+    fn last(mut self, most: usize) -> Lines {
         self.pages.sort_unstable();
         self.pages.dedup();
         let mut lines: Vec<(u32, Line)> = Vec::new();
+        let mut all = true;
         for &(process, page) in &self.pages {
             let first = page * PAGE_LINES;
             let name = (process, first >> (REGION_SHIFT - LINE_SHIFT));
@@ -104,68 +112,68 @@ impl Recent {
                 let line = Line::new(process, line, time & 1 == 1);
                 lines.extend(line.filter(|_| time > 0).map(|line| (time >> 1, line)));
             }
-            if lines.len() > MOST {
-                return None;
+            // Not for each page: what is kept is chosen anew each time.
+            if lines.len() > 2 * most {
+                keep_last(&mut lines, most);
+                all = false;
             }
         }
+        all &= lines.len() <= most;
+        keep_last(&mut lines, most);
         lines.sort_unstable_by_key(|&(time, _)| time);
-        Some(lines.into_iter().map(|(_, line)| line).collect())
+        let lines = lines.into_iter().map(|(_, line)| line).collect();
+        Lines { lines, all }
     }
 }
 
-/// The lines of an interval, and for each in which interval it is used next.
+/// Keeps so many lines, those that were used last, in any order.
+fn keep_last(lines: &mut Vec<(u32, Line)>, most: usize) {
+    if lines.len() > most {
+        // Each time is another access.
+        lines.select_nth_unstable_by_key(most, |&(time, _)| Reverse(time));
+        lines.truncate(most);
+    }
+}
+
+/// Lines of an interval, the one used last at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
-    pub(super) next: Vec<u16>,
-}
-
-/// No interval.
-pub(super) const NEVER: u16 = u16::MAX;
-
-/// Finds out when lines are used next.
-#[derive(Default)]
-pub(super) struct Following {
-    /// Of each line the interval that used it last, and its place there.
-    last: HashMap<u64, (u16, u32)>,
-}
-
-impl Following {
-    /// Takes in the lines of the next interval, after those of all before.
-    pub(super) fn follow(&mut self, all: &mut Vec<Option<Lines>>, lines: Option<Vec<Line>>) {
-        let interval = all.len() as u16;
-        for (place, line) in (0..).zip(lines.iter().flatten()) {
-            if let Some((before, at)) = self.last.insert(line.unit(), (interval, place))
-                && let Some(Some(before)) = all.get_mut(usize::from(before))
-            {
-                before.next[at as usize] = interval;
-            }
-        }
-        all.push(lines.map(|lines| Lines {
-            next: vec![NEVER; lines.len()],
-            lines,
-        }));
-    }
+    /// Whether the interval has used no others.
+    pub(super) all: bool,
 }
 
 /// The lines that were used before an interval, in the order of their last uses; of more than `most` the
-/// last. `None` if they are not known.
-pub(super) fn before(all: &[Option<Lines>], until: usize, most: usize) -> Option<Vec<Line>> {
-    let mut parts = Vec::new();
-    let mut count = 0;
-    for lines in all.get(..until)?.iter().rev() {
-        let Lines { lines, next } = lines.as_ref()?;
-        let live = lines.iter().zip(next);
-        let live = live.filter(|&(_, &next)| usize::from(next) >= until);
-        let part: Vec<Line> = live.map(|(&line, _)| line).collect();
-        count += part.len();
-        parts.push(part);
-        if count >= most {
+/// last. `None` if less than `least` are known, and there are others.
+pub(super) fn before(
+    intervals: &[Lines],
+    until: usize,
+    most: usize,
+    least: usize,
+) -> Option<Vec<Line>> {
+    let mut seen: HashSet<u64, BuildHasherDefault<Spread>> = HashSet::default();
+    let mut found = Vec::new();
+    for Lines { lines, all } in intervals.get(..until)?.iter().rev() {
+        for &line in lines.iter().rev() {
+            if found.len() == most {
+                break;
+            }
+            if seen.insert(name(line.unit())) {
+                found.push(line);
+            }
+        }
+        if found.len() == most {
+            break;
+        }
+        if !all {
+            // Those before them are older than others that nobody knows of.
+            if found.len() < least {
+                return None;
+            }
             break;
         }
     }
-    let mut found: Vec<Line> = parts.into_iter().rev().flatten().collect();
-    found.drain(..found.len().saturating_sub(most));
+    found.reverse();
     Some(found)
 }
 
@@ -181,11 +189,11 @@ mod tests {
             uses in proptest::collection::vec((0u32..2, 0u64..300, any::<bool>()), 1..400),
             length in 20usize..80,
             most in 1usize..400,
+            kept in 1usize..120,
         ) {
             // Across the border of two regions.
             let base = (1 << 30) - 150 * 64;
             let mut all = Vec::new();
-            let mut following = Following::default();
             let mut ends = Vec::new();
             let mut list: Vec<(u32, u64)> = Vec::new();
             for interval in uses.chunks(length) {
@@ -197,42 +205,52 @@ mod tests {
                     list.retain(|&one| one != (process, addr >> 6));
                     list.push((process, addr >> 6));
                 }
-                let lines = recent.finish().unwrap();
-                for line in &lines {
+                let lines = recent.last(kept);
+                prop_assert!(lines.lines.len() <= kept);
+                for line in &lines.lines {
                     let stored = interval.iter().any(|&(process, number, store)| {
                         store && process == line.process() && (base >> 6) + number == line.addr() >> 6
                     });
                     prop_assert_eq!(line.stored(), stored);
                 }
-                following.follow(&mut all, Some(lines));
+                all.push(lines);
                 ends.push(list.clone());
             }
             for (until, list) in (1..).zip(&ends) {
-                let found = before(&all, until, most).unwrap();
+                // So many are known at the least, of the last interval alone.
+                let known = kept.min(all[until - 1].lines.len());
+                let found = before(&all, until, most, known.min(most)).unwrap();
                 let found: Vec<_> = found.iter().map(|l| (l.process(), l.addr() >> 6)).collect();
                 let expected = &list[list.len().saturating_sub(most)..];
-                prop_assert_eq!(found, expected);
+                prop_assert!(expected.ends_with(&found));
+                prop_assert!(found.len() >= known.min(most));
+                if all[..until].iter().all(|lines| lines.all) {
+                    prop_assert_eq!(found, expected);
+                }
             }
         }
     }
 
     #[test]
-    fn too_many_lines_have_no_list() {
+    fn of_many_lines_the_last_are_kept() {
         let mut recent = Recent::default();
-        for line in 0..=MOST as u64 {
+        let used = 5 * MOST as u64 / 2;
+        for line in 0..used {
             recent.page(0, line / PAGE_LINES);
             recent.used(0, line << LINE_SHIFT, line, false);
         }
-        assert!(recent.finish().is_none());
-        let some = |line| {
-            Some(Lines {
-                lines: vec![Line(line)],
-                next: vec![NEVER],
-            })
+        let kept = recent.finish();
+        let addresses = kept.lines.iter().map(|line| line.addr() >> LINE_SHIFT);
+        assert!(addresses.eq(used - MOST as u64..used) && !kept.all);
+        let one = |line, all| Lines {
+            lines: vec![Line(line)],
+            all,
         };
-        let all = [some(2), None, some(4)];
-        assert!(before(&all, 3, 2).is_none());
+        let all = [one(2, true), one(6, false), one(4, true)];
+        assert!(before(&all, 3, 3, 3).is_none());
+        let last = vec![Line(6), Line(4)];
+        assert_eq!(before(&all, 3, 3, 2), Some(last));
         // As many as are wanted are known.
-        assert_eq!(before(&all, 3, 1), Some(vec![Line(4)]));
+        assert_eq!(before(&all, 3, 1, 1), Some(vec![Line(4)]));
     }
 }

@@ -2,7 +2,7 @@
 //! It depends on the stream alone, and on neither machine nor design, so that it may be kept.
 
 use super::crew::Crew;
-use super::recent::{Following, Line, Lines, Recent};
+use super::recent::{Lines, Recent};
 use super::touched::Touched;
 use crate::simulate::Progress;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
@@ -98,8 +98,7 @@ pub(super) struct Seen {
     pub(super) events: Vec<Event>,
     /// Of each grain, units with their last use, by name.
     pub(super) uses: [Vec<(u64, u64)>; GRAINS.len()],
-    /// All of its lines, the one used last at the end; `None` if they are many.
-    pub(super) lines: Option<Vec<Line>>,
+    pub(super) lines: Lines,
     /// Whether the stream cannot be read beyond.
     pub(super) broken: bool,
     /// After how many accesses the stream says that it leaves others out.
@@ -155,8 +154,8 @@ pub struct Survey {
     pub(super) events: Vec<Event>,
     /// Of each interval that could be read and each grain, units with their last use.
     pub(super) uses: Vec<[Vec<(u64, u64)>; GRAINS.len()]>,
-    /// Of the same intervals all lines in the order of their last uses, unless they are many.
-    pub(super) lines: Vec<Option<Lines>>,
+    /// Of the same intervals the lines, if they are many those used last.
+    pub(super) lines: Vec<Lines>,
     /// Whether accesses are missing between those that there are.
     pub(super) leaves_out: bool,
     /// Whether the stream cannot be read beyond the last of these.
@@ -170,7 +169,7 @@ impl Survey {
             intervals: Intervals::of(accesses, Some(1)),
             events: Vec::new(),
             uses: vec![Default::default()],
-            lines: vec![None],
+            lines: vec![Lines::default()],
             leaves_out: false,
             broken: false,
         }
@@ -216,7 +215,6 @@ impl Survey {
 /// Puts together what was seen of one interval after the other.
 pub(super) struct Joint {
     touched: Touched,
-    following: Following,
     /// What was seen and waits for an interval before it.
     ahead: BTreeMap<u64, Seen>,
     pub(super) survey: Survey,
@@ -226,7 +224,6 @@ impl Joint {
     pub(super) fn new(intervals: Intervals) -> Self {
         Joint {
             touched: Touched::default(),
-            following: Following::default(),
             ahead: BTreeMap::new(),
             survey: Survey {
                 intervals,
@@ -267,7 +264,7 @@ impl Joint {
             }
         }
         survey.uses.push(seen.uses);
-        self.following.follow(&mut survey.lines, seen.lines);
+        survey.lines.push(seen.lines);
     }
 }
 
