@@ -103,6 +103,10 @@ impl Start {
     fn prepare(&self) -> Result<Option<elf::Program>, String> {
         let first = self.arguments.first().cloned().unwrap_or_default();
         match elf::resolve(&self.path, first) {
+            Ok(program) if elf::gives_privileges(&program.path) => Err(
+                "it has privileges of its own (setuid, setgid or capabilities), which the kernel does not give to an emulator"
+                    .to_owned(),
+            ),
             Ok(program) => Ok(Some(program)),
             Err(elf::Refusal::Missing(_)) => Ok(None),
             Err(elf::Refusal::Foreign(what)) => Err(what),
