@@ -204,17 +204,22 @@ static int nothing(void *unused)
 	return 1;
 }
 
+/* Other programs have pools, too, and may start meanwhile: but not each time. */
 static void test_end_of_programs(void)
 {
-	const unsigned long before = tables(), pooled = counter("ptp_tables");
-	unsigned long left;
-	int i, status = 0;
+	unsigned long before, left, pooled;
+	int i, status = 0, attempts = 5;
+	bool all;
 
-	for (i = 0; i < PROGRAMS; i++)
-		status |= in_child(nothing, NULL);
-	left = tables();
-	test_result(!status && counter("ptp_tables") >= pooled + PROGRAMS * 2 * REGIONS &&
-		    left < before + 4 * REGIONS,
+	do {
+		before = tables();
+		pooled = counter("ptp_tables");
+		for (i = 0; i < PROGRAMS; i++)
+			status |= in_child(nothing, NULL);
+		left = tables();
+		all = counter("ptp_tables") >= pooled + PROGRAMS * 2 * REGIONS;
+	} while (!status && all && left >= before + 4 * REGIONS && --attempts);
+	test_result(!status && all && left < before + 4 * REGIONS,
 		    "programs' pools end with them: %lu tables before, %lu after", before,
 		    left);
 }
