@@ -53,6 +53,8 @@ struct page *dpt_pool_take(struct dpt_mm *dpt, u64 tag)
 		return NULL;
 	/* Of its last use there may be more left than entries. */
 	clear_page(page_address(page));
+	/* ptlock_init() wants its lock's place as the page allocator leaves it. */
+	set_page_private(page, 0);
 	dpt_count(DPT_PTP_SERVED);
 	return page;
 }
