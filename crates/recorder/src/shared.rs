@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,22 +27,10 @@ impl Shared {
             File::from_raw_fd(descriptor)
         };
         file.set_len(region::BYTES as u64)?;
-        // SAFETY: a new mapping of the whole file, at a place that the kernel chooses.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                region::BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let header = region::map(file.as_fd())?;
         // SAFETY: the memory is new, zeroed (valid for every field) and nobody else's yet.
-        set_up(unsafe { &mut *address.cast::<Header>() });
+        set_up(unsafe { &mut *header });
+        let address = header.cast();
         Ok(Shared { file, address })
     }
 

@@ -8,11 +8,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use pagelab_recorder_wire::region::{self, Header};
+use pagelab_recorder_wire::region;
 
 use crate::ring;
 
@@ -30,21 +30,7 @@ pub fn map(path: &str, handed: Option<RawFd>) -> io::Result<()> {
         Some(descriptor) => unsafe { File::from_raw_fd(descriptor) },
         None => open(Path::new(path))?,
     };
-    // SAFETY: a new mapping, at a place that the kernel chooses.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            region::BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let header = address.cast::<Header>();
+    let header = region::map(file.as_fd())?;
     // SAFETY: the recorder made the file as large as it is mapped; it is never unmapped.
     unsafe {
         if (*header).magic != region::MAGIC {

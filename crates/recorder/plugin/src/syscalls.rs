@@ -21,6 +21,7 @@ static CHILD: AtomicUsize = AtomicUsize::new(NONE);
 const NONE: usize = usize::MAX;
 
 const MMAP: i64 = 9;
+const CLONE: i64 = 56;
 const SETUID: i64 = 105;
 const SETGID: i64 = 106;
 const SETREUID: i64 = 113;
@@ -37,7 +38,6 @@ const SETNS: i64 = 308;
 /// linux/prctl.h
 const PR_CAPBSET_DROP: i32 = 24;
 const PR_SET_SECUREBITS: i32 = 28;
-const CLONE: i64 = 56;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 

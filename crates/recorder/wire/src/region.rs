@@ -1,7 +1,7 @@
 //! The shared memory: one header, then [`RINGS`] rings, each with a header of its own.
 //!
 //! The recorder makes it as a memfd, so that nothing is left behind whatever is killed; the
-//! plugin maps it and closes the descriptor again, because programs count and close theirs. Forked
+//! plugin maps it and closes the descriptor again unless it could not open it any more, because programs count and close theirs. Forked
 //! children inherit the mapping. Most of it is never touched and costs no memory.
 //!
 //! A ring has one writer (the recorded thread) and one reader (the recorder). The writer's
@@ -9,6 +9,8 @@
 //! is not lost. Neither side overtakes the other: `write` never catches up with `read`
 //! from behind, so equal cursors mean an empty ring.
 
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Marks the header. A hash of this crate's source: a recorder and a plugin that were not built
@@ -191,3 +193,25 @@ pub const BYTES: usize = ring_offset(RINGS);
 
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 const _: () = assert!(size_of::<Ring>() == 4096);
+
+/// Maps the whole memory, of which this is a descriptor.
+///
+/// # Errors
+/// When the system refuses.
+pub fn map(memory: BorrowedFd<'_>) -> io::Result<*mut Header> {
+    // SAFETY: a new mapping, at a place that the kernel chooses.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            memory.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(address.cast())
+}
