@@ -86,58 +86,22 @@ impl LruSets {
             4 => self.get_in::<S, 4>(set, key),
             8 => self.get_in::<S, 8>(set, key),
             16 => self.get_in::<S, 16>(set, key),
-            _ => match self.get_front::<S>(set, key) {
-                None => self.get_wide(set, key),
-                found => found,
-            },
-        }
-    }
-
-    /// A key among the sixteen that were used last of a wider set, where those of a fully associative TLB mostly are.
-    #[inline(always)]
-    fn get_front<S: Simd>(&mut self, set: usize, key: u32) -> Option<u32> {
-        if self.victims.is_some() {
-            return None;
-        }
-        let keys = self.keys.front(set);
-        // SAFETY: whoever names S has checked that the processor has its features.
-        let found = unsafe { S::find(keys, key) };
-        if found == 0 {
-            return None;
-        }
-        let way = found.trailing_zeros() as usize & 15;
-        let values = self.values.front(set);
-        let value = values[way];
-        if way > 0 {
-            // SAFETY: as above, and way < 16.
-            unsafe {
-                S::shift_in(keys, key, way);
-                S::shift_in(values, value, way);
+            0 => self.get_wide(set, key),
+            // Where those of a fully associative TLB mostly are: among the sixteen that were used last.
+            _ => {
+                let (keys, values) = (&mut self.keys, &mut self.values);
+                match used_in::<S, 16>(keys.front(set), || values.front(set), key) {
+                    None => self.get_wide(set, key),
+                    found => found,
+                }
             }
         }
-        Some(value)
     }
 
     #[inline(always)]
     fn get_in<S: Simd, const N: usize>(&mut self, set: usize, key: u32) -> Option<u32> {
-        let keys = self.keys.exactly::<N>(set);
-        // SAFETY: whoever names S has checked that the processor has its features.
-        let found = unsafe { S::find(keys, key) };
-        if found == 0 {
-            return None;
-        }
-        let values = self.values.exactly::<N>(set);
-        if found & 1 != 0 {
-            return Some(values[0]);
-        }
-        let way = found.trailing_zeros() as usize & (N - 1);
-        let value = values[way];
-        // SAFETY: as above, and way < N.
-        unsafe {
-            S::shift_in(keys, key, way);
-            S::shift_in(values, value, way);
-        }
-        Some(value)
+        let (keys, values) = (&mut self.keys, &mut self.values);
+        used_in::<S, N>(keys.exactly(set), || values.exactly(set), key)
     }
 
     #[inline(never)]
@@ -285,4 +249,30 @@ impl LruSets {
     pub fn clear(&mut self) {
         self.keys.clear();
     }
+}
+
+/// The value of a key among the first of a set in the order of their last uses; it is the first then.
+#[inline(always)]
+fn used_in<'a, S: Simd, const N: usize>(
+    keys: &mut [u32; N],
+    values: impl FnOnce() -> &'a mut [u32; N],
+    key: u32,
+) -> Option<u32> {
+    // SAFETY: whoever names S has checked that the processor has its features.
+    let found = unsafe { S::find(keys, key) };
+    if found == 0 {
+        return None;
+    }
+    let values = values();
+    if found & 1 != 0 {
+        return Some(values[0]);
+    }
+    let way = found.trailing_zeros() as usize & (N - 1);
+    let value = values[way];
+    // SAFETY: as above, and way < N.
+    unsafe {
+        S::shift_in(keys, key, way);
+        S::shift_in(values, value, way);
+    }
+    Some(value)
 }

@@ -153,24 +153,20 @@ pub(super) fn before(
 ) -> Option<Vec<Line>> {
     let mut seen: HashSet<u64, BuildHasherDefault<Spread>> = HashSet::default();
     let mut found = Vec::new();
-    for Lines { lines, all } in intervals.get(..until)?.iter().rev() {
+    'all: for Lines { lines, all } in intervals.get(..until)?.iter().rev() {
         for &line in lines.iter().rev() {
             if found.len() == most {
-                break;
+                break 'all;
             }
             if seen.insert(name(line.unit())) {
                 found.push(line);
             }
         }
-        if found.len() == most {
-            break;
-        }
-        if !all {
-            // Those before them are older than others that nobody knows of.
-            if found.len() < least {
-                return None;
-            }
-            break;
+        // Those before them are older than others that nobody knows of.
+        match all {
+            true => {}
+            false if found.len() < least => return None,
+            false => break,
         }
     }
     found.reverse();

@@ -98,6 +98,7 @@ pub(super) struct Seen {
     pub(super) events: Vec<Event>,
     /// Of each grain, units with their last use, by name.
     pub(super) uses: [Vec<(u64, u64)>; GRAINS.len()],
+    /// Its lines, or those used last.
     pub(super) lines: Lines,
     /// Whether the stream cannot be read beyond.
     pub(super) broken: bool,
