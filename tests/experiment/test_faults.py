@@ -1,15 +1,18 @@
 """Workers killed, disks full, commands broken off: the table is the same to the byte."""
 
+import os
 import random
 import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from processes import HELD_AT, RUNS, Start, busy, kept, kill_one, until
+from large_result import LENGTH
+from processes import HELD_AT, PATIENCE, RUNS, Start, alive, busy, kept, kill_one, until
 
 
 def test_killed_workers_cost_a_run_each(tmp_path: Path, start: Start, undisturbed: bytes) -> None:
@@ -41,6 +44,31 @@ def test_a_command_that_is_killed_leaves_no_worker_and_goes_on(
     assert again.returncode == 0, told
     assert f"{before} of {RUNS} runs are kept already" in told
     assert (tmp_path / "out" / "sweep.parquet").read_bytes() == undisturbed
+
+
+def writing(pid: int) -> bool:
+    """Whether a process is in write(2), number 1: proc_pid_syscall(5)."""
+    return Path(f"/proc/{pid}/syscall").read_text().startswith("1 ")
+
+
+def test_a_worker_may_die_while_it_writes_its_result(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "large_result.py"
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: bool(busy(tmp_path)))
+            [worker] = busy(tmp_path)
+            # It does not read, so that what is written stays half written.
+            process.send_signal(signal.SIGSTOP)
+            (tmp_path / "go").touch()
+            until(lambda: writing(worker))
+            os.kill(worker, signal.SIGKILL)
+            until(lambda: not alive(worker))
+            process.send_signal(signal.SIGCONT)
+            told, _ = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert told.splitlines() == [f"{LENGTH} characters", "1 died"]
 
 
 def test_an_interrupt_keeps_what_there_is(tmp_path: Path, start: Start) -> None:

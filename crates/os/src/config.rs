@@ -176,7 +176,12 @@ impl OsConfig {
             )?;
         }
         if !self.free_blocks.is_empty() {
-            free_blocks::mixed_blocks(self)?;
+            require(
+                self.nodes.is_empty(),
+                "free_blocks",
+                "does not go with nodes".to_owned(),
+            )?;
+            free_blocks::mixed_blocks(&self.free_blocks, self.max_order, self.frames())?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ mod fault;
 mod fork;
 mod frame_table;
 mod free_blocks;
+mod free_map;
 mod hashed;
 mod manager;
 mod mapper;

@@ -2,13 +2,13 @@
 
 use crate::buddy::PAGEBLOCK_FRAMES;
 use crate::random::{Draw, SplitMix64};
-use crate::{OsConfig, OsConfigError, PagePolicy, free_blocks, tag};
+use crate::{OsConfig, OsConfigError, PagePolicy, free_blocks, free_map, tag};
 use pagelab_translation::Iceberg;
 
 /// Tags for all frames: which are free and which in use, and how, before the programs start.
 pub(crate) fn preallocate(config: &OsConfig, seed: u64) -> Result<Vec<u8>, OsConfigError> {
     if !config.free_blocks.is_empty() {
-        return free_blocks::place(config, seed);
+        return free_map::place(config, seed);
     }
     let mut tags = vec![0; config.frames() as usize];
     scatter(&mut tags, used_frames(config), config, seed);

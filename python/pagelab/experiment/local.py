@@ -1,7 +1,9 @@
 """Runs cases on this machine: a process a processor, each of which may die without harm.
 
-Every worker is an executor of one process, so that a death is known to be of one case: that case
-is run again, and the others go on. Memory is handed out before a case starts.
+Every worker has a connection of its own, whose other end no process but the worker has, so that a
+death is known, and of which case: that case is run again, and the others go on. (An executor of
+the standard library keeps the writing end of the results open itself. A worker that dies while it
+writes one leaves it waiting for the rest for ever.) Memory is handed out before a case starts.
 """
 
 import multiprocessing
@@ -10,11 +12,12 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
+from pagelab.errors import PagelabError
 from pagelab.experiment.board import Board
 from pagelab.experiment.case import Case, Ended, Failed, InterruptedRunError
 from pagelab.experiment.work import work
@@ -39,31 +42,51 @@ class Sink(Protocol):
         """What was handed over for a case is wrong; it will be handed over again."""
 
 
+# What came of a case: the worker's place, and what it found or raised; None when it has died.
+_Answer = tuple["_Slot", Ended | BaseException | None]
+
+
 class _Slot:
     """A place for one worker process, which is started when there is work for it."""
 
-    def __init__(self, number: int, told: Any) -> None:
+    def __init__(self, number: int, told: Any, answers: SimpleQueue[_Answer]) -> None:
         self.number = number
         self._told = told
-        self._pool: ProcessPoolExecutor | None = None
+        self._answers = answers
+        self._tasks: SimpleQueue[Case | None] | None = None
 
-    def submit(self, case: Case) -> Future[Ended]:
+    def submit(self, case: Case) -> None:
         """Starts a case; a new process takes the place of one that died."""
         self._told[3 * self.number] = self._told[3 * self.number + 1] = 0
-        self._pool = self._pool or ProcessPoolExecutor(
-            1, _CONTEXT, initializer=_begin, initargs=(self._told, self.number)
-        )
-        return self._pool.submit(work, case.backend, case.task, _progress)
+        if self._tasks is None:
+            ours, theirs = _CONTEXT.Pipe()
+            process = _CONTEXT.Process(target=_serve, args=(theirs, self._told, self.number))
+            process.start()
+            theirs.close()
+            self._tasks = SimpleQueue()
+            attend = threading.Thread(target=self._attend, args=(self._tasks, ours), daemon=True)
+            attend.start()
+        self._tasks.put(case)
 
-    def died(self) -> None:
-        """Forgets the process."""
-        self.close()
-        self._pool = None
+    def _attend(self, tasks: SimpleQueue[Case | None], worker: Connection) -> None:
+        """Hands cases to the worker, and on what it answers, until there are no more or it dies."""
+        with worker:
+            while (case := tasks.get()) is not None:
+                try:
+                    worker.send((case.backend, case.task))
+                    answer = worker.recv()
+                except (EOFError, OSError):
+                    self._answers.put((self, None))
+                    return
+                except Exception as error:  # what cannot be pickled
+                    answer = error
+                self._answers.put((self, answer))
 
     def close(self) -> None:
-        """Ends the process without waiting for it."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        """Ends the process, when it is through with its case, without waiting for it."""
+        if self._tasks is not None:
+            self._tasks.put(None)
+            self._tasks = None
 
 
 def run(
@@ -83,9 +106,10 @@ def run(
     memory = memory or available_memory()
     # For each worker: done, total, and whether to stop.
     told = _CONTEXT.RawArray("d", 3 * workers)
-    free = [_Slot(number, told) for number in range(workers)]
-    slots = list(free)
-    running: dict[Future[Ended], tuple[_Slot, Case]] = {}
+    answers: SimpleQueue[_Answer] = SimpleQueue()
+    slots = [_Slot(number, told, answers) for number in range(workers)]
+    free = list(slots)
+    running: dict[_Slot, Case] = {}
     deaths: dict[str, int] = {}
     try:
         while queue or running:
@@ -93,35 +117,49 @@ def run(
                 queue.clear()
                 for number in range(workers):
                     told[3 * number + 2] = 1
-            used = sum(case.memory for _, case in running.values())
+            used = sum(case.memory for case in running.values())
             while queue and free and (not running or used + queue[0].memory <= memory):
                 case, slot = queue.popleft(), free.pop()
                 used += case.memory
                 board.started(case)
-                running[slot.submit(case)] = slot, case
-            done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-            for slot, case in running.values():
+                slot.submit(case)
+                running[slot] = case
+            done = _within(_POLL_SECONDS, answers)
+            for slot, case in running.items():
                 board.at(case, int(told[3 * slot.number]), int(told[3 * slot.number + 1]) or None)
-            for future in done:
-                slot, case = running.pop(future)
+            for slot, answer in done:
+                case = running.pop(slot)
                 free.append(slot)
-                try:
-                    sink.finished(case, future.result())
-                except InterruptedRunError:
-                    board.stopped(case)
-                except BrokenProcessPool:
-                    slot.died()
+                if answer is None:
+                    slot.close()
                     board.lost(case)
                     deaths[case.key] = deaths.get(case.key, 0) + 1
                     if deaths[case.key] < MOST_DEATHS:
                         queue.appendleft(case)
                     else:
                         sink.finished(case, Failed(TOO_MANY_DEATHS, {}))
+                elif isinstance(answer, InterruptedRunError):
+                    board.stopped(case)
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    sink.finished(case, answer)
     finally:
         for number in range(workers):
             told[3 * number + 2] = 1
         for slot in slots:
             slot.close()
+
+
+def _within(seconds: float, answers: SimpleQueue[_Answer]) -> list[_Answer]:
+    """What has come by then, as soon as there is something."""
+    found = []
+    try:
+        found.append(answers.get(timeout=seconds))
+        while True:
+            found.append(answers.get_nowait())
+    except Empty:
+        return found
 
 
 def available_memory() -> int:
@@ -140,19 +178,33 @@ _told: Any = None
 _place = 0
 
 
-def _begin(told: Any, place: int) -> None:
-    """In a new worker: it leaves signals to its parent, and ends with it."""
+def _serve(parent: Connection, told: Any, place: int) -> None:
+    """In a worker: does what the parent asks for, and ends with it. Signals are the parent's."""
     global _told, _place
     _told, _place = told, 3 * place
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
+    process = multiprocessing.parent_process()
+    assert process is not None
 
     def end_with_parent() -> None:
-        connection.wait([parent.sentinel])
+        connection.wait([process.sentinel])
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+    while True:
+        try:
+            backend, task = parent.recv()
+        except EOFError:
+            return
+        answer: Ended | BaseException
+        try:
+            answer = work(backend, task, _progress)
+        except (PagelabError, KeyboardInterrupt, SystemExit) as raised:
+            answer = raised
+        try:
+            parent.send(answer)
+        except OSError:  # the parent has gone
+            return
 
 
 def _progress(done: int, total: int | None, text: str = "") -> bool:

@@ -51,7 +51,7 @@ impl Elastic {
         config: &ElasticConfig,
         memory: &mut Memory<'_, F>,
     ) -> Result<Elastic, MapError> {
-        let ways = config.growth.first_ways(config, memory)?;
+        let ways = (config.growth).first_ways(config.ways, config.entries, memory)?;
         Ok(Elastic {
             ways,
             used: 0,
@@ -150,13 +150,12 @@ impl Elastic {
         memory: &mut Memory<'_, F>,
         moves: &mut Moves,
     ) {
-        if !(0..self.ways.len()).any(|way| config.growth.is_due(config, self, way)) {
+        let is_due =
+            |&way: &usize| (config.growth).is_due(config.occupancy, &self.ways, self.used, way);
+        let due: Vec<usize> = (0..self.ways.len()).filter(is_due).collect();
+        if due.is_empty() {
             return;
         }
-        let ways = 0..self.ways.len();
-        let due: Vec<usize> = ways
-            .filter(|&way| config.growth.is_due(config, self, way))
-            .collect();
         self.grow(config, &due, keys, memory, moves);
     }
 

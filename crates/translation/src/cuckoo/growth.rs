@@ -1,7 +1,6 @@
 //! How the ways of a table grow, and where their lines lie.
 
 use super::counters::Moves;
-use super::elastic::{Elastic, ElasticConfig};
 use super::way::{Lines, Storage, Way};
 use crate::hashed::{Block, ContiguityCounters};
 use crate::{Frames, MapError, Work};
@@ -63,10 +62,11 @@ pub(crate) enum Growth {
 }
 
 impl Growth {
-    /// The ways of a new table.
+    /// So many ways of a new table, of so many entries each, or less where there is no memory for them.
     pub(super) fn first_ways<F: Frames>(
         &self,
-        config: &ElasticConfig,
+        count: usize,
+        entries: usize,
         memory: &mut Memory<'_, F>,
     ) -> Result<Vec<Way>, MapError> {
         let way = |seed: usize, entries, chunks, chunk_lines: usize| {
@@ -79,10 +79,10 @@ impl Growth {
         };
         match self {
             Growth::Together { .. } => {
-                let mut entries = config.entries;
+                let mut entries = entries;
                 loop {
                     let last = entries <= FRAME_LINES;
-                    if let Some(blocks) = memory.blocks(config.ways, entries, last) {
+                    if let Some(blocks) = memory.blocks(count, entries, last) {
                         let ways = blocks.into_iter().enumerate();
                         return Ok(ways
                             .map(|(number, block)| way(number, entries, vec![block], entries))
@@ -96,14 +96,14 @@ impl Growth {
             }
             Growth::PerWay { chunk_bytes, .. } => {
                 let chunk_lines = lines_of(chunk_bytes[0]);
-                let chunks = config.entries.div_ceil(chunk_lines);
+                let chunks = entries.div_ceil(chunk_lines);
                 let mut blocks = memory
-                    .blocks(config.ways * chunks, chunk_lines, true)
+                    .blocks(count * chunks, chunk_lines, true)
                     .ok_or(MapError::OutOfFrames)?;
-                Ok((0..config.ways)
+                Ok((0..count)
                     .map(|number| {
                         let own = blocks.split_off(blocks.len() - chunks);
-                        way(number, config.entries, own, chunk_lines)
+                        way(number, entries, own, chunk_lines)
                     })
                     .collect())
             }
@@ -119,16 +119,17 @@ impl Growth {
         }
     }
 
-    /// Whether a way is to grow before another key is entered.
-    pub(super) fn is_due(&self, config: &ElasticConfig, table: &Elastic, way: usize) -> bool {
-        let full = |used: usize, entries: usize| used + 1 > share(entries, config.occupancy);
+    /// Whether a way is to grow before another key is entered: past this share of its entries, where
+    /// `used` are in use of all ways together.
+    pub(super) fn is_due(&self, occupancy: f64, ways: &[Way], used: usize, way: usize) -> bool {
+        let full = |used: usize, entries: usize| used + 1 > share(entries, occupancy);
+        let entries = ways.iter().map(Way::entries);
         match self {
-            Growth::Together { .. } => full(table.used, table.entries()),
+            Growth::Together { .. } => full(used, entries.sum()),
             // No way gets more than twice as large as another.
             Growth::PerWay { .. } => {
-                let entries = table.ways[way].entries();
-                let smallest = table.ways.iter().map(Way::entries).min();
-                full(table.ways[way].used, entries) && smallest == Some(entries)
+                let own = ways[way].entries();
+                full(ways[way].used, own) && entries.min() == Some(own)
             }
         }
     }
