@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// What a place remembers.
+/// What a site remembers.
 #[derive(Clone, Copy, Default)]
 #[repr(align(16))]
 struct Place {

@@ -92,25 +92,44 @@ impl Encoder {
             return Some(recent[0] as usize - 1);
         }
         let found = recent[1..].iter().position(fits);
-        varint::put(&mut self.stream, std::mem::take(&mut self.run));
         let Some(found) = found else {
-            varint::put(&mut self.stream, NEW);
-            let owner = &mut self.owners[block as usize % SLOTS];
-            let name = if regular { block + 1 } else { 0 };
-            // Nobody's any more if there are forms of another execution.
-            *owner = if recent[0] == 0 || *owner == name {
-                name
-            } else {
-                0
-            };
-            bring_forward(recent, RECENT - 1, next as u32 + 1);
+            self.start(block, next, regular);
             return None;
         };
-        let place = found + 1;
+        Some(self.bring_back(block, found + 1))
+    }
+
+    /// The forms of a block that are remembered beside the latest: one more than where their codes begin, 0 for none.
+    #[inline(always)]
+    pub fn older(&mut self, block: u32) -> [u32; RECENT - 1] {
+        let [_, older @ ..] = *self.recent.of(block);
+        older
+    }
+
+    /// An execution has the form at this place, 1 to 3, which becomes the latest. Returns where its codes begin.
+    pub fn bring_back(&mut self, block: u32, place: usize) -> usize {
+        varint::put(&mut self.stream, std::mem::take(&mut self.run));
         varint::put(&mut self.stream, place as u64);
+        let recent = self.recent.of(block);
         let form = recent[place];
         bring_forward(recent, place, form);
-        Some(form as usize - 1)
+        form as usize - 1
+    }
+
+    /// An execution has a new form, whose codes begin at `next`.
+    pub fn start(&mut self, block: u32, next: usize, regular: bool) {
+        varint::put(&mut self.stream, std::mem::take(&mut self.run));
+        varint::put(&mut self.stream, NEW);
+        let recent = self.recent.of(block);
+        let owner = &mut self.owners[block as usize % SLOTS];
+        let name = if regular { block + 1 } else { 0 };
+        // Nobody's any more if there are forms of another execution.
+        *owner = if recent[0] == 0 || *owner == name {
+            name
+        } else {
+            0
+        };
+        bring_forward(recent, RECENT - 1, next as u32 + 1);
     }
 
     /// Ends the chunk: moves its stream to `stream`, and starts the next.
