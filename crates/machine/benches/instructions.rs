@@ -77,6 +77,8 @@ const CASES: &[(&str, Work, Program)] = &[
     ("encode, key-value store", Encode, STORE),
     ("decode, key-value store", Decode, STORE),
     ("encode, breadth-first search", Encode, GRAPH),
+    ("encode, code", Encode, CODE),
+    ("decode, code", Decode, CODE),
 ];
 
 fn main() {

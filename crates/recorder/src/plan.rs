@@ -381,10 +381,10 @@ impl Plan {
         self.update(position);
         if let Some(code) = self.code {
             let first = batch.len() as u32;
-            for &(at, block) in &*self.starts {
-                batch.flow.push((first + at, Flow::Block(block)));
-                batch.regular.push(true);
-            }
+            // Room is made once for all of them.
+            let starts = self.starts.iter();
+            (batch.flow).extend(starts.map(|&(at, block)| (first + at, Flow::Block(block))));
+            batch.regular.extend(self.starts.iter().map(|_| true));
             position.last_site = code.last_site;
         }
         room.commit(batch, self.code.is_some());

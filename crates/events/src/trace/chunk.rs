@@ -1,6 +1,6 @@
 //! A chunk's payload: its streams, each compressed on its own.
 
-use super::accesses::{self, FromCode, Layout, MAX_ACCESSES, MAX_FORMS, Streams};
+use super::accesses::{self, Columns, FromCode, Layout, MAX_ACCESSES, MAX_FORMS, Streams, Work};
 use super::block::{BlockHeader, Tag, le_u32};
 use super::code::{self, Symbol};
 use super::controls::{self, Entry};
@@ -183,10 +183,17 @@ pub struct ChunkDecoder {
     accesses: accesses::Decoder,
     streams: Streams,
     layout: Layout,
+    work: Box<Work>,
+    /// A column of sites where there are none.
+    no_sites: Vec<u32>,
     code_streams: code::Streams,
     old_code_streams: code::Version4Streams,
     /// Of a file up to version 8, in which an access waits for one load.
     one_load: bool,
+    /// Of a file in which addresses follow from others.
+    follow: bool,
+    /// Accesses decoded.
+    decoded: usize,
     /// The chunk's code.
     pub code: code::Decoder,
     control_stream: Vec<u8>,
@@ -200,10 +207,14 @@ impl ChunkDecoder {
         Ok(ChunkDecoder {
             accesses: accesses::Decoder::new(),
             streams: Streams::default(),
-            layout: Layout::default(),
+            layout: Layout::new(),
+            work: Work::new(),
+            no_sites: Vec::new(),
             code_streams: code::Streams::default(),
             old_code_streams: code::Version4Streams::default(),
             one_load: false,
+            follow: false,
+            decoded: 0,
             code: code::Decoder::new(),
             control_stream: Vec::new(),
             controls: Vec::new(),
@@ -273,18 +284,26 @@ impl ChunkDecoder {
             1 => self.code.start_without(),
             2..=4 => (self.code).start_old(&self.old_code_streams, accesses, table)?,
             _ => {
-                let layout = (version >= FORMS).then_some((&mut self.layout, &*self.streams.forms));
-                self.code
-                    .start(&self.code_streams, accesses, table, layout)?;
+                let forms = (version >= FORMS).then_some(&*self.streams.forms);
+                (self.code).start(&self.code_streams, accesses, table, &mut self.layout, forms)?;
             }
         }
-        if version < FORMS || !self.code.has_flow() {
-            if version >= FORMS && !self.streams.forms.is_empty() {
-                return Err("it has forms and no code");
-            }
-            self.layout.take_all(self.code.last_codes_at());
+        if let Some(sites) = self.code.old_sites() {
+            self.layout.take_last_codes(sites);
         }
-        (self.accesses).start(&mut self.streams, &self.layout, accesses)?;
+        self.follow = version >= FORMS;
+        if self.follow && !self.code.has_flow() && !self.streams.forms.is_empty() {
+            return Err("it has forms and no code");
+        }
+        // Where there are forms they have all codes.
+        let forms = self.follow && self.code.has_flow();
+        if !forms && self.layout.codes().len() != accesses {
+            return Err("the streams do not hold as many accesses as the header says");
+        }
+        let own = if forms { self.code.own() } else { accesses };
+        let with_code = self.has_code();
+        (self.accesses).start(&mut self.streams, &self.layout, own, with_code)?;
+        self.decoded = 0;
         self.start_controls(header)
     }
 
@@ -314,17 +333,52 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    /// Appends the next `count` accesses, from number `from` on, to the batch.
-    pub fn decode(&mut self, from: usize, count: usize, batch: &mut Batch) {
-        let known = self.code.known(from);
-        let first = batch.len();
-        (self.accesses).decode(&self.streams, &self.layout, count, batch, known);
+    /// Whether accesses are told by executions.
+    fn has_code(&self) -> bool {
+        self.code.has_flow() && self.code.old_sites().is_none()
+    }
+
+    /// Makes the next `count` accesses of the chunk, no more than [`accesses::BATCH`], those of the batch.
+    pub fn decode(&mut self, count: usize, batch: &mut Batch) {
+        let from = self.decoded;
+        self.decoded += count;
+        let has_code = self.has_code();
+        if !has_code {
+            std::mem::swap(&mut batch.site, &mut self.no_sites);
+        }
+        if count > 0 {
+            let accesses = &mut self.accesses;
+            let mut columns = Columns::of(batch, &mut self.work);
+            if has_code {
+                let deps = accesses.last_deps();
+                (self.code).columns(&self.layout, count, deps, &mut columns);
+            } else {
+                accesses.plain(&self.layout, count, &mut columns);
+            }
+            if has_code && self.follow {
+                accesses.addresses::<true>(&self.streams, count, &mut columns);
+            } else {
+                accesses.addresses::<false>(&self.streams, count, &mut columns);
+            }
+        }
+        batch.addr.truncate(count);
+        batch.op.truncate(count);
+        batch.gap.truncate(count);
+        batch.dep.truncate(count);
         if self.one_load {
-            for dep in &mut batch.dep[first..] {
+            for dep in &mut batch.dep {
                 *dep = dependence::of_two(*dep, 0);
             }
         }
-        self.code.sites(from, count, batch);
+        if has_code {
+            batch.site.truncate(count);
+            return;
+        }
+        std::mem::swap(&mut batch.site, &mut self.no_sites);
+        batch.site.clear();
+        if let Some(sites) = self.code.old_sites() {
+            (batch.site).extend_from_slice(&sites[from..from + count]);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
+use super::accesses::BATCH;
 use super::block::{BlockHeader, Tag, read_up_to};
 use super::chunk::{ChunkDecoder, MAX_PAYLOAD};
-use super::code::Symbol;
 use super::contents::{Contents, read_header, read_index, read_metadata, scan};
 use super::controls::Entry;
 use super::{IndexEntry, MAGIC, Metadata, NO_DEFINITION, definitions};
@@ -8,9 +8,6 @@ use crate::{Batch, CodeTable, Control, Definition, Flow, Source, SourceError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
-
-/// Accesses of a batch, at most: 18 bytes each, so that a batch stays in a core's own caches.
-const BATCH: usize = 4096;
 
 /// Reads a trace.
 ///
@@ -329,52 +326,66 @@ impl<R: Read + Seek> TraceReader<R> {
 
     /// Fills the batch from the loaded chunk: events of one process, up to a whole batch.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+        let first = self.at;
         self.fill_events(batch)?;
-        self.take_flow(batch);
+        self.take_flow(batch, first);
+        self.chunk.decode(self.at - first, batch);
         Ok(())
     }
 
-    /// Moves what the batch's process has executed up to here into the batch.
-    fn take_flow(&mut self, batch: &mut Batch) {
-        let first = self.at - batch.len();
-        let here = |at: u32| (at as usize).saturating_sub(first) as u32;
-        while let Some(&(at, symbol)) = self.chunk.code.flow.get(self.flow_at) {
-            let entry = match symbol {
-                _ if at as usize > self.at => break,
-                Symbol::Thread { process, .. } if process != batch.process => break,
-                Symbol::Thread { thread, .. } => {
-                    self.flow_of = thread;
-                    Flow::Thread(thread)
+    /// Moves what the batch's process has executed up to here into the batch, whose first access is this one.
+    fn take_flow(&mut self, batch: &mut Batch, first: usize) {
+        let entries = &self.chunk.code.entries;
+        let placed = entries.all();
+        let end = placed.partition_point(|entry| entry.at as usize <= self.at);
+        while self.flow_at < end {
+            let goes = entries.next_thread(self.flow_at);
+            let goes = goes.filter(|goes| (goes.entry as usize) < end);
+            let until = goes.map_or(end, |goes| goes.entry as usize);
+            let here = |at: u32| (at as usize).saturating_sub(first) as u32;
+            if self.flow_at < until {
+                if batch.flow.is_empty() {
+                    batch.flow.push((0, Flow::Thread(self.flow_of)));
                 }
-                Symbol::Block(block) => Flow::Block(block),
+                let blocks = placed[self.flow_at..until].iter();
+                (batch.flow).extend(blocks.map(|entry| (here(entry.at), entry.executes())));
+                self.flow_at = until;
+            }
+            let Some(goes) = goes else {
+                break;
             };
-            let named = here(at) == 0 && matches!(entry, Flow::Thread(_));
-            if batch.flow.is_empty() && !named {
+            if goes.process != batch.process {
+                break;
+            }
+            let at = here(placed[until].at);
+            if batch.flow.is_empty() && at > 0 {
                 batch.flow.push((0, Flow::Thread(self.flow_of)));
             }
-            batch.flow.push((here(at), entry));
+            self.flow_of = goes.thread;
+            batch.flow.push((at, Flow::Thread(goes.thread)));
             self.flow_at += 1;
         }
         // The accesses' sites are part of a flow, perhaps of one that began before them.
-        if batch.flow.is_empty() && !batch.site.is_empty() {
+        if batch.flow.is_empty() && self.at > first && self.chunk.code.has_flow() {
             batch.flow.push((0, Flow::Thread(self.flow_of)));
         }
     }
 
+    /// All but what the columns of accesses hold and the flow.
     fn fill_events(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+        let first = self.at;
         if let (Some(process), Some(thread)) = (self.process, self.thread) {
             batch.process = process;
-            batch.push_control(Control::Thread { thread });
+            batch.controls.push((0, Control::Thread { thread }));
         }
         loop {
             let next = self.chunk.controls.get(self.control_at).copied();
             let until = next.map_or(self.accesses, |(at, _)| at as usize);
-            let count = (until - self.at).min(BATCH - batch.len());
+            let count = (until - self.at).min(first + BATCH - self.at);
             if count > 0 {
                 if self.thread.is_none() {
                     return Err("an access comes before the name of its process and thread");
                 }
-                self.chunk.decode(self.at, count, batch);
                 self.at += count;
             }
             if self.at < until {
@@ -383,15 +394,16 @@ impl<R: Read + Seek> TraceReader<R> {
             let Some((_, entry)) = next else {
                 return Ok(());
             };
+            let accesses = self.at - first;
             match entry {
                 Entry::Process(process) => {
                     if self.process.is_some() {
-                        self.take_flow(batch);
+                        self.take_flow(batch, first);
                     }
-                    if holds_more_than_a_name(batch) {
+                    if accesses > 0 || holds_more_than_a_name(batch) {
                         return Ok(());
                     }
-                    batch.clear();
+                    clear_events(batch);
                     batch.process = process;
                     self.process = Some(process);
                     self.thread = None;
@@ -400,49 +412,56 @@ impl<R: Read + Seek> TraceReader<R> {
                     return Err("an event comes before the name of its process");
                 }
                 Entry::Event(Control::Thread { thread }) => {
-                    if !holds_more_than_a_name(batch) {
+                    if accesses == 0 && !holds_more_than_a_name(batch) {
                         batch.controls.clear();
                     } else if self.thread.is_none() {
                         // Every batch that holds an access starts with a thread.
                         return Ok(());
                     }
                     self.thread = Some(thread);
-                    batch.push_control(Control::Thread { thread });
+                    (batch.controls).push((accesses as u32, Control::Thread { thread }));
                 }
-                Entry::Event(control) => batch.push_control(control),
+                Entry::Event(control) => batch.controls.push((accesses as u32, control)),
                 // It belongs to the access that follows, in the same batch.
-                Entry::Mispredicted(_) if batch.len() == BATCH => return Ok(()),
+                Entry::Mispredicted(_) if accesses == BATCH => return Ok(()),
                 Entry::Mispredicted(_) if self.at == self.accesses || self.thread.is_none() => {
                     return Err("a mispredicted branch comes before no access");
                 }
-                Entry::Mispredicted(branch) => batch.push_mispredicted(branch),
+                Entry::Mispredicted(branch) => batch.mispredicted.push((accesses as u32, branch)),
             }
             self.control_at += 1;
         }
     }
-}
 
-impl<R: Read + Seek> Source for TraceReader<R> {
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+    fn read_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         loop {
-            batch.clear();
+            clear_events(batch);
             while self.at == self.accesses && self.control_at == self.chunk.controls.len() {
                 if !self.load()? {
                     return Ok(false);
                 }
             }
             if let Err(what) = self.fill(batch) {
-                batch.clear();
                 self.next_chunk -= 1;
                 let error = self.corrupt(self.index[self.next_chunk].offset, what);
                 self.seek_chunk(self.index.len());
                 return Err(error);
             }
-            if holds_more_than_a_name(batch) {
+            if !batch.addr.is_empty() || holds_more_than_a_name(batch) {
                 batch.definitions.append(&mut self.defined);
                 return Ok(true);
             }
         }
+    }
+}
+
+impl<R: Read + Seek> Source for TraceReader<R> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let read = self.read_batch(batch);
+        if !matches!(read, Ok(true)) {
+            batch.clear();
+        }
+        read
     }
 
     fn remaining(&self) -> Option<u64> {
@@ -454,10 +473,19 @@ impl<R: Read + Seek> Source for TraceReader<R> {
     }
 }
 
-/// Whether the batch holds anything but the name of the thread.
+/// Empties the batch but for the columns of accesses, which are overwritten: so nothing is cleared that is written anyway.
+fn clear_events(batch: &mut Batch) {
+    batch.process = 0;
+    batch.mispredicted.clear();
+    batch.controls.clear();
+    batch.flow.clear();
+    batch.regular.clear();
+    batch.definitions.clear();
+}
+
+/// Whether the batch holds, beside accesses, anything but the name of the thread.
 fn holds_more_than_a_name(batch: &Batch) -> bool {
-    !batch.addr.is_empty()
-        || !matches!(batch.controls[..], [] | [(_, Control::Thread { .. })])
+    !matches!(batch.controls[..], [] | [(_, Control::Thread { .. })])
         || !matches!(batch.flow[..], [] | [(_, Flow::Thread(_))])
 }
 

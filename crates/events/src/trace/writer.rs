@@ -36,8 +36,9 @@ pub struct TraceWriter<W: Write> {
     /// The process and thread that the chunk has named last.
     process: Option<u32>,
     thread: Option<u32>,
-    /// The thread that each process has named last.
+    /// The thread that each process has named last, and that of the process whose batch is written.
     threads: HashMap<u32, u32>,
+    running: u32,
 }
 
 impl TraceWriter<File> {
@@ -79,6 +80,7 @@ impl<W: Write> TraceWriter<W> {
             process: None,
             thread: None,
             threads: HashMap::new(),
+            running: 0,
         };
         let json = serde_json::to_vec(&metadata.0)?;
         if json.len() > MAX_METADATA as usize {
@@ -98,18 +100,20 @@ impl<W: Write> TraceWriter<W> {
     /// batch is not well formed: its columns differ in length or its control events are out of
     /// order (nothing of it is then written).
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
-        check(batch)?;
+        let highest = check(batch)?;
         for definition in &batch.definitions {
             self.define(definition)?;
         }
         if !batch.definitions.is_empty() {
             self.chunk.define(&self.table);
         }
-        if let Some(block) = undefined(batch, &self.table) {
+        if let Some(block) = highest.filter(|&block| block as usize >= self.table.blocks().len()) {
             return Err(invalid(&format!(
                 "block {block} of the batch was not defined"
             )));
         }
+        let running = self.threads.get(&batch.process).copied();
+        self.running = running.unwrap_or(0);
         if self.flow_of.is_none() && !batch.flow.is_empty() {
             // A chunk has the sites of all its accesses, or none.
             self.flush_chunk()?;
@@ -258,8 +262,7 @@ impl<W: Write> TraceWriter<W> {
                 self.flush_chunk()?;
             }
             self.name_process(batch.process);
-            let thread = self.threads.get(&batch.process).copied().unwrap_or(0);
-            self.name_thread(thread);
+            self.name_thread(self.running);
             for &(_, branch) in branches {
                 self.chunk.push_control(Entry::Mispredicted(branch));
             }
@@ -282,7 +285,7 @@ impl<W: Write> TraceWriter<W> {
                 self.flush_chunk()?;
             }
             self.name_process(batch.process);
-            let thread = self.threads.get(&batch.process).copied().unwrap_or(0);
+            let thread = self.running;
             self.name_thread(thread);
             let mut until = to.min(from + self.chunk.room());
             if self.flow_of.is_some() {
@@ -388,6 +391,7 @@ impl<W: Write> TraceWriter<W> {
         // The thread is named before the next event that it makes.
         if let Control::Thread { thread } = control {
             self.threads.insert(process, thread);
+            self.running = thread;
             return Ok(());
         }
         if self.chunk.control_room() < 3 {
@@ -418,7 +422,7 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-fn check(batch: &Batch) -> io::Result<()> {
+fn check(batch: &Batch) -> io::Result<Option<u32>> {
     let len = batch.len();
     let known = batch.site.is_empty() || batch.site.len() == len;
     if batch.op.len() != len || batch.gap.len() != len || batch.dep.len() != len || !known {
@@ -441,22 +445,24 @@ fn check(batch: &Batch) -> io::Result<()> {
         return Err(invalid("the control events of the batch are out of order"));
     }
     let starts_with_thread = matches!(batch.flow.first(), None | Some((0, Flow::Thread(_))));
-    if !in_order(&batch.flow, len) || !starts_with_thread {
+    // Of blocks one more than the number, in one pass.
+    let (mut last, mut ordered, mut highest) = (0, true, 0);
+    for &(at, entry) in &batch.flow {
+        ordered &= last <= at;
+        last = at;
+        highest = highest.max(match entry {
+            Flow::Block(block) => u64::from(block) + 1,
+            Flow::Thread(_) => 0,
+        });
+    }
+    if !ordered || last as usize > len || !starts_with_thread {
         return Err(invalid("the flow of the batch is out of order"));
     }
     if len > 0 && batch.site.is_empty() != batch.flow.is_empty() {
         let what = "the batch has a flow and its accesses no sites, or the other way round";
         return Err(invalid(what));
     }
-    Ok(())
-}
-
-/// A block that the batch executes and that was not defined, if there is one.
-fn undefined(batch: &Batch, table: &CodeTable) -> Option<u32> {
-    batch.flow.iter().find_map(|&(_, entry)| match entry {
-        Flow::Block(block) if block as usize >= table.blocks().len() => Some(block),
-        _ => None,
-    })
+    Ok(highest.checked_sub(1).map(|block| block as u32))
 }
 
 fn invalid(what: &str) -> io::Error {

@@ -1,190 +1,117 @@
-use super::forms;
-use super::shapes::Shape;
+use super::columns::{BATCH, Columns};
+use super::layout::{Layout, back, sibling, site, with_sibling};
 use super::{
-    CLASSES, CODE_SITES, FROM_BASE, FromCode, History, LastCodes, MAX_ACCESSES, SITES,
-    STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
+    CLASSES, CODE_SITES, FROM_BASE, History, SITES, STEP_FROM_BASE, STEP_FROM_PREVIOUS, Streams,
+    WINDOW, residual_bytes,
 };
-use crate::trace::code::UsualAccess;
+use crate::Op;
 use crate::trace::varint::unzigzag;
-use crate::{Batch, Follows, Op};
 use std::hint::select_unpredictable;
 
 /// Bytes appended to the residuals, so that the last ones can be read eight at a time.
 const PADDING: usize = 8;
 
-/// The bits of the residual of each length.
-const MASKS: [u64; 8] = [
-    0,
-    0xff,
-    0xffff,
-    0xff_ffff,
-    0xffff_ffff,
-    0xff_ffff_ffff,
-    0xffff_ffff_ffff,
-    u64::MAX,
-];
+/// What a class says, and those that there are not.
+const KINDS: [Kind; 32] = {
+    let mut kinds = [Kind::of(0); 32];
+    let mut class = 0;
+    while class < CLASSES {
+        kinds[class as usize] = Kind::of(class);
+        class += 1;
+    }
+    kinds
+};
 
-/// Bytes of the residual of each length.
-const LENGTHS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 8];
-
-/// Which code each access of a chunk has, and what its address follows from.
-#[derive(Default)]
-pub struct Layout {
-    forms: Option<forms::Decoder>,
-    last_codes: Option<LastCodes>,
-    /// The chunk's codes.
-    all: Vec<u16>,
-    /// Of each access its code, how many accesses back the one is that its address follows from, 0 for none,
-    /// and how far it is from there.
-    codes: Vec<u16>,
-    follows: Vec<Follows>,
-    /// Of how many it is known by now.
-    len: usize,
+/// What a class says: masks of what is added up, and of the residual.
+#[derive(Clone, Copy)]
+struct Kind {
+    residual: u64,
+    moved: u64,
+    previous: u64,
+    bytes: u8,
+    /// Whether it is the move from the access before.
+    from_previous: bool,
 }
 
-impl Layout {
-    /// Starts a chunk.
-    ///
-    /// # Errors
-    /// What is wrong with the streams.
-    pub fn start(&mut self, streams: &Streams) -> Result<(), &'static str> {
-        if streams.codes_low.len() != streams.codes_high.len() {
-            return Err("the halves of the codes are not as many");
+impl Kind {
+    const fn of(class: u8) -> Kind {
+        let bytes = residual_bytes(class) as u8;
+        let predictor = class / 8;
+        Kind {
+            residual: match bytes {
+                0 => 0,
+                bytes => u64::MAX >> (64 - 8 * bytes),
+            },
+            moved: if predictor == FROM_BASE { 0 } else { u64::MAX },
+            previous: if predictor == STEP_FROM_PREVIOUS {
+                u64::MAX
+            } else {
+                0
+            },
+            bytes,
+            from_previous: predictor > STEP_FROM_BASE,
         }
-        let halves = streams.codes_low.iter().zip(&streams.codes_high);
-        self.all.clear();
-        (self.all).extend(halves.map(|(&low, &high)| u16::from_le_bytes([low, high])));
-        self.codes.clear();
-        self.follows.clear();
-        self.len = 0;
-        Ok(())
     }
+}
 
-    /// Every access has a code of its own, and an address. In a chunk with code of a file up to version 4,
-    /// `last_codes_at` has the site of each; else nothing.
-    pub fn take_all(&mut self, last_codes_at: &[u32]) {
-        if !last_codes_at.is_empty() {
-            let last_codes = self.last_codes.get_or_insert_with(LastCodes::new);
-            last_codes.decode(last_codes_at, &mut self.all);
-        }
-        std::mem::swap(&mut self.codes, &mut self.all);
-        self.len = self.codes.len();
-    }
+/// What a site remembers.
+#[derive(Clone, Copy, Default)]
+#[repr(align(16))]
+struct Place {
+    last: u64,
+    /// The last move from its base, and that from the access before.
+    moves: [i32; 2],
+}
 
-    /// There are forms, of a chunk of so many accesses; `None` when their stream is damaged.
-    pub fn start_forms(&mut self, stream: &[u8], accesses: usize) -> Option<()> {
-        self.codes.resize(accesses, 0);
-        self.follows.resize(accesses, Follows::default());
-        let forms = self.forms.get_or_insert_with(forms::Decoder::new);
-        forms.start(stream)
-    }
-
-    /// Accesses that have codes and addresses of their own come.
-    pub fn push_own(&mut self, count: usize) -> Option<()> {
-        let codes = self.forms.as_mut()?.own(count, self.all.len())?;
-        let to = self.len..self.len + count;
-        self.codes.get_mut(to)?.copy_from_slice(&self.all[codes]);
-        self.len += count;
-        Some(())
-    }
-
-    /// The usual accesses of a block come.
-    #[inline]
-    pub fn push_form(&mut self, stream: &[u8], block: u32, usual: &[UsualAccess]) -> Option<()> {
-        let forms = self.forms.as_mut()?;
-        let codes = forms.next(stream, block, usual.len(), self.all.len())?;
-        let range = self.len..self.len + usual.len();
-        self.len = range.end;
-        let to = self.codes.get_mut(range.clone())?.iter_mut();
-        let to = to.zip(self.follows.get_mut(range)?);
-        for ((to, follows), (&code, access)) in to.zip(self.all[codes].iter().zip(usual)) {
-            *to = code;
-            *follows = access.follows;
-        }
-        Some(())
-    }
-
-    /// No more come; `None` unless everything was used.
-    pub fn end_forms(&mut self, stream: &[u8]) -> Option<()> {
-        let forms = self.forms.as_ref()?;
-        (forms.is_at_end(stream, self.all.len()) && self.len == self.codes.len()).then_some(())
-    }
+/// What addresses are found from: in one piece, so that one register leads there.
+struct Memory {
+    places: [Place; CODE_SITES],
+    /// The last addresses, of which the last one of the batch before is the last.
+    recent: [u64; WINDOW],
 }
 
 /// Decodes the accesses of one chunk after the other.
 pub struct Decoder {
-    /// By code. No access has a code beyond the chunk's dictionary.
-    shapes: Box<[Shape; MAX_ACCESSES]>,
     history: History,
-    /// The last address of each site, then the last addresses by place in the chunk: whichever
-    /// of them is an access's base is found by one index.
-    bases: Box<[u64; CODE_SITES + WINDOW]>,
-    /// By site: the last move from its base, and from the access before.
-    moves: Box<[[i32; 2]; CODE_SITES]>,
-    /// One more than the highest site that the chunk may have used.
-    highest_site: usize,
-    /// The last dependences, by place in the chunk.
-    recent_dep: [u32; WINDOW],
-    /// The last address.
-    previous: u64,
-    /// Of the accesses being decoded.
-    places: Vec<AddressTerms>,
-    /// Accesses decoded, and bytes of residuals used.
+    memory: Box<Memory>,
+    /// One more than the highest place that the chunk may have used.
+    highest_place: usize,
+    /// The last dependences of the chunk.
+    deps: [u32; WINDOW],
+    /// Accesses decoded, and bytes of classes and residuals used.
     index: usize,
     class_at: usize,
     residual_at: usize,
 }
 
-/// What is needed of an access to find its address.
-#[derive(Clone, Copy, Default)]
-struct AddressTerms {
-    site: u16,
-    /// Index of its base address.
-    base: u16,
-    class: u8,
-}
-
 impl Decoder {
     pub fn new() -> Decoder {
         Decoder {
-            shapes: boxed(),
             history: History::default(),
-            bases: boxed(),
-            moves: boxed(),
-            highest_site: CODE_SITES,
-            recent_dep: [0; WINDOW],
-            previous: 0,
-            places: Vec::new(),
+            memory: new_memory(),
+            highest_place: CODE_SITES,
+            deps: [0; WINDOW],
             index: 0,
             class_at: 0,
             residual_at: 0,
         }
     }
 
-    /// Starts a chunk of `accesses`.
+    /// Starts a chunk, of which so many accesses have addresses of their own.
     ///
     /// # Errors
-    /// What is wrong with the streams. When nothing is, [`Decoder::decode`] cannot fail.
+    /// What is wrong with the streams. When nothing is, decoding cannot fail.
     pub fn start(
         &mut self,
         streams: &mut Streams,
         layout: &Layout,
-        accesses: usize,
+        own: usize,
+        with_code: bool,
     ) -> Result<(), &'static str> {
-        // Without forms none follow from others.
-        let follow = layout.follows.iter().filter(|follows| follows.back > 0);
-        if layout.codes.len() != accesses || streams.classes.len() + follow.count() != accesses {
+        if streams.classes.len() != own {
             return Err("the streams do not hold as many accesses as the header says");
         }
-        let mut input = streams.shapes.as_slice();
-        let mut known = 0;
-        while !input.is_empty() {
-            let slot = self.shapes.get_mut(known).ok_or("too many shapes")?;
-            *slot = Shape::take(&mut input).ok_or("the shapes are damaged")?;
-            known += 1;
-        }
-        let codes = layout.codes.iter().copied();
-        if accesses > 0 && usize::from(codes.fold(0, u16::max)) >= known {
+        if !layout.is_sound() {
             return Err("a code has no shape");
         }
         if streams.classes.iter().copied().fold(0, u8::max) >= CLASSES {
@@ -194,162 +121,111 @@ impl Decoder {
             return Err("the residuals are not as long as their classes say");
         }
         streams.residuals.extend([0; PADDING]);
-        // One is looked at before it is known whether the access has any.
-        streams.classes.push(0);
         self.history = History::default();
-        self.bases[..self.highest_site].fill(0);
-        self.bases[CODE_SITES..].fill(0);
-        self.moves[..self.highest_site].fill([0; 2]);
-        self.highest_site = SITES;
-        self.recent_dep.fill(0);
-        self.previous = 0;
+        self.memory.places[..self.highest_place].fill(Place::default());
+        self.memory.recent.fill(0);
+        self.highest_place = if with_code { CODE_SITES } else { SITES };
+        self.deps.fill(0);
         self.index = 0;
         self.class_at = 0;
         self.residual_at = 0;
         Ok(())
     }
 
-    /// Appends the next `count` accesses of the chunk, which has as many left, to the batch, with
-    /// what is known of them from their code since version 5.
-    pub fn decode(
-        &mut self,
-        streams: &Streams,
-        layout: &Layout,
-        count: usize,
-        batch: &mut Batch,
-        code: Option<FromCode>,
-    ) {
-        let from = batch.len();
-        batch.addr.resize(from + count, 0);
-        batch.op.resize(from + count, Op::default());
-        batch.gap.resize(from + count, 0);
-        batch.dep.resize(from + count, 0);
-        let first = self.index;
-        // In two passes, each with few enough variables for the registers.
-        match code {
-            Some(code) => {
-                self.highest_site = CODE_SITES;
-                let site = |_: &mut History, index, _| {
-                    let at: usize = index - first;
-                    (code.site(at), code.gaps[at])
-                };
-                if layout.follows.is_empty() {
-                    self.decode_shapes::<false>(streams, layout, batch, from, site);
-                } else {
-                    self.decode_shapes::<true>(streams, layout, batch, from, site);
+    /// The dependences of the last accesses.
+    pub fn last_deps(&self) -> &[u32; WINDOW] {
+        &self.deps
+    }
+
+    /// All but the addresses of the next `count` accesses, of which no code is known.
+    pub fn plain(&mut self, layout: &Layout, count: usize, columns: &mut Columns) {
+        let codes = &layout.codes()[self.index..][..count.min(BATCH)];
+        for (at, &code) in codes.iter().enumerate() {
+            let shape = layout.shape(code);
+            self.history.push(code);
+            columns.op[at] = Op(shape.op);
+            columns.gap[at] = shape.gap;
+            columns.dep[at] = match usize::from(shape.sibling) {
+                0 => shape.dep,
+                sibling => {
+                    before(columns.dep, &self.deps, at, sibling).wrapping_add(sibling as u32)
                 }
-            }
-            None => {
-                let site = |history: &mut History, _, code| {
-                    history.push(code);
-                    (history.site(), 0)
-                };
-                self.decode_shapes::<false>(streams, layout, batch, from, site);
-            }
-        }
-        if layout.follows.is_empty() {
-            self.decode_addresses::<false>(streams, &[], &mut batch.addr[from..]);
-        } else {
-            let follows = &layout.follows[first..];
-            self.decode_addresses::<true>(streams, follows, &mut batch.addr[from..]);
-        }
-        self.index += count;
-    }
-
-    /// All but the addresses; `site` tells the site and what the flow says of the gap from the
-    /// access's number and code.
-    #[inline(always)]
-    fn decode_shapes<const FOLLOW: bool>(
-        &mut self,
-        streams: &Streams,
-        layout: &Layout,
-        batch: &mut Batch,
-        from: usize,
-        site: impl Fn(&mut History, usize, u16) -> (u16, u32),
-    ) {
-        let range = self.index..self.index + batch.len() - from;
-        self.places.resize(range.len(), AddressTerms::default());
-        let codes = &layout.codes[range.clone()];
-        let follows = &layout.follows[if FOLLOW { range.clone() } else { 0..0 }];
-        let classes = &streams.classes[self.class_at..];
-        let mut class_at = 0;
-        let columns = batch.op[from..]
-            .iter_mut()
-            .zip(&mut batch.gap[from..])
-            .zip(&mut batch.dep[from..])
-            .zip(&mut self.places);
-        for ((at, (&code, (((op, gap), dep), place))), index) in
-            codes.iter().zip(columns).enumerate().zip(range)
-        {
-            let shape = self.shapes[usize::from(code)];
-            let (site, known) = site(&mut self.history, index, code);
-            let sibling = index.wrapping_sub(usize::from(shape.sibling)) % WINDOW;
-            *op = Op(shape.op);
-            *gap = shape.gap.wrapping_add(known);
-            let base;
-            (base, *dep) = match shape.sibling {
-                0 => (site, shape.dep),
-                distance => (
-                    (CODE_SITES + sibling) as u16,
-                    self.recent_dep[sibling].wrapping_add(u32::from(distance)),
-                ),
             };
-            let class = classes[class_at];
-            // That of the next is read again where the address follows from another.
-            class_at += usize::from(!FOLLOW || follows[at].back == 0);
-            *place = AddressTerms { site, base, class };
-            self.recent_dep[index % WINDOW] = *dep;
+            columns.work.terms[at] = u32::from(self.history.site()) | with_sibling(shape.sibling);
         }
-        self.class_at += class_at;
     }
 
-    /// The addresses, after what they follow from if any follow from others.
-    #[inline(always)]
-    fn decode_addresses<const FOLLOW: bool>(
+    /// The addresses of the next `count` accesses, of which all else is there; after what they follow from if any follow
+    /// from others.
+    pub fn addresses<const FOLLOW: bool>(
         &mut self,
         streams: &Streams,
-        follows: &[Follows],
-        addrs: &mut [u64],
+        count: usize,
+        columns: &mut Columns,
     ) {
         let mut residuals = &streams.residuals[self.residual_at..];
-        let mut previous = self.previous;
-        let places = addrs.iter_mut().zip(&self.places);
-        for ((at, (addr, place)), index) in places.enumerate().zip(self.index..) {
-            if FOLLOW && follows[at].back > 0 {
-                let Follows { back, offset } = follows[at];
-                let base = CODE_SITES + index.wrapping_sub(back.into()) % WINDOW;
-                let found = self.bases[base].wrapping_add(offset as u64);
-                self.bases[CODE_SITES + index % WINDOW] = found;
-                previous = found;
-                *addr = found;
-                continue;
-            }
-            let (bytes, _) = residuals
-                .split_first_chunk()
-                .expect("the residuals are padded");
-            let length = usize::from(place.class % 8);
-            let residual = u64::from_le_bytes(*bytes) & MASKS[length];
-            residuals = &residuals[usize::from(LENGTHS[length])..];
+        let mut classes = streams.classes[self.class_at..].iter();
+        let memory = &mut *self.memory;
+        let work = &*columns.work;
+        let mut previous = memory.recent[WINDOW - 1];
+        for (at, addr) in columns.addr[..count].iter_mut().enumerate() {
+            let terms = work.terms[at];
+            let found;
+            if FOLLOW && back(terms) > 0 {
+                let from = memory.recent[at.wrapping_sub(back(terms)) % WINDOW];
+                found = from.wrapping_add(work.offset[at] as u64);
+            } else {
+                let &class = classes.next().expect("as many classes as addresses");
+                let kind = &KINDS[usize::from(class) % KINDS.len()];
+                let (bytes, _) = residuals
+                    .split_first_chunk()
+                    .expect("the residuals are padded");
+                let residual = u64::from_le_bytes(*bytes) & kind.residual;
+                residuals = &residuals[usize::from(kind.bytes)..];
 
-            let site = usize::from(place.site) % CODE_SITES;
-            let base = self.bases[usize::from(place.base)];
-            let predictor = place.class / 8;
-            let moves = &mut self.moves[site];
-            let moved = moves[usize::from(predictor / 2 % 2)] as u64;
-            let moved = select_unpredictable(predictor == FROM_BASE, 0, moved);
-            // The sum that does not wait for the base first: it may come from the access before.
-            let moved = moved.wrapping_add(unzigzag(residual) as u64);
-            let origin = select_unpredictable(predictor == STEP_FROM_PREVIOUS, previous, base);
-            let found = origin.wrapping_add(moved);
-            *moves = [base, previous].map(|from| found.wrapping_sub(from) as i32);
-            self.bases[site] = found;
-            self.bases[CODE_SITES + index % WINDOW] = found;
-            previous = found;
+                let sibling = sibling(terms);
+                let other = memory.recent[at.wrapping_sub(sibling) % WINDOW];
+                let place = &mut memory.places[site(terms)];
+                let base = select_unpredictable(sibling == 0, place.last, other);
+                let moved = place.moves[usize::from(kind.from_previous)] as u64 & kind.moved;
+                // The sum that does not wait for the base first: it may come from the access before.
+                let moved = moved.wrapping_add(unzigzag(residual) as u64);
+                let origin = base ^ ((base ^ previous) & kind.previous);
+                found = origin.wrapping_add(moved);
+                place.last = found;
+                place.moves = [base, previous].map(|from| found.wrapping_sub(from) as i32);
+            }
+            memory.recent[at % WINDOW] = found;
             *addr = found;
+            previous = found;
         }
-        self.previous = previous;
+        memory.recent.rotate_left(count % WINDOW);
+        self.class_at = streams.classes.len() - classes.len();
         self.residual_at = streams.residuals.len() - residuals.len();
+        keep(&mut self.deps, &columns.dep[..count]);
+        self.index += count;
     }
+}
+
+/// The dependence `back` places before `at`, 1 to 255: in the column, or among those that came before it.
+#[inline(always)]
+pub fn before<const N: usize>(
+    column: &[u32; N],
+    earlier: &[u32; WINDOW],
+    at: usize,
+    back: usize,
+) -> u32 {
+    match at.checked_sub(back) {
+        Some(from) => column[from],
+        None => earlier[at.wrapping_sub(back) % WINDOW],
+    }
+}
+
+/// Keeps the last ones, now that these have come.
+fn keep(earlier: &mut [u32; WINDOW], new: &[u32]) {
+    let new = &new[new.len().saturating_sub(WINDOW)..];
+    earlier.copy_within(new.len().., 0);
+    earlier[WINDOW - new.len()..].copy_from_slice(new);
 }
 
 /// Bytes of the residuals of all these classes. Sums of 16 bits, which no 4096 classes exceed,
@@ -360,4 +236,11 @@ fn residual_total(classes: &[u8]) -> usize {
         usize::from(lengths.sum::<u16>())
     });
     parts.sum()
+}
+
+fn new_memory() -> Box<Memory> {
+    Box::new(Memory {
+        places: [Place::default(); CODE_SITES],
+        recent: [0; WINDOW],
+    })
 }

@@ -23,8 +23,8 @@ pub struct Encoder {
     len: usize,
     /// The codes of those that have one of their own.
     codes: Vec<u16>,
-    /// The shapes of these codes.
-    made: Vec<Shape>,
+    /// What these codes are.
+    made: Vec<Coded>,
     /// All dependences, after those of [`WINDOW`] accesses that there never were.
     deps: Box<[u32; DEPS]>,
     classes: Box<[u8; MAX_ACCESSES]>,
@@ -134,31 +134,75 @@ impl Encoder {
         debug_assert!(is_usual(addrs, &batch.site[range.clone()], usual));
         let form = self.forms.latest(block);
         let gap = batch.gap[from].wrapping_sub(pending + u32::from(usual[0].gap));
-        if let Some(form) = form
-            && self.depend_as(form, &batch.dep[range], gap)
-        {
-            // All else is the same each time.
+        let Some(form) = form else {
+            self.push_form(batch, from, block, usual, pending, true);
+            return;
+        };
+        let deps = &batch.dep[range];
+        let to = &mut self.deps[WINDOW + self.len..][..count];
+        for (to, &dep) in to.iter_mut().zip(deps) {
+            *to = dep;
+        }
+        // All else is the same each time.
+        if self.depend_as(form, deps, gap) {
             self.forms.repeat();
             self.push_addresses(addrs, usual, form);
         } else {
-            self.push_form(batch, from, block, usual, pending, true);
+            self.push_other(batch, from, block, usual, pending);
         }
     }
 
-    /// Whether the next accesses, with these dependences, depend on loads as those with the codes from `form` on,
-    /// and the first one's gap has as much more than the flow says.
+    /// An execution that is regular and has not the block's latest form, which all forms remembered are of.
+    #[inline(never)]
+    fn push_other(
+        &mut self,
+        batch: &Batch,
+        from: usize,
+        block: u32,
+        usual: &[UsualAccess],
+        pending: u32,
+    ) {
+        let range = from..from + usual.len();
+        let made = Made::new(batch, range.clone(), usual, pending, self.len);
+        let gap = made.gap(0);
+        let older = self.forms.older(block);
+        let place = older.iter().position(|&form| {
+            let form = (form as usize).checked_sub(1);
+            form.is_some_and(|form| self.depend_as(form, made.deps, gap))
+        });
+        let next = self.codes.len();
+        let form = match place {
+            Some(place) => self.forms.bring_back(block, place + 1),
+            None => {
+                self.forms.start(block, next, true);
+                self.new_form(&made)
+            }
+        };
+        self.push_addresses(&batch.addr[range], usual, form);
+    }
+
+    /// Whether the next accesses, whose dependences are these and among those of the chunk, depend on loads as those with
+    /// the codes from `form` on, and the first one's gap has as much more than the flow says.
     #[inline(always)]
-    fn depend_as(&mut self, form: usize, deps: &[u32], gap: u32) -> bool {
-        let shapes = &self.made[form..form + deps.len()];
-        let mut differs = shapes[0].gap ^ gap;
-        for ((shape, &dep), at) in shapes.iter().zip(deps).zip(WINDOW + self.len..) {
-            let at = at % DEPS;
-            self.deps[at] = dep;
-            let back = usize::from(shape.sibling);
-            let other = self.deps[at.wrapping_sub(back) % DEPS].wrapping_add(back as u32);
-            differs |= dep ^ if back == 0 { shape.dep } else { other };
+    fn depend_as(&self, form: usize, deps: &[u32], gap: u32) -> bool {
+        let made = &self.made[form..form + deps.len()];
+        let mut differs = made[0].shape.gap ^ gap;
+        let mut fixed = u32::MAX;
+        for (&dep, made) in deps.iter().zip(made) {
+            differs |= (dep ^ made.dep) & made.bits;
+            fixed &= made.bits;
         }
-        differs == 0
+        differs == 0 && (fixed != 0 || self.depend_as_siblings(made, deps))
+    }
+
+    /// Whether those of which it is not fixed depend on loads as their siblings do.
+    #[inline(never)]
+    fn depend_as_siblings(&self, made: &[Coded], deps: &[u32]) -> bool {
+        let mut all = made.iter().zip(deps).zip(WINDOW + self.len..);
+        all.all(|((made, &dep), at)| {
+            let back = made.shape.sibling;
+            made.bits != 0 || dep == self.deps[at - usize::from(back)].wrapping_add(back.into())
+        })
     }
 
     fn push_form(
@@ -172,17 +216,10 @@ impl Encoder {
     ) {
         let range = from..from + usual.len();
         self.highest_site = CODE_SITES;
-        let made = Made {
-            ops: &batch.op[range.clone()],
-            gaps: &batch.gap[range.clone()],
-            deps: &batch.dep[range.clone()],
-            usual,
-            pending,
-            first: self.len,
-        };
+        let made = Made::new(batch, range.clone(), usual, pending, self.len);
         made.copy_deps(&mut self.deps);
-        let (shapes, deps) = (&self.made, &self.deps);
-        let fits = |form: usize| made.has_form(shapes, form, deps);
+        let (known, deps) = (&self.made, &self.deps);
+        let fits = |form: usize| made.has_form(known, form, deps);
         let form = self.forms.next(block, self.codes.len(), regular, fits);
         let form = form.unwrap_or_else(|| self.new_form(&made));
         self.push_addresses(&batch.addr[range], usual, form);
@@ -203,7 +240,15 @@ impl Encoder {
             };
             let guess = &mut self.guesses[access.site as usize % CODE_SITES];
             self.codes.push(self.numbering.code(shape, guess));
-            self.made.push(shape);
+            // Its sibling may have one, too, and so on.
+            let before = index.checked_sub(sibling.into());
+            let fixed =
+                before.is_some_and(|before| sibling == 0 || self.made[form + before].bits != 0);
+            self.made.push(Coded {
+                shape,
+                dep,
+                bits: if fixed { u32::MAX } else { 0 },
+            });
         }
         form
     }
@@ -212,15 +257,15 @@ impl Encoder {
     /// the accesses depend on. All else of them is known by now.
     #[inline(always)]
     fn push_addresses(&mut self, addrs: &[u64], usual: &[UsualAccess], form: usize) {
-        let shapes = &self.made[form..form + usual.len()];
+        let made = &self.made[form..form + usual.len()];
         let mut at = self.residual_bytes;
         let mut classes = self.class_count;
         let mut previous = self.previous;
-        let accesses = addrs.iter().zip(usual).zip(shapes).zip(self.len..);
-        for (((&addr, access), shape), index) in accesses {
+        let accesses = addrs.iter().zip(usual).zip(made).zip(self.len..);
+        for (((&addr, access), made), index) in accesses {
             if access.follows.back == 0 {
                 let site = access.site as usize % CODE_SITES;
-                let base = match shape.sibling {
+                let base = match made.shape.sibling {
                     0 => site,
                     sibling => CODE_SITES + index.wrapping_sub(sibling.into()) % WINDOW,
                 };
@@ -262,7 +307,7 @@ impl Encoder {
         self.places.resize(range.len(), (0, 0));
         if CODE {
             // No form begins there.
-            self.made.resize(codes + range.len(), Shape::default());
+            self.made.resize(codes + range.len(), Coded::default());
         }
         let columns = (batch.op[range.clone()].iter())
             .zip(&batch.gap[range.clone()])
@@ -378,6 +423,16 @@ impl Encoder {
     }
 }
 
+/// What an access of this code is, in a form.
+#[derive(Clone, Copy, Default)]
+struct Coded {
+    shape: Shape,
+    /// The dependence that it always has, if `bits` are all set. If none are it is told by that of a sibling that may have
+    /// another each time.
+    dep: u32,
+    bits: u32,
+}
+
 /// What a block's accesses are beside their addresses.
 struct Made<'a> {
     ops: &'a [Op],
@@ -390,7 +445,25 @@ struct Made<'a> {
     first: usize,
 }
 
-impl Made<'_> {
+impl<'a> Made<'a> {
+    /// The accesses of the batch from `range.start` on; `first` come before them in the chunk.
+    fn new(
+        batch: &'a Batch,
+        range: Range<usize>,
+        usual: &'a [UsualAccess],
+        pending: u32,
+        first: usize,
+    ) -> Made<'a> {
+        Made {
+            ops: &batch.op[range.clone()],
+            gaps: &batch.gap[range.clone()],
+            deps: &batch.dep[range],
+            usual,
+            pending,
+            first,
+        }
+    }
+
     /// What the gap of an access has more than the flow says.
     fn gap(&self, index: usize) -> u32 {
         let pending = if index == 0 { self.pending } else { 0 };
@@ -408,28 +481,19 @@ impl Made<'_> {
 
     /// Whether the accesses have the shapes from number `form` on; `deps` are all of the chunk.
     #[inline(never)]
-    fn has_form(&self, shapes: &[Shape], form: usize, deps: &[u32; DEPS]) -> bool {
-        let Some(shapes) = shapes.get(form..form + self.usual.len()) else {
+    fn has_form(&self, known: &[Coded], form: usize, deps: &[u32; DEPS]) -> bool {
+        let Some(known) = known.get(form..form + self.usual.len()) else {
             return false;
         };
-        let same = |(index, shape): (usize, &Shape)| {
-            shape.op == self.ops[index].0 && shape.gap == self.gap(index)
-        };
-        shapes.iter().enumerate().all(same) && self.depends_as(shapes, deps)
-    }
-
-    /// Whether their dependences are those of these shapes.
-    #[inline(always)]
-    fn depends_as(&self, shapes: &[Shape], deps: &[u32; DEPS]) -> bool {
-        let mut differs = 0;
-        for ((shape, &dep), at) in shapes.iter().zip(self.deps).zip(WINDOW + self.first..) {
-            let expected = match shape.sibling {
+        let mut all = known.iter().enumerate();
+        all.all(|(index, Coded { shape, .. })| {
+            let at = WINDOW + self.first + index;
+            let dep = match shape.sibling {
                 0 => shape.dep,
                 back => deps[at - usize::from(back)].wrapping_add(back.into()),
             };
-            differs |= dep ^ expected;
-        }
-        differs == 0
+            shape.op == self.ops[index].0 && shape.gap == self.gap(index) && self.deps[index] == dep
+        })
     }
 }
 

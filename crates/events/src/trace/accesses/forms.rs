@@ -5,7 +5,6 @@
 //! last times, and of which.
 
 use crate::trace::varint;
-use std::ops::Range;
 
 /// How many forms are remembered in a slot.
 const RECENT: usize = 4;
@@ -18,7 +17,8 @@ const NEW: u64 = 0;
 /// The most bytes of the stream: an execution with accesses takes two varints, one of 17 bits.
 pub const MAX_STREAM: usize = super::MAX_ACCESSES * 4;
 
-/// The last forms of blocks: one more than where their codes begin among the chunk's, 0 for none.
+/// The last forms of blocks: one more than where their codes begin among the chunk's, or another number of them; 0 for
+/// none.
 struct Recent(Box<[[u32; RECENT]; SLOTS]>);
 
 impl Recent {
@@ -92,25 +92,44 @@ impl Encoder {
             return Some(recent[0] as usize - 1);
         }
         let found = recent[1..].iter().position(fits);
-        varint::put(&mut self.stream, std::mem::take(&mut self.run));
         let Some(found) = found else {
-            varint::put(&mut self.stream, NEW);
-            let owner = &mut self.owners[block as usize % SLOTS];
-            let name = if regular { block + 1 } else { 0 };
-            // Nobody's any more if there are forms of another execution.
-            *owner = if recent[0] == 0 || *owner == name {
-                name
-            } else {
-                0
-            };
-            bring_forward(recent, RECENT - 1, next as u32 + 1);
+            self.start(block, next, regular);
             return None;
         };
-        let place = found + 1;
+        Some(self.bring_back(block, found + 1))
+    }
+
+    /// The forms of a block that are remembered beside the latest: one more than where their codes begin, 0 for none.
+    #[inline(always)]
+    pub fn older(&mut self, block: u32) -> [u32; RECENT - 1] {
+        let [_, older @ ..] = *self.recent.of(block);
+        older
+    }
+
+    /// An execution has the form at this place, 1 to 3, which becomes the latest. Returns where its codes begin.
+    pub fn bring_back(&mut self, block: u32, place: usize) -> usize {
+        varint::put(&mut self.stream, std::mem::take(&mut self.run));
         varint::put(&mut self.stream, place as u64);
+        let recent = self.recent.of(block);
         let form = recent[place];
         bring_forward(recent, place, form);
-        Some(form as usize - 1)
+        form as usize - 1
+    }
+
+    /// An execution has a new form, whose codes begin at `next`.
+    pub fn start(&mut self, block: u32, next: usize, regular: bool) {
+        varint::put(&mut self.stream, std::mem::take(&mut self.run));
+        varint::put(&mut self.stream, NEW);
+        let recent = self.recent.of(block);
+        let owner = &mut self.owners[block as usize % SLOTS];
+        let name = if regular { block + 1 } else { 0 };
+        // Nobody's any more if there are forms of another execution.
+        *owner = if recent[0] == 0 || *owner == name {
+            name
+        } else {
+            0
+        };
+        bring_forward(recent, RECENT - 1, next as u32 + 1);
     }
 
     /// Ends the chunk: moves its stream to `stream`, and starts the next.
@@ -125,23 +144,24 @@ impl Encoder {
     }
 }
 
-/// Finds out which codes the accesses of one chunk after the other have.
+/// Finds out which forms the executions of one chunk after the other have. Forms have numbers here.
 pub struct Decoder {
+    /// One more than the numbers of forms.
     recent: Recent,
-    /// How many executions come before the next of which the stream says something.
-    until: Option<u64>,
-    /// Bytes of the stream, and codes of the chunk, that were used.
+    /// How many executions come before the next of which the stream says something; without end if it has ended.
+    until: u64,
+    ended: bool,
+    /// Bytes of the stream that were used.
     at: usize,
-    used: usize,
 }
 
 impl Decoder {
     pub fn new() -> Decoder {
         Decoder {
             recent: Recent::new(),
-            until: None,
+            until: 0,
+            ended: false,
             at: 0,
-            used: 0,
         }
     }
 
@@ -149,67 +169,61 @@ impl Decoder {
     pub fn start(&mut self, stream: &[u8]) -> Option<()> {
         self.recent.clear();
         self.at = 0;
-        self.used = 0;
         self.go_on(stream)
     }
 
-    /// The codes of a block's execution with so many accesses, of the chunk's `codes`; `None` when
-    /// the stream is damaged.
-    #[inline]
+    /// The form of a block's execution; `new` makes one. `None` when the stream is damaged.
+    #[inline(always)]
     pub fn next(
         &mut self,
         stream: &[u8],
         block: u32,
-        count: usize,
-        codes: usize,
-    ) -> Option<Range<usize>> {
-        let recent = self.recent.of(block);
-        let form = match &mut self.until {
-            Some(0) => {
-                let mut rest = &stream[self.at..];
-                let which = varint::take(&mut rest)?;
-                self.at = stream.len() - rest.len();
-                let form = if which == NEW {
-                    let own = self.used;
-                    bring_forward(recent, RECENT - 1, own as u32 + 1);
-                    self.used = own.checked_add(count).filter(|&end| end <= codes)?;
-                    own
-                } else {
-                    let place = usize::try_from(which).ok()?;
-                    let form = *recent.get(place)?;
-                    bring_forward(recent, place, form);
-                    form.checked_sub(1)? as usize
-                };
-                self.go_on(stream)?;
-                form
-            }
-            Some(more) => {
-                *more -= 1;
-                recent[0].checked_sub(1)? as usize
-            }
-            None => recent[0].checked_sub(1)? as usize,
-        };
-        (form + count <= self.used).then_some(form..form + count)
+        new: impl FnOnce() -> Option<u32>,
+    ) -> Option<u32> {
+        if self.until == 0 {
+            return self.told(stream, block, new);
+        }
+        self.until -= 1;
+        self.recent.of(block)[0].checked_sub(1)
     }
 
-    /// The codes of accesses of which the block says nothing, which have codes of their own.
-    pub fn own(&mut self, count: usize, codes: usize) -> Option<Range<usize>> {
-        let from = self.used;
-        self.used = from.checked_add(count).filter(|&end| end <= codes)?;
-        Some(from..self.used)
+    #[inline(never)]
+    fn told(
+        &mut self,
+        stream: &[u8],
+        block: u32,
+        new: impl FnOnce() -> Option<u32>,
+    ) -> Option<u32> {
+        let recent = self.recent.of(block);
+        let mut rest = &stream[self.at..];
+        let which = varint::take(&mut rest)?;
+        self.at = stream.len() - rest.len();
+        let form = if which == NEW {
+            let form = new()? + 1;
+            bring_forward(recent, RECENT - 1, form);
+            form
+        } else {
+            let place = usize::try_from(which).ok()?;
+            let form = *recent.get(place)?;
+            bring_forward(recent, place, form);
+            form
+        };
+        self.go_on(stream)?;
+        form.checked_sub(1)
     }
 
     /// Whether everything was used.
-    pub fn is_at_end(&self, stream: &[u8], codes: usize) -> bool {
-        self.until.is_none() && self.at == stream.len() && self.used == codes
+    pub fn is_at_end(&self, stream: &[u8]) -> bool {
+        self.ended && self.at == stream.len()
     }
 
     fn go_on(&mut self, stream: &[u8]) -> Option<()> {
         let mut rest = stream.get(self.at..)?;
-        self.until = if rest.is_empty() {
-            None
+        self.ended = rest.is_empty();
+        self.until = if self.ended {
+            u64::MAX
         } else {
-            Some(varint::take(&mut rest)?)
+            varint::take(&mut rest)?
         };
         self.at = stream.len() - rest.len();
         Some(())

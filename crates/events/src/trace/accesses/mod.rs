@@ -10,19 +10,23 @@
 //! (Predicting values from a hash of what came before: Sazeides and Smith, "The Predictability of
 //! Data Values", MICRO 1997; for traces: Burtscher, "VPC3", SIGMETRICS 2004.)
 
+mod columns;
 mod decoder;
 mod encoder;
 mod forms;
+mod layout;
 mod shapes;
 
-pub use decoder::{Decoder, Layout};
+pub use columns::{BATCH, Columns, Work};
+pub use decoder::{Decoder, before};
 pub use encoder::Encoder;
 pub use forms::MAX_STREAM as MAX_FORMS;
+pub use layout::{Form, FourShapes, FourSites, Layout};
 
 /// The largest number of accesses in a chunk: a code fits 16 bits.
 pub const MAX_ACCESSES: usize = 1 << 16;
 /// How many accesses back a sibling may be, and one more.
-const WINDOW: usize = 256;
+pub const WINDOW: usize = 256;
 /// Number of sites without code. Twice as many save less than 5 % of a trace, half as many cost up to 12 %.
 const SITES: usize = 4096;
 /// Number of sites with code. Four times as many save 1 to 4 % of a trace; what is kept of these fits a
@@ -98,9 +102,9 @@ impl LastCodes {
 }
 
 /// Bytes of the residual of a class.
-fn residual_bytes(class: u8) -> usize {
+const fn residual_bytes(class: u8) -> usize {
     let length = class % 8;
-    usize::from(length + u8::from(length == 7))
+    (length + (length == 7) as u8) as usize
 }
 
 /// The codes of the last three accesses.

@@ -1,43 +1,81 @@
-use super::executions::{Executions, Walk};
-use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, Symbol, THREAD, Version4Streams};
-use crate::trace::accesses::{FromCode, Layout};
+use super::blocks::Blocks;
+use super::entries::Entries;
+use super::executions::Walk;
+use super::{BLOCK, Followers, MAX_FLOW, OTHER, Streams, THREAD, Version4Streams};
+use crate::CodeTable;
+use crate::trace::accesses::{BATCH, Columns, Form, FourShapes, FourSites, Layout, WINDOW, before};
 use crate::trace::varint::{take, unzigzag};
-use crate::{Batch, CodeTable, NO_SITE};
 
 /// Decodes the code of one chunk after the other.
 pub struct Decoder {
-    /// The chunk's entries, and the access before which each starts.
-    pub flow: Vec<(u32, Symbol)>,
-    /// The site of each access; empty when the chunk has no code.
-    sites: Vec<u32>,
-    /// Instructions since the access before, of each.
-    gaps: Vec<u32>,
-    /// Of a file up to version 4, whose accesses do not refer to their code.
-    old: bool,
-    executions: Executions,
+    /// The chunk's entries; none when it has no code.
+    pub entries: Entries,
+    /// Those of them that have accesses, and how many these are; what is after them is from an earlier chunk.
+    executed: Vec<Executed>,
+    executions: usize,
+    /// Accesses whose addresses follow from no other.
+    own: usize,
+    /// Of a file up to version 4, whose accesses do not refer to their code: the site of each.
+    old_sites: Option<Vec<u32>>,
+    blocks: Blocks,
     followers: Followers,
+    /// The entry whose accesses come next, and how many of these there were.
+    next: usize,
+    done: usize,
+}
+
+/// An entry that has accesses.
+#[derive(Clone, Copy, Default)]
+struct Executed {
+    accesses: u32,
+    /// Instructions between the last access and the entry, where they are not in the first access's gap.
+    gap: u32,
+    /// Where what the block says of them begins, in fours.
+    sites: u32,
+    /// And what the form says.
+    shapes: u32,
+    siblings: (u32, u32),
+}
+
+impl Executed {
+    #[inline(always)]
+    fn of(accesses: u32, gap: u32, sites: u32, form: Form) -> Executed {
+        Executed {
+            accesses,
+            gap,
+            sites,
+            shapes: form.fours,
+            siblings: form.siblings,
+        }
+    }
 }
 
 impl Decoder {
     pub fn new() -> Decoder {
         Decoder {
-            flow: Vec::new(),
-            sites: Vec::new(),
-            gaps: Vec::new(),
-            old: false,
-            executions: Executions::default(),
+            entries: Entries::default(),
+            executed: Vec::new(),
+            executions: 0,
+            own: 0,
+            old_sites: None,
+            blocks: Blocks::default(),
             followers: Followers::new(),
+            next: 0,
+            done: 0,
         }
     }
 
     /// A chunk without code.
     pub fn start_without(&mut self) {
-        self.flow.clear();
-        self.sites.clear();
-        self.gaps.clear();
+        self.entries.clear();
+        self.executions = 0;
+        self.own = 0;
+        self.old_sites = None;
+        self.next = 0;
+        self.done = 0;
     }
 
-    /// Starts a chunk of `accesses`; with forms if there is a layout for them, and their stream.
+    /// Starts a chunk of `accesses`; with forms if there is a stream of them.
     ///
     /// # Errors
     /// What is wrong with the streams.
@@ -46,29 +84,36 @@ impl Decoder {
         streams: &Streams,
         accesses: usize,
         table: &CodeTable,
-        layout: Option<(&mut Layout, &[u8])>,
+        layout: &mut Layout,
+        forms: Option<&[u8]>,
     ) -> Result<(), &'static str> {
         self.start_without();
-        self.old = false;
         if streams.runs.is_empty() {
             let empty = streams.turns.is_empty() && streams.exceptions.is_empty();
             return if empty { Ok(()) } else { Err(DAMAGED) };
         }
-        self.executions.follow(table);
+        self.blocks.follow(table);
         self.followers.clear();
-        self.entries(streams, table.blocks().len())
-            .ok_or(DAMAGED_FLOW)?;
-        match layout {
-            Some((layout, forms)) => {
-                layout.start_forms(forms, accesses).ok_or(DAMAGED_FORMS)?;
-                self.place(&streams.exceptions, accesses, table, Some((layout, forms)))
-                    .ok_or(DAMAGED_SITES)?;
-                layout.end_forms(forms).ok_or(DAMAGED_FORMS)
-            }
-            None => self
-                .place(&streams.exceptions, accesses, table, None)
-                .ok_or(DAMAGED_SITES),
-        }
+        self.flow(streams).ok_or(DAMAGED_FLOW)?;
+        let Some(forms) = forms else {
+            return self
+                .place(&streams.exceptions, accesses, table, |_, accesses| {
+                    layout.own(accesses)
+                })
+                .ok_or(DAMAGED_SITES);
+        };
+        layout.start_forms(forms).ok_or(DAMAGED_FORMS)?;
+        self.place(
+            &streams.exceptions,
+            accesses,
+            table,
+            |block, accesses| match block {
+                Some(block) => layout.form(forms, block, accesses),
+                None => layout.own(accesses),
+            },
+        )
+        .ok_or(DAMAGED_SITES)?;
+        layout.is_at_end(forms).then_some(()).ok_or(DAMAGED_FORMS)
     }
 
     /// Starts a chunk of `accesses` of a file of version 2 or 4.
@@ -82,178 +127,251 @@ impl Decoder {
         table: &CodeTable,
     ) -> Result<(), &'static str> {
         self.start_without();
-        self.old = true;
         if streams.flow_low.is_empty() {
             let empty = streams.symbols.is_empty()
                 && streams.flow_high.is_empty()
                 && streams.exceptions.is_empty();
             return if empty { Ok(()) } else { Err(DAMAGED) };
         }
-        self.executions.follow(table);
+        self.blocks.follow(table);
         let symbols = streams.symbols(table).ok_or("a block is not defined")?;
         streams
-            .entries(&symbols, &mut self.flow)
+            .entries(&symbols, &mut self.entries)
             .ok_or(DAMAGED_FLOW)?;
-        self.place(&streams.exceptions, accesses, table, None)
-            .ok_or(DAMAGED_SITES)
+        self.place(&streams.exceptions, accesses, table, |_, _| {
+            Some(Form::default())
+        })
+        .ok_or(DAMAGED_SITES)?;
+        self.old_sites = Some(self.all_sites());
+        Ok(())
     }
 
-    /// Reads the entries; where they start is found by `place`.
-    fn entries(&mut self, streams: &Streams, blocks: usize) -> Option<()> {
+    /// Reads which entries there are.
+    fn flow(&mut self, streams: &Streams) -> Option<()> {
         let mut runs = streams.runs.as_slice();
         let mut turns = streams.turns.as_slice();
+        let blocks = self.blocks.len();
         loop {
             let run = take(&mut runs)?;
-            if run > (MAX_FLOW - self.flow.len()) as u64 {
+            if run > (MAX_FLOW - self.entries.len()) as u64 {
                 return None;
             }
-            for _ in 0..run {
-                let context = self.followers.context();
-                let block = self.followers.predicted(context);
-                self.execute(context, block, blocks)?;
+            if !(self.followers).predict(run as usize, blocks, self.entries.all_mut()) {
+                return None;
             }
             if turns.is_empty() {
                 break;
             }
-            if self.flow.len() == MAX_FLOW {
+            if self.entries.len() == MAX_FLOW {
                 return None;
             }
-            self.turn(&mut turns, blocks)?;
+            self.turn(&mut turns)?;
         }
-        let thread_first = matches!(self.flow.first(), Some((0, Symbol::Thread { .. })));
-        (runs.is_empty() && thread_first).then_some(())
+        (runs.is_empty() && self.entries.begin_with_thread()).then_some(())
     }
 
-    fn turn(&mut self, turns: &mut &[u8], blocks: usize) -> Option<()> {
+    fn turn(&mut self, turns: &mut &[u8]) -> Option<()> {
         let context = self.followers.context();
-        match take(turns)? {
-            OTHER => {
-                let block = self.followers.other(context)?;
-                self.execute(context, block, blocks)
-            }
+        let block = match take(turns)? {
+            OTHER => self.followers.other(context)?,
             THREAD => {
                 let thread = u32::try_from(take(turns)?).ok()?;
                 let process = u32::try_from(take(turns)?).ok()?;
-                self.flow.push((0, Symbol::Thread { process, thread }));
-                Some(())
+                self.entries.push_thread(process, thread);
+                return Some(());
             }
             turn => {
                 let block = i64::from(self.followers.next).checked_add(unzigzag(turn - BLOCK))?;
-                self.execute(context, u32::try_from(block).ok()?, blocks)
+                u32::try_from(block).ok()?
             }
-        }
-    }
-
-    fn execute(&mut self, context: usize, block: u32, blocks: usize) -> Option<()> {
-        if block as usize >= blocks {
+        };
+        if block as usize >= self.blocks.len() {
             return None;
         }
         self.followers.came(context, block);
-        self.flow.push((0, Symbol::Block(block)));
+        self.entries.push_block(block);
         Some(())
     }
 
-    /// Finds where the entries start, and what the accesses have from them.
+    /// Finds where the entries start, and what their accesses are. `form` tells the form of so many: the usual ones of
+    /// a block, or others.
+    #[inline(always)]
     fn place(
         &mut self,
         mut input: &[u8],
         accesses: usize,
         table: &CodeTable,
-        mut layout: Option<(&mut Layout, &[u8])>,
+        mut form: impl FnMut(Option<u32>, u32) -> Option<Form>,
     ) -> Option<()> {
+        let entries = self.entries.all_mut();
+        let most = entries.len().min(accesses);
+        if self.executed.len() < most {
+            self.executed.resize(most, Executed::default());
+        }
+        let mut room = self.executed.iter_mut();
         let mut until_exception = next_exception(&mut input)?;
         let mut pending = 0u32;
-        self.sites.resize(accesses, NO_SITE);
-        self.gaps.resize(accesses, 0);
-        let mut done = 0;
-        for (at, symbol) in &mut self.flow {
-            *at = done as u32;
-            match &mut until_exception {
-                Some(0) => {
-                    let mut walk = match *symbol {
-                        Symbol::Block(block) => self.executions.enter(block, pending),
-                        Symbol::Thread { .. } => Walk::default(),
-                    };
-                    let count = take(&mut input)?;
-                    if count > (accesses - done) as u64 {
-                        return None;
-                    }
-                    let range = done..done + count as usize;
-                    let to = self.sites[range.clone()].iter_mut();
-                    let mut site = i64::from(walk.first_site);
-                    for (to, gap) in to.zip(&mut self.gaps[range.clone()]) {
-                        site = site.checked_add(unzigzag(take(&mut input)?))?;
-                        let known = u32::try_from(site).ok()?;
-                        if known >= table.sites() && known != NO_SITE {
-                            return None;
-                        }
-                        *to = known;
-                        *gap = walk.gap(known);
-                    }
-                    done = range.end;
-                    if let Some((layout, _)) = &mut layout {
-                        layout.push_own(range.len())?;
-                    }
-                    pending = walk.leave();
-                    until_exception = next_exception(&mut input)?;
-                    continue;
+        let mut done = 0usize;
+        let mut own = 0usize;
+        for entry in entries {
+            entry.at = done as u32;
+            if until_exception == 0 {
+                let mut walk = match entry.block() {
+                    Some(block) => Blocks::enter(table, block, pending),
+                    None => Walk::default(),
+                };
+                let count = take(&mut input)?;
+                if count > (accesses - done) as u64 {
+                    return None;
                 }
-                Some(regular) => *regular -= 1,
-                None => {}
+                let blocks = &mut self.blocks;
+                let sites = blocks.take_sites(&mut input, count as usize, table, &mut walk)?;
+                if count > 0 {
+                    let form = form(None, count as u32)?;
+                    *room.next()? = Executed::of(count as u32, 0, sites, form);
+                }
+                done += count as usize;
+                own += count as usize;
+                pending = walk.leave();
+                until_exception = next_exception(&mut input)?;
+                continue;
             }
-            let Symbol::Block(block) = *symbol else {
+            until_exception -= 1;
+            let Some(block) = entry.block() else {
                 pending = 0;
                 continue;
             };
-            let usual = self.executions.usual(block);
-            let range = done..done + usual.accesses.len();
-            let to = self.sites.get_mut(range.clone())?.iter_mut();
-            let to = to.zip(self.gaps.get_mut(range.clone())?);
-            for ((site, gap), access) in to.zip(usual.accesses) {
-                *site = access.site;
-                *gap = access.gap.into();
-            }
-            done = range.end;
-            if range.is_empty() {
+            let usual = self.blocks.block(block);
+            if usual.accesses == 0 {
                 pending = pending.wrapping_add(usual.rest);
                 continue;
             }
-            let gap = &mut self.gaps[range.start];
-            *gap = gap.wrapping_add(pending);
-            pending = usual.rest;
-            if let Some((layout, forms)) = &mut layout {
-                layout.push_form(forms, block, usual.accesses)?;
+            done += usual.accesses as usize;
+            if done > accesses {
+                return None;
             }
+            own += usual.own as usize;
+            let form = form(Some(block), usual.accesses)?;
+            *room.next()? = Executed::of(usual.accesses, pending, usual.fours, form);
+            pending = usual.rest;
         }
+        let left = room.len();
+        self.executions = self.executed.len() - left;
+        self.own = own;
         (input.is_empty() && done == accesses).then_some(())
     }
 
     /// Whether the chunk has a flow.
     pub fn has_flow(&self) -> bool {
-        !self.flow.is_empty()
+        self.entries.len() > 0
     }
 
-    /// The sites that the codes of a chunk of version 2 or 4 refer to.
-    pub fn last_codes_at(&self) -> &[u32] {
-        if self.old { &self.sites } else { &[] }
+    /// Of how many accesses the addresses follow from no other.
+    pub fn own(&self) -> usize {
+        self.own
     }
 
-    /// What accesses from number `from` on are decoded with.
-    pub fn known(&self, from: usize) -> Option<FromCode<'_>> {
-        let known = !self.old && !self.flow.is_empty();
-        known.then(|| FromCode {
-            sites: &self.sites[from..],
-            gaps: &self.gaps[from..],
-        })
+    /// The sites of a chunk's accesses, of a file of version 2 or 4, which its codes refer to.
+    pub fn old_sites(&self) -> Option<&[u32]> {
+        self.old_sites.as_deref()
     }
 
-    /// Moves what the next `count` accesses have, from number `from` on, into the batch.
-    pub fn sites(&self, from: usize, count: usize, batch: &mut Batch) {
-        if !self.sites.is_empty() {
-            batch
-                .site
-                .extend_from_slice(&self.sites[from..from + count]);
+    fn all_sites(&self) -> Vec<u32> {
+        let sites = self.executed().iter().flat_map(|executed| {
+            let fours = &self.blocks.fours()[executed.sites as usize..];
+            let sites = fours.iter().flat_map(|four| four.site);
+            sites.take(executed.accesses as usize)
+        });
+        sites.collect()
+    }
+
+    fn executed(&self) -> &[Executed] {
+        &self.executed[..self.executions]
+    }
+
+    /// All but the addresses of the next `count` accesses, of which the last dependences before them are known.
+    pub fn columns(
+        &mut self,
+        layout: &Layout,
+        count: usize,
+        last_deps: &[u32; WINDOW],
+        columns: &mut Columns,
+    ) {
+        let count = count.min(BATCH);
+        let mut at = 0;
+        let mut skipped = self.done;
+        let rest = &self.executed[..self.executions][self.next..];
+        for executed in rest {
+            let accesses = executed.accesses as usize;
+            let fours = accesses.div_ceil(4);
+            let sites = &self.blocks.fours()[executed.sites as usize..][..fours];
+            let shapes = &layout.fours()[executed.shapes as usize..][..fours];
+            let end = at + accesses - skipped;
+            if skipped == 0 {
+                let mut to = at;
+                for (sites, shapes) in sites.iter().zip(shapes) {
+                    if to >= count {
+                        break;
+                    }
+                    columns.put(to, shapes, sites);
+                    to += 4;
+                }
+                columns.gap[at] = columns.gap[at].wrapping_add(executed.gap);
+            } else {
+                put_rest(columns, sites, shapes, skipped, at..end.min(count));
+            }
+            let (from, to) = executed.siblings;
+            if from != to {
+                let siblings = &layout.siblings()[from as usize..to as usize];
+                wait_like_siblings(columns, siblings, last_deps, at, skipped, count);
+            }
+            if end >= count {
+                let whole = end == count;
+                self.next += usize::from(whole);
+                self.done = if whole { 0 } else { skipped + count - at };
+                return;
+            }
+            at = end;
+            skipped = 0;
+            self.next += 1;
         }
+    }
+}
+
+/// Sets the dependences of accesses that wait for the same loads as others. The first of them is access `at` of the
+/// batch but for those that were in the batch before.
+#[inline(always)]
+fn wait_like_siblings(
+    columns: &mut Columns,
+    siblings: &[(u32, u32)],
+    last_deps: &[u32; WINDOW],
+    at: usize,
+    skipped: usize,
+    count: usize,
+) {
+    for &(access, back) in siblings {
+        let Some(after) = (access as usize).checked_sub(skipped) else {
+            continue;
+        };
+        if at + after >= count {
+            break;
+        }
+        let dep = before(columns.dep, last_deps, at + after, back as usize);
+        columns.dep[at + after] = dep.wrapping_add(back);
+    }
+}
+
+/// Writes accesses of an entry from number `skipped` on.
+#[inline(never)]
+fn put_rest(
+    columns: &mut Columns,
+    sites: &[FourSites],
+    shapes: &[FourShapes],
+    skipped: usize,
+    to: std::ops::Range<usize>,
+) {
+    for (access, at) in (skipped..).zip(to) {
+        columns.put_one(at, &shapes[access / 4], &sites[access / 4], access % 4);
     }
 }
 
@@ -262,10 +380,10 @@ const DAMAGED_FLOW: &str = "the flow of its code is damaged";
 const DAMAGED_FORMS: &str = "the forms of its executions are damaged";
 const DAMAGED_SITES: &str = "the instructions of its accesses are damaged";
 
-/// How many entries come before the next exception; `None` inside when there is none.
-fn next_exception(input: &mut &[u8]) -> Option<Option<u64>> {
+/// How many entries come before the next exception; more than there can be when there is none.
+fn next_exception(input: &mut &[u8]) -> Option<u64> {
     if input.is_empty() {
-        return Some(None);
+        return Some(u64::MAX);
     }
-    take(input).map(Some)
+    take(input)
 }

@@ -44,25 +44,14 @@ impl Executions {
     pub fn follow(&mut self, table: &CodeTable) {
         let known = self.blocks.len();
         for (number, block) in (known as u32..).zip(&table.blocks()[known..]) {
-            let first_site = table.first_site(number);
-            let instructions = block.lengths.len() as u32;
-            let mut walk = Walk::into(first_site, instructions, 0);
             let from = self.accesses.len() as u32;
-            for (at, &index) in block.accesses.iter().enumerate() {
-                let site = first_site + u32::from(index);
-                self.accesses.push(UsualAccess {
-                    site,
-                    // A block has no more instructions than 16 bits can number.
-                    gap: walk.gap(site) as u16,
-                    follows: block.addresses.get(at).copied().unwrap_or_default(),
-                });
-            }
+            let rest = each_usual(table, number, |access| self.accesses.push(access));
             self.blocks.push(Block {
-                first_site,
-                instructions,
+                first_site: table.first_site(number),
+                instructions: block.lengths.len() as u32,
                 from,
                 accesses: block.accesses.len() as u32,
-                rest: walk.leave(),
+                rest,
             });
         }
     }
@@ -85,6 +74,23 @@ impl Executions {
     }
 }
 
+/// Tells the usual accesses of a block, in order. Returns how many instructions come after the last.
+pub fn each_usual(table: &CodeTable, number: u32, mut tell: impl FnMut(UsualAccess)) -> u32 {
+    let block = &table.blocks()[number as usize];
+    let first_site = table.first_site(number);
+    let mut walk = Walk::into(first_site, block.lengths.len() as u32, 0);
+    for (at, &index) in block.accesses.iter().enumerate() {
+        let site = first_site + u32::from(index);
+        tell(UsualAccess {
+            site,
+            // A block has no more instructions than 16 bits can number.
+            gap: walk.gap(site) as u16,
+            follows: block.addresses.get(at).copied().unwrap_or_default(),
+        });
+    }
+    walk.leave()
+}
+
 /// Counts the instructions between accesses. All sums are modulo 2^32.
 #[derive(Clone, Copy, Default)]
 pub struct Walk {
@@ -96,7 +102,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    fn into(first_site: u32, instructions: u32, pending: u32) -> Walk {
+    pub fn into(first_site: u32, instructions: u32, pending: u32) -> Walk {
         Walk {
             first_site,
             instructions,

@@ -5,13 +5,17 @@
 //! predictions in a row are right, and what comes where one is not. An execution covers the accesses
 //! up to the next entry; where they are not those of its definition they are listed.
 
+mod blocks;
 mod decoder;
 mod encoder;
+mod entries;
 mod executions;
 mod version4;
 
 pub use decoder::Decoder;
 pub use encoder::Encoder;
+pub use entries::Entries;
+use entries::Entry;
 pub use executions::UsualAccess;
 pub use version4::Streams as Version4Streams;
 
@@ -97,7 +101,7 @@ impl Followers {
     /// The context of the next block.
     #[inline]
     fn context(&self) -> usize {
-        (self.history.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CONTEXT_BITS)) as usize
+        context(self.history)
     }
 
     /// The block that is predicted there; where the context is new, the one defined after the last.
@@ -113,6 +117,29 @@ impl Followers {
     #[inline]
     fn other(&self, context: usize) -> Option<u32> {
         self.seen[context][1].checked_sub(1)
+    }
+
+    /// Appends the blocks that are predicted next, so many. Whether there are all of them, of `blocks` that
+    /// there are in all.
+    fn predict(&mut self, count: usize, blocks: usize, out: &mut Vec<Entry>) -> bool {
+        // In registers, which a vector's memory cannot be thought to overlap.
+        let (mut history, mut next) = (self.history, self.next);
+        let mut sound = true;
+        out.extend((0..count).map(|_| {
+            let context = context(history);
+            let seen = &mut self.seen[context];
+            let found = match seen[0] {
+                0 => next.wrapping_add(1),
+                found => found,
+            };
+            next = found;
+            seen[0] = found;
+            history = history << 11 ^ u64::from(found);
+            sound &= found as usize <= blocks;
+            Entry::of(found.wrapping_sub(1))
+        }));
+        (self.history, self.next) = (history, next);
+        sound
     }
 
     /// Whether a block comes that came last after the same blocks; it has come then.
@@ -137,4 +164,10 @@ impl Followers {
         }
         self.history = self.history << 11 ^ u64::from(self.next);
     }
+}
+
+/// The context after these blocks.
+#[inline(always)]
+fn context(history: u64) -> usize {
+    (history.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CONTEXT_BITS)) as usize
 }

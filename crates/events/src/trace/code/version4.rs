@@ -1,6 +1,6 @@
 //! The flow as files of versions 2 and 4 have it: symbols, numbered in the chunk.
 
-use super::{MAX_FLOW, Symbol};
+use super::{Entries, MAX_FLOW, Symbol};
 use crate::CodeTable;
 use crate::trace::varint;
 
@@ -49,15 +49,18 @@ impl Streams {
         Some(symbols)
     }
 
-    /// The entries; where they start is found later.
-    pub fn entries(&self, symbols: &[Symbol], flow: &mut Vec<(u32, Symbol)>) -> Option<()> {
+    /// The entries.
+    pub fn entries(&self, symbols: &[Symbol], entries: &mut Entries) -> Option<()> {
         if self.flow_low.len() != self.flow_high.len() {
             return None;
         }
         for (&low, &high) in self.flow_low.iter().zip(&self.flow_high) {
             let code = u16::from_le_bytes([low, high]);
-            flow.push((0, *symbols.get(usize::from(code))?));
+            match *symbols.get(usize::from(code))? {
+                Symbol::Block(block) => entries.push_block(block),
+                Symbol::Thread { process, thread } => entries.push_thread(process, thread),
+            }
         }
-        matches!(flow.first(), Some((_, Symbol::Thread { .. }))).then_some(())
+        entries.begin_with_thread().then_some(())
     }
 }
