@@ -16,14 +16,19 @@
 #include <linux/log2.h>
 #include <linux/mmzone.h>
 #include <linux/seq_file.h>
+#include <linux/sizes.h>
 
 #include "mfs.h"
+
+/* The longest piece: what is filled at once at most */
+#define CONTIG_MOST	(SZ_64M >> PAGE_SHIFT)
+#define CONTIG_ORDERS	(const_ilog2(CONTIG_MOST) + 1)
 
 struct contig {
 	struct mfs_super super;
 	struct dentry *dir;
-	/* Pieces given, by order */
-	atomic_long_t pieces[NR_PAGE_ORDERS];
+	/* Pieces given, by the order of the smallest block that would have them */
+	atomic_long_t pieces[CONTIG_ORDERS];
 };
 
 static struct dentry *contig_debugfs;
@@ -34,11 +39,10 @@ static struct contig *contig(struct mfs_super *super)
 }
 
 /*
- * The piece becomes single pages, so that they can be shared and freed one by
- * one; the buddy allocator joins them again. What is longer than needed goes
- * back at once.
+ * A block of the buddy allocator becomes single pages, so that they can be shared and
+ * freed one by one; it joins them again. What is longer than needed goes back at once.
  */
-static int contig_alloc(struct mfs_super *super, struct mfs_run *run)
+static int contig_alloc_block(struct mfs_run *run)
 {
 	unsigned int order = min_t(unsigned int, order_base_2(run->nr),
 				   MAX_PAGE_ORDER);
@@ -58,8 +62,33 @@ static int contig_alloc(struct mfs_super *super, struct mfs_run *run)
 	for (i = run->nr; i < 1UL << order; i++)
 		__free_page(run->page + i);
 	run->nr = min(run->nr, 1UL << order);
+	return 0;
+}
+
+/*
+ * Blocks in a row, as single pages; not more than the memory cgroup lets a file have, or
+ * most would have to go back.
+ */
+static bool contig_alloc_blocks(struct mfs_run *run)
+{
+	unsigned long nr = min(run->nr, fbmm_charge_room());
+
+	if (nr <= MAX_ORDER_NR_PAGES)
+		return false;
+	run->page = fbmm_alloc_range(&nr);
+	if (run->page)
+		run->nr = nr;
+	return run->page;
+}
+
+static int contig_alloc(struct mfs_super *super, struct mfs_run *run)
+{
+	const int err = contig_alloc_blocks(run) ? 0 : contig_alloc_block(run);
+
+	if (err)
+		return err;
 	run->order = 0;
-	atomic_long_inc(&contig(super)->pieces[order]);
+	atomic_long_inc(&contig(super)->pieces[order_base_2(run->nr)]);
 	return 0;
 }
 
@@ -123,7 +152,7 @@ static int contig_fill(struct mfs_super *super, struct fs_context *fc)
 {
 	char name[16];
 
-	super->max_pages = MAX_ORDER_NR_PAGES;
+	super->max_pages = CONTIG_MOST;
 	snprintf(name, sizeof(name), "%u", MINOR(super->sb->s_dev));
 	contig(super)->dir = debugfs_create_dir(name, contig_debugfs);
 	debugfs_create_file("ranges", 0400, contig(super)->dir, super->sb,
@@ -144,7 +173,7 @@ static ssize_t pieces_show(struct kobject *kobj, struct kobj_attribute *attr,
 	ssize_t len = 0;
 	int order;
 
-	for (order = 0; order < NR_PAGE_ORDERS; order++)
+	for (order = 0; order < CONTIG_ORDERS; order++)
 		len += sysfs_emit_at(buf, len, "%s%ld", len ? " " : "",
 				     atomic_long_read(&contig(super)->pieces[order]));
 	return len + sysfs_emit_at(buf, len, "\n");

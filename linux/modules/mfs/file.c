@@ -81,7 +81,10 @@ static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
 	return VM_FAULT_NOPAGE;
 }
 
-/* The folio for a fault, which the file has or gets now. */
+/*
+ * The folio for a fault, which the file has or gets now, along with at most the pages of
+ * the largest block: whose mapping was not filled before may want little of it.
+ */
 static struct folio *mfs_find(struct vm_fault *vmf, struct mfs_inode *mi)
 {
 	struct folio *folio;
@@ -94,7 +97,8 @@ static struct folio *mfs_find(struct vm_fault *vmf, struct mfs_inode *mi)
 	for (;;) {
 		folio = xa_load(&mi->folios, vmf->pgoff);
 		if (!folio)
-			err = mfs_fill_hole(mi, vmf->pgoff, first, end);
+			err = mfs_fill_hole(mi, vmf->pgoff, first,
+					    min(end, vmf->pgoff + MAX_ORDER_NR_PAGES));
 		else if (xa_is_value(folio))
 			err = mfs_swap_in(mi, vmf->pgoff, folio);
 		else if ((vmf->flags & FAULT_FLAG_WRITE) && !mfs_owned(mi, folio))

@@ -173,6 +173,8 @@ static long mfs_fill_run(struct mfs_inode *mi, struct mfs_run *run)
 	for (i = 0; i < run->nr; i += step) {
 		struct folio *folio = page_folio(run->page + i);
 
+		if (i % MAX_ORDER_NR_PAGES == 0)
+			cond_resched();
 		if (!err)
 			err = mfs_prepare(super, folio, true);
 		if (err) {

@@ -18,27 +18,30 @@ static char *at(char *memory, int region)
 	return memory + region * REGION + (region * 5 % 512) * page_size;
 }
 
+/* Other programs have tables, too, and may start or end meanwhile: but not each time. */
 static void test_many(void)
 {
-	const unsigned long before = tables();
-	char *memory = map_private(MANY * REGION, MAP_NORESERVE);
-	unsigned long there;
+	unsigned long before, there, left;
+	int i, attempts = 5;
 	bool same = true;
-	int i;
 
-	madvise(memory, MANY * REGION, MADV_NOHUGEPAGE);
-	for (i = 0; i < MANY; i++)
-		fill(at(memory, i), page_size, i);
-	there = tables();
+	do {
+		before = tables();
+		char *memory = map_private(MANY * REGION, MAP_NORESERVE);
+
+		madvise(memory, MANY * REGION, MADV_NOHUGEPAGE);
+		for (i = 0; i < MANY; i++)
+			fill(at(memory, i), page_size, i);
+		there = tables();
+		for (i = 0; i < MANY; i++)
+			same = same && filled(at(memory, i), page_size, i);
+		munmap(memory, MANY * REGION);
+		left = tables();
+	} while ((there < before + MANY || left > before + 2) && --attempts);
 	test_result(there >= before + MANY, "a table for each region: %lu more",
 		    there - before);
-	for (i = 0; i < MANY; i++)
-		same = same && filled(at(memory, i), page_size, i);
 	test_result(same, "what was written is read");
-	munmap(memory, MANY * REGION);
-	there = tables();
-	test_result(there <= before + 2, "they are gone: %lu before, %lu after", before,
-		    there);
+	test_result(left <= before + 2, "they are gone: %lu before, %lu after", before, left);
 }
 
 static int child_reads(void *memory)

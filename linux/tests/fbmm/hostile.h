@@ -15,7 +15,8 @@
 #define BLOCKS		2048	/* of the disk, that are only read; one for each owner follows */
 
 static int disk = -1;
-static time_t until;
+/* When to end if everything was done, and when to end anyway */
+static time_t until, latest;
 /* Of the thread that does the rest, the writing and the reading one, and that of the disk */
 static unsigned int seeds[4];
 
@@ -24,10 +25,19 @@ static unsigned int pick(int thread, unsigned int below)
 	return rand_r(&seeds[thread]) / 7 % below;
 }
 
+static bool everything_done(void)
+{
+	return all->forks && all->killed && all->moved && all->direct && all->spliced &&
+	       all->fixed && all->poked;
+}
+
 static bool over(void)
 {
-	return time(NULL) >= until || atomic_load(&all->failures) ||
-		(self->parent && getppid() != self->parent->pid);
+	const time_t now = time(NULL);
+
+	return (now >= until && everything_done()) || now >= latest ||
+	       atomic_load(&all->failures) ||
+	       (self->parent && getppid() != self->parent->pid);
 }
 
 /* A ring with one buffer, the fixed pages */

@@ -335,7 +335,17 @@ for line in open("/proc/self/maps"):
                     checked += 1
 assert checked >= 8192, checked
 longest = max(pages for ranges in table.values() for _, pages, _ in ranges)
-assert longest >= 1024, longest
+assert longest >= 2048, longest
+# Pieces longer than the largest block, 1024 pages
+mount = glob.glob("/sys/fs/contigmfs/*/")[0]
+pieces = [int(number) for number in open(mount + "pieces").read().split()]
+assert sum(pieces[11:]) > 0, pieces
+# A page fault has no more than a block.
+used = int(open(mount + "used").read())
+sparse = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+sparse[20 << 20] = 1
+took = int(open(mount + "used").read()) - used
+assert 1 <= took <= 1024 + 16, took
 END
 result "contigmfs maps all at once, in ranges that are as its table says" \
 	"$FBMM_RUN" /run/a python3 /run/ranges.py

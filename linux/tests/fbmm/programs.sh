@@ -53,16 +53,4 @@ if __name__ == "__main__":
 END
 	python3 t.py'
 
-# Those that need more than a guest has, a network for example, fail with and without.
-if ! /usr/bin/python3 -c "import test.test_mmap" 2>/dev/null; then
-	skip "python's own tests" "libpython3.*-testsuite is not installed"
-else
-	for suite in test_mmap test_subprocess \
-		"test_multiprocessing_fork -m WithProcessesTest*"; do
-		same "python's $suite" /usr/bin/python3 "
-			timeout 600 /usr/bin/python3 -m test $suite 2>&1 |
-				grep ' OK\\| failed\\|^Tests result\\|^Result\\|^FAIL\\|^ERROR'"
-	done
-fi
-
 finish

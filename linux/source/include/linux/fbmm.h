@@ -83,12 +83,22 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
 int fbmm_charge(struct folio *folio, gfp_t gfp);
 struct mem_cgroup *fbmm_full_memcg(void);
+unsigned long fbmm_charge_room(void);
 unsigned long fbmm_nr_locked(struct address_space *mapping);
 unsigned int fbmm_uncharge_batch(struct folio_batch *folios);
 void fbmm_migrate_charge(struct folio *folio, struct folio *target);
 bool fbmm_split(struct folio *folio);
 bool fbmm_clear_accessed(struct folio *folio);
 void fbmm_flush_accessed(void);
+
+#ifdef CONFIG_CONTIG_ALLOC
+struct page *fbmm_alloc_range(unsigned long *nr);
+#else
+static inline struct page *fbmm_alloc_range(unsigned long *nr)
+{
+	return NULL;
+}
+#endif
 
 /* For /proc/PID/fbmm_mount_dir */
 bool fbmm_get_dir(struct mm_struct *mm, struct path *dir);

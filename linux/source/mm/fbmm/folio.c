@@ -50,6 +50,27 @@ struct mem_cgroup *fbmm_full_memcg(void)
 }
 EXPORT_SYMBOL_GPL(fbmm_full_memcg);
 
+/**
+ * fbmm_charge_room - how many pages fbmm_charge() could charge at once
+ *
+ * What the kernel could reclaim in a memory cgroup is not counted.
+ */
+unsigned long fbmm_charge_room(void)
+{
+	struct mem_cgroup *own = get_mem_cgroup_from_mm(NULL), *memcg;
+	unsigned long room = PAGE_COUNTER_MAX;
+
+	for (memcg = own; memcg; memcg = parent_mem_cgroup(memcg)) {
+		const unsigned long max = READ_ONCE(memcg->memory.max);
+		const unsigned long used = page_counter_read(&memcg->memory);
+
+		room = min(room, max > used ? max - used : 0);
+	}
+	mem_cgroup_put(own);
+	return room;
+}
+EXPORT_SYMBOL_GPL(fbmm_charge_room);
+
 static LIST_HEAD(fbmm_reclaimers);
 static DECLARE_RWSEM(fbmm_reclaim_lock);
 

@@ -21,9 +21,18 @@ static inline pgtable_t pte_alloc_one_at(struct mm_struct *mm, pmd_t *pmd)
 
 /*
  * So much is filled before it is mapped: a file system can give pages in a row,
- * and the OOM killer, which goes by what is mapped, finds who has the memory.
+ * and the OOM killer, which goes by what is mapped, finds who has the memory. More for
+ * those who have so much mapped already.
  */
 #define FBMM_FILL	SZ_8M
+#define FBMM_FILL_MOST	SZ_64M
+
+static unsigned long fbmm_fill(struct mm_struct *mm)
+{
+	return rounddown_pow_of_two(clamp(get_mm_rss(mm) << PAGE_SHIFT,
+					  (unsigned long)FBMM_FILL,
+					  (unsigned long)FBMM_FILL_MOST));
+}
 
 /**
  * fbmm_map_folio - map pages of a folio where nothing is mapped
@@ -213,7 +222,7 @@ int fbmm_populate(struct vm_area_struct *vma, unsigned long start,
 
 	for (; start < end; start = next) {
 		if (start == filled) {
-			filled = min(ALIGN(start + 1, FBMM_FILL), end);
+			filled = min(ALIGN(start + 1, fbmm_fill(vma->vm_mm)), end);
 			err = file->f_op->fallocate(file, FALLOC_FL_KEEP_SIZE,
 				(loff_t)linear_page_index(vma, start) << PAGE_SHIFT,
 				filled - start);
