@@ -47,9 +47,11 @@ bench-baseline: $(STAMPS)/system-bench ## counts them anew, into that file
 bench-history: ## what that file said before
 	scripts/instructions.py history
 
+# fuzz/ is a workspace of its own: its lock file has the crates' dependencies, too.
 lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
