@@ -8,10 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import canned
+import pagelab
 from emulators import needs_recorder
+from pagelab import progress
 from pagelab.cli import app
 from pagelab.errors import InterruptedRunError, PagelabError
 from pagelab.measuring import (
@@ -201,6 +204,17 @@ def test_the_page_shows_every_program_and_what_is_not_known() -> None:
 def nothing_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spares a guest the touching of gibibytes, which has a test of its own."""
     monkeypatch.setattr(guest_memory, "have_it_given", lambda *_: None)
+
+
+@needs_recorder
+def test_what_is_predicted_has_fetched_its_code(tmp_path: Path) -> None:
+    """Lines of code, which a recording without code says nothing of."""
+    program = suite.Program("true", [shutil.which("true") or "true"])
+    with progress.display(Console(stderr=True), quiet=True) as display:
+        trace, _ = predict.record(program, OFF, None, tmp_path, display)
+    fetch = pagelab.simulate(trace, "radix", machine="skylake-sp").fetch
+    assert fetch is not None
+    assert fetch.fetches > 1000
 
 
 @needs_recorder

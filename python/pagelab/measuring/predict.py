@@ -30,7 +30,10 @@ def record(
         _environment(pages.environment),
         recording.stdout_to_stderr(when=True),
     ):
-        outcome = recording.record(program.command, trace, Window(limit=limit), display, stop)
+        # Without code no line of it is fetched, and no prefetcher follows instructions.
+        outcome = recording.record(
+            program.command, trace, Window(limit=limit), display, stop, code=True
+        )
     if stop.wanted:
         raise PagelabError("stopped while recording")
     recording.check(outcome)
