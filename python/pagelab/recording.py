@@ -72,8 +72,8 @@ def record(
     display: Display,
     stop: jobs.Stop,
     *,
+    code: bool,
     follow_exec: bool = False,
-    code: bool = False,
     qemu: Path | None = None,
     cpu: str | None = None,
 ) -> Recording:
