@@ -154,14 +154,20 @@ impl Batch {
 
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
-        self.process = 0;
         self.addr.clear();
         self.op.clear();
         self.gap.clear();
         self.dep.clear();
+        self.site.clear();
+        self.clear_events();
+    }
+
+    /// Empties the batch but for the columns of accesses, for who overwrites these: so nothing is cleared that is
+    /// written anyway.
+    pub(crate) fn clear_events(&mut self) {
+        self.process = 0;
         self.mispredicted.clear();
         self.controls.clear();
-        self.site.clear();
         self.flow.clear();
         self.regular.clear();
         self.definitions.clear();

@@ -403,7 +403,7 @@ impl<R: Read + Seek> TraceReader<R> {
                     if accesses > 0 || holds_more_than_a_name(batch) {
                         return Ok(());
                     }
-                    clear_events(batch);
+                    batch.clear_events();
                     batch.process = process;
                     self.process = Some(process);
                     self.thread = None;
@@ -435,7 +435,7 @@ impl<R: Read + Seek> TraceReader<R> {
 
     fn read_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         loop {
-            clear_events(batch);
+            batch.clear_events();
             while self.at == self.accesses && self.control_at == self.chunk.controls.len() {
                 if !self.load()? {
                     return Ok(false);
@@ -471,16 +471,6 @@ impl<R: Read + Seek> Source for TraceReader<R> {
     fn has_code(&self) -> bool {
         !self.code_index.is_empty()
     }
-}
-
-/// Empties the batch but for the columns of accesses, which are overwritten: so nothing is cleared that is written anyway.
-fn clear_events(batch: &mut Batch) {
-    batch.process = 0;
-    batch.mispredicted.clear();
-    batch.controls.clear();
-    batch.flow.clear();
-    batch.regular.clear();
-    batch.definitions.clear();
 }
 
 /// Whether the batch holds, beside accesses, anything but the name of the thread.

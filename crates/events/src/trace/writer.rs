@@ -422,6 +422,7 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
+/// Whether the batch is well formed; the highest block that it executes, if it executes any.
 fn check(batch: &Batch) -> io::Result<Option<u32>> {
     let len = batch.len();
     let known = batch.site.is_empty() || batch.site.len() == len;
