@@ -1,10 +1,12 @@
-"""Runs one case, whose result is larger than what a worker can write before it is read.
+"""Runs two cases, whose results are larger than what a worker can write before it is read.
 
 The worker's file in the folder `busy`, named by its number, says that it has begun; it goes on
-when the file `go` is there. At the end: how long the result is, and how many workers have died.
+when the file `go` is there. It is killed when it has handed over the first result, so that it dies
+between two runs. Prints how long the results are, and how many workers have died.
 """
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from pagelab.experiment.board import Board
 from pagelab.experiment.case import Case, Ended, Result
 from pagelab.experiment.progress import Progress, silent
 from pagelab.jobs import Stop
+from processes import alive, until
 
 LENGTH = 1 << 26
 
@@ -34,6 +37,10 @@ class _Lengths:
     def finished(self, case: Case, ended: Ended) -> None:
         assert isinstance(ended, Result)
         print(f"{len(ended.data['text'])} characters")
+        if case.label == "first":
+            worker = ended.host["process"]
+            os.kill(worker, signal.SIGKILL)
+            until(lambda: not alive(worker))
 
     def forget(self, case: Case) -> None:
         raise AssertionError
@@ -42,6 +49,7 @@ class _Lengths:
 BACKENDS["large"] = _large
 
 if __name__ == "__main__":
-    board = Board(1, 0, Console(stderr=True))
-    local.run([Case("large", "large", {}, None)], _Lengths(), board, Stop(), workers=1)
+    board = Board(2, 0, Console(stderr=True))
+    cases = [Case("large", label, {}, label) for label in ("first", "second")]
+    local.run(cases, _Lengths(), board, Stop(), workers=1)
     print(f"{board.deaths} died")
