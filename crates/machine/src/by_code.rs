@@ -3,13 +3,10 @@
 //! Kept only for sources that say which instructions make their accesses; others pay for one
 //! branch a chunk and one a walk.
 
-use crate::chunk::{TlbMiss, request};
-use crate::machine::Machine;
-use crate::mmu::Mmu;
-use pagelab_addr::{Asid, VirtAddr};
-use pagelab_events::{Batch, CodeTable, Definition, NO_SITE, Range};
+use crate::payer::Payer;
+use pagelab_addr::Asid;
+use pagelab_events::{CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
-use pagelab_translation::Page;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -180,7 +177,7 @@ impl ByCode {
     }
 
     /// Which tally is that of memory of a kind at an address.
-    fn number(&self, kind: Mapping, asid: Asid, addr: u64) -> u16 {
+    pub(crate) fn number(&self, kind: Mapping, asid: Asid, addr: u64) -> u16 {
         let named = FILES
             .iter()
             .position(|&file| file == kind)
@@ -191,7 +188,7 @@ impl ByCode {
         named.unwrap_or(kind as u16)
     }
 
-    fn mapping(&mut self, number: u16) -> &mut Tally {
+    pub(crate) fn mapping(&mut self, number: u16) -> &mut Tally {
         let number = usize::from(number);
         if self.mappings.len() <= number {
             self.mappings.resize(number + 1, Tally::default());
@@ -199,7 +196,7 @@ impl ByCode {
         &mut self.mappings[number]
     }
 
-    fn site(&mut self, site: u32) -> &mut Tally {
+    pub(crate) fn site(&mut self, site: u32) -> &mut Tally {
         if site == NO_SITE {
             return &mut self.unknown;
         }
@@ -276,24 +273,16 @@ pub(crate) mod counts {
     }
 }
 
-/// Whom a walk or fault is charged to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Payer {
-    site: u32,
-    program: u16,
-    mapping: u16,
-}
-
 /// All programs' tallies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies {
     programs: Vec<ByCode>,
     /// Whether what is counted is measured: not where it only warms the machine up.
-    measures: bool,
+    pub(crate) measures: bool,
 }
 
 impl Tallies {
-    fn program(&mut self, program: usize) -> &mut ByCode {
+    pub(crate) fn program(&mut self, program: usize) -> &mut ByCode {
         if self.programs.len() <= program {
             self.programs.resize(program + 1, ByCode::default());
         }
@@ -322,117 +311,5 @@ impl Tallies {
             program.in_cycles(slots_per_cycle);
         }
         programs
-    }
-}
-
-impl<M: Mmu> Machine<M> {
-    /// From now on counts by instruction and kind of memory.
-    pub fn count_by_code(&mut self) {
-        self.timing.by_code = Some(Box::default());
-    }
-
-    /// Takes in what a batch says of the code.
-    pub(crate) fn define_code(&mut self, batch: &Batch) {
-        let program = self.program();
-        if let Some(fetch) = &mut self.fetch {
-            fetch.define(program, &batch.definitions);
-        }
-        let Some(tallies) = &mut self.timing.by_code else {
-            return;
-        };
-        for definition in &batch.definitions {
-            tallies.program(program).define(definition);
-        }
-    }
-
-    /// Charges the walks and faults for a page of code to the instruction that is fetched.
-    #[cold]
-    pub(crate) fn charge_code(&mut self, page: Page, site: u32) {
-        let number = self.program();
-        let measures = self.measures();
-        let Some(mut tallies) = self.timing.by_code.take() else {
-            return;
-        };
-        tallies.measures = measures;
-        if measures {
-            let charged = tallies.program(number);
-            let kind = self.os.mapping(page.asid, page.vpn);
-            let mapping = charged.number(kind, page.asid, page.vpn.address().0);
-            let mut tally = Tally::default();
-            for tlb_miss in self.chunk.tlb_misses.as_mut_slice() {
-                tlb_miss.payer = Payer {
-                    site,
-                    program: number as u16,
-                    mapping,
-                };
-                tally.faults += u64::from(tlb_miss.faulted);
-                tally.fault_slots += tlb_miss.fault + tlb_miss.migration;
-            }
-            charged.site(site).add(&tally);
-            charged.mapping(mapping).add(&tally);
-        }
-        self.timing.by_code = Some(tallies);
-    }
-
-    /// Charges what translating a chunk came to, and notes who is to pay for its walks.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn charge(&mut self, asid: Asid, addr: &[u64], sites: &[u32]) {
-        let number = self.program();
-        let measures = self.measures();
-        let Some(mut tallies) = self.timing.by_code.take() else {
-            return;
-        };
-        tallies.measures = measures;
-        let charged = tallies.program(number);
-        if !measures {
-            // Its walks will have ended before anything is measured.
-            self.timing.by_code = Some(tallies);
-            return;
-        }
-        let mut tlb_misses = self.chunk.tlb_misses.as_mut_slice().iter_mut();
-        let mut next = 0;
-        for &bits in self.chunk.requests.as_slice() {
-            next += usize::from(bits & request::REST == 0);
-            let access = next - 1;
-            let site = sites.get(access).copied().unwrap_or(NO_SITE);
-            if bits & request::REST == 0 {
-                charged.site(site).accesses += 1;
-            }
-            if bits & (request::SECOND_TLB | request::SLOW) == 0 {
-                continue;
-            }
-            let kind = self.os.mapping(asid, VirtAddr(addr[access]).vpn());
-            let mapping = charged.number(kind, asid, addr[access]);
-            let mut tally = Tally {
-                l1_tlb_misses: u64::from(bits & request::SECOND_TLB != 0),
-                ..Tally::default()
-            };
-            if bits & request::SLOW != 0 {
-                tally.l2_tlb_misses = u64::from(!M::FREE);
-                for tlb_miss in &mut tlb_misses {
-                    tlb_miss.payer = Payer {
-                        site,
-                        program: number as u16,
-                        mapping,
-                    };
-                    let TlbMiss {
-                        faulted,
-                        fault,
-                        migration,
-                        ..
-                    } = *tlb_miss;
-                    if !faulted {
-                        break;
-                    }
-                    tally.faults += 1;
-                    tally.fault_slots += fault + migration;
-                }
-            }
-            tally.l2_tlb_misses |= u64::from(bits & request::CACHED != 0);
-            charged.site(site).add(&tally);
-            charged.mapping(mapping).add(&tally);
-        }
-        self.timing.by_code = Some(tallies);
     }
 }

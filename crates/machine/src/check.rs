@@ -1,6 +1,6 @@
 //! What a machine's description may not say, or not say together.
 
-use crate::coherence;
+use crate::coherence::MAX_CORES;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
 
@@ -42,7 +42,7 @@ pub(crate) fn check(config: &MachineConfig) -> Result<(), BuildError> {
         check(
             "cores",
             config.cores.to_string(),
-            config.cores as usize <= coherence::MAX_CORES,
+            config.cores as usize <= MAX_CORES,
             "at most 64 with caches.coherence",
         )?;
     }

@@ -71,7 +71,7 @@ macro_rules! machine_config {
             $(
                 /// The design of this name, besides `tlb` and a page table.
                 #[serde(default, skip_serializing_if = "is_default")]
-                pub $around: crate::mmu::$around_keys,
+                pub $around: crate::mmu::$around::$around_keys,
             )*
             /// The `nested-*` designs.
             #[serde(default)]

@@ -1,5 +1,5 @@
 use crate::config::MachineConfig;
-use crate::designs::Design;
+use crate::design_name::DesignName;
 use crate::registered::registered;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, ser::Error};
@@ -11,7 +11,8 @@ use std::ops::{Deref, DerefMut};
 #[derive(Clone, Debug)]
 pub struct DesignedMachine {
     config: MachineConfig,
-    design: Design,
+    /// The tables of keys that are its design's own.
+    own: Vec<&'static str>,
 }
 
 macro_rules! tables {
@@ -33,10 +34,10 @@ macro_rules! tables {
 registered!(tables);
 
 impl DesignedMachine {
-    pub(crate) fn new(config: &MachineConfig, design: Design) -> Self {
+    pub(crate) fn new(config: &MachineConfig, design: DesignName) -> Self {
         DesignedMachine {
             config: config.clone(),
-            design,
+            own: design.tables(),
         }
     }
 }
@@ -73,10 +74,9 @@ impl Serialize for DesignedMachine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut machine = serde_json::to_value(&self.config).map_err(S::Error::custom)?;
         if let Value::Object(tables) = &mut machine {
-            let own = self.design.tables();
             tables.retain(|name, _| {
                 let name = name.as_str();
-                own.contains(&name) || !OF_DESIGNS.contains(&name)
+                self.own.contains(&name) || !OF_DESIGNS.contains(&name)
             });
         }
         machine.serialize(serializer)

@@ -1,80 +1,21 @@
 //! The designs: every page table with every TLB that makes sense with it, each pair compiled for
 //! itself. `registered.rs` lists them.
 
+use crate::compiled::{Compiled, compiled};
 use crate::config::{MachineConfig, suggestion};
-use crate::error::BuildError;
-use crate::mmu::{AROUND, ConfiguredMmu, Conventional};
+use crate::design_name::{DesignName, Named};
+use crate::drive::{Drive, Ran, Sources};
+use crate::error::{BuildError, SimulateError};
+use crate::mmu::{ConfiguredTable, ConfiguredTlb, Conventional};
+use crate::progress::Progress;
 use crate::registered::registered;
-use crate::simulate::{Drive, Ran, SimulateError, run};
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{
-    Clustered, ConventionalTlb, Dpt, Ecpt, Flattened, Ideal, MeHpt, MosaicTlb, Nested, PageTable,
-    PerfectTlb, Radix, RangeTlb, Ranged, Tlb,
+    Clustered, ConventionalTlb, Dpt, Ecpt, Flattened, Ideal, MeHpt, MosaicTlb, Nested, PerfectTlb,
+    Radix, RangeTlb, Ranged,
 };
 use serde_json::{Value, json};
-
-/// A page table that a configuration describes.
-pub(crate) trait ConfiguredTable: PageTable + Sized + Clone + Send {
-    fn build(config: &MachineConfig) -> Result<Self, BuildError>;
-
-    /// Physical memory of a machine with it.
-    fn physical_bytes(config: &MachineConfig) -> u64 {
-        config.memory.memory_bytes
-    }
-
-    /// The design's own counters.
-    fn statistics(&self) -> serde_json::Result<Value>;
-}
-
-/// A TLB that a configuration describes.
-pub(crate) trait ConfiguredTlb: Tlb + Sized {
-    /// What it makes of a page table.
-    type Table<P: ConfiguredTable>: ConfiguredTable;
-
-    /// How the operating system of a machine with this TLB places pages.
-    fn placement(_: &MachineConfig) -> Placement {
-        Placement::Buddy
-    }
-
-    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
-
-    /// Whether translations can be prefetched for it.
-    fn prefetches(_: &MachineConfig) -> bool {
-        false
-    }
-}
-
-pub(crate) type Run = fn(&MachineConfig, &mut Drive) -> Result<Ran, BuildError>;
-
-/// What is built around the conventional TLB and some page tables, as its folder says.
-#[derive(Debug)]
-pub(crate) struct Around {
-    /// One line about it.
-    pub(crate) description: &'static str,
-    /// By the name of the page table.
-    pub(crate) with: &'static [(&'static str, Compiled)],
-}
-
-/// A design as it is compiled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Compiled {
-    run: Run,
-    looks_into_caches: bool,
-}
-
-pub(crate) const fn compiled<M: ConfiguredMmu>() -> Compiled {
-    Compiled {
-        run: run::<M>,
-        looks_into_caches: M::LOOKS_INTO_CACHES,
-    }
-}
-
-/// A name on the command line, and one line about what it stands for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
-}
+use std::ops::ControlFlow;
 
 #[derive(Debug)]
 struct PageTableDesign {
@@ -127,8 +68,25 @@ macro_rules! tlbs {
     };
 }
 
+macro_rules! around {
+    (
+        page_tables { $($skipped:tt)* }
+        tlbs { $($skipped_tlbs:tt)* }
+        around { $($name:ident: $keys:ident;)* }
+    ) => {
+        /// What is built around the conventional TLB, with the page tables that it goes with.
+        const AROUND: &[(Named, &[(&str, Compiled)])] = &[
+            $((
+                Named { name: stringify!($name), description: crate::mmu::$name::DESIGN.description },
+                crate::mmu::$name::DESIGN.with,
+            ),)*
+        ];
+    };
+}
+
 registered!(page_tables);
 registered!(tlbs);
+registered!(around);
 
 impl ConfiguredTlb for ConventionalTlb {
     type Table<P: ConfiguredTable> = P;
@@ -236,35 +194,40 @@ impl ConfiguredTlb for PerfectTlb {
 /// A design that can be simulated: a page table and a TLB.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
-    page_table: &'static PageTableDesign,
-    tlb: &'static Named,
+    called: DesignName,
     compiled: Compiled,
+    usual: bool,
 }
 
 impl Design {
     /// Every design, a page table's alone before those with other TLBs.
     pub fn all() -> impl Iterator<Item = Design> {
-        let with_tlbs = |page_table: &'static PageTableDesign| {
-            let runs = page_table.runs.iter().zip(TLBS);
-            runs.map(move |(&compiled, tlb)| Design {
-                page_table,
-                tlb,
-                compiled,
-            })
-        };
-        let with_others = |page_table: &'static PageTableDesign| {
-            AROUND.iter().filter_map(move |(tlb, with)| {
-                let mut with = with.iter();
-                let &(_, compiled) = with.find(|(name, _)| *name == page_table.named.name)?;
-                Some(Design {
-                    page_table,
-                    tlb,
+        let nested = NESTED.iter().map(|table| (table, true));
+        let others = PAGE_TABLES.iter().map(|table| (table, false));
+        let ideal = [(&IDEAL, false)];
+        (others.chain(nested).chain(ideal)).flat_map(|(table, nested)| {
+            let with = move |tlb: &Named, compiled: Compiled| {
+                let alone = tlb.name == TLBS[0].name;
+                Design {
+                    called: DesignName {
+                        page_table: table.named,
+                        tlb: *tlb,
+                        tables: table.tables,
+                        alone,
+                    },
                     compiled,
-                })
-            })
-        };
-        (PAGE_TABLES.iter().chain(NESTED).chain([&IDEAL]))
-            .flat_map(move |table| with_tlbs(table).chain(with_others(table)))
+                    usual: alone && !nested,
+                }
+            };
+            let with_tlbs = table.runs.iter().zip(TLBS);
+            let with_tlbs = with_tlbs.map(move |(&compiled, tlb)| with(tlb, compiled));
+            let with_others = AROUND.iter().filter_map(move |(tlb, tables)| {
+                let mut tables = tables.iter();
+                let &(_, compiled) = tables.find(|(name, _)| *name == table.named.name)?;
+                Some(with(tlb, compiled))
+            });
+            with_tlbs.chain(with_others)
+        })
     }
 
     /// The design of a name: `PAGETABLE`, which has the conventional TLB, `PAGETABLE+TLB`, or
@@ -289,31 +252,23 @@ impl Design {
 
     /// The name of its page table, or of that in a virtual machine (`nested-radix`).
     pub fn page_table(self) -> &'static str {
-        self.page_table.named.name
+        self.called.page_table.name
     }
 
     /// The name of its TLB, or of what is around the conventional one.
     pub fn tlb(self) -> &'static str {
-        self.tlb.name
+        self.called.tlb.name
     }
 
     /// The tables of a machine's keys that are its own, the page table's first.
     pub fn tables(self) -> Vec<&'static str> {
-        let tlb = (!self.is_page_table_alone()).then_some(self.tlb.name);
-        self.page_table.tables.iter().copied().chain(tlb).collect()
+        self.called.tables()
     }
 
     /// Whether it is among those that are compared unless others are asked for: a page table, not in
     /// a virtual machine, with the TLB that processors have.
     pub fn is_usual(self) -> bool {
-        let nested = NESTED
-            .iter()
-            .any(|table| std::ptr::eq(table, self.page_table));
-        self.is_page_table_alone() && !nested
-    }
-
-    pub(crate) fn run(self) -> Run {
-        self.compiled.run
+        self.usual
     }
 
     /// Whether its translations depend on what caches hold: it then goes neither in pieces nor with
@@ -324,29 +279,27 @@ impl Design {
 
     /// Its name on the command line.
     pub fn name(self) -> String {
-        let Named { name, .. } = self.page_table.named;
-        if self.is_page_table_alone() {
-            name.to_owned()
-        } else {
-            format!("{name}+{}", self.tlb.name)
-        }
+        self.called.name()
     }
 
     /// One line about it.
     pub fn description(self) -> String {
-        let Named { description, .. } = self.page_table.named;
-        if self.is_page_table_alone() {
-            description.to_owned()
-        } else {
-            format!(
-                "{} with {}",
-                self.page_table.named.name, self.tlb.description
-            )
-        }
+        self.called.description()
     }
+}
 
-    /// Whether its TLB is the one that a page table has when none is named.
-    fn is_page_table_alone(self) -> bool {
-        self.tlb.name == TLBS[0].name
-    }
+/// Takes sources through the machine of the design of a name.
+pub(crate) fn carry_out<'a>(
+    config: &MachineConfig,
+    design: &str,
+    sources: Sources<'a, '_>,
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Ran, SimulateError> {
+    let design = Design::find(design)?;
+    let mut drive = Drive {
+        design: design.called,
+        sources,
+        progress,
+    };
+    Ok((design.compiled.run)(config, &mut drive)?)
 }

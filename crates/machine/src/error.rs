@@ -1,3 +1,4 @@
+use crate::pieces::BadSurvey;
 use pagelab_addr::DirectoryFull;
 use pagelab_cpu::CoreError;
 use pagelab_events::SourceError;
@@ -85,4 +86,28 @@ pub enum BuildError {
         /// What it should be.
         expected: &'static str,
     },
+}
+
+/// Why nothing was simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulateError {
+    /// No such design.
+    #[error("unknown design {name:?}: there are {}{hint}", known.join(", "))]
+    UnknownDesign {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+        /// The nearest of these, in words, if one is near.
+        hint: String,
+    },
+    /// The machine cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// What was seen of a stream elsewhere is not that.
+    #[error(transparent)]
+    Survey(#[from] BadSurvey),
+    /// What came of a piece elsewhere is not that.
+    #[error("not what came of a piece: {0}")]
+    Piece(#[from] serde_json::Error),
 }

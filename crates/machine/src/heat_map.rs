@@ -6,9 +6,8 @@
 //! Address spaces of several processes and programs lie over one another.
 
 use crate::buffer::Buffer;
-use crate::chunk::{CHUNK, TlbMiss, request};
-use crate::machine::Machine;
-use crate::mmu::Mmu;
+use crate::chunk::CHUNK;
+use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, PAGE_SHIFT, VirtAddr};
 use pagelab_os::{Mapping, Os};
 use schemars::JsonSchema;
@@ -243,7 +242,7 @@ impl HeatMap {
 
     /// Counts a chunk of accesses of an MMU that is free, or looks into caches, or neither.
     #[inline(never)]
-    fn count(
+    pub(crate) fn count(
         &mut self,
         asid: Asid,
         addr: &[u64],
@@ -422,18 +421,4 @@ impl<'de> Deserialize<'de> for HeatMap {
 fn place(key: Key) -> usize {
     // A multiplicative hash (Knuth, TAOCP volume 3, section 6.4).
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
-}
-
-impl<M: Mmu> Machine<M> {
-    /// Counts a translated chunk by address and time, where it is measured.
-    pub(crate) fn count_by_address(&mut self, asid: Asid, addr: &[u64]) {
-        if !self.measures() {
-            return;
-        }
-        if let Some(heat_map) = &mut self.heat_map {
-            let (requests, tlb_misses) = (&self.chunk.requests, &self.chunk.tlb_misses);
-            let mmu = (M::FREE, M::LOOKS_INTO_CACHES);
-            heat_map.count(asid, addr, requests, tlb_misses, mmu, &mut self.os);
-        }
-    }
 }

@@ -8,12 +8,16 @@ mod by_code;
 mod check;
 mod chunk;
 mod coherence;
+mod compiled;
 mod config;
 mod costs;
+mod design_name;
 mod designed;
 mod designs;
+mod drive;
 mod error;
 mod fetch;
+mod gib_cache;
 mod heat_map;
 mod hierarchy;
 mod histogram;
@@ -23,18 +27,22 @@ mod memory;
 mod mmu;
 mod others;
 mod own_counters;
+mod payer;
 mod pieces;
 mod programs;
+mod progress;
 mod registered;
+mod requests;
 mod result;
 mod rows;
+mod served;
 mod sharing;
 mod simulate;
 mod statistics;
+mod stopped;
 mod timeline;
 mod timing;
 mod totals;
-mod translate;
 mod turns;
 mod virtual_machine;
 mod windows;
@@ -46,10 +54,9 @@ pub use config::{
 };
 pub use designed::DesignedMachine;
 pub use designs::Design;
-pub use error::{BuildError, RunError};
+pub use error::{BuildError, RunError, SimulateError};
 pub use fetch::{FetchCacheConfig, FetchConfig};
 pub use heat_map::{HeatMapResult, HeatRow};
-pub use hierarchy::Served;
 pub use histogram::Histogram;
 pub use machine::Machine;
 pub use mmu::{Conventional, Found, Hit, Looks, Mmu, Port, Request, TlbPrefetchConfig, Walks};
@@ -59,12 +66,11 @@ pub use pieces::{
     BadSurvey, PieceApart, PiecesApart, SurveyFile, check_in_pieces, look_at_interval,
     simulate_piece,
 };
+pub use progress::Progress;
 pub use result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
     NodeResult, PiecesBound, PiecesResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult,
     WalkResult, WindowResult,
 };
-pub use simulate::{
-    Progress, SimulateError, simulate, simulate_in_pieces, simulate_in_pieces_keeping,
-    simulate_programs,
-};
+pub use served::Served;
+pub use simulate::{simulate, simulate_in_pieces, simulate_in_pieces_keeping, simulate_programs};

@@ -4,16 +4,17 @@ use crate::config::{CachesConfig, MachineConfig, WalksEnter};
 use crate::costs::Costs;
 use crate::error::{BuildError, RunError};
 use crate::fetch::Fetch;
+use crate::gib_cache::GibCache;
 use crate::heat_map::HeatMap;
-use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
+use crate::hierarchy::{self, PrivateCaches, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::mmu::{Looks, Mmu, Walks};
 use crate::others::Others;
+use crate::served::Served;
 use crate::sharing::Sharing;
 use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
-use crate::translate::GibCache;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory};
 use pagelab_cpu::Core;
@@ -24,7 +25,16 @@ use pagelab_os::{Effects, Os};
 use serde_json::Value;
 use std::collections::HashMap;
 
+mod charge;
+mod fetch;
 mod kernel;
+mod totals;
+mod translate;
+mod windows;
+
+/// Faults that one access may take before the run is given up: each either maps the page or
+/// makes it writable, so a third one means that page table and operating system disagree.
+pub(crate) const MAX_FAULTS: u32 = 3;
 
 /// Everything that belongs to one core.
 #[derive(Debug)]

@@ -1,6 +1,3 @@
-use crate::hierarchy::Served;
-use crate::machine::Machine;
-use crate::mmu::Mmu;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -82,27 +79,6 @@ fn collect(now: &Value, then: &Value, name: String, into: &mut BTreeMap<String, 
             if let Some(count) = now.as_i64() {
                 into.insert(name, count - then.as_i64().unwrap_or_default());
             }
-        }
-    }
-}
-
-impl<M: Mmu> Machine<M> {
-    /// What the design has counted so far.
-    pub(crate) fn own_counters(&self) -> OwnCounters {
-        let own = self.mmu.own_counters().into_iter();
-        let mut tlb: BTreeMap<_, _> = own.map(|(name, n)| (Name::from(name), n)).collect();
-        if tlb.contains_key("prefetches_useful") {
-            // Only the clock knows.
-            tlb.insert("prefetches_late".into(), self.timing.late_translations);
-        }
-        if tlb.contains_key("data_guesses") {
-            tlb.insert("data_lines_late".into(), self.timing.late_lines);
-            let from_memory = self.timing.early_served[Served::Dram as usize];
-            tlb.insert("lines_fetched_from_memory".into(), from_memory);
-        }
-        OwnCounters {
-            tlb,
-            page_table: (self.page_table_counters)(&self.mmu),
         }
     }
 }

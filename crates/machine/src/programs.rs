@@ -3,7 +3,8 @@
 use crate::error::RunError;
 use crate::machine::{Cursor, Machine};
 use crate::mmu::Mmu;
-use crate::simulate::{Progress, Stopped};
+use crate::progress::Progress;
+use crate::stopped::Stopped;
 use pagelab_events::{Batch, Control, Definition, Source};
 use std::ops::ControlFlow;
 

@@ -1,8 +1,8 @@
 use crate::by_code::ByCode;
 use crate::designed::DesignedMachine;
 use crate::heat_map::HeatMapResult;
-use crate::hierarchy::PLACES;
 use crate::histogram::{Distribution, Histogram};
+use crate::served::PLACES;
 use pagelab_os::{MemoryCell, OsStatistics};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

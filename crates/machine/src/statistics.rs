@@ -1,10 +1,9 @@
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
+use crate::design_name::DesignName;
 use crate::designed::DesignedMachine;
-use crate::designs::Design;
 use crate::fetch::FetchCounts;
 use crate::heat_map::HeatMap;
-use crate::hierarchy::Served;
 use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::memory::Memory;
@@ -14,7 +13,8 @@ use crate::result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
     NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
 };
-use crate::simulate::Stopped;
+use crate::served::Served;
+use crate::stopped::Stopped;
 use crate::totals::{CoreTotals, Totals};
 use crate::windows::{Measured, Window};
 use pagelab_addr::PAGE_BYTES;
@@ -40,10 +40,10 @@ impl<M: Mmu> Machine<M> {
     }
 
     /// What the run found out so far; `stopped` says why it ended early, if it did.
-    pub fn result(
+    pub(crate) fn result(
         self,
         config: &MachineConfig,
-        design: Design,
+        design: DesignName,
         stopped: Option<Stopped>,
     ) -> RunResult {
         self.outcome().result(config, design, stopped)
@@ -96,7 +96,7 @@ impl Outcome {
     pub(crate) fn result(
         self,
         config: &MachineConfig,
-        design: Design,
+        design: DesignName,
         stopped: Option<Stopped>,
     ) -> RunResult {
         let slots = u64::from(config.core.width);
@@ -112,8 +112,8 @@ impl Outcome {
                 .is_some_and(|stopped| stopped.out_of_memory),
             stopped: stopped.map(|stopped| stopped.why),
             design: design.name(),
-            page_table: design.page_table(),
-            tlb_design: design.tlb(),
+            page_table: design.page_table.name,
+            tlb_design: design.tlb.name,
             machine: DesignedMachine::new(config, design),
             instructions: totals.instructions,
             accesses: totals.accesses,

@@ -2,8 +2,8 @@
 
 use crate::check::MAX_MEMORY_BYTES;
 use crate::config::MachineConfig;
-use crate::designs::ConfiguredTable;
 use crate::error::BuildError;
+use crate::mmu::ConfiguredTable;
 use pagelab_addr::{PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::{Backing, Control, Protection};
 use pagelab_os::{Effects, Os, OsConfig, PagePolicy};

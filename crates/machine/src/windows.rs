@@ -1,10 +1,7 @@
-use crate::chunk::CHUNK;
 use crate::histogram::Histogram;
-use crate::machine::Machine;
-use crate::mmu::Mmu;
 use crate::own_counters::{Changes, OwnCounters};
 use crate::totals::{CoreTotals, Totals};
-use pagelab_events::{Unit, WarmUp};
+use pagelab_events::WarmUp;
 use serde::{Deserialize, Serialize};
 
 /// Which parts of a stream are measured.
@@ -17,28 +14,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
     /// What of each window is not measured.
-    warm_up: WarmUp,
+    pub(crate) warm_up: WarmUp,
     /// How many units there will have been in all when measuring goes on; `None` while measuring.
-    resume_at: Option<WarmUp>,
+    pub(crate) resume_at: Option<WarmUp>,
     /// Whether anything is not measured.
-    cut: bool,
+    pub(crate) cut: bool,
     /// How things stood when the window began to be measured.
-    begun: Totals,
+    pub(crate) begun: Totals,
     /// The same of what only the design counts.
-    begun_own: OwnCounters,
+    pub(crate) begun_own: OwnCounters,
     /// The process and the core on which accesses were first left out. Where others leave some out
     /// no window ends: each thread of a program leaves its own out.
-    leader: Option<(u32, usize)>,
+    pub(crate) leader: Option<(u32, usize)>,
     /// The windows that have ended.
-    ended: Vec<Window>,
+    pub(crate) ended: Vec<Window>,
     /// Their sum.
-    measured: Totals,
+    pub(crate) measured: Totals,
     /// The same for each core; and where the window that is being measured began.
-    measured_cores: Vec<CoreTotals>,
-    begun_cores: Vec<CoreTotals>,
-    walk_latency: Histogram,
+    pub(crate) measured_cores: Vec<CoreTotals>,
+    pub(crate) begun_cores: Vec<CoreTotals>,
+    pub(crate) walk_latency: Histogram,
     /// All of what comes before the first access, if nothing of it is measured.
-    initialisation: Totals,
+    pub(crate) initialisation: Totals,
 }
 
 /// A window that has ended.
@@ -77,174 +74,4 @@ pub(crate) struct Measured {
     pub(crate) windows: Vec<Window>,
     /// What came before the first access.
     pub(crate) initialisation: Totals,
-}
-
-impl<M: Mmu> Machine<M> {
-    /// From the next window on, so much of its beginning is not measured.
-    pub fn set_warm_up(&mut self, warm_up: WarmUp) {
-        self.windows.warm_up = warm_up;
-    }
-
-    /// Accesses were left out here by what runs on a core.
-    pub(crate) fn left_out(&mut self, process: u32, core: usize) {
-        let leader = *self.windows.leader.get_or_insert((process, core));
-        if leader != (process, core) {
-            return;
-        }
-        self.begin_window();
-    }
-
-    /// Ends the window, and begins the next one with what of it is not measured.
-    fn begin_window(&mut self) {
-        self.end_window();
-        let WarmUp { length, unit } = self.windows.warm_up;
-        self.windows.cut = true;
-        self.windows.resume_at = Some(WarmUp {
-            length: self.units(unit) + length,
-            unit,
-        });
-    }
-
-    /// How many of the accesses with these gaps may follow before [`Machine::left_to_warm_up`] is
-    /// to be asked again. Begins to measure when the time has come.
-    #[inline]
-    pub(crate) fn left_to_warm_up(&mut self, gaps: &[u32]) -> u64 {
-        if self.counts.accesses == 0 && !self.windows.cut {
-            // Tables that are there before the first access are none of the first window's doing.
-            self.windows.begun_own = self.own_counters();
-            if self.windows.warm_up.length > 0 {
-                // The stream begins with what is not measured.
-                self.begin_window();
-            }
-        }
-        match self.windows.resume_at {
-            None => u64::MAX,
-            Some(place) => self.warm_up_to(place, gaps),
-        }
-    }
-
-    #[cold]
-    fn warm_up_to(&mut self, place: WarmUp, gaps: &[u32]) -> u64 {
-        let left = place.length.saturating_sub(self.units(place.unit));
-        let accesses = match place.unit {
-            Unit::Accesses => left,
-            Unit::Instructions => accesses_within(left, gaps),
-        };
-        if accesses > 0 {
-            return accesses;
-        }
-        self.measure_from_here();
-        u64::MAX
-    }
-
-    /// What comes next is measured.
-    pub(crate) fn measure_from_here(&mut self) {
-        self.finish_all();
-        self.timing.walk_latency = Histogram::default();
-        self.windows.begun = self.totals();
-        self.windows.begun_cores = self.core_totals();
-        self.windows.begun_own = self.own_counters();
-        self.windows.resume_at = None;
-    }
-
-    /// Whether what comes next is measured.
-    pub(crate) fn measures(&self) -> bool {
-        self.windows.resume_at.is_none()
-    }
-
-    /// How many there have been so far.
-    fn units(&self, unit: Unit) -> u64 {
-        match unit {
-            Unit::Accesses => self.counts.accesses,
-            Unit::Instructions => {
-                let cores = self.cores.iter();
-                cores.map(|core| core.clock.instructions()).sum()
-            }
-        }
-    }
-
-    fn end_window(&mut self) {
-        self.finish_all();
-        if self.windows.resume_at.is_some() {
-            return;
-        }
-        let totals = self.totals().since(&self.windows.begun);
-        if totals.accesses == 0 {
-            self.windows.initialisation = self.windows.initialisation.and(&totals);
-            return;
-        }
-        let latency = std::mem::take(&mut self.timing.walk_latency);
-        let walks = Walks {
-            count: latency.count(),
-            cycles: latency.sum(),
-        };
-        self.windows.walk_latency.merge(&latency);
-        self.windows.measured = self.windows.measured.and(&totals);
-        self.windows.measured_cores = self.measured_cores();
-        let own = self.own_counters().since(&self.windows.begun_own);
-        self.windows.ended.push(Window { totals, walks, own });
-    }
-
-    /// What was measured so far.
-    pub(crate) fn measured_totals(&self) -> Totals {
-        let ended = self.windows.measured;
-        if self.windows.resume_at.is_some() {
-            return ended;
-        }
-        ended.and(&self.totals().since(&self.windows.begun))
-    }
-
-    /// What was measured on each core up to now, in a window that is being measured.
-    fn measured_cores(&self) -> Vec<CoreTotals> {
-        let at = |totals: &Vec<CoreTotals>, core| totals.get(core).copied().unwrap_or_default();
-        let Windows {
-            measured_cores,
-            begun_cores,
-            ..
-        } = &self.windows;
-        let now = self.core_totals().into_iter().enumerate();
-        now.map(|(core, now)| {
-            now.since(&at(begun_cores, core))
-                .and(&at(measured_cores, core))
-        })
-        .collect()
-    }
-
-    /// What was measured in all.
-    pub(crate) fn measured(&mut self) -> Measured {
-        if !self.windows.cut {
-            return Measured {
-                totals: self.totals(),
-                cores: self.core_totals(),
-                walk_latency: std::mem::take(&mut self.timing.walk_latency),
-                windows: Vec::new(),
-                initialisation: Totals::default(),
-            };
-        }
-        self.end_window();
-        let windows = std::mem::take(&mut self.windows);
-        Measured {
-            totals: windows.measured,
-            cores: windows.measured_cores,
-            walk_latency: windows.walk_latency,
-            windows: windows.ended,
-            initialisation: windows.initialisation,
-        }
-    }
-}
-
-/// How many of the accesses with these gaps have fewer than so many instructions before them, as far
-/// as a chunk reaches.
-fn accesses_within(instructions: u64, gaps: &[u32]) -> u64 {
-    let mut before = 0;
-    let mut within = 0;
-    for &gap in gaps.iter().take(CHUNK) {
-        before += u64::from(gap);
-        if before >= instructions {
-            break;
-        }
-        before += 1;
-        within += 1;
-    }
-    within
 }

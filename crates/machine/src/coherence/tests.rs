@@ -1,9 +1,11 @@
 //! The caches of several cores beside lists of lines and a map of MESI's states, one reference
 //! after the other.
 
-use crate::chunk::{Chunk, request};
+use crate::chunk::Chunk;
 use crate::config::{CachesConfig, CoherenceConfig, WalksEnter};
-use crate::hierarchy::{PrivateCaches, Served, SharedCache, fetch_coherently, reference};
+use crate::hierarchy::{PrivateCaches, SharedCache, fetch_coherently, reference};
+use crate::requests::request;
+use crate::served::Served;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_memory::{CacheConfig, MODIFY, PrefetchConfig, dispatch};
 use proptest::prelude::*;

@@ -1,6 +1,7 @@
-use super::{FetchConfig, FetchCounts};
+use super::config::FetchConfig;
+use super::counts::FetchCounts;
 use crate::error::BuildError;
-use crate::hierarchy::Served;
+use crate::served::Served;
 use pagelab_addr::{
     Asid, DirectoryFull, LINE_SHIFT, PAGE_SHIFT, PageDirectory, PageId, PageSize, Pfn,
 };
@@ -9,11 +10,11 @@ use pagelab_memory::{LruSets, Modulo};
 use pagelab_os::Effects;
 
 /// log2 of the lines of a page.
-pub(super) const LINES_SHIFT: u32 = PAGE_SHIFT - LINE_SHIFT;
+pub(crate) const LINES_SHIFT: u32 = PAGE_SHIFT - LINE_SHIFT;
 
 /// A core's first level for instructions.
 #[derive(Clone, Debug)]
-pub(super) struct FrontEnd {
+pub(crate) struct FrontEnd {
     asid: Asid,
     /// The virtual line fetched last, and its page with the first line of its frame; `NONE` if
     /// nothing is known to be there.
@@ -34,7 +35,7 @@ const NONE: u64 = u64::MAX;
 
 /// Whether a line is at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     AtHand,
     /// It is not, or may not have come yet.
     Missing,
@@ -42,7 +43,7 @@ pub(super) enum Look {
 
 /// What the instruction cache has of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(crate) enum Held {
     Used,
     /// It was fetched ahead.
     Ahead,
@@ -50,7 +51,7 @@ pub(super) enum Held {
 }
 
 impl FrontEnd {
-    pub(super) fn new(config: &FetchConfig, seed: u64) -> Result<Self, BuildError> {
+    pub(crate) fn new(config: &FetchConfig, seed: u64) -> Result<Self, BuildError> {
         let (tlb_sets, cache_sets) = config.sets()?;
         let (tlb, l1) = (&config.tlb, &config.l1);
         let store = |sets: u32, ways: u32, replacement, seed| {
@@ -73,7 +74,7 @@ impl FrontEnd {
 
     /// A thread of an address space runs here.
     #[inline(always)]
-    pub(super) fn enter(&mut self, asid: Asid) {
+    pub(crate) fn enter(&mut self, asid: Asid) {
         if self.asid != asid {
             self.asid = asid;
             self.forget_last();
@@ -87,7 +88,7 @@ impl FrontEnd {
 
     /// Fetches a line if it is there. What is missing is not counted, and may be looked for again.
     #[inline(always)]
-    pub(super) fn look<S: Simd>(
+    pub(crate) fn look<S: Simd>(
         &mut self,
         line: u64,
         counts: &mut FetchCounts,
@@ -118,35 +119,35 @@ impl FrontEnd {
     }
 
     /// Looks a page up in the TLB.
-    pub(super) fn find_page(&mut self, page: PageId) -> Option<Pfn> {
+    pub(crate) fn find_page(&mut self, page: PageId) -> Option<Pfn> {
         self.tlb.get(self.tlb_sets.of(page.0), page.0).map(Pfn)
     }
 
     /// Whether the page of a line is that of the fetch before.
-    pub(super) fn has_page(&self, line: u64) -> bool {
+    pub(crate) fn has_page(&self, line: u64) -> bool {
         line >> LINES_SHIFT == self.page
     }
 
     /// The page of a line is in this frame.
-    pub(super) fn translated(&mut self, line: u64, page: PageId, pfn: Pfn) {
+    pub(crate) fn translated(&mut self, line: u64, page: PageId, pfn: Pfn) {
         self.page = line >> LINES_SHIFT;
         self.named = page;
         self.frame = pfn.0 << LINES_SHIFT;
     }
 
     /// Enters a translation into the TLB.
-    pub(super) fn fill_tlb(&mut self, page: PageId, pfn: Pfn) {
+    pub(crate) fn fill_tlb(&mut self, page: PageId, pfn: Pfn) {
         self.tlb.insert(self.tlb_sets.of(page.0), page.0, pfn.0);
     }
 
     /// The physical line of one in the page that was translated last.
     #[inline(always)]
-    pub(super) fn physical(&self, line: u64) -> u32 {
+    pub(crate) fn physical(&self, line: u64) -> u32 {
         self.frame | line as u32 & ((1 << LINES_SHIFT) - 1)
     }
 
     /// Fetches a line of the page that was translated last into the cache; says what that had.
-    pub(super) fn fetch(&mut self, line: u64) -> Held {
+    pub(crate) fn fetch(&mut self, line: u64) -> Held {
         self.line = line;
         let physical = self.physical(line);
         let set = self.cache_sets.of(physical);
@@ -164,7 +165,7 @@ impl FrontEnd {
     }
 
     /// Fetches a physical line ahead; whether it was missing.
-    pub(super) fn fetch_ahead(&mut self, physical: u32) -> bool {
+    pub(crate) fn fetch_ahead(&mut self, physical: u32) -> bool {
         let set = self.cache_sets.of(physical);
         let missing = self.cache.peek(set, physical).is_none();
         if missing {
@@ -175,7 +176,7 @@ impl FrontEnd {
 
     /// Drops translations. What a fault on data makes stale is none of code's, which may have been
     /// followed past it: the line fetched last stays.
-    pub(super) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
+    pub(crate) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
         for invalidation in &effects.invalidations {
             let first = invalidation.first.0;
             self.forget(first, invalidation.pages);

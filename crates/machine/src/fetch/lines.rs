@@ -3,7 +3,7 @@ use pagelab_events::{CodeBlock, Definition};
 
 /// The lines of memory that the blocks of a program lie in.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BlockLines {
+pub(crate) struct BlockLines {
     /// By the blocks' numbers.
     blocks: Vec<Block>,
     later: Vec<Later>,
@@ -12,13 +12,13 @@ pub(super) struct BlockLines {
 
 /// A block's first line; the others follow it in memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Block {
-    pub(super) first: u64,
+pub(crate) struct Block {
+    pub(crate) first: u64,
     /// The site of its first instruction.
-    pub(super) site: u32,
+    pub(crate) site: u32,
     /// Where the other lines begin in the list of those, and how many there are.
     begin: u32,
-    pub(super) others: u32,
+    pub(crate) others: u32,
 }
 
 /// What stands for a block that was not defined.
@@ -31,15 +31,15 @@ static UNKNOWN: Block = Block {
 
 /// A line of a block that is not its first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Later {
+pub(crate) struct Later {
     /// Accesses that the instructions before usually make.
-    pub(super) accesses: u32,
+    pub(crate) accesses: u32,
     /// The first instruction that needs it.
-    pub(super) instruction: u32,
+    pub(crate) instruction: u32,
 }
 
 impl BlockLines {
-    pub(super) fn define(&mut self, definition: &Definition) {
+    pub(crate) fn define(&mut self, definition: &Definition) {
         let Definition::Block(CodeBlock {
             pc,
             lengths,
@@ -77,13 +77,13 @@ impl BlockLines {
     }
 
     #[inline(always)]
-    pub(super) fn block(&self, number: u32) -> &Block {
+    pub(crate) fn block(&self, number: u32) -> &Block {
         self.blocks.get(number as usize).unwrap_or(&UNKNOWN)
     }
 
     /// One of the block's other lines.
     #[inline(always)]
-    pub(super) fn later(&self, block: &Block, number: u32) -> Later {
+    pub(crate) fn later(&self, block: &Block, number: u32) -> Later {
         self.later[(block.begin + number) as usize]
     }
 }

@@ -1,7 +1,8 @@
 //! What the prefetchers of a second level add to the lists between the levels.
 
-use super::{At, Descent, FromL2, OUT, origin};
-use crate::chunk::{Prefetch, TlbMiss, request};
+use super::descent::{Descent, OUT, origin};
+use super::outcomes::{At, FromL2};
+use crate::requests::{Prefetch, TlbMiss, request};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{Cache, Prefetcher};
 

@@ -1,7 +1,7 @@
 use super::{ConfiguredMmu, Conventional, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
-use crate::designs::ConfiguredTable;
 use crate::error::BuildError;
+use crate::mmu::ConfiguredTable;
 use pagelab_addr::{PageId, Pfn};
 use pagelab_memory::simd::Simd;
 use pagelab_os::{Os, Placement};

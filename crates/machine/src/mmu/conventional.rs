@@ -1,8 +1,8 @@
 use super::tlb_prefetch::TlbPrefetch;
 use super::{ConfiguredMmu, Found, Hit, Mmu, Port, Request, Walks};
 use crate::config::MachineConfig;
-use crate::designs::{ConfiguredTable, ConfiguredTlb};
 use crate::error::BuildError;
+use crate::mmu::{ConfiguredTable, ConfiguredTlb};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_os::{Os, Placement};

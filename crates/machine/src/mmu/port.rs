@@ -1,6 +1,8 @@
-use crate::chunk::{Chunk, Early, Prefetch, TlbMiss, request};
+use crate::chunk::Chunk;
 use crate::config::WalksEnter;
-use crate::hierarchy::{self, PrivateCaches, Served, SharedCache};
+use crate::hierarchy::{self, PrivateCaches, SharedCache};
+use crate::requests::{Early, Prefetch, TlbMiss, request};
+use crate::served::Served;
 use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
 use pagelab_memory::simd::Baseline;
 use pagelab_memory::{CacheAccess, MODIFY, Outcome};

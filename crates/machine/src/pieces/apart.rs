@@ -4,19 +4,21 @@
 //! each simulated, anywhere, on memory that is made there from the events before it; and joins what
 //! comes back, which is what one process would have made of it.
 
-use super::SurveyFile;
 use super::bad::BadSurvey;
-use super::crew::Crew;
+use super::crew::{Crew, lock};
 use super::kept;
-use super::piece::{Ended, Extent};
+use super::kept::SurveyFile;
+use super::piece::{Ended, Extent, OnePiece};
 use super::plan::{Plan, may_be_cut};
-use super::recent::Line;
 use super::survey::{Event, Intervals, Joint, Survey, look};
+use super::together::LEAVES_OUT;
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;
-use crate::error::BuildError;
+use crate::designs::carry_out;
+use crate::drive::{Apart, Sources};
+use crate::error::{BuildError, SimulateError};
+use crate::progress::Progress;
 use crate::result::RunResult;
-use crate::simulate::{Apart, Progress, SimulateError, carry_out};
 use pagelab_events::{Batch, Divisible};
 use std::ops::ControlFlow;
 
@@ -43,9 +45,9 @@ pub fn look_at_interval(
     let seen = std::sync::Mutex::new(None);
     crew.side_by_side(progress, accesses, None, || {
         let found = look(stream, from, to, &crew.stop, &crew.done);
-        *super::lock(&seen) = Some(found);
+        *lock(&seen) = Some(found);
     });
-    let seen = super::lock(&seen).take();
+    let seen = lock(&seen).take();
     match seen.filter(|_| !crew.stopped()) {
         Some(seen) => Ok(Some(kept::seen_to_bytes(&seen, intervals, interval)?)),
         None => Ok(None),
@@ -116,7 +118,7 @@ impl PiecesApart {
             (survey, plan)
         };
         if survey.leaves_out {
-            return Err(BuildError::Uncuttable(super::LEAVES_OUT).into());
+            return Err(BuildError::Uncuttable(LEAVES_OUT).into());
         }
         let order = plan.order();
         Ok(PiecesApart {
@@ -188,7 +190,7 @@ impl PiecesApart {
         if stream.has_code() {
             name_code(stream, &mut ended);
         }
-        let apart = Apart::Join(&self.plan, ended);
+        let apart = Sources::Apart(Apart::Join(&self.plan, ended));
         carry_out(config, design, apart, &mut go_on)?.whole()
     }
 }
@@ -231,7 +233,7 @@ pub fn simulate_piece(
         events: &before,
         crew: &Crew::new(1),
     };
-    let ended = carry_out(config, design, Apart::Piece(run), progress)?.piece();
+    let ended = carry_out(config, design, Sources::Apart(Apart::Piece(run)), progress)?.piece();
     Ok(serde_json::to_string(&ended)?)
 }
 
@@ -244,21 +246,12 @@ pub fn check_in_pieces(
     design: &str,
     stream: &dyn Divisible,
 ) -> Result<(), SimulateError> {
-    let check = Apart::Check(stream.has_code());
+    let check = Sources::Apart(Apart::Check(stream.has_code()));
     carry_out(config, design, check, &mut go_on).map(|_| ())
 }
 
 fn go_on(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
-}
-
-/// A piece to be simulated by itself.
-pub(crate) struct OnePiece<'a> {
-    pub(super) stream: &'a dyn Divisible,
-    pub(super) extent: Extent,
-    pub(super) events: &'a [Event],
-    pub(super) lines: &'a [Line],
-    pub(super) crew: &'a Crew,
 }
 
 /// What was seen of a stream, from what was seen of each interval.

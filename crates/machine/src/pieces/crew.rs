@@ -1,9 +1,10 @@
 //! Workers that do the same work side by side.
 
-use crate::simulate::Progress;
+use crate::progress::Progress;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often is said how far it is.
@@ -70,4 +71,9 @@ impl Crew {
             }
         });
     }
+}
+
+/// Takes a lock whoever may have died with it: what it guards is only ever replaced whole.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

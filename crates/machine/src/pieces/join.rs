@@ -4,10 +4,10 @@ use super::bound::Bound;
 use super::piece::{Begun, Ended, TIMED};
 use super::plan::Plan;
 use crate::config::MachineConfig;
-use crate::designs::Design;
+use crate::design_name::DesignName;
 use crate::result::{PiecesResult, RunResult, Sample};
-use crate::simulate::Stopped;
 use crate::statistics::Outcome;
+use crate::stopped::Stopped;
 use serde_json::{Number, Value};
 
 /// Points of the timeline kept at the most.
@@ -18,7 +18,7 @@ pub(super) fn join(
     mut pieces: impl Iterator<Item = Option<Ended>>,
     plan: &Plan,
     config: &MachineConfig,
-    design: Design,
+    design: DesignName,
 ) -> Option<RunResult> {
     let cut = plan.cut;
     let first = pieces.next()??;

@@ -5,8 +5,9 @@
 //! is compared at each cut.
 
 use super::bad::BadSurvey;
+use super::names::{name, unit};
 use super::recent::{Line, Lines};
-use super::survey::{Event, GRAINS, Intervals, Seen, Survey, What, name, unit};
+use super::survey::{Event, GRAINS, Intervals, Seen, Survey, What};
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
 use std::fs::{self, File};

@@ -3,8 +3,9 @@
 use super::SurveyFile;
 use super::bad::BadSurvey;
 use super::kept;
+use super::names::name;
 use super::recent::{Line, Lines};
-use super::survey::{Event, GRAINS, Intervals, Joint, Seen, Survey, What, name};
+use super::survey::{Event, GRAINS, Intervals, Joint, Seen, Survey, What};
 use pagelab_addr::Vpn;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use proptest::prelude::*;

@@ -1,14 +1,16 @@
 //! One piece of a stream.
 
+use super::crew::Crew;
 use super::recent::Line;
 use super::state::MemoryState;
+use super::survey::Event;
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
 use crate::machine::{Cursor, Machine};
 use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
-use crate::simulate::Stopped;
 use crate::statistics::Outcome;
+use crate::stopped::Stopped;
 use pagelab_addr::VirtAddr;
 use pagelab_events::{Access, Batch, Divisible, Op, SourceError, Unit, WarmUp};
 use pagelab_os::{Os, OsStatistics};
@@ -28,6 +30,15 @@ pub(crate) struct Extent {
     /// ... and what is simulated, after so many.
     pub(super) from: u64,
     pub(super) to: Option<u64>,
+}
+
+/// A piece to be simulated by itself.
+pub(crate) struct OnePiece<'a> {
+    pub(super) stream: &'a dyn Divisible,
+    pub(super) extent: Extent,
+    pub(super) events: &'a [Event],
+    pub(super) lines: &'a [Line],
+    pub(super) crew: &'a Crew,
 }
 
 /// Accesses of a batch of lines that are brought in.

@@ -1,7 +1,8 @@
 //! Warm-ups against what is known of a stream by its making.
 
+use super::names::name;
 use super::plan::Plan;
-use super::survey::{GRAINS, Intervals, Joint, Seen, Survey, name};
+use super::survey::{GRAINS, Intervals, Joint, Seen, Survey};
 use crate::config::MachineConfig;
 
 const ACCESSES: u64 = 1 << 24;

@@ -3,8 +3,8 @@
 //! A cache with LRU replacement that is given the lines of the past once each, in the order of their
 //! last uses, holds what it would hold after all of the past; so does a TLB.
 
+use super::names::{Spread, name};
 use super::regions::Regions;
-use super::survey::{Spread, name};
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT};
 use std::cmp::Reverse;
 use std::collections::HashSet;

@@ -2,7 +2,7 @@
 
 use super::survey::{Event, What};
 use crate::error::RunError;
-use crate::translate::MAX_FAULTS;
+use crate::machine::MAX_FAULTS;
 use pagelab_addr::{PageDirectory, Vpn};
 use pagelab_os::{Effects, Os};
 use pagelab_translation::{Page, PageTable};

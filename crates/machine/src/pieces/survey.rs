@@ -2,13 +2,14 @@
 //! It depends on the stream alone, and on neither machine nor design, so that it may be kept.
 
 use super::crew::Crew;
+use super::names::{Spread, name};
 use super::recent::{Lines, Recent};
 use super::touched::Touched;
-use crate::simulate::Progress;
+use crate::progress::Progress;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
 use pagelab_events::{Batch, Control, Divisible, Source};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -72,25 +73,6 @@ pub(super) struct Grain {
 
 /// The last use of each unit, in accesses before it.
 pub(super) type Uses = HashMap<u64, u64, BuildHasherDefault<Spread>>;
-
-/// Keys of [`Uses`] are hashed where they are made.
-#[derive(Default)]
-pub(super) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        // The highest bits, by which a sample is taken, are the same for all keys.
-        self.0.rotate_right(32)
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are numbers");
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-}
 
 /// What was seen of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -267,23 +249,6 @@ impl Joint {
         survey.uses.push(seen.uses);
         survey.lines.push(seen.lines);
     }
-}
-
-/// Odd, so that a product modulo 2^64 can be undone.
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-const UNMIX: u64 = 0xf1de_83e1_9937_733d;
-const _: () = assert!(MIX.wrapping_mul(UNMIX) == 1);
-
-/// A unit's name, mixed so that any bits of it will do as a sample (Knuth, TAOCP volume 3,
-/// section 6.4).
-#[inline(always)]
-pub(super) fn name(unit: u64) -> u64 {
-    unit.wrapping_mul(MIX)
-}
-
-/// The unit that has a name.
-pub(super) fn unit(name: u64) -> u64 {
-    name.wrapping_mul(UNMIX)
 }
 
 /// A unit of an address space.

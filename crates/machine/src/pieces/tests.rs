@@ -4,9 +4,8 @@ use super::state::{Leader, MemoryState};
 use super::survey;
 use super::survey::{Intervals, Joint};
 use crate::config::MachineConfig;
-use crate::designs::ConfiguredTable;
 use crate::machine::Machine;
-use crate::mmu::{ConfiguredMmu, Conventional, Mmu};
+use crate::mmu::{ConfiguredMmu, ConfiguredTable, Conventional, Mmu};
 use pagelab_addr::{Asid, PageDirectory, Vpn};
 use pagelab_events::{
     Access, Backing, Batch, Control, Divisible, Interval, Op, Protection, Source, SourceError,

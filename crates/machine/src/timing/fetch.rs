@@ -1,6 +1,10 @@
-use super::{Paths, Pending, Read, References, Slow};
-use crate::chunk::{Chunk, request};
-use crate::hierarchy::Served;
+use super::paths::Paths;
+use super::pending::Pending;
+use super::slow::{References, Slow};
+use super::task::Read;
+use crate::chunk::Chunk;
+use crate::requests::request;
+use crate::served::Served;
 use pagelab_cpu::Trapped;
 
 /// A line of code that was not at hand. What its translation took is in a chunk's TLB misses and

@@ -2,8 +2,8 @@ use super::{Accesses, Counts, Fetched, Latencies, Paths, Pending, fetch, time};
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
-use crate::hierarchy::Served;
 use crate::main_memory::MainMemory;
+use crate::served::Served;
 use pagelab_cpu::Core;
 use pagelab_events::Mispredicted;
 

@@ -1,5 +1,5 @@
-use crate::hierarchy::{PLACES, Served};
 use crate::main_memory::MainMemory;
+use crate::served::{PLACES, Served};
 use pagelab_memory::MODIFY;
 
 /// Latencies of a machine, in slots.

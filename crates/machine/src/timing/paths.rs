@@ -1,11 +1,22 @@
 //! When a line of an access has its translation and its data.
 
-use super::{Paths, Read, Task, Walk};
-use crate::chunk::{Early, Prefetch, request};
-use crate::hierarchy::Served;
+use super::counts::Counts;
+use super::latencies::Latencies;
+use super::task::{Read, Task, Walk};
+use crate::main_memory::MainMemory;
 use crate::mmu::Ahead;
-use pagelab_cpu::Idle;
+use crate::requests::{Early, Prefetch, request};
+use crate::served::Served;
+use pagelab_cpu::{Core, Idle};
 use pagelab_memory::MODIFY;
+
+/// What the references of a core go through.
+pub(crate) struct Paths<'a> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) memory: &'a mut MainMemory,
+    pub(crate) latencies: &'a Latencies,
+    pub(crate) counts: &'a mut Counts,
+}
 
 impl Paths<'_> {
     /// Times an access that starts at `start` and needs no walk: when its translation is there

@@ -1,6 +1,8 @@
-use super::{Paths, Read, Task, Walk, loads};
-use crate::chunk::{Early, Prefetch, request};
-use crate::mmu::{Ahead, MOST_AHEAD, MOST_EARLY};
+use super::accesses::loads;
+use super::paths::Paths;
+use super::task::{Read, Task, Walk};
+use crate::mmu::Ahead;
+use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch, request};
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN};
 use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;

@@ -11,9 +11,10 @@ pub use config::PomTlbConfig;
 
 use super::counters::counters;
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
+use crate::compiled::{Around, compiled};
 use crate::config::MachineConfig;
-use crate::designs::{Around, ConfiguredTable, compiled};
-use crate::hierarchy::Served;
+use crate::mmu::ConfiguredTable;
+use crate::served::Served;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};
 use pagelab_memory::simd::Simd;
 use pagelab_os::Os;

@@ -4,10 +4,11 @@
 use super::PomTlb;
 use crate::chunk::Chunk;
 use crate::config::MachineConfig;
-use crate::hierarchy::{PrivateCaches, Served, SharedCache};
+use crate::hierarchy::{PrivateCaches, SharedCache};
 use crate::mmu::lists::{Caches, Lru};
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
+use crate::served::Served;
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;

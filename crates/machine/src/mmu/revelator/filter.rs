@@ -1,4 +1,4 @@
-use super::RevelatorConfig;
+use super::config::RevelatorConfig;
 use pagelab_translation::Tiers;
 
 /// Which hash functions are worth a guess: all until a window of walks has ended, and then those

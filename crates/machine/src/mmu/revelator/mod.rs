@@ -10,8 +10,9 @@ mod tests;
 pub use config::RevelatorConfig;
 
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
+use crate::compiled::{Around, compiled};
 use crate::config::MachineConfig;
-use crate::designs::{Around, compiled};
+use crate::requests::MOST_EARLY;
 use filter::Filter;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, Pfn};
 use pagelab_memory::simd::Simd;
@@ -25,7 +26,7 @@ pub(crate) const DESIGN: Around = Around {
 };
 
 /// The most lines that are fetched by guess for one walk.
-pub(crate) const MOST: usize = 2 * Tiers::MAX_FUNCTIONS as usize;
+const _: () = assert!(2 * Tiers::MAX_FUNCTIONS as usize <= MOST_EARLY);
 
 /// Lines of a frame.
 const LINES: u32 = 1 << (PAGE_SHIFT - LINE_SHIFT);

@@ -1,5 +1,4 @@
-use super::moved;
-use pagelab_addr::{PageId, PageSize};
+use pagelab_addr::{PageId, PageSize, Vpn};
 use pagelab_translation::Page;
 use std::collections::VecDeque;
 
@@ -71,4 +70,19 @@ impl Free {
         self.sampled
             .retain(|&(number, order, _)| !stale(number, order));
     }
+}
+
+/// The page so many pages of a size away, within the same aligned 1 GiB.
+pub(super) fn moved(page: Page, size: PageSize, distance: i64) -> Option<Page> {
+    let base = i64::from(page.id.0 >> size.order() << size.order());
+    let id = base.checked_add(distance.checked_mul(1 << size.order())?)?;
+    if id >> PageSize::Huge1G.order() != base >> PageSize::Huge1G.order() {
+        return None;
+    }
+    let vpn = page.vpn.0 + id as u64 - u64::from(page.id.0);
+    Some(Page {
+        id: PageId(id as u32),
+        vpn: Vpn(vpn),
+        ..page
+    })
 }

@@ -10,6 +10,7 @@ mod distance;
 #[cfg(test)]
 mod example;
 mod free;
+mod prefetcher;
 mod recent;
 mod sequential;
 mod stride;
@@ -17,30 +18,13 @@ mod stride;
 pub use config::TlbPrefetchConfig;
 
 use super::{Ahead, Walks};
-use free::Free;
-use pagelab_addr::{PageId, PageSize, Vpn};
+use crate::requests::MOST_AHEAD;
+use free::{Free, moved};
+use pagelab_addr::{PageId, PageSize};
 use pagelab_events::NO_SITE;
 use pagelab_translation::{Page, PageTable, Translation, Walk};
+use prefetcher::{Miss, Prefetcher};
 use std::collections::VecDeque;
-use std::fmt::Debug;
-
-/// The most pages that are walked for at a miss.
-pub(crate) const MOST: usize = 4;
-
-/// What a prefetcher is told of a miss.
-#[derive(Clone, Copy, Debug)]
-struct Miss {
-    /// The virtual number of the page, in pages of its size.
-    page: i64,
-    /// The instruction that missed, if that is known.
-    instruction: Option<u32>,
-}
-
-/// Says which pages will miss.
-trait Prefetcher: Debug + Send {
-    /// A page has missed, in the buffer or not: adds those that come next, at most [`MOST`].
-    fn missed(&mut self, miss: Miss, next: &mut Vec<i64>);
-}
 
 /// A translation that nobody has asked for yet.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +112,7 @@ impl TlbPrefetch {
         self.next.clear();
         self.prefetcher.missed(miss, &mut self.next);
         walks.behind.clear();
-        for at in 0..self.next.len().min(MOST) {
+        for at in 0..self.next.len().min(MOST_AHEAD) {
             let Some(target) = moved(page, size, self.next[at] - number) else {
                 continue;
             };
@@ -233,19 +217,4 @@ impl TlbPrefetch {
         }
         counters
     }
-}
-
-/// The page so many pages of a size away, within the same aligned 1 GiB.
-fn moved(page: Page, size: PageSize, distance: i64) -> Option<Page> {
-    let base = i64::from(page.id.0 >> size.order() << size.order());
-    let id = base.checked_add(distance.checked_mul(1 << size.order())?)?;
-    if id >> PageSize::Huge1G.order() != base >> PageSize::Huge1G.order() {
-        return None;
-    }
-    let vpn = page.vpn.0 + id as u64 - u64::from(page.id.0);
-    Some(Page {
-        id: PageId(id as u32),
-        vpn: Vpn(vpn),
-        ..page
-    })
 }

@@ -1,4 +1,4 @@
-use super::UtopiaConfig;
+use super::config::UtopiaConfig;
 use pagelab_addr::PageId;
 use pagelab_translation::Page;
 use std::collections::HashMap;

@@ -12,10 +12,11 @@ pub use config::UtopiaConfig;
 
 use super::counters::counters;
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
+use crate::compiled::{Around, compiled};
 use crate::config::MachineConfig;
-use crate::designs::{Around, ConfiguredTable, compiled};
 use crate::error::BuildError;
-use crate::hierarchy::Served;
+use crate::mmu::ConfiguredTable;
+use crate::served::Served;
 use caches::Lines;
 use costly::Costly;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};

@@ -1,4 +1,4 @@
-use super::VictimaConfig;
+use super::config::VictimaConfig;
 use pagelab_addr::{PageId, PageSize};
 use std::collections::HashMap;
 

@@ -1,9 +1,10 @@
 //! The model under test, fed with the same accesses as the twin.
 
 use super::event_driven::{Access, Parameters, Reference, Translation, Walk};
-use crate::chunk::{CHUNK, Chunk, TlbMiss, request};
-use crate::hierarchy::Served;
+use crate::chunk::{CHUNK, Chunk};
 use crate::main_memory::MainMemory;
+use crate::requests::{TlbMiss, request};
+use crate::served::Served;
 use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
 use pagelab_cpu::{Core, CoreConfig};
 use pagelab_events::Mispredicted;
@@ -59,8 +60,8 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
         faulted: walk.fault.is_some(),
         fault: walk.fault.unwrap_or(0),
         migration: 0,
-        cached: crate::chunk::Cached::default(),
-        payer: crate::by_code::Payer::default(),
+        cached: crate::requests::Cached::default(),
+        payer: crate::payer::Payer::default(),
     });
 }
 

@@ -2,8 +2,8 @@
 
 use super::FRAMES;
 use crate::config::MachineConfig;
-use crate::hierarchy::Served;
 use crate::mmu::lists::{Caches, Lru};
+use crate::served::Served;
 use pagelab_translation::{Page, TlbArrayConfig};
 use std::collections::HashMap;
 

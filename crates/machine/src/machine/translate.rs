@@ -1,61 +1,14 @@
-use crate::chunk::{CHUNK, TlbMiss, request};
+use super::{MAX_FAULTS, Machine, port};
+use crate::chunk::CHUNK;
 use crate::error::RunError;
-use crate::machine::{Machine, port};
+use crate::gib_cache::GIB_SHIFT;
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
-use pagelab_addr::{
-    Asid, DirectoryFull, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageDirectory, PageId, Pfn, VirtAddr,
-    Vpn,
-};
+use crate::requests::{TlbMiss, request};
+use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::{Baseline, Simd};
 use pagelab_translation::{Page, PageTable};
-
-/// Recently used 1 GiB regions of all address spaces, direct-mapped, so that naming a page asks
-/// no table. Stack, heap and libraries lie at round distances from each other, so the place is a
-/// multiplicative hash (Knuth, TAOCP volume 3, section 6.4) and not the low bits.
-#[derive(Clone, Debug)]
-pub(crate) struct GibCache {
-    entries: [(u64, u32); GIBS],
-}
-
-const GIBS: usize = 128;
-const GIB_SHIFT: u32 = 30;
-/// Where the address space is in the name of a 1 GiB region: addresses shifted by `GIB_SHIFT` have
-/// 34 bits.
-const ASID_SHIFT: u32 = 40;
-/// No 1 GiB region is named so.
-const NO_GIB: u64 = u64::MAX;
-
-impl GibCache {
-    pub(crate) fn new() -> Self {
-        GibCache {
-            entries: [(NO_GIB, 0); GIBS],
-        }
-    }
-
-    /// Names a page.
-    #[inline(always)]
-    pub(crate) fn page(
-        &mut self,
-        directory: &mut PageDirectory,
-        asid: Asid,
-        addr: u64,
-    ) -> Result<PageId, DirectoryFull> {
-        let gib = addr >> GIB_SHIFT | u64::from(asid.0) << ASID_SHIFT;
-        let place = gib.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GIBS.ilog2());
-        let entry = &mut self.entries[place as usize];
-        if entry.0 != gib {
-            *entry = (gib, directory.gib(asid, VirtAddr(addr))?);
-        }
-        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_SHIFT - PAGE_SHIFT)) - 1);
-        Ok(PageId(entry.1 | low))
-    }
-}
-
-/// Faults that one access may take before the run is given up: each either maps the page or
-/// makes it writable, so a third one means that page table and operating system disagree.
-pub(crate) const MAX_FAULTS: u32 = 3;
 
 impl<M: Mmu> Machine<M> {
     /// Translates a chunk of accesses of one thread in program order: looks up the TLB, walks,

@@ -1,12 +1,13 @@
-use super::front_end::{Held, LINES_SHIFT};
-use super::{Fetch, Wanted};
-use crate::chunk::TlbMiss;
+use super::Wanted;
 use crate::error::RunError;
-use crate::hierarchy::{self, Served};
+use crate::fetch::{Fetch, Held, LINES_SHIFT};
+use crate::hierarchy;
+use crate::machine::MAX_FAULTS;
 use crate::machine::{Cursor, Machine, port};
 use crate::mmu::{Found, Mmu};
+use crate::requests::TlbMiss;
+use crate::served::Served;
 use crate::timing::{self, Fetched, Paths};
-use crate::translate::MAX_FAULTS;
 use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
 use pagelab_events::{Batch, Mispredicted};
 use pagelab_translation::{Page, PageTable};

@@ -1,0 +1,58 @@
+use super::config::FetchConfig;
+use super::counts::FetchCounts;
+use super::front_end::FrontEnd;
+use super::lines::BlockLines;
+use crate::chunk::Chunk;
+use crate::error::BuildError;
+use crate::served::Served;
+use pagelab_addr::PageDirectory;
+use pagelab_events::Definition;
+use pagelab_os::Effects;
+
+/// The instruction side of all cores.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    pub(crate) cores: Vec<FrontEnd>,
+    /// By program.
+    pub(crate) programs: Vec<BlockLines>,
+    pub(crate) next_lines: u32,
+    pub(crate) counts: FetchCounts,
+    /// What was last fetched ahead, and from where.
+    pub(crate) ahead: Vec<(u32, Served)>,
+    /// A line on its way through caches that are kept coherent.
+    pub(crate) one: Chunk,
+}
+
+impl Fetch {
+    pub(crate) fn new(config: &FetchConfig, cores: u32, seed: u64) -> Result<Self, BuildError> {
+        let core = |core| FrontEnd::new(config, seed.wrapping_add(core << 8));
+        Ok(Fetch {
+            cores: (1..=u64::from(cores)).map(core).collect::<Result<_, _>>()?,
+            programs: Vec::new(),
+            next_lines: config.next_lines,
+            counts: FetchCounts::default(),
+            ahead: Vec::new(),
+            one: Chunk::default(),
+        })
+    }
+
+    /// Takes in what a batch of a program says of its code.
+    pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
+        if self.programs.len() <= program {
+            self.programs.resize(program + 1, BlockLines::default());
+        }
+        for definition in definitions {
+            self.programs[program].define(definition);
+        }
+    }
+
+    /// Drops translations that the operating system made stale.
+    pub(crate) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
+        if effects.invalidations.is_empty() && effects.flushed.is_empty() {
+            return;
+        }
+        for core in &mut self.cores {
+            core.invalidate(effects, directory);
+        }
+    }
+}

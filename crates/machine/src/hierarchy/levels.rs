@@ -1,0 +1,319 @@
+use super::outcomes::{At, FromL1, FromL2, FromLlc, One};
+use super::prefetching::{
+    answer, complete_pairs, data_places, drop_unneeded_pairs, merge, prefetch,
+};
+use super::private::PrivateCaches;
+use super::scratch::Scratch;
+use super::shared::SharedCache;
+use crate::chunk::Chunk;
+use crate::coherence::Taken;
+use crate::config::WalksEnter;
+use crate::requests::{TlbMiss, request};
+use crate::served::Served;
+use pagelab_memory::simd::{Baseline, Simd};
+use pagelab_memory::{Cache, MODIFY, Prefetcher};
+
+/// Takes references through the caches in program order, one level after the other, and says
+/// where each was served.
+///
+/// Contents of a level depend only on the order of what reaches it, so the levels can be done in
+/// turn; while one is done the host fetches the next one's sets. A modified line that leaves a
+/// level is entered in the one below.
+#[inline(always)]
+pub(crate) fn reference<S: Simd>(
+    caches: &mut [PrivateCaches],
+    core: usize,
+    shared: &mut SharedCache,
+    chunk: &mut Chunk,
+) {
+    let Chunk {
+        references,
+        served,
+        scratch:
+            Scratch {
+                to_l2,
+                to_llc,
+                with_prefetches,
+                data,
+                held,
+                with_held,
+                invalidating,
+            },
+        prefetches,
+        strided,
+        written_entries,
+        requests,
+        tlb_misses,
+        write_backs,
+        ..
+    } = chunk;
+    let PrivateCaches {
+        l1,
+        l2,
+        walks_enter,
+        prefetcher,
+        ..
+    } = &mut caches[core];
+    let SharedCache {
+        llc,
+        writebacks,
+        directory,
+    } = shared;
+    if directory.is_some() {
+        write_entries(
+            references.as_mut_slice(),
+            requests.as_slice(),
+            tlb_misses.as_slice(),
+            written_entries,
+        );
+    }
+    let all = references;
+    let references = all.as_slice();
+    let outgoing = references.len() as u32;
+    to_l2.clear();
+    let mut from_l1 = FromL1 {
+        references,
+        l2,
+        descents: to_l2.room(2 * references.len() + 1),
+        len: 0,
+    };
+    match walks_enter {
+        WalksEnter::L1 => l1.access_all::<S>(references.iter().copied(), &mut from_l1),
+        WalksEnter::L2 => {
+            pass_walks_on::<S>(l1, requests.as_slice(), tlb_misses.as_slice(), &mut from_l1);
+        }
+    }
+    let FromL1 { descents, len, .. } = from_l1;
+    let mut down = &descents[..len];
+    if let Some(prefetcher) = prefetcher {
+        data_places(requests.as_slice(), tlb_misses.as_slice(), data);
+        prefetch(
+            prefetcher,
+            (down, strided),
+            data,
+            outgoing,
+            with_prefetches,
+            held,
+            prefetches,
+        );
+        down = with_prefetches;
+    }
+    served.clear();
+    // One more for what is on its way out, and then the prefetches'.
+    let answers = served.room(references.len() + 1 + prefetches.len());
+    answers.fill(Served::L1);
+    to_llc.clear();
+    let mut from_l2 = FromL2 {
+        down,
+        llc,
+        answers,
+        descents: to_llc.room(2 * down.len() + 1),
+        len: 0,
+        outgoing,
+    };
+    let pairs = prefetcher.as_ref().is_some_and(Prefetcher::completes_pairs);
+    if pairs {
+        complete_pairs::<S>(l2, &mut from_l2, prefetches);
+    } else {
+        l2.access_all::<S>(down.iter().map(|d| d.0), &mut from_l2);
+    }
+    let FromL2 {
+        descents,
+        mut len,
+        answers,
+        ..
+    } = from_l2;
+    if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
+        answer(prefetcher, down, &descents[..len], data, outgoing);
+    }
+    if pairs {
+        drop_unneeded_pairs(held, &descents[..len], outgoing);
+    }
+    if let Some(directory) = directory {
+        len = directory.take(Taken {
+            caches,
+            core,
+            references,
+            prefetches,
+            answers,
+            descents: &mut descents[..len],
+            invalidating,
+        });
+    }
+    let mut down = &descents[..len];
+    if !held.is_empty() {
+        merge(down, held, outgoing, prefetches, with_held);
+        down = with_held;
+    }
+    let mut from_llc = FromLlc {
+        down,
+        answers,
+        writebacks,
+        list: write_backs.as_mut(),
+        prefetches,
+        outgoing,
+    };
+    llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
+    for (prefetch, &served) in prefetches.iter_mut().zip(&answers[references.len() + 1..]) {
+        prefetch.served = served;
+    }
+    if pairs {
+        // Those that were not needed have asked no level.
+        prefetches.retain(|prefetch| prefetch.served != Served::L1);
+    }
+    served.added(references.len());
+    if directory.is_some() {
+        for &place in &*written_entries {
+            all.as_mut_slice()[place as usize] &= !MODIFY;
+        }
+        mark(requests.as_mut_slice(), tlb_misses.as_slice(), invalidating);
+    }
+}
+
+/// The kernel has written the entry that a walk finds after a fault: the last one that it waits
+/// for. Such reads modify their line; lists their places.
+#[inline(never)]
+fn write_entries(
+    references: &mut [u32],
+    requests: &[u8],
+    tlb_misses: &[TlbMiss],
+    places: &mut Vec<u32>,
+) {
+    if !tlb_misses.iter().any(|tlb_miss| tlb_miss.faulted) {
+        return;
+    }
+    let mut tlb_misses = tlb_misses.iter();
+    let mut place = 0;
+    for bits in requests {
+        if bits & request::SLOW != 0 {
+            let mut again = false;
+            for tlb_miss in &mut tlb_misses {
+                let reads = usize::from(tlb_miss.reads);
+                let waited = reads - usize::from(tlb_miss.background + tlb_miss.cached.behind);
+                if again && waited > 0 {
+                    references[place + waited - 1] |= MODIFY;
+                    places.push((place + waited - 1) as u32);
+                }
+                place += reads;
+                again = tlb_miss.faulted;
+                if !again {
+                    break;
+                }
+            }
+        }
+        place += 1;
+    }
+}
+
+/// Marks the requests whose references are at these places. Reads of walks have no request.
+#[inline(never)]
+fn mark(requests: &mut [u8], tlb_misses: &[TlbMiss], places: &[u32]) {
+    if places.is_empty() {
+        return;
+    }
+    let mut places = places.iter().peekable();
+    let mut tlb_misses = tlb_misses.iter();
+    let mut place = 0;
+    for bits in requests {
+        if *bits & request::SLOW != 0 {
+            for tlb_miss in &mut tlb_misses {
+                place += u32::from(tlb_miss.reads);
+                if !tlb_miss.faulted {
+                    break;
+                }
+            }
+        }
+        while places.next_if(|&&next| next < place).is_some() {}
+        if places.next_if(|&&next| next == place).is_some() {
+            *bits |= request::INVALIDATES;
+        }
+        place += 1;
+    }
+}
+
+/// Takes a line of code through the levels that it shares with data, after its own first level did
+/// not have it; lists the modified line that memory gets for it.
+///
+/// The prefetchers of the second level do not see it.
+pub(crate) fn fetch(
+    caches: &mut PrivateCaches,
+    shared: &mut SharedCache,
+    line: u32,
+    write_backs: Option<&mut Vec<(u32, u32)>>,
+) -> Served {
+    let (mut l2, mut llc) = (One(None), One(None));
+    (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
+    let mut gone = None;
+    let served = if l2.hit() {
+        Served::L2
+    } else {
+        (shared.llc).access_all::<Baseline>(std::iter::once(line), &mut llc);
+        gone = llc.written_back();
+        shared.writebacks += u64::from(gone.is_some());
+        if llc.hit() { Served::Llc } else { Served::Dram }
+    };
+    let behind = l2
+        .written_back()
+        .and_then(|line| shared.write_back(line | MODIFY));
+    if let Some(list) = write_backs {
+        list.extend(gone.into_iter().chain(behind).map(|line| (0, line)));
+    }
+    served
+}
+
+/// [`fetch`] where private caches are kept coherent, by a chunk of its own: as a walk's read does
+/// that looks in no first level.
+pub(crate) fn fetch_coherently(
+    caches: &mut [PrivateCaches],
+    core: usize,
+    shared: &mut SharedCache,
+    line: u32,
+    one: &mut Chunk,
+) -> Served {
+    one.clear();
+    one.references.push(line);
+    one.requests.push(request::SLOW);
+    one.tlb_misses.push(TlbMiss {
+        reads: 1,
+        ..TlbMiss::default()
+    });
+    let walks_enter = std::mem::replace(&mut caches[core].walks_enter, WalksEnter::L2);
+    reference::<Baseline>(caches, core, shared, one);
+    caches[core].walks_enter = walks_enter;
+    one.served.as_slice()[0]
+}
+
+/// The first level where walks do not look in it: their reads go on as they are.
+#[inline(never)]
+fn pass_walks_on<S: Simd>(
+    l1: &mut Cache,
+    requests: &[u8],
+    tlb_misses: &[TlbMiss],
+    from_l1: &mut FromL1,
+) {
+    let mut tlb_misses = tlb_misses.iter();
+    let mut place = 0;
+    for &bits in requests {
+        if bits & request::SLOW != 0 {
+            for tlb_miss in &mut tlb_misses {
+                for _ in 0..tlb_miss.reads {
+                    from_l1.pass_on(place);
+                    place += 1;
+                }
+                if !tlb_miss.faulted {
+                    break;
+                }
+            }
+        }
+        // A read of a walk may be alone.
+        let Some(&reference) = from_l1.references.get(place) else {
+            return;
+        };
+        let mut at = At {
+            place,
+            outcome: from_l1,
+        };
+        l1.access_all::<S>(std::iter::once(reference), &mut at);
+        place += 1;
+    }
+}

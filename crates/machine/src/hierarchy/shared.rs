@@ -1,0 +1,39 @@
+use super::outcomes::Gone;
+use crate::coherence::{CoherenceCounts, Directory};
+use crate::config::CachesConfig;
+use pagelab_memory::simd::Baseline;
+use pagelab_memory::{Cache, GeometryError};
+
+/// The cache that all cores share.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedCache {
+    pub(crate) llc: Cache,
+    /// Lines written back to memory.
+    pub(crate) writebacks: u64,
+    /// Who holds which line, where private caches are kept coherent and there are several.
+    pub(crate) directory: Option<Directory>,
+}
+
+impl SharedCache {
+    pub(crate) fn new(config: &CachesConfig, cores: u32, seed: u64) -> Result<Self, GeometryError> {
+        Ok(SharedCache {
+            llc: Cache::new(&config.llc)?.seeded(seed.wrapping_add(2)),
+            writebacks: 0,
+            directory: (config.coherence.is_some() && cores > 1).then(Directory::default),
+        })
+    }
+
+    /// Enters a modified line that a second level has no room for; returns one that goes to memory
+    /// for it.
+    pub(crate) fn write_back(&mut self, reference: u32) -> Option<u32> {
+        let mut gone = Gone(None);
+        (self.llc).access_all::<Baseline>(std::iter::once(reference), &mut gone);
+        self.writebacks += u64::from(gone.0.is_some());
+        gone.0
+    }
+
+    /// What keeping private caches coherent came to.
+    pub(crate) fn coherence(&self) -> CoherenceCounts {
+        (self.directory.as_ref()).map_or_else(CoherenceCounts::default, Directory::counts)
+    }
+}

@@ -1,0 +1,89 @@
+use super::{CoreState, Machine};
+use crate::fetch::FetchCounts;
+use crate::mmu::Mmu;
+use crate::own_counters::{Name, OwnCounters};
+use crate::served::Served;
+use crate::totals::{CoreTotals, Totals};
+use std::collections::BTreeMap;
+
+impl<M: Mmu> Machine<M> {
+    /// Everything so far, measured or not.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            accesses: self.counts.accesses,
+            stores: self.counts.stores,
+            mispredicted: self.counts.mispredicted,
+            data_served: self.timing.data_served,
+            prefetch_served: self.timing.prefetch_served,
+            early_served: self.timing.early_served,
+            walk_served: self.timing.walk_served,
+            metadata_served: self.timing.metadata_served,
+            walker_wait: self.timing.walker_wait,
+            walk_cache_lookups: self.counts.walk_cache_lookups,
+            walk_cache_hits: self.counts.walk_cache_hits,
+            writebacks: self.shared.writebacks,
+            coherence: self.shared.coherence(),
+            node_reads: self.memory.reads(),
+            node_queued: self.memory.queued(),
+            banks: self.memory.banks(),
+            fetch: (self.fetch.as_ref()).map_or_else(FetchCounts::default, |fetch| fetch.counts),
+            ..Totals::default()
+        };
+        for (number, core) in self.cores.iter().enumerate() {
+            totals.free_time += self.free_now(number);
+            let stalls = core.clock.stalls();
+            let tlb = self.mmu.counters(number);
+            totals.instructions += core.clock.instructions();
+            totals.elapsed = totals.elapsed.max(core.clock.now());
+            totals.time += core.clock.now();
+            totals.stalls.data += stalls.data;
+            totals.stalls.translation += stalls.translation;
+            totals.stalls.mispredictions += stalls.mispredictions;
+            totals.stalls.fetch += stalls.fetch;
+            totals.stalls.faults += stalls.faults;
+            totals.stalls.migrations += stalls.migrations;
+            totals.zeroing += core.zeroing;
+            totals.tlb_lookups += tlb.lookups;
+            totals.tlb_l1_misses += tlb.l1_misses;
+            totals.tlb_l2_misses += tlb.l2_misses;
+        }
+        totals
+    }
+
+    /// Everything so far on each core, measured or not.
+    pub(crate) fn core_totals(&self) -> Vec<CoreTotals> {
+        let of_core = |(number, core): (usize, &CoreState)| {
+            let tlb = self.mmu.counters(number);
+            CoreTotals {
+                instructions: core.clock.instructions(),
+                accesses: core.accesses,
+                time: core.clock.now(),
+                free_time: self.free_now(number),
+                stalls: core.clock.stalls(),
+                zeroing: core.zeroing,
+                tlb_l1_misses: tlb.l1_misses,
+                tlb_l2_misses: tlb.l2_misses,
+            }
+        };
+        self.cores.iter().enumerate().map(of_core).collect()
+    }
+
+    /// What the design has counted so far.
+    pub(crate) fn own_counters(&self) -> OwnCounters {
+        let own = self.mmu.own_counters().into_iter();
+        let mut tlb: BTreeMap<_, _> = own.map(|(name, n)| (Name::from(name), n)).collect();
+        if tlb.contains_key("prefetches_useful") {
+            // Only the clock knows.
+            tlb.insert("prefetches_late".into(), self.timing.late_translations);
+        }
+        if tlb.contains_key("data_guesses") {
+            tlb.insert("data_lines_late".into(), self.timing.late_lines);
+            let from_memory = self.timing.early_served[Served::Dram as usize];
+            tlb.insert("lines_fetched_from_memory".into(), from_memory);
+        }
+        OwnCounters {
+            tlb,
+            page_table: (self.page_table_counters)(&self.mmu),
+        }
+    }
+}

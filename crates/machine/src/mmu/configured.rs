@@ -1,0 +1,77 @@
+use super::contract::Mmu;
+use crate::config::MachineConfig;
+use crate::design_name::DesignName;
+use crate::error::BuildError;
+use pagelab_os::{Os, Placement};
+use pagelab_translation::{PageTable, Tlb};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// A page table that a configuration describes.
+pub(crate) trait ConfiguredTable: PageTable + Sized + Clone + Send {
+    fn build(config: &MachineConfig) -> Result<Self, BuildError>;
+
+    /// Physical memory of a machine with it.
+    fn physical_bytes(config: &MachineConfig) -> u64 {
+        config.memory.memory_bytes
+    }
+
+    /// The design's own counters.
+    fn statistics(&self) -> serde_json::Result<Value>;
+}
+
+/// A TLB that a configuration describes.
+pub(crate) trait ConfiguredTlb: Tlb + Sized {
+    /// What it makes of a page table.
+    type Table<P: ConfiguredTable>: ConfiguredTable;
+
+    /// How the operating system of a machine with this TLB places pages.
+    fn placement(_: &MachineConfig) -> Placement {
+        Placement::Buddy
+    }
+
+    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
+
+    /// Whether translations can be prefetched for it.
+    fn prefetches(_: &MachineConfig) -> bool {
+        false
+    }
+}
+
+/// A design that a configuration describes.
+pub(crate) trait ConfiguredMmu: Mmu<Table: ConfiguredTable> + Sized {
+    /// How the operating system of a machine with this design places pages.
+    fn placement(config: &MachineConfig) -> Placement;
+
+    /// The machine that it makes of one; why not, if it does not go with that.
+    fn machine(config: &MachineConfig) -> Result<Cow<'_, MachineConfig>, &'static str> {
+        Ok(Cow::Borrowed(config))
+    }
+
+    /// The design over a page table, in which pages may be mapped already.
+    fn over(table: Self::Table, config: &MachineConfig, os: &Os) -> Result<Self, BuildError>;
+
+    /// [`ConfiguredMmu::machine`] of a design of this name.
+    fn machine_of<'a>(
+        design: DesignName,
+        config: &'a MachineConfig,
+    ) -> Result<Cow<'a, MachineConfig>, BuildError> {
+        Self::machine(config).map_err(|why| BuildError::Refused {
+            design: design.name(),
+            why,
+        })
+    }
+
+    fn build(config: &MachineConfig, os: &Os) -> Result<Self, BuildError> {
+        Self::over(Self::Table::build(config)?, config, os)
+    }
+
+    /// The page table's own counters.
+    fn statistics(&self) -> serde_json::Value {
+        // They are plain numbers, which always have a JSON form.
+        self.table().statistics().unwrap_or_default()
+    }
+
+    /// Places of the first core's last-level TLB that hold no entry; `None` where it cannot be said.
+    fn empty_places(&self) -> Option<u64>;
+}

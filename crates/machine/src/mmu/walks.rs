@@ -1,0 +1,35 @@
+use pagelab_translation::Walk;
+
+/// The walks of one translation.
+#[derive(Clone, Debug)]
+pub struct Walks {
+    /// The one that the access waits for.
+    pub asked: Walk,
+    /// Those that begin when the translation is there, and that nothing waits for, one after the
+    /// other.
+    pub behind: Walk,
+    /// Which they are.
+    pub ahead: Vec<Ahead>,
+}
+
+/// A walk that nothing waits for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ahead {
+    /// The page that is ready when it ends, if it is prefetched and there, and log2 of the base
+    /// pages around it that are.
+    pub page: Option<(u32, u8)>,
+    /// How many of the reads are its own.
+    pub reads: u16,
+    /// Its fixed time, in cycles.
+    pub walk: u32,
+}
+
+impl Walks {
+    pub(crate) fn new() -> Self {
+        Walks {
+            asked: Walk::new(),
+            behind: Walk::new(),
+            ahead: Vec::new(),
+        }
+    }
+}

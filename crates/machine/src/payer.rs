@@ -1,0 +1,7 @@
+/// Whom a walk or fault is charged to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Payer {
+    pub(crate) site: u32,
+    pub(crate) program: u16,
+    pub(crate) mapping: u16,
+}

@@ -1,0 +1,17 @@
+use pagelab_events::{Mispredicted, dependence};
+
+/// What a core does between the accesses of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accesses<'a> {
+    /// Instructions before each access, and how far back the loads are that made its address.
+    pub(crate) gap: &'a [u32],
+    pub(crate) dep: &'a [u32],
+    /// Mispredicted branches, and before which access.
+    pub(crate) mispredicted: &'a [(u32, Mispredicted)],
+}
+
+/// How far back the loads are that a dependence names.
+#[inline(always)]
+pub(super) fn loads(dep: u32) -> [u32; 2] {
+    [dependence::near(dep), dependence::far(dep)]
+}

@@ -1,0 +1,34 @@
+use crate::payer::Payer;
+use crate::requests::Cached;
+use crate::served::Served;
+
+/// A read of a walk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read {
+    pub(super) line: u32,
+    pub(super) served: Served,
+    pub(super) step: u8,
+}
+
+/// A walk, but for its reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Walk {
+    pub(super) fixed: u64,
+    pub(super) payer: Payer,
+    pub(super) reads: u16,
+    /// Of those, the last ones, which nothing waits for.
+    pub(super) background: u16,
+    /// log2 of the base pages of what it finds.
+    pub(super) shift: u8,
+    /// What has to do with translations in caches and buffers.
+    pub(super) cached: Cached,
+}
+
+/// A line of an access that takes no more page faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Task {
+    pub(super) page: u32,
+    pub(super) line: u32,
+    pub(super) bits: u8,
+    pub(super) served: Served,
+}
