@@ -1,4 +1,4 @@
-use crate::{Batch, Control, Flow, Source, SourceError, WarmUp};
+use crate::{Batch, Begun, Control, Flow, Source, SourceError, WarmUp};
 use std::mem;
 
 /// A stream of which any part can be read by itself, and several parts at a time.
@@ -120,20 +120,34 @@ fn leave_out_first(batch: &mut Batch, count: usize) {
         .filter_map(|(place, branch)| Some((at(place)?, branch)))
         .collect();
     let mut thread = None;
+    let mut begun = None;
     let mut kept = Vec::new();
     for (place, entry) in mem::take(&mut batch.flow) {
         match (at(place), entry) {
             (Some(place), entry) => kept.push((place, entry)),
-            (None, Flow::Thread(named)) => thread = Some(named),
-            (None, Flow::Block(_)) => {}
+            (None, Flow::Thread(named)) => {
+                thread = Some(named);
+                begun = None;
+            }
+            (None, Flow::Block(block)) => begun = Some((block, count as u32 - place)),
         }
     }
+    let next = kept.first().map_or(batch.addr.len() as u32, |next| next.0);
+    batch.begun = begun.map(|(block, accesses)| Begun {
+        block,
+        accesses,
+        left: next,
+    });
     let named = thread.map(|thread| (0, Flow::Thread(thread)));
     batch.flow = named.into_iter().chain(kept).collect();
 }
 
 /// Takes all out of a batch that happens after its first `count` accesses.
 fn leave_out_after(batch: &mut Batch, count: usize) {
+    batch.goes_on = true;
+    if let Some(begun) = &mut batch.begun {
+        begun.left = begun.left.min(count as u32);
+    }
     let before = |place: u32| (place as usize) < count;
     batch.addr.truncate(count);
     batch.op.truncate(count);
@@ -240,12 +254,20 @@ mod tests {
             (2, block(1)),
             (3, block(2)),
         ];
-        for (skip, expected) in [
+        let begun = |block, accesses, left| {
+            Some(Begun {
+                block,
+                accesses,
+                left,
+            })
+        };
+        for (skip, expected, rest) in [
             (
                 1,
                 vec![(0, thread(5)), (1, thread(6)), (1, block(1)), (2, block(2))],
+                begun(0, 1, 1),
             ),
-            (3, vec![(0, thread(6)), (0, block(2))]),
+            (3, vec![(0, thread(6)), (0, block(2))], begun(1, 1, 0)),
         ] {
             let source = Batches(vec![whole.clone()].into_iter());
             let mut batch = Batch::default();
@@ -254,7 +276,7 @@ mod tests {
                     .next_batch(&mut batch)
                     .unwrap()
             );
-            assert_eq!(batch.flow, expected);
+            assert_eq!((&batch.flow, batch.begun), (&expected, rest));
             assert_eq!(batch.site, whole.site[skip as usize..]);
         }
     }

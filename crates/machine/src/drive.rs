@@ -26,8 +26,8 @@ pub(crate) enum Sources<'a, 'b> {
 
 /// What is done of a stream in pieces that several processes have.
 pub(crate) enum Apart<'a> {
-    /// Nothing, but that refuses what cannot be done, of a stream with code or without.
-    Check(bool),
+    /// Nothing, but that refuses what cannot be done.
+    Check,
     /// One piece.
     Piece(OnePiece<'a>),
     /// All that came of them is put together.
@@ -76,8 +76,8 @@ pub(crate) fn run<M: ConfiguredMmu>(
         Sources::Pieces(pieces) => {
             pieces::run::<M>(config, drive.design, *pieces, drive.progress).map(whole)
         }
-        &mut Sources::Apart(Apart::Check(has_code)) => {
-            pieces::check_design::<M>(config, drive.design, has_code).map(|()| Ran::Checked)
+        Sources::Apart(Apart::Check) => {
+            pieces::check_design::<M>(config, drive.design).map(|()| Ran::Checked)
         }
         Sources::Apart(Apart::Piece(piece)) => {
             let ended = pieces::run_one::<M>(config, drive.design, piece, drive.progress)?;

@@ -116,6 +116,8 @@ pub(crate) struct Cursor {
     pub(crate) mispredicted: usize,
     /// The entry of the flow, the line of its block, and the thread whose flow it is.
     pub(crate) flow: usize,
+    /// The line of the block that had begun before.
+    pub(crate) begun: u32,
     pub(crate) line: u32,
     pub(crate) thread: Option<u32>,
     /// Its core, once it is known.
@@ -303,7 +305,7 @@ impl<M: Mmu> Machine<M> {
         }
         let at = cursor.access;
         if at >= batch.len() {
-            if self.fetch.is_some() {
+            if self.fetch.is_some() && !batch.goes_on {
                 self.fetch(batch, cursor, at, usize::MAX)?;
             }
             return Ok(false);

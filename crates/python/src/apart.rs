@@ -117,7 +117,7 @@ pub(crate) fn intervals(
 ) -> PyResult<u64> {
     let config = MachineConfig::load(machine, overrides).map_err(error)?;
     let stream = py.detach(|| divided(source)).map_err(error)?;
-    check_in_pieces(&config, design, &*stream).map_err(error)?;
+    check_in_pieces(&config, design).map_err(error)?;
     Ok(PiecesApart::intervals(stream.accesses(), &config))
 }
 

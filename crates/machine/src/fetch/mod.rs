@@ -15,4 +15,4 @@ pub use config::{FetchCacheConfig, FetchConfig};
 pub(crate) use counts::FetchCounts;
 pub(crate) use front_end::{Held, LINES_SHIFT, Look};
 pub(crate) use instruction_side::Fetch;
-pub(crate) use lines::Later;
+pub(crate) use lines::{BlockLines, Later};

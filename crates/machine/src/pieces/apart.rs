@@ -241,12 +241,8 @@ pub fn simulate_piece(
 ///
 /// # Errors
 /// [`SimulateError`] that says why.
-pub fn check_in_pieces(
-    config: &MachineConfig,
-    design: &str,
-    stream: &dyn Divisible,
-) -> Result<(), SimulateError> {
-    let check = Sources::Apart(Apart::Check(stream.has_code()));
+pub fn check_in_pieces(config: &MachineConfig, design: &str) -> Result<(), SimulateError> {
+    let check = Sources::Apart(Apart::Check);
     carry_out(config, design, check, &mut go_on).map(|_| ())
 }
 

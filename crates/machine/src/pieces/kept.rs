@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Another version is another way to look at a stream, or to write down what was seen.
-const MAGIC: &[u8; 17] = b"pagelab survey 2\n";
+const MAGIC: &[u8; 17] = b"pagelab survey 3\n";
 
 /// Bytes that an access may take in a survey, at the most: an event, and a use of each grain.
 const BYTES_AN_ACCESS: u64 = 128;
@@ -205,6 +205,7 @@ fn take_bool(input: &mut &[u8]) -> Option<bool> {
 const LOAD: u64 = 0;
 const STORE: u64 = 1;
 const CONTROL: u64 = 2;
+const FETCH: u64 = 3;
 
 fn put_events(out: &mut Vec<u8>, events: &[Event]) {
     put(out, events.len() as u64);
@@ -213,8 +214,13 @@ fn put_events(out: &mut Vec<u8>, events: &[Event]) {
         put(out, event.after - after);
         after = event.after;
         match event.what {
-            What::Touch { vpn, store } => {
-                put(out, if store { STORE } else { LOAD });
+            What::Touch { vpn, .. } | What::Fetch { vpn } => {
+                let kind = match event.what {
+                    What::Touch { store: true, .. } => STORE,
+                    What::Touch { store: false, .. } => LOAD,
+                    _ => FETCH,
+                };
+                put(out, kind);
                 put(out, event.process.into());
                 put(out, zigzag(vpn.0.wrapping_sub(page) as i64));
                 page = vpn.0;
@@ -241,14 +247,18 @@ fn take_events(input: &mut &[u8], from: u64, to: u64) -> Option<Vec<Event>> {
         let kind = take(input)?;
         let process = u32::try_from(take(input)?).ok()?;
         let what = match kind {
-            LOAD | STORE => {
+            LOAD | STORE | FETCH => {
                 page = page.wrapping_add(unzigzag(take(input)?) as u64);
                 if page > u64::MAX >> PAGE_SHIFT {
                     return None;
                 }
-                What::Touch {
-                    vpn: Vpn(page),
-                    store: kind == STORE,
+                let vpn = Vpn(page);
+                match kind {
+                    FETCH => What::Fetch { vpn },
+                    _ => What::Touch {
+                        vpn,
+                        store: kind == STORE,
+                    },
                 }
             }
             CONTROL => What::Control(take_control(input)?),

@@ -16,10 +16,11 @@ type Drawn = (u64, u32, u64, u64);
 fn event((after, process, kind, number): Drawn) -> Event {
     let addr = number << 12;
     let what = match kind {
-        0..4 => What::Touch {
+        0..3 => What::Touch {
             vpn: Vpn(number),
-            store: kind % 2 == 1,
+            store: kind == 1,
         },
+        3 => What::Fetch { vpn: Vpn(number) },
         4 => What::Control(Control::Unmap { addr, len: 4096 }),
         5 => What::Control(Control::Map {
             addr,
@@ -127,7 +128,7 @@ fn a_file_that_says_nothing_is_as_none() {
     let survey = Survey::of_nothing(5);
     file.write(&survey);
     assert_eq!(file.read(5), Some(survey));
-    std::fs::write(&file.0, b"pagelab survey 2\n").unwrap();
+    std::fs::write(&file.0, b"pagelab survey 3\n").unwrap();
     assert!(file.read(5).is_none());
     // Only the file itself is there.
     let files = std::fs::read_dir(folder.path().join("a")).unwrap();
@@ -137,7 +138,7 @@ fn a_file_that_says_nothing_is_as_none() {
 #[test]
 fn a_small_file_does_not_become_a_large_survey() {
     let zeros = vec![0u8; 20 << 20];
-    let mut encoder = zstd::Encoder::new(b"pagelab survey 2\n".to_vec(), 3).unwrap();
+    let mut encoder = zstd::Encoder::new(b"pagelab survey 3\n".to_vec(), 3).unwrap();
     std::io::Write::write_all(&mut encoder, &zeros).unwrap();
     let bytes = encoder.finish().unwrap();
     assert!(bytes.len() < 10_000);

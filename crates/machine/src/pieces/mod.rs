@@ -3,6 +3,7 @@
 mod apart;
 mod bad;
 mod bound;
+mod code;
 mod crew;
 mod join;
 mod kept;

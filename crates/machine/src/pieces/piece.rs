@@ -95,7 +95,8 @@ pub(super) fn run<M: ConfiguredMmu>(
     let mut machine = Machine::new(run.config, os, mmu, M::statistics)?;
     machine.directory = directory;
     let lines = mapped(&machine, lines);
-    let warm_up = lines.len() as u64 + extent.start - extent.from;
+    let data = lines.iter().filter(|(line, _)| !line.is_code()).count();
+    let warm_up = data as u64 + extent.start - extent.from;
     if warm_up > 0 {
         machine.untimed = warm_up.saturating_sub(TIMED);
         machine.set_warm_up(WarmUp {
@@ -184,7 +185,14 @@ fn bring_in<M: ConfiguredMmu>(
     progress: &AtomicU64,
 ) -> Result<(), RunError> {
     let mut batch = Batch::default();
-    for lines in lines.chunk_by(|(a, _), (b, _)| a.process() == b.process()) {
+    let together = |(a, _): &(Line, _), (b, _): &(Line, _)| a.space() == b.space();
+    for lines in lines.chunk_by(together) {
+        if lines[0].0.is_code() {
+            for (line, _) in lines {
+                machine.bring_in_code(line.process(), line.addr())?;
+            }
+            continue;
+        }
         for lines in lines.chunks(BATCH) {
             batch.clear();
             for &(line, store) in lines {

@@ -133,7 +133,13 @@ impl Plan {
         let worth_it = (BESIDES * intervals.accesses as f64) as u64;
         let mut plan = Plan::of_one_piece(intervals.accesses);
         for count in counts {
-            plan = Plan::with(Cut::new(intervals, count), survey, &reuses, most);
+            plan = Plan::with(
+                Cut::new(intervals, count),
+                survey,
+                &reuses,
+                most,
+                config.fetch.is_some(),
+            );
             if plan.besides() + (count - 1) * copy <= worth_it {
                 break;
             }
@@ -152,7 +158,7 @@ impl Plan {
         }
     }
 
-    fn with(cut: Cut, survey: &Survey, reuses: &Reuses, most: usize) -> Self {
+    fn with(cut: Cut, survey: &Survey, reuses: &Reuses, most: usize, fetches: bool) -> Self {
         let intervals = survey.intervals;
         let each = intervals.count / cut.pieces;
         let pieces = (survey.uses.len() as u64).div_ceil(each);
@@ -177,13 +183,19 @@ impl Plan {
                 last.map_or(0, |last| cut.start(piece) - last)
             });
             let back = back.max().unwrap_or_default();
-            let known = (back > RECENT).then(|| {
+            let known = (back > RECENT || fetches).then(|| {
                 let until = (piece * each) as usize;
-                recent::before(&survey.lines, until, most, most / MARGIN as usize)
+                let least = most / MARGIN as usize;
+                recent::before(&survey.lines, until, most, least, fetches)
             });
             match known.flatten() {
                 Some(lines) if lines.len() as u64 + RECENT < back => (RECENT, lines),
-                _ => (back, Vec::new()),
+                Some(mut lines) => {
+                    // How far back is looked for data's sake alone.
+                    lines.retain(|line| line.is_code());
+                    (back.max(u64::from(!lines.is_empty())), lines)
+                }
+                None => (back, Vec::new()),
             }
         });
         let (warm_up, lines) = warm_up.unzip();

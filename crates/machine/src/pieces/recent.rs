@@ -17,19 +17,33 @@ const REGION_SHIFT: u32 = 30;
 const LINES: usize = 1 << (REGION_SHIFT - LINE_SHIFT);
 const PAGE_LINES: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
+/// What a process uses of its address space, and in which way: both may use the same line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Space(u32);
+
+impl Space {
+    pub(super) fn data(process: u32) -> Self {
+        Space(process << 1)
+    }
+
+    pub(super) fn code(process: u32) -> Self {
+        Space(process << 1 | 1)
+    }
+}
+
 /// A line of an address space, and whether it was stored to: packed, since there are many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Line(pub(super) u64);
 
 /// Bits of a line's number that are kept: those of user space.
 const LINE_BITS: u32 = 47 - LINE_SHIFT;
-const PROCESS_BITS: u32 = 63 - LINE_BITS;
+const SPACE_BITS: u32 = 63 - LINE_BITS;
 
 impl Line {
     /// `None` for what no program uses.
-    fn new(process: u32, line: u64, stored: bool) -> Option<Self> {
-        let fits = line >> LINE_BITS == 0 && process >> PROCESS_BITS == 0;
-        let packed = u64::from(process) << LINE_BITS | line;
+    fn new(space: Space, line: u64, stored: bool) -> Option<Self> {
+        let fits = line >> LINE_BITS == 0 && space.0 >> SPACE_BITS == 0;
+        let packed = u64::from(space.0) << LINE_BITS | line;
         fits.then_some(Line(packed << 1 | u64::from(stored)))
     }
 
@@ -39,7 +53,16 @@ impl Line {
     }
 
     pub(super) fn process(self) -> u32 {
-        (self.unit() >> LINE_BITS) as u32
+        self.space().0 >> 1
+    }
+
+    pub(super) fn space(self) -> Space {
+        Space((self.unit() >> LINE_BITS) as u32)
+    }
+
+    /// Whether instructions were fetched from it, and not data.
+    pub(super) fn is_code(self) -> bool {
+        self.space().0 & 1 == 1
     }
 
     pub(super) fn addr(self) -> u64 {
@@ -58,15 +81,15 @@ pub(super) struct Recent {
     /// Of each GiB of an address space, when each line was used last, in accesses of the interval from
     /// 1 on, twice; plus one if it was stored to.
     regions: Vec<Box<[u32]>>,
-    /// Pages that were used: process, page.
-    pages: Vec<(u32, u64)>,
+    /// Pages that were used.
+    pages: Vec<(Space, u64)>,
 }
 
 impl Recent {
-    /// A line is used by the access of the interval with this number.
+    /// A line is used by the access of the interval with this number, or just before it.
     #[inline(always)]
-    pub(super) fn used(&mut self, process: u32, addr: u64, number: u64, store: bool) {
-        let name = (process, addr >> REGION_SHIFT);
+    pub(super) fn used(&mut self, space: Space, addr: u64, number: u64, store: bool) {
+        let name = (space.0, addr >> REGION_SHIFT);
         let region = match self.numbers.number(name) {
             Some(region) => region,
             None => self.add(name),
@@ -86,8 +109,8 @@ impl Recent {
     }
 
     /// A page is used; once is enough.
-    pub(super) fn page(&mut self, process: u32, page: u64) {
-        self.pages.push((process, page));
+    pub(super) fn page(&mut self, space: Space, page: u64) {
+        self.pages.push((space, page));
     }
 
     /// The lines that were used last.
@@ -100,16 +123,16 @@ impl Recent {
         self.pages.dedup();
         let mut lines: Vec<(u32, Line)> = Vec::new();
         let mut all = true;
-        for &(process, page) in &self.pages {
+        for &(space, page) in &self.pages {
             let first = page * PAGE_LINES;
-            let name = (process, first >> (REGION_SHIFT - LINE_SHIFT));
+            let name = (space.0, first >> (REGION_SHIFT - LINE_SHIFT));
             let Some(region) = self.numbers.number(name) else {
                 continue;
             };
             let place = first as usize % LINES;
             let times = &self.regions[region][place..place + PAGE_LINES as usize];
             for (line, &time) in (first..).zip(times) {
-                let line = Line::new(process, line, time & 1 == 1);
+                let line = Line::new(space, line, time & 1 == 1);
                 lines.extend(line.filter(|_| time > 0).map(|line| (time >> 1, line)));
             }
             // Not for each page: what is kept is chosen anew each time.
@@ -120,7 +143,7 @@ impl Recent {
         }
         all &= lines.len() <= most;
         keep_last(&mut lines, most);
-        lines.sort_unstable_by_key(|&(time, _)| time);
+        lines.sort_unstable();
         let lines = lines.into_iter().map(|(_, line)| line).collect();
         Lines { lines, all }
     }
@@ -129,8 +152,7 @@ impl Recent {
 /// Keeps so many lines, those that were used last, in any order.
 fn keep_last(lines: &mut Vec<(u32, Line)>, most: usize) {
     if lines.len() > most {
-        // Each time is another access.
-        lines.select_nth_unstable_by_key(most, |&(time, _)| Reverse(time));
+        lines.select_nth_unstable_by_key(most, |&(time, line)| Reverse((time, line)));
         lines.truncate(most);
     }
 }
@@ -143,18 +165,19 @@ pub(super) struct Lines {
     pub(super) all: bool,
 }
 
-/// The lines that were used before an interval, in the order of their last uses; of more than `most` the
-/// last. `None` if less than `least` are known, and there are others.
+/// The lines that were used before an interval, those of code only if they are asked for, in the order of
+/// their last uses; of more than `most` the last. `None` if less than `least` are known, and there are others.
 pub(super) fn before(
     intervals: &[Lines],
     until: usize,
     most: usize,
     least: usize,
+    code: bool,
 ) -> Option<Vec<Line>> {
     let mut seen: HashSet<u64, BuildHasherDefault<Spread>> = HashSet::default();
     let mut found = Vec::new();
     'all: for Lines { lines, all } in intervals.get(..until)?.iter().rev() {
-        for &line in lines.iter().rev() {
+        for &line in lines.iter().rev().filter(|line| code || !line.is_code()) {
             if found.len() == most {
                 break 'all;
             }
@@ -196,8 +219,8 @@ mod tests {
                 let mut recent = Recent::default();
                 for (number, &(process, line, store)) in (0..).zip(interval) {
                     let addr = base + line * 64 + line % 60;
-                    recent.page(process, addr >> 12);
-                    recent.used(process, addr, number, store);
+                    recent.page(Space::data(process), addr >> 12);
+                    recent.used(Space::data(process), addr, number, store);
                     list.retain(|&one| one != (process, addr >> 6));
                     list.push((process, addr >> 6));
                 }
@@ -215,7 +238,7 @@ mod tests {
             for (until, list) in (1..).zip(&ends) {
                 // So many are known at the least, of the last interval alone.
                 let known = kept.min(all[until - 1].lines.len());
-                let found = before(&all, until, most, known.min(most)).unwrap();
+                let found = before(&all, until, most, known.min(most), true).unwrap();
                 let found: Vec<_> = found.iter().map(|l| (l.process(), l.addr() >> 6)).collect();
                 let expected = &list[list.len().saturating_sub(most)..];
                 prop_assert!(expected.ends_with(&found));
@@ -232,8 +255,8 @@ mod tests {
         let mut recent = Recent::default();
         let used = 5 * MOST as u64 / 2;
         for line in 0..used {
-            recent.page(0, line / PAGE_LINES);
-            recent.used(0, line << LINE_SHIFT, line, false);
+            recent.page(Space::data(0), line / PAGE_LINES);
+            recent.used(Space::data(0), line << LINE_SHIFT, line, false);
         }
         let kept = recent.finish();
         let addresses = kept.lines.iter().map(|line| line.addr() >> LINE_SHIFT);
@@ -243,10 +266,10 @@ mod tests {
             all,
         };
         let all = [one(2, true), one(6, false), one(4, true)];
-        assert!(before(&all, 3, 3, 3).is_none());
+        assert!(before(&all, 3, 3, 3, true).is_none());
         let last = vec![Line(6), Line(4)];
-        assert_eq!(before(&all, 3, 3, 2), Some(last));
+        assert_eq!(before(&all, 3, 3, 2, true), Some(last));
         // As many as are wanted are known.
-        assert_eq!(before(&all, 3, 1, 1), Some(vec![Line(4)]));
+        assert_eq!(before(&all, 3, 1, 1, true), Some(vec![Line(4)]));
     }
 }

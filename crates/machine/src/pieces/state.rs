@@ -34,16 +34,22 @@ impl<P: PageTable> MemoryState<P> {
         effects.clear();
         match what {
             What::Control(control) => Ok(os.control(table, directory, process, &control, effects)?),
-            What::Touch { vpn, store } => {
-                let asid = Os::asid(process)?;
-                let id = directory.page(asid, vpn)?;
-                self.touch(Page { id, asid, vpn }, store, effects)
-            }
+            What::Touch { vpn, store } => self.touch(process, vpn, store, effects),
+            What::Fetch { vpn } => self.touch(process, vpn, false, effects),
         }
     }
 
     /// As the machine walks and takes faults (`Machine::walk`).
-    fn touch(&mut self, page: Page, store: bool, effects: &mut Effects) -> Result<(), RunError> {
+    fn touch(
+        &mut self,
+        process: u32,
+        vpn: Vpn,
+        store: bool,
+        effects: &mut Effects,
+    ) -> Result<(), RunError> {
+        let asid = Os::asid(process)?;
+        let id = self.directory.page(asid, vpn)?;
+        let page = Page { id, asid, vpn };
         for _ in 0..=MAX_FAULTS {
             if let Some(found) = self.table.lookup(page)
                 && (found.writable || !store)
@@ -68,6 +74,8 @@ impl<P: PageTable> MemoryState<P> {
 /// Goes through a stream's events, ahead of the pieces.
 pub(super) struct Leader<P> {
     state: Option<MemoryState<P>>,
+    /// Whether instructions are fetched.
+    fetches: bool,
     /// The event that comes next.
     next: usize,
     effects: Effects,
@@ -76,9 +84,10 @@ pub(super) struct Leader<P> {
 }
 
 impl<P: PageTable + Clone> Leader<P> {
-    pub(super) fn new(state: MemoryState<P>) -> Self {
+    pub(super) fn new(state: MemoryState<P>, fetches: bool) -> Self {
         Leader {
             state: Some(state),
+            fetches,
             next: 0,
             effects: Effects::default(),
             begun: 0,
@@ -98,12 +107,15 @@ impl<P: PageTable + Clone> Leader<P> {
         while let Some(event) = events.get(self.next)
             && event.after < accesses
         {
+            self.next += 1;
+            if !self.fetches && matches!(event.what, What::Fetch { .. }) {
+                continue;
+            }
             let done = state.carry_out(event.process, event.what, &mut self.effects);
             if done.is_err() {
                 self.state = None;
                 return None;
             }
-            self.next += 1;
         }
         if last {
             self.state.take()

@@ -1,9 +1,10 @@
 //! The first pass over a stream: what may change its memory, and what is used again how much later.
 //! It depends on the stream alone, and on neither machine nor design, so that it may be kept.
 
+use super::code::Executed;
 use super::crew::Crew;
 use super::names::{Spread, name};
-use super::recent::{Lines, Recent};
+use super::recent::{Lines, Recent, Space};
 use super::touched::Touched;
 use crate::progress::Progress;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
@@ -39,6 +40,10 @@ pub(super) enum What {
     Touch {
         vpn: Vpn,
         store: bool,
+    },
+    /// The next instruction is in a page that may not be mapped. Of no account where none are fetched.
+    Fetch {
+        vpn: Vpn,
     },
 }
 
@@ -198,6 +203,7 @@ impl Survey {
 /// Puts together what was seen of one interval after the other.
 pub(super) struct Joint {
     touched: Touched,
+    fetched: Touched,
     /// What was seen and waits for an interval before it.
     ahead: BTreeMap<u64, Seen>,
     pub(super) survey: Survey,
@@ -207,6 +213,7 @@ impl Joint {
     pub(super) fn new(intervals: Intervals) -> Self {
         Joint {
             touched: Touched::default(),
+            fetched: Touched::default(),
             ahead: BTreeMap::new(),
             survey: Survey {
                 intervals,
@@ -238,9 +245,11 @@ impl Joint {
             let news = match event.what {
                 What::Control(control) => {
                     self.touched.control(event.process, &control);
+                    self.fetched.control(event.process, &control);
                     true
                 }
                 What::Touch { vpn, store } => self.touched.touch(event.process, vpn, store),
+                What::Fetch { vpn } => self.fetched.touch(event.process, vpn, false),
             };
             if news {
                 survey.events.push(*event);
@@ -273,6 +282,9 @@ pub(super) fn look(
     let mut batch = Batch::default();
     let mut looking = Looking {
         touched: Touched::default(),
+        executed: stream.has_code().then(Executed::default),
+        fetched: Touched::default(),
+        last_line: None,
         recent: Recent::default(),
         first: from,
         at: from,
@@ -297,6 +309,11 @@ pub(super) fn look(
 
 struct Looking {
     touched: Touched,
+    /// Of a stream with code: what is executed, and its pages.
+    executed: Option<Executed>,
+    fetched: Touched,
+    /// The line of code used last, until a control event.
+    last_line: Option<u64>,
     recent: Recent,
     /// Accesses before the interval, and before the next access.
     first: u64,
@@ -311,9 +328,16 @@ impl Looking {
     fn batch(&mut self, batch: &Batch) {
         let mut controls = batch.controls.iter().peekable();
         let process = batch.process;
+        self.last_line = None;
+        if let Some(executed) = &mut self.executed {
+            executed.begin(batch);
+        }
         for (index, (&addr, &op)) in batch.addr.iter().zip(&batch.op).enumerate() {
             while let Some((_, control)) = controls.next_if(|next| next.0 as usize <= index) {
-                self.control(process, control);
+                self.control(batch, index, control);
+            }
+            if self.executed.is_some() {
+                self.code(batch, index);
             }
             let end = addr.saturating_add(u64::from(op.size()).max(1) - 1);
             let pages = VirtAddr(addr).vpn().0..=VirtAddr(end).vpn().0;
@@ -321,11 +345,12 @@ impl Looking {
                 if self.touched.touch(process, vpn, op.is_store()) {
                     let store = op.is_store();
                     self.event(process, What::Touch { vpn, store });
-                    self.recent.page(process, vpn.0);
+                    self.recent.page(Space::data(process), vpn.0);
                 }
             }
             let number = self.at - self.first;
-            self.recent.used(process, addr, number, op.is_store());
+            self.recent
+                .used(Space::data(process), addr, number, op.is_store());
             for (number, &Grain { shift, one_in }) in GRAINS.iter().enumerate() {
                 let unit = name(unit_of(process, addr, shift));
                 if unit >> (64 - one_in) == 0 {
@@ -335,7 +360,27 @@ impl Looking {
             self.at += 1;
         }
         for (_, control) in controls {
-            self.control(process, control);
+            self.control(batch, batch.len(), control);
+        }
+        if self.executed.is_some() && !batch.goes_on {
+            self.code(batch, usize::MAX);
+        }
+    }
+
+    /// Looks at the lines of code that are needed before an access of the batch.
+    fn code(&mut self, batch: &Batch, before: usize) {
+        let process = batch.process;
+        while let Some(line) = (self.executed.as_mut()).and_then(|code| code.next(batch, before)) {
+            if self.last_line.replace(line) == Some(line) {
+                continue;
+            }
+            let vpn = VirtAddr(line).vpn();
+            if self.fetched.touch(process, vpn, false) {
+                self.event(process, What::Fetch { vpn });
+                self.recent.page(Space::code(process), vpn.0);
+            }
+            let number = self.at - self.first;
+            (self.recent).used(Space::code(process), line, number, false);
         }
     }
 
@@ -347,7 +392,13 @@ impl Looking {
         });
     }
 
-    fn control(&mut self, process: u32, control: &Control) {
+    fn control(&mut self, batch: &Batch, before: usize, control: &Control) {
+        if matches!(control, Control::Exit { .. }) && self.executed.is_some() {
+            // What was executed before has no memory afterwards.
+            self.code(batch, before);
+        }
+        let process = batch.process;
+        self.last_line = None;
         match control {
             Control::Thread { .. } | Control::ThreadStart { .. } | Control::ThreadEnd { .. } => {
                 return;
@@ -356,6 +407,7 @@ impl Looking {
             _ => {}
         }
         self.touched.control(process, control);
+        self.fetched.control(process, control);
         self.event(process, What::Control(*control));
     }
 

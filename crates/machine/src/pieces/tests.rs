@@ -133,11 +133,12 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         joint.add(interval, survey::look(stream, from, to, &stop, &done));
     }
     let survey = joint.survey;
-    let mut leader = Leader::new(MemoryState {
+    let memory = MemoryState {
         os: os(),
         table: P::build(config).unwrap(),
         directory: PageDirectory::new(),
-    });
+    };
+    let mut leader = Leader::new(memory, false);
     for &at in at {
         let state = leader.at(at, &survey.events, false).unwrap();
         let table = P::build(config).unwrap();

@@ -40,7 +40,7 @@ pub(crate) fn run<M: ConfiguredMmu>(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<RunResult, BuildError> {
     let config = &*M::machine_of(design, config)?;
-    let state = first_memory::<M>(config, pieces.stream.has_code())?;
+    let state = first_memory::<M>(config)?;
     let crew = Crew::new(pieces.workers);
     let (survey, plan) = prepare(config, pieces, &crew, progress);
     if survey.leaves_out {
@@ -89,7 +89,7 @@ pub(crate) fn run_one<M: ConfiguredMmu>(
         lines,
         crew,
     } = *piece;
-    let mut leader = Leader::new(first_memory::<M>(config, stream.has_code())?);
+    let mut leader = Leader::new(first_memory::<M>(config)?, config.fetch.is_some());
     let run = Run {
         config,
         stream,
@@ -108,23 +108,21 @@ pub(crate) fn run_one<M: ConfiguredMmu>(
     result.unwrap_or_else(PoisonError::into_inner).transpose()
 }
 
-/// Refuses what cannot be simulated in pieces, of a stream with code or without.
+/// Refuses what cannot be simulated in pieces.
 pub(crate) fn check_design<M: ConfiguredMmu>(
     config: &MachineConfig,
     design: DesignName,
-    has_code: bool,
 ) -> Result<(), BuildError> {
     let config = &*M::machine_of(design, config)?;
-    first_memory::<M>(config, has_code).map(|_| ())
+    first_memory::<M>(config).map(|_| ())
 }
 
 /// The memory that a stream begins with, of a machine that can be simulated in pieces.
 fn first_memory<M: ConfiguredMmu>(
     config: &MachineConfig,
-    has_code: bool,
 ) -> Result<MemoryState<M::Table>, BuildError> {
     let os = Os::with_placement(config.memory.clone(), M::placement(config), config.seed)?;
-    check(config, &os, has_code)?;
+    check(config, &os)?;
     if M::LOOKS_INTO_CACHES {
         return Err(BuildError::Uncuttable(
             "the design looks into caches: what it knows of pages comes from all walks before",
@@ -163,16 +161,11 @@ fn prepare(
 }
 
 /// Refuses machines whose pieces could not be put together.
-fn check(config: &MachineConfig, os: &Os, has_code: bool) -> Result<(), BuildError> {
+fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
     if config.cores != 1 {
         return Err(BuildError::Uncuttable(
             "the machine has several cores, and the order in which they share caches and memory \
              depends on all that was before",
-        ));
-    }
-    if config.fetch.is_some() && has_code {
-        return Err(BuildError::Uncuttable(
-            "the machine fetches instructions (`fetch`), whose first touches of pages are not looked for: --set fetch=none leaves them out",
         ));
     }
     if os.tick_ns().is_some() {
@@ -203,7 +196,7 @@ impl Work<'_> {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Option<Ended>>, BuildError> {
         let count = self.plan.warm_up.len() as u64;
-        let leader = Mutex::new(Leader::new(state));
+        let leader = Mutex::new(Leader::new(state, self.config.fetch.is_some()));
         let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
         let run = Run {
             config: self.config,

@@ -3,10 +3,12 @@
 
 use crate::common::{BASE, but_the_design, machine, run};
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Op, Source, SourceError,
+    Access, Batch, CodeBlock, Control, Definition, Divisible, Flow, Interval, Op, Source,
+    SourceError,
 };
-use pagelab_machine::RunResult;
+use pagelab_machine::{RunResult, simulate_in_pieces};
 use proptest::prelude::*;
+use std::ops::ControlFlow;
 
 /// A block: where it is, and of each instruction the length and how many accesses it makes.
 #[derive(Clone, Debug)]
@@ -252,6 +254,37 @@ fn batches(blocks: &[Block], executed: &[Executed], length: usize) -> Batches {
     Batches(batches.into_iter())
 }
 
+/// What a source says, to be read from any place.
+struct Held(Batches);
+
+impl Divisible for Held {
+    fn accesses(&self) -> u64 {
+        self.0
+            .0
+            .as_slice()
+            .iter()
+            .map(|batch| batch.len() as u64)
+            .sum()
+    }
+
+    fn interval(
+        &self,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Box<dyn Source + Send + '_>, SourceError> {
+        let source = Batches(self.0.0.clone());
+        Ok(Box::new(Interval::new(
+            source,
+            from,
+            to.map(|to| to - from),
+        )))
+    }
+
+    fn has_code(&self) -> bool {
+        true
+    }
+}
+
 fn counted(run: &RunResult) -> Counts {
     let fetch = run.fetch.unwrap();
     Counts {
@@ -273,6 +306,7 @@ proptest! {
         cores in 1usize..3,
         next_lines in 0u64..4,
         length in prop_oneof![Just(1usize), Just(7), Just(1000)],
+        pieces in 2u64..20,
     ) {
         let mut thread = 0;
         // Threads go round the cores as they appear.
@@ -313,6 +347,16 @@ proptest! {
         prop_assert_eq!(counted(&result), expected);
         let walks = expected.code[1] + expected.data[1];
         prop_assert_eq!(result.walks.count, walks + result.os.faults);
+        if cores == 1 {
+            // Wherever the stream is cut, in the middle of blocks: the same memory, and each line once.
+            let held = Held(batches(&blocks, &executed, length));
+            let go_on = &mut |_| ControlFlow::Continue(());
+            let cut = simulate_in_pieces(&config, "radix", &held, 2, Some(pieces), go_on).unwrap();
+            prop_assert_eq!(&cut.stopped, &None);
+            prop_assert_eq!(&cut.os, &result.os);
+            let fetches = cut.fetch.unwrap().fetches;
+            prop_assert!(fetches.abs_diff(expected.fetches) <= pieces, "{fetches}");
+        }
         let coherence = pagelab_machine::CoherenceConfig {
             transfer_cycles: 75,
             invalidate_cycles: 60,

@@ -29,7 +29,7 @@ fn together(config: &MachineConfig, design: &str, stream: &dyn Divisible) -> Run
 
 /// As several processes would: nothing but bytes and text goes from one to another.
 fn apart(config: &MachineConfig, design: &str, stream: &dyn Divisible) -> RunResult {
-    check_in_pieces(config, design, stream).unwrap();
+    check_in_pieces(config, design).unwrap();
     let accesses = stream.accesses();
     let intervals = PiecesApart::intervals(accesses, config);
     let look = |interval| {
@@ -190,5 +190,5 @@ fn what_is_no_piece_is_refused() {
     // The first interval in place of each.
     let same = PiecesApart::plan(accesses, &config, &vec![seen; intervals], None);
     assert!(same.is_err());
-    assert!(check_in_pieces(&config, "victima", &stream).is_err());
+    assert!(check_in_pieces(&config, "victima").is_err());
 }

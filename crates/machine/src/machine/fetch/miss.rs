@@ -9,7 +9,8 @@ use crate::requests::TlbMiss;
 use crate::served::Served;
 use crate::timing::{self, Fetched, Paths};
 use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
-use pagelab_events::{Batch, Mispredicted};
+use pagelab_events::{Batch, Mispredicted, NO_SITE};
+use pagelab_os::Os;
 use pagelab_translation::{Page, PageTable};
 
 impl<M: Mmu> Machine<M> {
@@ -23,6 +24,9 @@ impl<M: Mmu> Machine<M> {
         }
         cursor.mispredicted += count;
         self.counts.mispredicted += count as u64;
+        if self.counts.accesses < self.untimed {
+            return;
+        }
         let state = &mut self.cores[of.core];
         let on_core: Vec<(u32, Mispredicted)>;
         let mut branches = &branches[..count];
@@ -41,6 +45,22 @@ impl<M: Mmu> Machine<M> {
         if let Some(free) = &mut self.free {
             free.mispredicted(of.core, branches);
         }
+    }
+
+    /// Fetches a line that was fetched before the stream begins, whoever needed it.
+    pub(crate) fn bring_in_code(&mut self, process: u32, addr: u64) -> Result<(), RunError> {
+        let line = addr >> LINE_SHIFT;
+        let asid = Os::asid(process)?;
+        if let Some(fetch) = &mut self.fetch {
+            fetch.cores[0].enter(asid);
+        }
+        self.fetch_line(&Wanted {
+            core: 0,
+            asid,
+            line,
+            site: NO_SITE,
+            gap: 0,
+        })
     }
 
     /// Fetches a line that is not at hand.
@@ -73,6 +93,9 @@ impl<M: Mmu> Machine<M> {
             }
         }
         self.fetch_from_caches(core, line, &mut fetched);
+        if self.counts.accesses < self.untimed {
+            return Ok(());
+        }
         let state = &mut self.cores[core];
         let mut paths = Paths {
             core: &mut state.clock,

@@ -105,6 +105,28 @@ impl<M: Mmu> Machine<M> {
         let mut core = cursor.core.unwrap_or(current);
         let mut front_end = &mut cores[core];
         front_end.enter(asid);
+        if let Some(begun) = &batch.begun {
+            for (access, line, site) in lines.rest(begun, cursor.begun) {
+                if access >= end {
+                    return Ok(Step::Until(end));
+                }
+                let mut name = |addr| gibs.page(directory, asid, addr);
+                if front_end.look::<S>(line, counts, &mut name)? == Look::Missing {
+                    if access > at {
+                        return Ok(Step::Until(access));
+                    }
+                    let gap = batch.gap.get(at).copied().unwrap_or(0);
+                    return Ok(Step::Fetch(Wanted {
+                        core,
+                        asid,
+                        line,
+                        site,
+                        gap,
+                    }));
+                }
+                cursor.begun += 1;
+            }
+        }
         // Kept apart from the cursor while they change at each block.
         let (mut entry, mut number) = (cursor.flow, cursor.line);
         let step = 'blocks: loop {
