@@ -3,7 +3,8 @@
 //!
 //! Run with the name of one it does that once, and asks valgrind to count while it does: what makes
 //! the events has ended before, and a program's initialisation and exit are left out or counted alone. Without
-//! a name it lists all names, after a line that says which vector instructions are used.
+//! a name it lists all names, after a line that says which vector instructions are used. The path of a
+//! trace, and perhaps `fetch` after it, has `radix` simulate the first batches of that.
 
 mod code;
 
@@ -91,6 +92,18 @@ fn main() {
         println!("scripts/instructions.py has these counted");
         return;
     }
+    if wanted.ends_with(".trace") {
+        let fetches = std::env::args().nth(2).is_some_and(|word| word == "fetch");
+        let batches = recorded(&wanted);
+        let last = batches.len() - 1;
+        run(
+            "radix",
+            if fetches { &[FETCH] } else { &[] },
+            batches,
+            1..last,
+        );
+        return;
+    }
     let (_, work, program) = CASES
         .iter()
         .find(|(name, ..)| *name == wanted)
@@ -133,6 +146,20 @@ fn batches(program: &Program) -> Vec<Batch> {
         batches.push(Batch::default());
     }
     batches.pop();
+    batches
+}
+
+/// The first batches of a trace.
+fn recorded(path: &str) -> Vec<Batch> {
+    let mut source = TraceReader::open(std::path::Path::new(path)).expect("a trace");
+    let mut batches = vec![Batch::default()];
+    while batches.len() < 1500
+        && source
+            .next_batch(batches.last_mut().unwrap())
+            .expect("a trace")
+    {
+        batches.push(Batch::default());
+    }
     batches
 }
 

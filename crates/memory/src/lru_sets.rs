@@ -118,15 +118,6 @@ impl LruSets {
         Some(value)
     }
 
-    /// The value of a key that is the most recently used of its set already, so that
-    /// [`LruSets::get`] would change nothing; `None` for others, and under another policy than LRU.
-    #[inline(always)]
-    pub fn newest(&self, set: usize, key: u32) -> Option<u32> {
-        let first = set * self.keys.per_set();
-        let newest = self.victims.is_none() && self.keys.flat()[first] == key;
-        newest.then(|| self.values.flat()[first])
-    }
-
     /// [`LruSets::insert`] at a SIMD level that the processor has.
     #[inline(always)]
     pub fn insert_at<S: Simd>(&mut self, set: usize, key: u32, value: u32) -> Option<(u32, u32)> {

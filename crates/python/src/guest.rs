@@ -1,6 +1,6 @@
 //! What a guest's processor did: a recording, and its walks beside the simulator's.
 
-use crate::error;
+use crate::error::error;
 use pagelab_events::Metadata;
 use pagelab_guest::{GuestError, WalkLines};
 use pyo3::prelude::*;

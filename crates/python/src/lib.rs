@@ -2,6 +2,7 @@
 //! is not held in between. `python/pagelab/_core.pyi` documents the functions for Python.
 
 mod apart;
+mod error;
 mod guest;
 mod lines;
 mod progress;
@@ -11,24 +12,13 @@ mod simulate;
 mod source;
 mod trace;
 
+use error::{Error, ProgramError, error};
 use pagelab_machine::MachineConfig;
 use pyo3::prelude::*;
 use schemars::generate::{Contract, SchemaSettings};
 use simulate::InPieces;
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-#[allow(missing_docs)] // the macro leaves no place for them
-mod exception {
-    pyo3::create_exception!(_core, Error, pyo3::exceptions::PyException);
-    pyo3::create_exception!(_core, ProgramError, Error);
-}
-use exception::{Error, ProgramError};
-
-/// Any error of the Rust side, as the exception that Python turns into a message.
-fn error(error: impl std::fmt::Display) -> PyErr {
-    Error::new_err(error.to_string())
-}
 
 /// A parameter's value as one would write it.
 fn amount(value: u64) -> String {

@@ -1,8 +1,8 @@
 //! One recording.
 
+use crate::error::{ProgramError, error};
 use crate::progress::Callback;
 use crate::source::WindowSpec;
-use crate::{ProgramError, error};
 use pagelab_recorder::{Ended, Origin, Outcome, RecordError, Request, Window};
 use pyo3::prelude::*;
 use serde::Deserialize;

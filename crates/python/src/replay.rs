@@ -1,6 +1,6 @@
 //! Page accesses of a guest, from a file, against a range TLB.
 
-use crate::error;
+use crate::error::error;
 use pagelab_addr::{Asid, Pfn, Vpn};
 use pagelab_machine::MachineConfig;
 use pagelab_translation::{Range, Replayed, replay_ranges};

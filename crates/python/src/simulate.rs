@@ -1,6 +1,6 @@
 //! One run of the simulator.
 
-use crate::error;
+use crate::error::error;
 use crate::lines::WithLines;
 use crate::progress::Callback;
 use crate::source::Programs;

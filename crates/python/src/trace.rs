@@ -1,6 +1,6 @@
 //! Looking into traces and converting them.
 
-use crate::error;
+use crate::error::error;
 use crate::source::{SourceSpec, WindowSpec};
 use pagelab_events::{
     ConvertError, DivisibleTrace, Format, Metadata, SourceError, TraceInfo, TraceReader, Window,

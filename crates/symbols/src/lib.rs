@@ -4,31 +4,16 @@
 //! file: its symbols, and its DWARF debug information, or that in a file beside it.
 
 mod object_file;
+mod origin;
+mod regular;
 
 use object_file::ObjectFile;
+pub use origin::Origin;
 use pagelab_events::CodeTable;
-use schemars::JsonSchema;
-use serde::Serialize;
+use regular::regular;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::path::Path;
-
-/// Where an instruction is from, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
-pub struct Origin {
-    /// The file that it was mapped from; `None` for code that a program has made itself, whose
-    /// function and line are then what the program says.
-    pub object: Option<String>,
-    /// Its function, or the function whose copy it is in where that was inlined.
-    pub function: Option<String>,
-    /// The functions that this one was inlined into, the innermost first.
-    pub inlined_into: Vec<String>,
-    /// The file of its source.
-    pub file: Option<String>,
-    /// The line in it.
-    pub line: Option<u32>,
-}
 
 /// Finds out where the instructions of a trace are from.
 pub struct Symbols<'a> {
@@ -118,12 +103,6 @@ impl SourceText {
         let index = (line as usize).checked_sub(1)?;
         lines.as_ref()?.get(index).map(String::as_str)
     }
-}
-
-/// Whether it is a file to be read: a trace, or debug information, may name a device or a pipe, which
-/// does not end or has nobody at its other side.
-fn regular(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 
 #[cfg(test)]

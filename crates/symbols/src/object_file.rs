@@ -1,4 +1,5 @@
-use crate::{Origin, regular};
+use crate::origin::Origin;
+use crate::regular::regular;
 use addr2line::{Loader, demangle_auto};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;

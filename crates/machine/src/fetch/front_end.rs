@@ -5,8 +5,7 @@ use crate::served::Served;
 use pagelab_addr::{
     Asid, DirectoryFull, LINE_SHIFT, PAGE_SHIFT, PageDirectory, PageId, PageSize, Pfn,
 };
-use pagelab_memory::simd::Simd;
-use pagelab_memory::{LruSets, Modulo};
+use pagelab_memory::HintedSets;
 use pagelab_os::Effects;
 
 /// log2 of the lines of a page.
@@ -24,11 +23,9 @@ pub(crate) struct FrontEnd {
     named: PageId,
     frame: u32,
     /// Frames of pages.
-    tlb: LruSets,
-    tlb_sets: Modulo,
+    tlb: HintedSets,
     /// Physical lines; 1 for one that was fetched ahead and not used since.
-    cache: LruSets,
-    cache_sets: Modulo,
+    cache: HintedSets,
 }
 
 const NONE: u64 = u64::MAX;
@@ -54,21 +51,14 @@ impl FrontEnd {
     pub(crate) fn new(config: &FetchConfig, seed: u64) -> Result<Self, BuildError> {
         let (tlb_sets, cache_sets) = config.sets()?;
         let (tlb, l1) = (&config.tlb, &config.l1);
-        let store = |sets: u32, ways: u32, replacement, seed| {
-            let mut store = LruSets::replaced_by(sets as usize, ways as usize, replacement);
-            store.seed(seed);
-            store
-        };
         Ok(FrontEnd {
             asid: Asid(0),
             line: NONE,
             page: NONE,
             named: PageId(0),
             frame: 0,
-            tlb: store(tlb_sets, tlb.ways, tlb.replacement, seed),
-            tlb_sets: Modulo::new(tlb_sets),
-            cache: store(cache_sets, l1.ways, l1.replacement, seed.wrapping_add(1)),
-            cache_sets: Modulo::new(cache_sets),
+            tlb: HintedSets::new(tlb_sets, tlb.ways, tlb.replacement, seed),
+            cache: HintedSets::new(cache_sets, l1.ways, l1.replacement, seed.wrapping_add(1)),
         })
     }
 
@@ -86,9 +76,24 @@ impl FrontEnd {
         self.page = NONE;
     }
 
+    /// Fetches a line if it is the last one, or in the page of that and at hand.
+    #[inline(always)]
+    pub(crate) fn has(&mut self, line: u64, counts: &mut FetchCounts) -> bool {
+        if line == self.line {
+            return true;
+        }
+        let has =
+            line >> LINES_SHIFT == self.page && self.cache.get(self.physical(line)) == Some(0);
+        if has {
+            counts.served[Served::L1 as usize] += 1;
+            self.line = line;
+        }
+        has
+    }
+
     /// Fetches a line if it is there. What is missing is not counted, and may be looked for again.
     #[inline(always)]
-    pub(crate) fn look<S: Simd>(
+    pub(crate) fn look(
         &mut self,
         line: u64,
         counts: &mut FetchCounts,
@@ -99,18 +104,14 @@ impl FrontEnd {
         }
         if line >> LINES_SHIFT != self.page {
             let page = name(line << LINE_SHIFT)?;
-            let set = self.tlb_sets.of(page.0);
-            let Some(pfn) = self.tlb.get_at::<S>(set, page.0).map(Pfn) else {
+            let Some(pfn) = self.tlb.get(page.0).map(Pfn) else {
                 return Ok(Look::Missing);
             };
             counts.tlb_lookups += 1;
             self.translated(line, page, pfn);
         }
         let physical = self.physical(line);
-        let set = self.cache_sets.of(physical);
-        if self.cache.newest(set, physical) != Some(0)
-            && self.cache.get_at::<S>(set, physical) != Some(0)
-        {
+        if self.cache.get(physical) != Some(0) {
             return Ok(Look::Missing);
         }
         counts.served[Served::L1 as usize] += 1;
@@ -120,7 +121,7 @@ impl FrontEnd {
 
     /// Looks a page up in the TLB.
     pub(crate) fn find_page(&mut self, page: PageId) -> Option<Pfn> {
-        self.tlb.get(self.tlb_sets.of(page.0), page.0).map(Pfn)
+        self.tlb.get(page.0).map(Pfn)
     }
 
     /// Whether the page of a line is that of the fetch before.
@@ -137,7 +138,7 @@ impl FrontEnd {
 
     /// Enters a translation into the TLB.
     pub(crate) fn fill_tlb(&mut self, page: PageId, pfn: Pfn) {
-        self.tlb.insert(self.tlb_sets.of(page.0), page.0, pfn.0);
+        self.tlb.insert(page.0, pfn.0);
     }
 
     /// The physical line of one in the page that was translated last.
@@ -150,15 +151,14 @@ impl FrontEnd {
     pub(crate) fn fetch(&mut self, line: u64) -> Held {
         self.line = line;
         let physical = self.physical(line);
-        let set = self.cache_sets.of(physical);
-        match self.cache.get(set, physical) {
+        match self.cache.get(physical) {
             Some(0) => Held::Used,
             Some(_) => {
-                self.cache.set_value(set, physical, 0);
+                self.cache.set_value(physical, 0);
                 Held::Ahead
             }
             None => {
-                self.cache.insert(set, physical, 0);
+                self.cache.insert(physical, 0);
                 Held::Missing
             }
         }
@@ -166,10 +166,9 @@ impl FrontEnd {
 
     /// Fetches a physical line ahead; whether it was missing.
     pub(crate) fn fetch_ahead(&mut self, physical: u32) -> bool {
-        let set = self.cache_sets.of(physical);
-        let missing = self.cache.peek(set, physical).is_none();
+        let missing = self.cache.peek(physical).is_none();
         if missing {
-            self.cache.insert(set, physical, 1);
+            self.cache.insert(physical, 1);
         }
         missing
     }
@@ -193,10 +192,10 @@ impl FrontEnd {
             self.forget_last();
         }
         if pages == 1 {
-            self.tlb.remove(self.tlb_sets.of(first), first);
+            self.tlb.remove(first);
         } else {
             self.tlb
-                .forget(|page, _| (first..first + pages).contains(&page));
+                .forget(|page| (first..first + pages).contains(&page));
         }
     }
 }

@@ -6,6 +6,8 @@ use pagelab_events::{Begun, CodeBlock, Definition};
 pub(crate) struct BlockLines {
     /// By the blocks' numbers.
     blocks: Vec<Block>,
+    /// By the same, the line of a block that has one; else [`NO_LINE`].
+    only_lines: Vec<u64>,
     later: Vec<Later>,
     sites: u32,
 }
@@ -20,6 +22,9 @@ pub(crate) struct Block {
     begin: u32,
     pub(crate) others: u32,
 }
+
+/// That of no address.
+pub(crate) const NO_LINE: u64 = u64::MAX - 1;
 
 /// What stands for a block that was not defined.
 static UNKNOWN: Block = Block {
@@ -67,13 +72,23 @@ impl BlockLines {
                 });
             }
         }
+        let others = self.later.len() - begin;
+        self.only_lines
+            .push(if others == 0 { first } else { NO_LINE });
         self.blocks.push(Block {
             first,
             site: self.sites,
             begin: begin as u32,
-            others: (self.later.len() - begin) as u32,
+            others: others as u32,
         });
         self.sites = self.sites.saturating_add(lengths.len() as u32);
+    }
+
+    /// The line of a block that lies in one; [`NO_LINE`] for others.
+    #[inline(always)]
+    pub(crate) fn only_line(&self, number: u32) -> u64 {
+        let line = self.only_lines.get(number as usize);
+        line.copied().unwrap_or(NO_LINE)
     }
 
     #[inline(always)]

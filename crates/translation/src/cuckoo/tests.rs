@@ -3,6 +3,7 @@
 use super::elastic::{Elastic, ElasticConfig, Keys};
 use super::growth::{Growth, Memory};
 use super::*;
+use crate::Work;
 use crate::city::Unseeded;
 use crate::conformance::FakeFrames;
 use crate::hashed::ContiguityCounters;

@@ -1,58 +1,15 @@
 //! The walk: what the cuckoo walk caches say, then all lines that may have the entry, side by
 //! side.
 
-use super::headers::{GROUP, GROUP_SHIFT, Group, Header};
-use super::{CuckooTables, Process};
+use super::headers::{GROUP, GROUP_SHIFT, Header};
+use super::tables::{CuckooTables, Process};
 use crate::city::Unseeded;
 use crate::hashed::Clusters;
-use crate::{ConfigError, Page, Translation, Walk, WalkCacheConfig};
+use crate::{Page, Translation, Walk};
 use pagelab_addr::{PageSize, PhysAddr};
-use pagelab_memory::LruSets;
 
 /// log2 of the size of an entry.
 const ENTRY_SHIFT: u32 = 3;
-
-/// A cuckoo walk cache of one core: headers of groups as they were when they were read.
-#[derive(Clone, Debug)]
-pub(super) struct HeaderCache {
-    /// By group, with the place of its copy. `None` for no such cache.
-    sets: Option<LruSets>,
-    mask: u64,
-    copies: Vec<Group>,
-    /// Places of copies that no group has. There is one more than groups, so one is always free.
-    free: Vec<u32>,
-}
-
-impl HeaderCache {
-    pub(super) fn new(config: &WalkCacheConfig, key: &'static str) -> Result<Self, ConfigError> {
-        let sets = config.sets(key)?;
-        Ok(HeaderCache {
-            mask: sets.saturating_sub(1) as u64,
-            sets: (sets > 0).then(|| LruSets::new(sets, config.ways as usize)),
-            copies: vec![[Header::EMPTY; GROUP]; config.entries as usize + 1],
-            free: (0..=config.entries).collect(),
-        })
-    }
-
-    #[inline]
-    fn get(&mut self, index: u64, group: u32) -> Option<&mut Group> {
-        let sets = self.sets.as_mut()?;
-        let copy = sets.get((index & self.mask) as usize, group)?;
-        Some(&mut self.copies[copy as usize])
-    }
-
-    /// Enters a group that is not there.
-    #[inline]
-    fn insert(&mut self, index: u64, group: u32, headers: &Group) {
-        if let Some(sets) = &mut self.sets
-            && let Some(copy) = self.free.pop()
-        {
-            self.copies[copy as usize] = *headers;
-            let evicted = sets.insert((index & self.mask) as usize, group, copy);
-            self.free.extend(evicted.map(|(_, copy)| copy));
-        }
-    }
-}
 
 /// Which ways of which tables may have a page's entry: a bit for each way in the byte of the page
 /// size, the smallest lowest.

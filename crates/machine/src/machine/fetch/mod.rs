@@ -8,8 +8,6 @@ use crate::fetch::{Fetch, Later, Look};
 use crate::mmu::Mmu;
 use pagelab_addr::Asid;
 use pagelab_events::{Batch, Flow};
-use pagelab_memory::dispatch;
-use pagelab_memory::simd::Simd;
 
 /// A line that has to be fetched.
 #[derive(Clone, Copy, Debug)]
@@ -44,18 +42,7 @@ impl<M: Mmu> Machine<M> {
     ) -> Result<usize, RunError> {
         let core = self.current_core();
         loop {
-            let machine = &mut *self;
-            let step = dispatch!(machine.level, <S>[M: Mmu](
-                machine: &mut Machine<M>,
-                core: usize,
-                batch: &Batch,
-                cursor: &mut Cursor,
-                at: usize,
-                end: usize,
-            ) -> Result<Step, RunError> {
-                machine.next_fetch::<S>(core, batch, cursor, at, end)
-            });
-            match step? {
+            match self.next_fetch(core, batch, cursor, at, end)? {
                 Step::Until(access) => return Ok(access),
                 Step::Fetch(wanted) => {
                     self.branches(&wanted, batch, cursor, at);
@@ -67,7 +54,7 @@ impl<M: Mmu> Machine<M> {
 
     /// Follows a batch's flow to the next line that is not at hand.
     #[inline(always)]
-    fn next_fetch<S: Simd>(
+    fn next_fetch(
         &mut self,
         current: usize,
         batch: &Batch,
@@ -111,7 +98,7 @@ impl<M: Mmu> Machine<M> {
                     return Ok(Step::Until(end));
                 }
                 let mut name = |addr| gibs.page(directory, asid, addr);
-                if front_end.look::<S>(line, counts, &mut name)? == Look::Missing {
+                if front_end.look(line, counts, &mut name)? == Look::Missing {
                     if access > at {
                         return Ok(Step::Until(access));
                     }
@@ -130,6 +117,15 @@ impl<M: Mmu> Machine<M> {
         // Kept apart from the cursor while they change at each block.
         let (mut entry, mut number) = (cursor.flow, cursor.line);
         let step = 'blocks: loop {
+            if number == 0 {
+                // Most blocks lie in one line, which is at hand.
+                while let Some(&(start, Flow::Block(block))) = batch.flow.get(entry)
+                    && (start as usize) < end
+                    && front_end.has(lines.only_line(block), counts)
+                {
+                    entry += 1;
+                }
+            }
             let Some(&(start, flow)) = batch.flow.get(entry) else {
                 break Step::Until(end);
             };
@@ -160,7 +156,7 @@ impl<M: Mmu> Machine<M> {
             };
             let mut name = |addr| gibs.page(directory, asid, addr);
             if number == 0 {
-                match front_end.look::<S>(block.first, counts, &mut name)? {
+                match front_end.look(block.first, counts, &mut name)? {
                     Look::AtHand if block.others == 0 => {
                         entry += 1;
                         continue;
@@ -179,7 +175,7 @@ impl<M: Mmu> Machine<M> {
                     break 'blocks Step::Until(end);
                 }
                 let line = block.first.wrapping_add(u64::from(number));
-                if front_end.look::<S>(line, counts, &mut name)? == Look::AtHand {
+                if front_end.look(line, counts, &mut name)? == Look::AtHand {
                     number += 1;
                     continue;
                 }

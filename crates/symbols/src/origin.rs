@@ -1,0 +1,18 @@
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Where an instruction is from, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct Origin {
+    /// The file that it was mapped from; `None` for code that a program has made itself, whose
+    /// function and line are then what the program says.
+    pub object: Option<String>,
+    /// Its function, or the function whose copy it is in where that was inlined.
+    pub function: Option<String>,
+    /// The functions that this one was inlined into, the innermost first.
+    pub inlined_into: Vec<String>,
+    /// The file of its source.
+    pub file: Option<String>,
+    /// The line in it.
+    pub line: Option<u32>,
+}
