@@ -2,8 +2,8 @@
 """Fails where files of a crate import from each other, directly or by way of others.
 
 What a file names by `use`, or by a path from `crate`, `super` or `self`, is followed through what
-others give away (`pub use`, no import) to the file that defines it, or to the first on the way
-that defines anything. Tests may import what they like.
+others give away (`pub use`, no import) to the file that defines it. Tests may import what they
+like.
 """
 
 import re
@@ -18,10 +18,6 @@ COMMENT = re.compile(r"//.*")
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{.*", re.DOTALL)
 USE = re.compile(r"(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);")
 PATH = re.compile(r"\b(?:crate|super|self)(?:::\w+)+")
-DEFINES = re.compile(
-    r"^(?:pub(?:\([^)]*\))? )?(?:unsafe |const )?(?:fn|struct|enum|trait|impl|static|const|type)\b",
-    re.MULTILINE,
-)
 
 
 class Crate:
@@ -68,10 +64,7 @@ class Crate:
         """The module that defines what is named."""
         for length in range(len(name), -1, -1):
             head = name[:length]
-            giver = head[:-1]
             if head in self.given and depth < 16:
-                if giver and giver in self.files and DEFINES.search(self.texts[giver]):
-                    return giver
                 return self.defining((*self.given[head], *name[length:]), depth + 1)
             if head in self.files:
                 return head

@@ -1,4 +1,4 @@
-use super::walk::Candidates;
+use super::candidates::Candidates;
 use crate::hashed::ContiguityCounters;
 use serde::Serialize;
 

@@ -1,6 +1,7 @@
 //! Elastic cuckoo page tables: the engine behind `ecpt` and `me_hpt`, which differ in how tables
 //! grow and in their walk caches.
 
+mod candidates;
 mod counters;
 mod elastic;
 mod growth;

@@ -1,7 +1,8 @@
 //! The walk: what the cuckoo walk caches say, then all lines that may have the entry, side by
 //! side.
 
-use super::headers::{GROUP, GROUP_SHIFT, Header};
+use super::candidates::Candidates;
+use super::headers::{GROUP, GROUP_SHIFT};
 use super::tables::{CuckooTables, Process};
 use crate::city::Unseeded;
 use crate::hashed::Clusters;
@@ -10,70 +11,6 @@ use pagelab_addr::{PageSize, PhysAddr};
 
 /// log2 of the size of an entry.
 const ENTRY_SHIFT: u32 = 3;
-
-/// Which ways of which tables may have a page's entry: a bit for each way in the byte of the page
-/// size, the smallest lowest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Candidates(u32);
-
-/// The lowest bit of a size.
-#[inline]
-fn shift(size: PageSize) -> u32 {
-    8 * size as u32
-}
-
-impl Candidates {
-    /// All ways of the tables that the process has.
-    #[inline]
-    fn of(process: &Process, ways: usize) -> Candidates {
-        let all = (1u32 << ways) - 1;
-        let tables = PageSize::ALL.into_iter().zip(&process.tables);
-        let present = tables.filter(|(_, table)| table.is_some());
-        Candidates(present.fold(0, |bits, (size, _)| bits | all << shift(size)))
-    }
-
-    /// Leaves what a header allows.
-    #[inline]
-    fn narrow(&mut self, size: PageSize, header: Header) {
-        let way = header.way().map_or(0, |way| 1 << way);
-        self.0 &= !(0xff << shift(size)) | way << shift(size);
-        for smaller in PageSize::ALL {
-            if smaller < size && !header.has(smaller) {
-                self.0 &= !(0xff << shift(smaller));
-            }
-        }
-    }
-
-    /// Whether a page of this size or a smaller one may be found.
-    #[inline]
-    fn up_to(self, size: PageSize) -> bool {
-        self.0 & ((0x100 << shift(size)) - 1) != 0
-    }
-
-    /// The ways of a size, a bit each.
-    #[inline]
-    fn ways(self, size: PageSize) -> u32 {
-        self.0 >> shift(size) & 0xff
-    }
-
-    #[inline]
-    fn has(self, size: PageSize, way: usize) -> bool {
-        self.ways(size) & (1 << way) != 0
-    }
-
-    /// How many there are.
-    #[inline]
-    pub(super) fn lines(self) -> u32 {
-        self.0.count_ones()
-    }
-
-    /// Of how many sizes.
-    #[inline]
-    pub(super) fn sizes(self) -> usize {
-        let sizes = PageSize::ALL.into_iter();
-        sizes.filter(|&size| self.ways(size) != 0).count()
-    }
-}
 
 impl<D> CuckooTables<D> {
     #[inline]
@@ -88,7 +25,7 @@ impl<D> CuckooTables<D> {
         let Some(process) = self.processes.get(usize::from(page.asid.0)) else {
             return;
         };
-        let all = Candidates::of(process, self.config.tables.ways);
+        let all = Candidates::of(&process.tables, self.config.tables.ways);
         let mut candidates = all;
         // A bit by page size, as in `candidates`: arrays that small would be written to memory
         // and read back at once.
@@ -171,7 +108,7 @@ impl<D> CuckooTables<D> {
                 }
             }
         }
-        let all = Candidates::of(process, self.config.tables.ways);
+        let all = Candidates::of(&process.tables, self.config.tables.ways);
         read_lines(process, all, page, walk);
     }
 }

@@ -17,8 +17,6 @@ use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
 use serde::Serialize;
 use upper::{PUD, UpperNodes, entry};
 
-/// log2 of the size of an entry.
-const ENTRY_SHIFT: u32 = 3;
 /// Levels, numbered from the leaf up. Those from `PUD` up are in `upper`.
 const PTE: u32 = 0;
 const PMD: u32 = 1;

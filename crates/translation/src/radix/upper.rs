@@ -1,8 +1,10 @@
 //! The nodes above the PMD: few, and touched by a walk only when the PUD cache misses.
 
-use super::ENTRY_SHIFT;
 use pagelab_addr::{Asid, Pfn, PhysAddr};
 use std::collections::HashMap;
+
+/// log2 of the size of an entry.
+const ENTRY_SHIFT: u32 = 3;
 
 /// Levels are numbered from the PTE pages (0) and the PMD (1) up; these start at the PUD.
 pub(super) const PUD: u32 = 2;
