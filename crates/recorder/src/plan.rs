@@ -2,14 +2,15 @@
 
 use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{AddressFrom, Block, Entry, REGISTERS, Source};
-use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, MAX_ENTRIES, SIZE_SHIFT};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
 use crate::branches::{Branches, Crossing, Exit};
-use crate::chains;
-use crate::code::Code;
+use crate::joined::joined;
 use crate::loads::{Loads, MAX_DEP, also, dependence, stored_load};
+use crate::place::Code;
+use crate::position::{Position, SETS};
 use crate::reconvergence::Between;
-use crate::thread::{Position, SETS};
+use crate::room::{GROUP, Group, Room};
 
 /// A block, and for a regular one the accesses it makes each time.
 #[derive(Clone, Debug, Default)]
@@ -60,22 +61,6 @@ pub(crate) struct Plan {
     /// Its instructions, until it is executed: the length of each, and their bytes.
     pub(crate) lengths: Box<[u8]>,
     pub(crate) bytes: Box<[u8]>,
-}
-
-/// Accesses are copied into the columns so many at a time.
-const GROUP: usize = 4;
-
-/// Room for a block's accesses, and for what is copied too many.
-pub(crate) const ROOM: usize = MAX_ENTRIES + GROUP;
-
-/// What is known of some accesses beforehand, in columns.
-#[derive(Clone, Copy, Debug, Default)]
-struct Group {
-    op: [Op; GROUP],
-    gap: [u32; GROUP],
-    dep: [u32; GROUP],
-    /// Their instructions, once the block has its place in the recording.
-    site: [u32; GROUP],
 }
 
 /// An access that is reported, and the word that reports it but for the address; or the beginning of a
@@ -211,7 +196,7 @@ impl Plan {
 
     /// The plan of blocks that are executed one after the other, all of which may be.
     pub(crate) fn chain(plans: &[Plan], blocks: &[usize]) -> Plan {
-        let block = chains::joined(blocks.iter().map(|&block| &plans[block].block));
+        let block = joined(blocks.iter().map(|&block| &plans[block].block));
         let last = &plans[blocks[blocks.len() - 1]];
         let mut plan = Plan::new(block, &[], &[]);
         plan.exit = last.exit;
@@ -532,111 +517,4 @@ fn own_dependence(entry: &Entry, index: usize) -> u32 {
     let [near, far] = (entry.producer.entries)
         .map(|load| load.map_or(0, |load| (index - usize::from(load)) as u32));
     of_two(near, far)
-}
-
-/// Places in the columns of a batch, from its end on.
-#[derive(Clone, Copy)]
-struct Room {
-    addr: *mut u64,
-    op: *mut Op,
-    gap: *mut u32,
-    dep: *mut u32,
-    /// Of recordings without code, too: to write what nobody reads is faster than to ask.
-    site: *mut u32,
-    len: usize,
-}
-
-impl Room {
-    /// Room for `len` accesses, of the [`ROOM`] that there is.
-    #[inline(always)]
-    fn after(batch: &mut Batch, len: usize) -> Room {
-        debug_assert!(len <= MAX_ENTRIES);
-        debug_assert!(batch.addr.capacity() - batch.addr.len() >= ROOM);
-        Room {
-            addr: batch.addr.spare_capacity_mut().as_mut_ptr().cast(),
-            op: batch.op.spare_capacity_mut().as_mut_ptr().cast(),
-            gap: batch.gap.spare_capacity_mut().as_mut_ptr().cast(),
-            dep: batch.dep.spare_capacity_mut().as_mut_ptr().cast(),
-            site: batch.site.spare_capacity_mut().as_mut_ptr().cast(),
-            len,
-        }
-    }
-
-    /// Makes the accesses that have been put part of the batch: all of them, perhaps with their sites.
-    #[inline(always)]
-    fn commit(self, batch: &mut Batch, with_sites: bool) {
-        // SAFETY: there is as much room in each column, and `run` has put every access.
-        unsafe {
-            batch.addr.set_len(batch.addr.len() + self.len);
-            batch.op.set_len(batch.op.len() + self.len);
-            batch.gap.set_len(batch.gap.len() + self.len);
-            batch.dep.set_len(batch.dep.len() + self.len);
-            if with_sites {
-                batch.site.set_len(batch.site.len() + self.len);
-            }
-        }
-    }
-
-    /// Puts what is known of all accesses beforehand.
-    #[inline(always)]
-    fn put(self, groups: &[Group]) {
-        for (number, group) in groups.iter().enumerate() {
-            let at = number * GROUP;
-            // SAFETY: the groups hold as many accesses as there are, and less than `GROUP` more, for
-            // which there is room, too.
-            unsafe {
-                self.op
-                    .add(at)
-                    .cast::<[Op; GROUP]>()
-                    .write_unaligned(group.op);
-                self.gap
-                    .add(at)
-                    .cast::<[u32; GROUP]>()
-                    .write_unaligned(group.gap);
-                self.dep
-                    .add(at)
-                    .cast::<[u32; GROUP]>()
-                    .write_unaligned(group.dep);
-                self.site
-                    .add(at)
-                    .cast::<[u32; GROUP]>()
-                    .write_unaligned(group.site);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn set_address(self, index: usize, address: u64) {
-        debug_assert!(index <= self.len);
-        // SAFETY: it is the number of an access, or one more, for which there is room.
-        unsafe { self.addr.add(index).write(address) }
-    }
-
-    #[inline(always)]
-    fn address(self, index: usize) -> u64 {
-        debug_assert!(index < self.len);
-        // SAFETY: an access is relative only to one that is reported, and those are put first.
-        unsafe { self.addr.add(index).read() }
-    }
-
-    #[inline(always)]
-    fn set_gap(self, index: usize, gap: u32) {
-        debug_assert!(index < self.len);
-        // SAFETY: there is at least one access.
-        unsafe { self.gap.add(index).write(gap) }
-    }
-
-    #[inline(always)]
-    fn dep(self, index: usize) -> u32 {
-        debug_assert!(index < self.len);
-        // SAFETY: every access has been put.
-        unsafe { self.dep.add(index).read() }
-    }
-
-    #[inline(always)]
-    fn set_dep(self, index: usize, dep: u32) {
-        debug_assert!(index < self.len);
-        // SAFETY: it is the number of an access.
-        unsafe { self.dep.add(index).write(dep) }
-    }
 }

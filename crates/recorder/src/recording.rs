@@ -267,7 +267,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         };
         let plan = &mut self.plans[number];
         plan.executed = true;
-        let anew = self.ways.add(of, number, plan);
+        let (lengths, bytes) = (&plan.lengths, &plan.bytes);
+        let anew = self.ways.add(of, number, &plan.block, lengths, bytes);
         if self.output.with_code {
             let file = process.files.at(plan.block.pc);
             let batch = self.output.batch();
