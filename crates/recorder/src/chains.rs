@@ -5,13 +5,16 @@
 //! blocks that it executes next are noted, and made into one plan. It is taken when the words say that
 //! the thread has gone the same way again, and its branches were foreseen; else the blocks are taken one by one.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
 use crate::plan::Plan;
 
 /// A chain begins where a block was executed so often.
 const OFTEN: u16 = 48;
 /// The most blocks and accesses of a chain.
-const BLOCKS: usize = 16;
-const ACCESSES: usize = 64;
+const BLOCKS: usize = 32;
+const ACCESSES: usize = 128;
 /// A chain is given up that failed so many times more often than it was taken.
 const PATIENCE: i32 = 24;
 /// How many times it counts when a chain is taken, at most.
@@ -24,6 +27,8 @@ pub(crate) struct Chains {
     /// The blocks of the chain that is being noted.
     noted: Vec<u32>,
     most: usize,
+    /// How many chains the recording has had so far, of all threads.
+    numbers: Arc<AtomicU32>,
     #[cfg(test)]
     pub(crate) taken_in_all: u64,
 }
@@ -37,11 +42,12 @@ struct Slot {
 }
 
 impl Chains {
-    pub(crate) fn new() -> Chains {
+    pub(crate) fn new(numbers: Arc<AtomicU32>) -> Chains {
         Chains {
             slots: Vec::new(),
             noted: Vec::with_capacity(BLOCKS),
             most: 0,
+            numbers,
             #[cfg(test)]
             taken_in_all: 0,
         }
@@ -128,7 +134,7 @@ impl Chains {
         let slot = &mut self.slots[first as usize];
         slot.executed = 0;
         if blocks.len() > 1 && plans[first as usize].may_be_chained() {
-            slot.chain = Some(Box::new(Plan::chain(plans, &blocks)));
+            slot.chain = Some(Box::new(Plan::chain(plans, &blocks, &self.numbers)));
         } else {
             slot.most = 0;
         }
@@ -137,7 +143,10 @@ impl Chains {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+    use crate::place::Code;
     use crate::thread::Thread;
     use pagelab_events::Batch;
     use pagelab_recorder_wire::block::{AddressFrom, Block, Branch, Entry, Source};
@@ -246,6 +255,26 @@ mod tests {
         }
     }
 
+    /// What is said to be of the same chain is regular, and of the same blocks with as many accesses.
+    fn alike_is_alike(batch: &Batch) -> Result<(), TestCaseError> {
+        let mut chains = HashMap::new();
+        for alike in &batch.alike {
+            let entries = alike.entry as usize..(alike.entry + alike.entries) as usize;
+            let first = batch.flow[entries.start].0;
+            let mut flow: Vec<_> = (batch.flow[entries.clone()].iter())
+                .map(|&(at, block)| (at - first, Some(block)))
+                .collect();
+            let end = batch
+                .flow
+                .get(entries.end)
+                .map_or(batch.len() as u32, |end| end.0);
+            flow.push((end - first, None));
+            prop_assert!(batch.regular[entries].iter().all(|&regular| regular));
+            prop_assert_eq!(chains.entry(alike.chain).or_insert(flow.clone()), &flow);
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn chains_record_what_their_blocks_do(
@@ -263,6 +292,7 @@ mod tests {
                 let block = block(number, accesses, updates, (number + 1) % count);
                 let mut plan = Plan::new(block, &[], &[]);
                 plan.executed = true;
+                plan.number(Code { block: number as u32, first_site: 100 * number as u32, last_site: 100 * number as u32 + 99 });
                 plan
             }).collect();
             // Round and round, and now and then another way.
@@ -273,7 +303,7 @@ mod tests {
                 number = if way.is_multiple_of(64) { way as usize / 64 } else { number + 1 } % plans.len();
             }
             let run = |chained: bool| {
-                let mut thread = Thread::new();
+                let mut thread = Thread::new(Arc::default());
                 let mut batch = Batch::default();
                 let mut taken = 0;
                 let mut rest = words.as_slice();
@@ -291,8 +321,10 @@ mod tests {
                 }
                 (batch, thread.instructions(), taken)
             };
-            let (batch, instructions, chains) = run(true);
+            let (mut batch, instructions, chains) = run(true);
             prop_assert!(chains > 0);
+            alike_is_alike(&batch)?;
+            batch.alike.clear();
             prop_assert_eq!((batch, instructions, 0), run(false));
         }
     }

@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use pagelab_events::Control;
@@ -58,6 +59,8 @@ pub(crate) struct Recording<'a, S> {
     programs: Programs,
     threads: u64,
     instructions: u64,
+    /// How many chains of blocks there were.
+    chains: Arc<AtomicU32>,
 }
 
 impl<'a, S: Sink + 'static> Recording<'a, S> {
@@ -91,6 +94,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             programs: Programs::default(),
             threads: 0,
             instructions: 0,
+            chains: Arc::default(),
         }
     }
 
@@ -138,8 +142,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 continue;
             }
             self.known[index] = true;
-            self.rings
-                .push(Active::new(self.shared.reader(index), index));
+            let (reader, chains) = (self.shared.reader(index), self.chains.clone());
+            self.rings.push(Active::new(reader, index, chains));
         }
         self.admit();
     }

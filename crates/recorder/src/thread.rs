@@ -1,5 +1,8 @@
 //! One recorded thread: from words to accesses.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
 use pagelab_events::{Batch, Flow, NO_SITE, Op, Stores};
 use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
@@ -46,10 +49,11 @@ pub(crate) enum Stop {
 }
 
 impl Thread {
-    pub(crate) fn new() -> Thread {
+    /// A thread of a recording that has had so many chains.
+    pub(crate) fn new(chains: Arc<AtomicU32>) -> Thread {
         Thread {
             at: Position::new(),
-            chains: Chains::new(),
+            chains: Chains::new(chains),
             made: vec![Made::default(); MAX_ENTRIES],
             before_block: 0,
             position: 0,
@@ -164,7 +168,7 @@ impl Thread {
     /// Forgets all chains.
     #[cfg(test)]
     pub(crate) fn forget_chains(&mut self) {
-        self.chains = Chains::new();
+        self.chains = Chains::new(Arc::default());
     }
 
     fn start_block(&mut self, number: usize, plans: &[Plan], batch: &mut Batch) {
