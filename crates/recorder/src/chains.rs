@@ -12,8 +12,9 @@ use crate::plan::Plan;
 
 /// A chain begins where a block was executed so often.
 const OFTEN: u16 = 48;
-/// The most blocks and accesses of a chain.
-const BLOCKS: usize = 32;
+/// The most blocks of a chain at first, then of one that is trusted, and the most accesses.
+const BLOCKS: usize = 16;
+const LONGEST: usize = 32;
 const ACCESSES: usize = 128;
 /// A chain is given up that failed so many times more often than it was taken.
 const PATIENCE: i32 = 24;
@@ -35,17 +36,33 @@ pub(crate) struct Chains {
 
 struct Slot {
     executed: u16,
-    /// The most blocks of a chain from here.
+    /// The most blocks of a chain from here, and whether that is more than at first, or was.
     most: u8,
+    grown: bool,
     score: i32,
     chain: Option<Box<Plan>>,
+}
+
+impl Slot {
+    /// The chain is mostly taken: perhaps a longer one would be, too. To make it takes a while, and code that is
+    /// executed once in a while never comes to this.
+    #[cold]
+    fn grow(&mut self) {
+        self.grown = true;
+        if usize::from(self.most) == BLOCKS {
+            self.most = LONGEST as u8;
+            self.chain = None;
+            self.score = 0;
+            self.executed = OFTEN - 1;
+        }
+    }
 }
 
 impl Chains {
     pub(crate) fn new(numbers: Arc<AtomicU32>) -> Chains {
         Chains {
             slots: Vec::new(),
-            noted: Vec::with_capacity(BLOCKS),
+            noted: Vec::with_capacity(LONGEST),
             most: 0,
             numbers,
             #[cfg(test)]
@@ -71,6 +88,9 @@ impl Chains {
         }
         let slot = &mut self.slots[block];
         slot.score = (slot.score + 1).min(TRUST);
+        if slot.score == TRUST && !slot.grown {
+            slot.grow();
+        }
     }
 
     /// The chain from a block on was not taken.
@@ -103,6 +123,7 @@ impl Chains {
             self.slots.resize_with(plans.len(), || Slot {
                 executed: 0,
                 most: BLOCKS as u8,
+                grown: false,
                 score: 0,
                 chain: None,
             });
