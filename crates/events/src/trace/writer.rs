@@ -447,24 +447,24 @@ fn check(batch: &Batch) -> io::Result<Option<u32>> {
         return Err(invalid("the control events of the batch are out of order"));
     }
     let starts_with_thread = matches!(batch.flow.first(), None | Some((0, Flow::Thread(_))));
-    let mut before = 0;
-    let mut ordered = true;
-    for &(at, _) in &batch.flow {
-        ordered &= before <= at;
-        before = at;
+    // Of blocks one more than the number, in one pass.
+    let (mut last, mut ordered, mut highest) = (0, true, 0);
+    for &(at, entry) in &batch.flow {
+        ordered &= last <= at;
+        last = at;
+        highest = highest.max(match entry {
+            Flow::Block(block) => u64::from(block) + 1,
+            Flow::Thread(_) => 0,
+        });
     }
-    if !ordered || before as usize > len || !starts_with_thread {
+    if !ordered || last as usize > len || !starts_with_thread {
         return Err(invalid("the flow of the batch is out of order"));
     }
     if len > 0 && batch.site.is_empty() != batch.flow.is_empty() {
         let what = "the batch has a flow and its accesses no sites, or the other way round";
         return Err(invalid(what));
     }
-    let blocks = batch.flow.iter().filter_map(|&(_, entry)| match entry {
-        Flow::Block(block) => Some(block),
-        Flow::Thread(_) => None,
-    });
-    Ok(blocks.max())
+    Ok(highest.checked_sub(1).map(|block| block as u32))
 }
 
 fn invalid(what: &str) -> io::Error {
