@@ -97,6 +97,17 @@ impl Mispredicted {
     }
 }
 
+/// So many regular executions in a row, which are of the same blocks as all others of this chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alike {
+    /// The first of them, by its number in the flow.
+    pub entry: u32,
+    /// How many they are.
+    pub entries: u32,
+    /// Which blocks they are of: one of the numbers from 0 on of all such chains.
+    pub chain: u32,
+}
+
 /// A few thousand accesses of one process, in columns, and the control events among them.
 ///
 /// `addr`, `op`, `gap` and `dep` have one element an access, in program order. A control event
@@ -137,6 +148,9 @@ pub struct Batch {
     /// instructions say. Only a hint for a writer, to whom nothing of this need be shown again: it may be left empty, and
     /// counts only if it is as long as the flow.
     pub regular: Vec<bool>,
+    /// Executions of the same blocks as others, in the order of the flow. Only a hint, too, and counts only beside
+    /// [`Batch::regular`].
+    pub alike: Vec<Alike>,
     /// Blocks and files that this batch or a later one refers to.
     pub definitions: Vec<Definition>,
 }
@@ -187,6 +201,7 @@ impl Batch {
         self.begun = None;
         self.goes_on = false;
         self.regular.clear();
+        self.alike.clear();
         self.definitions.clear();
     }
 

@@ -18,7 +18,7 @@ mod stores;
 mod trace;
 mod window;
 
-pub use batch::{Access, Batch, Begun, Mispredicted, Op};
+pub use batch::{Access, Alike, Batch, Begun, Mispredicted, Op};
 pub use code::{
     CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, MAX_SITES, NO_SITE, Range,
 };

@@ -1,5 +1,7 @@
 //! Whose value lies in memory: what a load waits for that reads what was stored just before.
 
+use std::ops::Range;
+
 /// How many granules are remembered. Stores of the last [`Stores::REACH`] accesses are looked for, and
 /// few of them are to places of their own.
 const SLOTS: usize = 512;
@@ -16,20 +18,18 @@ const UNIT: u32 = 2;
 /// to last has it. So a dependence can be missed, but only one on a store that is not the last.
 #[derive(Clone, Debug)]
 pub struct Stores {
-    slots: Box<[Slot; SLOTS]>,
-}
-
-/// A granule, and the loads that produced its two units.
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    granule: u64,
-    producers: [u64; 2],
+    /// The granule in each slot.
+    granules: Box<[u64; SLOTS]>,
+    /// The loads that produced its two units. Apart from the granules: of most loads nothing is found, and then
+    /// only those are looked at.
+    producers: Box<[[u64; 2]; SLOTS]>,
 }
 
 impl Default for Stores {
     fn default() -> Stores {
         Stores {
-            slots: Box::new([Slot::default(); SLOTS]),
+            granules: Box::new([0; SLOTS]),
+            producers: Box::new([[0; 2]; SLOTS]),
         }
     }
 }
@@ -46,12 +46,12 @@ impl Stores {
     pub fn put(&mut self, addr: u64, size: u16, producer: u64) {
         if size == 8 && addr.trailing_zeros() >= GRANULE {
             let granule = addr >> GRANULE;
-            let slot = &mut self.slots[place(granule)];
-            if producer != 0 || slot.granule == granule {
-                *slot = Slot {
-                    granule,
-                    producers: [producer; 2],
-                };
+            let slot = place(granule);
+            if producer != 0 {
+                self.granules[slot] = granule;
+                self.producers[slot] = [producer; 2];
+            } else if self.granules[slot] == granule {
+                self.producers[slot] = [0; 2];
             }
         } else {
             self.put_units(addr, size, producer);
@@ -60,65 +60,80 @@ impl Stores {
 
     fn put_units(&mut self, addr: u64, size: u16, producer: u64) {
         let last = addr.wrapping_add(u64::from(size));
-        for unit in units(addr, size) {
-            let granule = unit >> 1;
-            let slot = &mut self.slots[place(granule)];
-            if slot.granule != granule {
+        for (granule, units) in granules(addr, size) {
+            let slot = place(granule);
+            if self.granules[slot] != granule {
                 if producer == 0 {
                     continue;
                 }
-                *slot = Slot {
-                    granule,
-                    producers: [0; 2],
-                };
+                self.granules[slot] = granule;
+                self.producers[slot] = [0; 2];
             }
-            let start = unit << UNIT;
-            let whole = start >= addr && start.wrapping_add(4) <= last;
-            let held = &mut slot.producers[unit as usize & 1];
-            *held = if whole { producer } else { producer.max(*held) };
+            for unit in units {
+                let start = (granule << 1 | unit) << UNIT;
+                let whole = start >= addr && start.wrapping_add(4) <= last;
+                let held = &mut self.producers[slot][unit as usize & 1];
+                *held = if whole { producer } else { producer.max(*held) };
+            }
         }
     }
 
     /// The youngest load whose value a load from there reads; 0 for none.
     #[inline(always)]
     pub fn find(&self, addr: u64, size: u16) -> u64 {
-        let last = addr.wrapping_add(u64::from(size).wrapping_sub(1));
-        let granule = addr >> GRANULE;
-        if last >> GRANULE != granule {
-            return units(addr, size)
-                .map(|unit| self.producer(unit))
-                .max()
-                .unwrap_or(0);
+        let first = addr & ((1 << GRANULE) - 1);
+        let last = first + u64::from(size).wrapping_sub(1);
+        if last >> GRANULE != 0 {
+            return self.find_units(addr, size);
         }
-        let slot = &self.slots[place(granule)];
-        let [first, last] = [addr, last].map(|byte| (byte >> UNIT) as usize & 1);
-        let producer = slot.producers[first].max(slot.producers[last]);
-        if slot.granule == granule { producer } else { 0 }
+        let granule = addr >> GRANULE;
+        let slot = place(granule);
+        if self.granules[slot] != granule {
+            return 0;
+        }
+        let [first, last] = [first, last].map(|byte| (byte >> UNIT) as usize & 1);
+        self.producers[slot][first].max(self.producers[slot][last])
     }
 
-    fn producer(&self, unit: u64) -> u64 {
-        let slot = &self.slots[place(unit >> 1)];
-        if slot.granule == unit >> 1 {
-            slot.producers[unit as usize & 1]
-        } else {
-            0
+    fn find_units(&self, addr: u64, size: u16) -> u64 {
+        let mut youngest = 0;
+        for (granule, units) in granules(addr, size) {
+            let slot = place(granule);
+            if self.granules[slot] == granule {
+                for unit in units {
+                    youngest = youngest.max(self.producers[slot][unit as usize & 1]);
+                }
+            }
         }
+        youngest
     }
 
     /// Memory has changed by other means.
     pub fn clear(&mut self) {
-        self.slots.fill(Slot::default());
+        self.granules.fill(0);
+        self.producers.fill([0; 2]);
     }
 }
 
 /// Neighbours have slots of their own, and so, mostly, have places a multiple of 4 KiB apart.
+#[inline(always)]
 fn place(granule: u64) -> usize {
     (granule ^ (granule / SLOTS as u64)) as usize % SLOTS
 }
 
-/// The units that an access touches.
-fn units(addr: u64, size: u16) -> impl Iterator<Item = u64> {
-    let first = addr >> UNIT;
-    let count = ((addr & 3) + u64::from(size)).div_ceil(4);
-    first..first + count
+/// The granules that an access touches, and which units of each, 0 and 1.
+#[inline(always)]
+fn granules(addr: u64, size: u16) -> impl Iterator<Item = (u64, Range<u64>)> {
+    let first = addr >> GRANULE;
+    // From the first granule on.
+    let last = (addr & 7) + u64::from(size).saturating_sub(1);
+    (0..(last >> GRANULE) + 1).map(move |granule| {
+        let from = if granule == 0 { addr >> UNIT & 1 } else { 0 };
+        let to = if granule == last >> GRANULE {
+            (last >> UNIT & 1) + 1
+        } else {
+            2
+        };
+        (first + granule, from..to)
+    })
 }

@@ -1,9 +1,10 @@
 //! Executions come back that have another block's form, and those that a batch's end cuts through.
 
 use pagelab_events::{
-    Access, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Op, Source,
+    Access, Alike, Batch, CodeBlock, Control, Definition, Flow, Follows, Metadata, Op, Source,
     TraceReader, TraceWriter,
 };
+use proptest::prelude::*;
 use std::io::Cursor;
 
 /// Blocks whose numbers differ by this have each other's forms.
@@ -40,6 +41,7 @@ impl Stream {
         let mut batch = Batch::default();
         batch.push_control(Control::Thread { thread: 0 });
         batch.flow.push((0, Flow::Thread(0)));
+        batch.regular.push(false);
         let counts: Vec<u16> = (0..SLOTS + 2).map(count_of).collect();
         let mut sites = 0;
         let first_sites = counts.iter().map(|&count| {
@@ -62,6 +64,7 @@ impl Stream {
     fn execute(&mut self, block: u32, turn: u64, load: u32) {
         let batch = &mut self.batch;
         batch.flow.push((batch.len() as u32, Flow::Block(block)));
+        batch.regular.push(true);
         let mut addr = 0x1000 + 0x100 * turn;
         for access in 0..u32::from(self.counts[block as usize]) {
             addr = match access % 3 {
@@ -86,11 +89,26 @@ impl Stream {
         }
     }
 
-    /// Writes it and reads it back.
-    fn check(&self) {
+    /// Executes blocks in a row, all of which wait for the same load, and says which chain they are.
+    fn execute_chain(&mut self, chain: u32, blocks: &[u32], turn: u64, load: u32) {
+        self.batch.alike.push(Alike {
+            entry: self.batch.flow.len() as u32,
+            entries: blocks.len() as u32,
+            chain,
+        });
+        let mut before = 0;
+        for &block in blocks {
+            self.execute(block, turn, if load > 0 { load + before } else { 0 });
+            before += u32::from(self.counts[block as usize]);
+        }
+    }
+
+    /// Writes it and reads it back. Returns how many bytes it takes.
+    fn check(&self) -> usize {
         let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
         writer.write(&self.batch).unwrap();
         let bytes = writer.finish().unwrap();
+        let len = bytes.len();
         let mut reader = TraceReader::new(Cursor::new(bytes), "test.trace").unwrap();
         let (mut read, mut all) = (Batch::default(), Batch::default());
         let mut executions = Vec::new();
@@ -113,6 +131,7 @@ impl Stream {
             assert_eq!(all.access(index), batch.access(index), "access {index}");
         }
         assert_eq!(all.site, batch.site);
+        len
     }
 }
 
@@ -152,5 +171,57 @@ fn what_is_cut_comes_back() {
             turn += 1;
         }
         stream.check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Chains of blocks that are said to be alike come back, whatever their accesses wait for and whatever comes between,
+    /// and take no more room than if nothing was said.
+    #[test]
+    fn chains_come_back(
+        counts in proptest::collection::vec(prop_oneof![0u16..9, 100u16..140], 4),
+        chains in proptest::collection::vec(proptest::collection::vec(0u32..5, 1..7), 1..6),
+        steps in proptest::collection::vec((any::<usize>(), 0u32..7, 0u32..20), 1..60),
+    ) {
+        // The last has the same slot as the first.
+        let number = |block: u32| if block == 4 { SLOTS } else { block };
+        let mut stream = Stream::new(|block| match block {
+            SLOTS => 3,
+            0..4 => counts[block as usize],
+            _ => 0,
+        });
+        let mut steps = steps.iter().cycle();
+        for turn in 0..20_000 {
+            let &(chain, load, between) = steps.next().unwrap();
+            let chain = chain % chains.len();
+            let blocks: Vec<_> = chains[chain].iter().map(|&block| number(block)).collect();
+            // Mostly near, and now and then further and further away.
+            let load = if load == 6 { (turn % 300) as u32 } else { load * 3 };
+            let first = stream.batch.len();
+            stream.execute_chain(chain as u32, &blocks, turn, load);
+            if between > 16 && first < stream.batch.len() {
+                // Something was executed before that is in no block.
+                stream.batch.gap[first] += 1;
+            }
+            match between {
+                0..3 => stream.execute(number(between), turn, between),
+                3 => {
+                    // Another gap than its code says.
+                    stream.execute(number(4), turn, 2);
+                    *stream.batch.gap.last_mut().unwrap() += 1;
+                    *stream.batch.regular.last_mut().unwrap() = false;
+                }
+                _ => {}
+            }
+            if stream.batch.len() > 150_000 {
+                break;
+            }
+        }
+        let told = stream.check();
+        stream.batch.alike.clear();
+        let untold = stream.check();
+        prop_assert!(told <= untold + untold / 50 + 100, "{told} and {untold} bytes");
     }
 }

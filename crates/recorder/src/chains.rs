@@ -5,15 +5,17 @@
 //! blocks that it executes next are noted, and made into one plan. It is taken when the words say that
 //! the thread has gone the same way again, and its branches were foreseen; else the blocks are taken one by one.
 
-use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use crate::plan::Plan;
 
 /// A chain begins where a block was executed so often.
 const OFTEN: u16 = 48;
-/// The most blocks and accesses of a chain.
+/// The most blocks of a chain at first, then of one that is trusted, and the most accesses.
 const BLOCKS: usize = 16;
-const ACCESSES: usize = 64;
+const LONGEST: usize = 32;
+const ACCESSES: usize = 128;
 /// A chain is given up that failed so many times more often than it was taken.
 const PATIENCE: i32 = 24;
 /// How many times it counts when a chain is taken, at most.
@@ -26,24 +28,43 @@ pub(crate) struct Chains {
     /// The blocks of the chain that is being noted.
     noted: Vec<u32>,
     most: usize,
+    /// How many chains the recording has had so far, of all threads.
+    numbers: Arc<AtomicU32>,
     #[cfg(test)]
     pub(crate) taken_in_all: u64,
 }
 
 struct Slot {
     executed: u16,
-    /// The most blocks of a chain from here.
+    /// The most blocks of a chain from here, and whether that is more than at first, or was.
     most: u8,
+    grown: bool,
     score: i32,
     chain: Option<Box<Plan>>,
 }
 
+impl Slot {
+    /// The chain is mostly taken: perhaps a longer one would be, too. To make it takes a while, and code that is
+    /// executed once in a while never comes to this.
+    #[cold]
+    fn grow(&mut self) {
+        self.grown = true;
+        if usize::from(self.most) == BLOCKS {
+            self.most = LONGEST as u8;
+            self.chain = None;
+            self.score = 0;
+            self.executed = OFTEN - 1;
+        }
+    }
+}
+
 impl Chains {
-    pub(crate) fn new() -> Chains {
+    pub(crate) fn new(numbers: Arc<AtomicU32>) -> Chains {
         Chains {
             slots: Vec::new(),
-            noted: Vec::with_capacity(BLOCKS),
+            noted: Vec::with_capacity(LONGEST),
             most: 0,
+            numbers,
             #[cfg(test)]
             taken_in_all: 0,
         }
@@ -67,6 +88,9 @@ impl Chains {
         }
         let slot = &mut self.slots[block];
         slot.score = (slot.score + 1).min(TRUST);
+        if slot.score == TRUST && !slot.grown {
+            slot.grow();
+        }
     }
 
     /// The chain from a block on was not taken.
@@ -99,6 +123,7 @@ impl Chains {
             self.slots.resize_with(plans.len(), || Slot {
                 executed: 0,
                 most: BLOCKS as u8,
+                grown: false,
                 score: 0,
                 chain: None,
             });
@@ -130,66 +155,22 @@ impl Chains {
         let slot = &mut self.slots[first as usize];
         slot.executed = 0;
         if blocks.len() > 1 && plans[first as usize].may_be_chained() {
-            slot.chain = Some(Box::new(Plan::chain(plans, &blocks)));
+            slot.chain = Some(Box::new(Plan::chain(plans, &blocks, &self.numbers)));
         } else {
             slot.most = 0;
         }
     }
 }
 
-/// The blocks, executed one after the other, as one.
-pub(crate) fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Block {
-    let mut whole = Block::default();
-    // What each register holds, of what there was at the beginning.
-    let mut registers: [Source; REGISTERS] = std::array::from_fn(Source::register);
-    for block in blocks {
-        let first = whole.script.len() as u16;
-        let behind = |source: Source, registers: &[Source; REGISTERS]| {
-            let own = Source {
-                entries: source.entries.map(|entry| Some(entry? + first)),
-                registers: 0,
-            };
-            (registers.iter().enumerate())
-                .filter(|(register, _)| source.registers & 1 << register != 0)
-                .fold(own, |all, (_, &source)| all.or(source))
-        };
-        if first == 0 && whole.instructions == 0 {
-            whole.pc = block.pc;
-        }
-        for entry in &block.script {
-            let mut entry = *entry;
-            entry.instruction += whole.instructions as u16;
-            entry.producer = behind(entry.producer, &registers);
-            entry.stored = behind(entry.stored, &registers);
-            if let AddressFrom::Relative { entry, .. } = &mut entry.place {
-                *entry += first;
-            }
-            whole.script.push(entry);
-        }
-        whole.branch = block.branch.map(|mut branch| {
-            branch.decided_by = behind(branch.decided_by, &registers);
-            branch
-        });
-        let before = registers;
-        for &(register, source) in &block.updates {
-            registers[usize::from(register)] = behind(source, &before);
-        }
-        whole.last_pc = block.last_pc;
-        whole.instructions += block.instructions;
-    }
-    whole.updates = (0..REGISTERS as u8)
-        .zip(registers)
-        .filter(|&(register, source)| source != Source::register(register.into()))
-        .collect();
-    whole
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+    use crate::place::Code;
     use crate::thread::Thread;
     use pagelab_events::Batch;
-    use pagelab_recorder_wire::block::{Branch, Entry};
+    use pagelab_recorder_wire::block::{AddressFrom, Block, Branch, Entry, Source};
     use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
     use proptest::prelude::*;
 
@@ -295,6 +276,26 @@ mod tests {
         }
     }
 
+    /// What is said to be of the same chain is regular, and of the same blocks with as many accesses.
+    fn alike_is_alike(batch: &Batch) -> Result<(), TestCaseError> {
+        let mut chains = HashMap::new();
+        for alike in &batch.alike {
+            let entries = alike.entry as usize..(alike.entry + alike.entries) as usize;
+            let first = batch.flow[entries.start].0;
+            let mut flow: Vec<_> = (batch.flow[entries.clone()].iter())
+                .map(|&(at, block)| (at - first, Some(block)))
+                .collect();
+            let end = batch
+                .flow
+                .get(entries.end)
+                .map_or(batch.len() as u32, |end| end.0);
+            flow.push((end - first, None));
+            prop_assert!(batch.regular[entries].iter().all(|&regular| regular));
+            prop_assert_eq!(chains.entry(alike.chain).or_insert(flow.clone()), &flow);
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn chains_record_what_their_blocks_do(
@@ -312,6 +313,7 @@ mod tests {
                 let block = block(number, accesses, updates, (number + 1) % count);
                 let mut plan = Plan::new(block, &[], &[]);
                 plan.executed = true;
+                plan.number(Code { block: number as u32, first_site: 100 * number as u32, last_site: 100 * number as u32 + 99 });
                 plan
             }).collect();
             // Round and round, and now and then another way.
@@ -322,7 +324,7 @@ mod tests {
                 number = if way.is_multiple_of(64) { way as usize / 64 } else { number + 1 } % plans.len();
             }
             let run = |chained: bool| {
-                let mut thread = Thread::new();
+                let mut thread = Thread::new(Arc::default());
                 let mut batch = Batch::default();
                 let mut taken = 0;
                 let mut rest = words.as_slice();
@@ -340,8 +342,10 @@ mod tests {
                 }
                 (batch, thread.instructions(), taken)
             };
-            let (batch, instructions, chains) = run(true);
+            let (mut batch, instructions, chains) = run(true);
             prop_assert!(chains > 0);
+            alike_is_alike(&batch)?;
+            batch.alike.clear();
             prop_assert_eq!((batch, instructions, 0), run(false));
         }
     }

@@ -10,18 +10,8 @@ use pagelab_events::{Batch, CodeBlock, Definition, Follows, NO_SITE};
 use pagelab_recorder_wire::block::{AddressFrom, Entry};
 
 use crate::perf_map::Generated;
+use crate::place::Code;
 use crate::plan::Plan;
-
-/// A block's place in the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code {
-    /// Its number.
-    pub(crate) block: u32,
-    /// The site of its first instruction.
-    pub(crate) first_site: u32,
-    /// The site of its last instruction.
-    pub(crate) last_site: u32,
-}
 
 /// All blocks defined so far.
 #[derive(Debug, Default)]

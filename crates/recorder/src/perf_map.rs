@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use pagelab_events::Definition;
 
-use crate::code::Code;
 use crate::jitdump;
+use crate::place::Code;
 
 /// What is read of a file, and of a line of it, in bytes.
 const MAX_BYTES: u64 = 256 << 20;

@@ -1,15 +1,18 @@
 //! A block's accesses, prepared for being recorded as fast as possible.
 
-use pagelab_events::{Batch, Flow, Op, Stores, dependence::of_two};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pagelab_events::{Alike, Batch, Flow, Op, Stores, dependence::of_two};
 use pagelab_recorder_wire::block::{AddressFrom, Block, Entry, REGISTERS, Source};
-use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, MAX_ENTRIES, SIZE_SHIFT};
+use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
 use crate::branches::{Branches, Crossing, Exit};
-use crate::chains;
-use crate::code::Code;
+use crate::joined::joined;
 use crate::loads::{Loads, MAX_DEP, also, dependence, stored_load};
+use crate::place::Code;
+use crate::position::{Position, SETS};
 use crate::reconvergence::Between;
-use crate::thread::{Position, SETS};
+use crate::room::{GROUP, Group, Room};
 
 /// A block, and for a regular one the accesses it makes each time.
 #[derive(Clone, Debug, Default)]
@@ -26,11 +29,13 @@ pub(crate) struct Plan {
     /// Of several blocks the branches between them, and where among the accesses each begins, with its place in the
     /// recording; of one the latter.
     crossings: Box<[Crossing]>,
-    /// Of several the number of the last.
+    /// Of several the number of the last, and what is said of them in the flow, from 0 on.
     pub(crate) last: Option<usize>,
+    alike: Box<[Alike]>,
     starts: Box<[(u32, u32)]>,
-    /// Where the others are.
+    /// Where the others are: so far from an earlier one, or always in the same place.
     placed: Box<[Placed]>,
+    fixed: Box<[(u16, u64)]>,
     /// The sets of registers whose loads anything here depends on, one bit each.
     masks: Box<[u32]>,
     /// Addresses that depend on loads of earlier blocks: of which access, and what makes them.
@@ -62,22 +67,6 @@ pub(crate) struct Plan {
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// Accesses are copied into the columns so many at a time.
-const GROUP: usize = 4;
-
-/// Room for a block's accesses, and for what is copied too many.
-pub(crate) const ROOM: usize = MAX_ENTRIES + GROUP;
-
-/// What is known of some accesses beforehand, in columns.
-#[derive(Clone, Copy, Debug, Default)]
-struct Group {
-    op: [Op; GROUP],
-    gap: [u32; GROUP],
-    dep: [u32; GROUP],
-    /// Their instructions, once the block has its place in the recording.
-    site: [u32; GROUP],
-}
-
 /// An access that is reported, and the word that reports it but for the address; or the beginning of a
 /// further block.
 #[derive(Clone, Copy, Debug)]
@@ -88,14 +77,17 @@ struct Reported {
     known: u64,
 }
 
+/// A writer is told of so many blocks at once that they are like others: it compares what came of all of them.
+const PART: usize = 8;
+
 /// The bits of a word that are not an address's.
 const NO_ADDRESS: u64 = !((1 << ADDRESS_BITS) - 1);
 
-/// An access that lies so far from an earlier one, or from 0.
+/// An access that lies so far from an earlier one.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     index: u16,
-    base: Option<u16>,
+    base: u16,
     offset: u64,
 }
 
@@ -210,13 +202,20 @@ impl Plan {
     }
 
     /// The plan of blocks that are executed one after the other, all of which may be.
-    pub(crate) fn chain(plans: &[Plan], blocks: &[usize]) -> Plan {
-        let block = chains::joined(blocks.iter().map(|&block| &plans[block].block));
+    pub(crate) fn chain(plans: &[Plan], blocks: &[usize], numbers: &AtomicU32) -> Plan {
+        let block = joined(blocks.iter().map(|&block| &plans[block].block));
         let last = &plans[blocks[blocks.len() - 1]];
         let mut plan = Plan::new(block, &[], &[]);
         plan.exit = last.exit;
         plan.code = last.code;
         plan.last = Some(blocks[blocks.len() - 1]);
+        let parts = blocks.chunks(PART).enumerate();
+        let alike = parts.map(|(part, blocks)| Alike {
+            entry: (part * PART) as u32,
+            entries: blocks.len() as u32,
+            chain: numbers.fetch_add(1, Ordering::Relaxed),
+        });
+        plan.alike = alike.collect();
         let (mut reported, mut starts, mut crossings) = (Vec::new(), Vec::new(), Vec::new());
         let mut first = 0;
         for (at, &number) in blocks.iter().enumerate() {
@@ -253,7 +252,7 @@ impl Plan {
         let script = &block.script;
         self.len = script.len();
         let mut groups = vec![Group::default(); script.len().div_ceil(GROUP)];
-        let (mut reported, mut placed) = (Vec::new(), Vec::new());
+        let (mut reported, mut placed, mut fixed) = (Vec::new(), Vec::new(), Vec::new());
         for (index, entry) in (0u16..).zip(script) {
             let at = usize::from(index);
             let (group, column) = (&mut groups[at / GROUP], at % GROUP);
@@ -261,7 +260,7 @@ impl Plan {
             group.gap[column] = gap(script, at);
             group.dep[column] = own_dependence(entry, at);
             let size = u64::from(entry.size.trailing_zeros());
-            let (base, offset) = match entry.place {
+            match entry.place {
                 AddressFrom::Reported | AddressFrom::ReportedAlways => {
                     let word = (u64::from(index) << 3 | size) << SIZE_SHIFT;
                     reported.push(Reported {
@@ -270,20 +269,19 @@ impl Plan {
                         known: NO_ADDRESS,
                     });
                     self.in_pieces |= entry.size >= 16;
-                    continue;
                 }
-                AddressFrom::Fixed(address) => (None, address),
-                AddressFrom::Relative { entry, offset } => (Some(entry), offset as u64),
-            };
-            placed.push(Placed {
-                index,
-                base,
-                offset,
-            });
+                AddressFrom::Fixed(address) => fixed.push((index, address)),
+                AddressFrom::Relative { entry, offset } => placed.push(Placed {
+                    index,
+                    base: entry,
+                    offset: offset as u64,
+                }),
+            }
         }
         self.groups = groups.into();
         self.reported = reported.into();
         self.placed = placed.into();
+        self.fixed = fixed.into();
         let instruction = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.instruction.into());
         self.first = instruction(script.first());
         self.next = instruction(script.last()) + 1;
@@ -381,6 +379,11 @@ impl Plan {
         self.update(position);
         if let Some(code) = self.code {
             let first = batch.len() as u32;
+            let entries = batch.flow.len() as u32;
+            batch.alike.extend(self.alike.iter().map(|alike| Alike {
+                entry: entries + alike.entry,
+                ..*alike
+            }));
             // Room is made once for all of them.
             let starts = self.starts.iter();
             (batch.flow).extend(starts.map(|&(at, block)| (first + at, Flow::Block(block))));
@@ -395,27 +398,30 @@ impl Plan {
     #[inline(always)]
     fn put_addresses(&self, words: &[u64], room: Room) -> Option<usize> {
         let mut used = self.reported.len();
-        if self.in_pieces {
-            used = self.put_pieces(words, room)?;
-        } else {
-            let mut other = 0;
-            for (reported, &word) in self.reported.iter().zip(words.get(..used)?) {
-                let address = word ^ reported.word;
-                other |= address & reported.known;
-                room.set_address(reported.index.into(), address);
-            }
-            if other != 0 {
+        let mut other = 0;
+        for (reported, &word) in self.reported.iter().zip(words.get(..used)?) {
+            let address = word ^ reported.word;
+            other |= address & reported.known;
+            room.set_address(reported.index.into(), address);
+        }
+        if other != 0 {
+            if !self.in_pieces {
                 return None;
             }
+            used = self.put_pieces(words, room)?;
+        }
+        for &(index, address) in &*self.fixed {
+            room.set_address(index.into(), address);
         }
         for placed in &*self.placed {
-            let base = placed.base.map_or(0, |base| room.address(base.into()));
+            let base = room.address(placed.base.into());
             room.set_address(placed.index.into(), base.wrapping_add(placed.offset));
         }
         Some(used)
     }
 
     /// Puts reported addresses; those of large accesses may be reported in pieces, one behind the other.
+    #[inline(never)]
     fn put_pieces(&self, words: &[u64], room: Room) -> Option<usize> {
         let mut used = 0;
         for reported in &*self.reported {
@@ -532,111 +538,4 @@ fn own_dependence(entry: &Entry, index: usize) -> u32 {
     let [near, far] = (entry.producer.entries)
         .map(|load| load.map_or(0, |load| (index - usize::from(load)) as u32));
     of_two(near, far)
-}
-
-/// Places in the columns of a batch, from its end on.
-#[derive(Clone, Copy)]
-struct Room {
-    addr: *mut u64,
-    op: *mut Op,
-    gap: *mut u32,
-    dep: *mut u32,
-    /// Of recordings without code, too: to write what nobody reads is faster than to ask.
-    site: *mut u32,
-    len: usize,
-}
-
-impl Room {
-    /// Room for `len` accesses, of the [`ROOM`] that there is.
-    #[inline(always)]
-    fn after(batch: &mut Batch, len: usize) -> Room {
-        debug_assert!(len <= MAX_ENTRIES);
-        debug_assert!(batch.addr.capacity() - batch.addr.len() >= ROOM);
-        Room {
-            addr: batch.addr.spare_capacity_mut().as_mut_ptr().cast(),
-            op: batch.op.spare_capacity_mut().as_mut_ptr().cast(),
-            gap: batch.gap.spare_capacity_mut().as_mut_ptr().cast(),
-            dep: batch.dep.spare_capacity_mut().as_mut_ptr().cast(),
-            site: batch.site.spare_capacity_mut().as_mut_ptr().cast(),
-            len,
-        }
-    }
-
-    /// Makes the accesses that have been put part of the batch: all of them, perhaps with their sites.
-    #[inline(always)]
-    fn commit(self, batch: &mut Batch, with_sites: bool) {
-        // SAFETY: there is as much room in each column, and `run` has put every access.
-        unsafe {
-            batch.addr.set_len(batch.addr.len() + self.len);
-            batch.op.set_len(batch.op.len() + self.len);
-            batch.gap.set_len(batch.gap.len() + self.len);
-            batch.dep.set_len(batch.dep.len() + self.len);
-            if with_sites {
-                batch.site.set_len(batch.site.len() + self.len);
-            }
-        }
-    }
-
-    /// Puts what is known of all accesses beforehand.
-    #[inline(always)]
-    fn put(self, groups: &[Group]) {
-        for (number, group) in groups.iter().enumerate() {
-            let at = number * GROUP;
-            // SAFETY: the groups hold as many accesses as there are, and less than `GROUP` more, for
-            // which there is room, too.
-            unsafe {
-                self.op
-                    .add(at)
-                    .cast::<[Op; GROUP]>()
-                    .write_unaligned(group.op);
-                self.gap
-                    .add(at)
-                    .cast::<[u32; GROUP]>()
-                    .write_unaligned(group.gap);
-                self.dep
-                    .add(at)
-                    .cast::<[u32; GROUP]>()
-                    .write_unaligned(group.dep);
-                self.site
-                    .add(at)
-                    .cast::<[u32; GROUP]>()
-                    .write_unaligned(group.site);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn set_address(self, index: usize, address: u64) {
-        debug_assert!(index <= self.len);
-        // SAFETY: it is the number of an access, or one more, for which there is room.
-        unsafe { self.addr.add(index).write(address) }
-    }
-
-    #[inline(always)]
-    fn address(self, index: usize) -> u64 {
-        debug_assert!(index < self.len);
-        // SAFETY: an access is relative only to one that is reported, and those are put first.
-        unsafe { self.addr.add(index).read() }
-    }
-
-    #[inline(always)]
-    fn set_gap(self, index: usize, gap: u32) {
-        debug_assert!(index < self.len);
-        // SAFETY: there is at least one access.
-        unsafe { self.gap.add(index).write(gap) }
-    }
-
-    #[inline(always)]
-    fn dep(self, index: usize) -> u32 {
-        debug_assert!(index < self.len);
-        // SAFETY: every access has been put.
-        unsafe { self.dep.add(index).read() }
-    }
-
-    #[inline(always)]
-    fn set_dep(self, index: usize, dep: u32) {
-        debug_assert!(index < self.len);
-        // SAFETY: it is the number of an access.
-        unsafe { self.dep.add(index).write(dep) }
-    }
 }

@@ -10,8 +10,6 @@ use std::collections::HashMap;
 
 use pagelab_recorder_wire::block::{Block, Entry, Path};
 
-use crate::plan::Plan;
-
 /// The most instructions of a way that are looked at: a wrong path gets further than that while it waits
 /// for memory, but leads seldom to where it was going.
 const MOST: usize = 32;
@@ -55,9 +53,15 @@ impl Ways {
     /// A block of a process is executed for the first time, and known from now on. What was translated and
     /// not executed does not count, since when that becomes known is chance. Returns of which blocks, by
     /// their numbers, it has to be found out anew where the ways of their branches meet.
-    pub(crate) fn add(&mut self, process: u32, number: usize, plan: &Plan) -> Vec<usize> {
-        let block = &plan.block;
-        let path = Path::of(block.pc, &plan.lengths, &plan.bytes, MOST);
+    pub(crate) fn add(
+        &mut self,
+        process: u32,
+        number: usize,
+        block: &Block,
+        lengths: &[u8],
+        bytes: &[u8],
+    ) -> Vec<usize> {
+        let path = Path::of(block.pc, lengths, bytes, MOST);
         let steps = (0..).zip(&path.steps).map(|(index, &(pc, written))| {
             let own = |entry: &&Entry| entry.instruction == index;
             (pc, written, block.script.iter().filter(own).count() as u16)

@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use pagelab_events::Control;
@@ -17,6 +18,7 @@ use pagelab_recorder_wire::syscall::{Call, call};
 use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
 
 mod active;
+mod ended;
 
 use self::active::Active;
 use crate::code::CodeBook;
@@ -58,6 +60,8 @@ pub(crate) struct Recording<'a, S> {
     programs: Programs,
     threads: u64,
     instructions: u64,
+    /// How many chains of blocks there were.
+    chains: Arc<AtomicU32>,
 }
 
 impl<'a, S: Sink + 'static> Recording<'a, S> {
@@ -91,6 +95,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             programs: Programs::default(),
             threads: 0,
             instructions: 0,
+            chains: Arc::default(),
         }
     }
 
@@ -138,8 +143,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 continue;
             }
             self.known[index] = true;
-            self.rings
-                .push(Active::new(self.shared.reader(index), index));
+            let (reader, chains) = (self.shared.reader(index), self.chains.clone());
+            self.rings.push(Active::new(reader, index, chains));
         }
         self.admit();
     }
@@ -267,7 +272,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         };
         let plan = &mut self.plans[number];
         plan.executed = true;
-        let anew = self.ways.add(of, number, plan);
+        let (lengths, bytes) = (&plan.lengths, &plan.bytes);
+        let anew = self.ways.add(of, number, &plan.block, lengths, bytes);
         if self.output.with_code {
             let file = process.files.at(plan.block.pc);
             let batch = self.output.batch();
@@ -470,70 +476,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             process.forget_thread(active.tid);
             self.output.control(Control::ThreadEnd { thread });
         }
-    }
-
-    /// Frees rings whose threads have ended and that have been read.
-    fn drop_ended(&mut self) -> io::Result<()> {
-        let shared = self.shared;
-        let ended = |active: &Active<'_>| {
-            // Whatever was written before the state changed is visible now.
-            shared.state(active.index) == State::Ended
-                && !active.definitions
-                && active.reader.has_caught_up()
-        };
-        self.drop_rings(ended);
-        self.admit_replacement()
-    }
-
-    /// Ends every process that is no more. The recorder's own child, process 0, has ended when
-    /// `root` is its status. `false` while any lives.
-    pub(crate) fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
-        let keys: Vec<u32> = self.processes.keys().copied().collect();
-        for key in keys {
-            let process = self.processes.get_mut(&key).expect("a key of the map");
-            if process.ended() {
-                continue;
-            }
-            let status = if key == 0 {
-                root
-            } else {
-                process.status_if_gone()
-            };
-            let Some(status) = status else { continue };
-            self.find_rings();
-            // Everything it wrote is in the rings, and nothing more will come.
-            for active in self.rings.iter_mut().filter(|active| active.process == key) {
-                active.reader.look_finally();
-            }
-            while self.round()? {}
-            self.end(key, status)?;
-        }
-        Ok(self.processes.values().all(Process::ended))
-    }
-
-    fn end(&mut self, key: u32, status: i32) -> io::Result<()> {
-        let mut thread = 0;
-        for index in 0..self.rings.len() {
-            let active = &self.rings[index];
-            if let Some(number) = active.number.filter(|_| active.process == key) {
-                thread = number;
-                self.output.select(self.processes[&key].number(), number)?;
-                let start = self.output.mark();
-                let thread = &mut self.rings[index].thread;
-                thread.finish_block(&self.plans, self.output.batch());
-                self.keep(index, start);
-                self.say_left_out(index);
-            }
-        }
-        self.drop_rings(|active| active.process == key);
-        if let Some(process) = self.processes.get_mut(&key) {
-            self.output.select(process.number(), thread)?;
-            process.end();
-            let note = (self.code.generated).name(process.number(), process.pid(), self.began);
-            self.notes.extend(note);
-            self.output.control(Control::Exit { status });
-        }
-        Ok(())
     }
 
     /// Whether the program has more threads than there are rings, and runs on unrecorded.

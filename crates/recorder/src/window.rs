@@ -138,6 +138,7 @@ impl Windows {
         }
         // What is kept of a block may not be all of it.
         batch.regular.clear();
+        batch.alike.clear();
         let whole = LeftOut {
             instructions: batch.gap[start.access..]
                 .iter()

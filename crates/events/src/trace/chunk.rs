@@ -113,6 +113,11 @@ impl ChunkEncoder {
         (self.code).push_usual(&mut self.accesses, batch, flow, until)
     }
 
+    /// A batch begins.
+    pub fn start_batch(&mut self) {
+        self.code.start_batch();
+    }
+
     /// Blocks may have been defined.
     pub fn define(&mut self, table: &CodeTable) {
         self.code.define(table);

@@ -101,6 +101,7 @@ impl<W: Write> TraceWriter<W> {
     /// order (nothing of it is then written).
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
         let highest = check(batch)?;
+        self.chunk.start_batch();
         for definition in &batch.definitions {
             self.define(definition)?;
         }

@@ -10,6 +10,7 @@ mod documented;
 mod fetch;
 mod fetch_twin;
 mod free_clock;
+mod generated;
 mod golden;
 mod heat_map;
 mod known_times;

@@ -1,60 +1,25 @@
 //! The callbacks that run at every block and every reported access.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
-use crate::{process, qemu, ring, window};
-
-/// Linux has at most so many threads (PID_MAX_LIMIT), and QEMU numbers them from 0.
-const THREADS: usize = 1 << 22;
-
-/// The ring of each virtual CPU, that is, of each thread of this process; null before its first
-/// event. Untouched pages of this table cost nothing.
-static RINGS: [AtomicPtr<Ring>; THREADS] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; THREADS];
-
-/// One more than the highest number used.
-static USED: AtomicUsize = AtomicUsize::new(0);
+use crate::{process, qemu, ring, threads, window};
 
 /// The ring of a thread.
 #[inline(always)]
 pub fn ring_of(vcpu: c_uint) -> &'static Ring {
-    let ring = RINGS[vcpu as usize % THREADS].load(Ordering::Relaxed);
-    if ring.is_null() {
-        return attach(vcpu);
-    }
-    // SAFETY: only rings inside the shared memory, which stays mapped, are entered.
-    unsafe { &*ring }
+    threads::ring(vcpu).unwrap_or_else(|| attach(vcpu))
 }
 
 #[cold]
 #[inline(never)]
 fn attach(vcpu: c_uint) -> &'static Ring {
     let ring = process::new_thread();
-    set_ring(vcpu, ring);
+    threads::set_ring(vcpu, ring);
     ring
-}
-
-/// Gives a thread its ring.
-pub fn set_ring(vcpu: c_uint, ring: &'static Ring) {
-    let index = vcpu as usize % THREADS;
-    USED.fetch_max(index + 1, Ordering::Relaxed);
-    RINGS[index].store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
-}
-
-/// The thread has ended; its number may be used again.
-pub fn clear_ring(vcpu: c_uint) {
-    RINGS[vcpu as usize % THREADS].store(std::ptr::null_mut(), Ordering::Relaxed);
-}
-
-/// No thread has a ring: this process is a fork, and the rings are its parent's.
-pub fn clear_rings() {
-    for ring in &RINGS[..USED.load(Ordering::Relaxed)] {
-        ring.store(std::ptr::null_mut(), Ordering::Relaxed);
-    }
 }
 
 /// A block starts; `data` is the word that says so.

@@ -16,39 +16,13 @@ use pagelab_recorder_wire::option;
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::Kind;
 
+use crate::again::Again;
 use crate::{capabilities, guest, memory, process, ring, window};
-
-/// How to start QEMU with this plugin again.
-#[derive(Debug)]
-pub struct Again {
-    plugin: PathBuf,
-    memory: PathBuf,
-    /// The program that runs now.
-    program: PathBuf,
-    /// The emulated processor, if it was chosen.
-    cpu: Option<String>,
-}
 
 const EXECVEAT: i64 = 322;
 
 /// More arguments than this are refused by the kernel (MAX_ARG_STRINGS is larger, but not useful).
 const MOST_ARGUMENTS: usize = 1 << 20;
-
-impl Again {
-    /// The program may be about to change its user, or to give up capabilities.
-    pub fn keep_memory(&self) {
-        memory::keep(&self.memory);
-    }
-
-    pub fn new(plugin: &str, memory: &str, program: &str, cpu: &str) -> Again {
-        Again {
-            cpu: (!cpu.is_empty()).then(|| cpu.to_owned()),
-            plugin: plugin.into(),
-            memory: memory.into(),
-            program: program.into(),
-        }
-    }
-}
 
 /// Before an execve: replaces this process by QEMU with the program, if the program is to be
 /// recorded. Comes back if not, or if it could not be done, after telling the recorder.

@@ -4,6 +4,7 @@
 //! callbacks of [`events`] are hot: a few instructions each. What happens seldom (system calls,
 //! forks, new threads) is in [`process`] and [`syscalls`].
 
+mod again;
 mod capabilities;
 mod events;
 mod exec;
@@ -15,6 +16,7 @@ mod process;
 mod qemu;
 mod ring;
 mod syscalls;
+mod threads;
 mod translate;
 mod window;
 
@@ -86,9 +88,9 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .and_then(|text| text.parse().ok());
     memory::map(memory, handed).map_err(|error| format!("cannot map {memory}: {error}"))?;
     let cpu = argument("cpu").unwrap_or_default();
-    let again = exec::Again::new(argument("plugin")?, memory, argument("program")?, cpu);
+    let again = again::Again::new(argument("plugin")?, memory, argument("program")?, cpu);
     process::set_up(id, index, again);
-    window::set_up();
+    window::set_up(register);
     maps::on_install();
     register(id);
     Ok(())

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use pagelab_recorder_wire::region::{RINGS, Ring, State};
 
-use crate::exec::Again;
+use crate::again::Again;
 use crate::ring::Use;
-use crate::{events, maps, ring};
+use crate::{maps, ring, threads};
 
 /// No ring.
 const NONE: usize = usize::MAX;
@@ -145,12 +145,12 @@ pub fn cancel(index: usize) {
 
 /// This is the forked child: the rings so far are the parent's.
 pub fn become_child(index: usize, vcpu: u32) {
-    events::clear_rings();
+    threads::clear_rings();
     DEFINITIONS.store(NONE, Ordering::Relaxed);
     NUMBER.store(
         ring::ring(index).process.load(Ordering::Relaxed),
         Ordering::Relaxed,
     );
     RESERVED.store(index, Ordering::Relaxed);
-    events::set_ring(vcpu, new_thread());
+    threads::set_ring(vcpu, new_thread());
 }

@@ -10,7 +10,7 @@ use pagelab_recorder_wire::syscall::{Call, Vectors, call};
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex::Lock;
-use crate::{events, exec, guest, process, ring, window};
+use crate::{events, exec, guest, process, ring, threads, window};
 
 /// Held during calls that change the address space, so that their order in the recording is
 /// the order in which they happened.
@@ -83,7 +83,7 @@ pub extern "C" fn on_syscall(
     if matches!(call, Call::Exit | Call::ExitGroup) {
         ring::put(ring, &[Kind::ThreadEnd.word(0)]);
         ring::close(ring);
-        events::clear_ring(vcpu);
+        threads::clear_ring(vcpu);
     }
 }
 

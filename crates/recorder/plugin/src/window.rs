@@ -4,6 +4,7 @@
 //! accesses, so that the program runs at nearly its usual speed. To change over, QEMU throws its
 //! translations away.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pagelab_recorder_wire::region::{EARLY, Ring};
@@ -20,8 +21,13 @@ static CHANGING: AtomicBool = AtomicBool::new(false);
 /// The most a thread may leave out before it looks again how much is left for all.
 const ALLOWANCE: i64 = 1 << 20;
 
-/// Takes over what the recorder wants.
-pub fn set_up() {
+/// Has QEMU call the plugin again, of this number.
+static REGISTER: OnceLock<fn(u64)> = OnceLock::new();
+
+/// Takes over what the recorder wants. `register` registers all callbacks.
+pub fn set_up(register: fn(u64)) {
+    // QEMU installs a plugin once.
+    let _ = REGISTER.set(register);
     REPORTING.store(wanted(), Ordering::Relaxed);
 }
 
@@ -87,5 +93,7 @@ fn change() {
 extern "C" fn on_reset(id: u64) {
     REPORTING.store(wanted(), Ordering::Relaxed);
     CHANGING.store(false, Ordering::Release);
-    crate::register(id);
+    if let Some(register) = REGISTER.get() {
+        register(id);
+    }
 }

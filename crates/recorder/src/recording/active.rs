@@ -1,6 +1,7 @@
 //! A ring in use, and how far its thread has come.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagelab_recorder_wire::word::bytes_to_words;
 
@@ -36,7 +37,7 @@ pub(super) struct Active<'a> {
 
 impl<'a> Active<'a> {
     /// A ring that has just come into use.
-    pub(super) fn new(reader: Reader<'a>, index: usize) -> Active<'a> {
+    pub(super) fn new(reader: Reader<'a>, index: usize, chains: Arc<AtomicU32>) -> Active<'a> {
         let ring = reader.ring();
         Active {
             index,
@@ -46,7 +47,7 @@ impl<'a> Active<'a> {
             tid: ring.tid.load(Ordering::Relaxed),
             number: None,
             epoch: 0,
-            thread: Thread::new(),
+            thread: Thread::new(chains),
             left_out: LeftOut::default(),
             call: None,
             vectors: Vec::new(),

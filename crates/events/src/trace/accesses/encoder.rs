@@ -1,7 +1,8 @@
+use super::alike::Alike;
 use super::forms;
 use super::shapes::{Numbering, Shape};
 use super::{
-    CODE_SITES, FROM_BASE, FromCode, History, MAX_ACCESSES, SITES, STEP_FROM_BASE,
+    CODE_SITES, Coded, FROM_BASE, FromCode, History, MAX_ACCESSES, SITES, STEP_FROM_BASE,
     STEP_FROM_PREVIOUS, Streams, WINDOW, boxed, residual_bytes,
 };
 use crate::trace::code::UsualAccess;
@@ -12,6 +13,8 @@ use std::ops::Range;
 
 /// More than the dependences of a chunk and those before it.
 const DEPS: usize = 2 * MAX_ACCESSES;
+/// The addresses of so many accesses are kept: of those that may have siblings, and of as many that are appended at once.
+const RING: usize = 2 * WINDOW;
 
 /// Encodes the accesses of one chunk after the other.
 pub struct Encoder {
@@ -34,7 +37,7 @@ pub struct Encoder {
     history: History,
     /// The last address of each site, then the last addresses by place in the chunk: whichever
     /// of them is an access's base is found by one index.
-    bases: Box<[u64; CODE_SITES + WINDOW]>,
+    bases: Box<[u64; CODE_SITES + RING]>,
     /// By site: the last move from its base, and from the access before. Low 32 bits.
     moves: Box<[[i32; 2]; CODE_SITES]>,
     previous: u64,
@@ -93,92 +96,114 @@ impl Encoder {
         self.len += count;
     }
 
-    /// Appends the accesses of one execution of a block, from access `from` of the batch on, if they are its usual
-    /// ones, `pending` instructions after the access before. `false`, and nothing is changed, if instructions
-    /// or places are others.
+    /// Appends the accesses of an execution if they are the block's usual ones. `false`, and nothing is changed, if
+    /// instructions or places are others.
     #[inline]
-    pub fn push_execution(
-        &mut self,
-        batch: &Batch,
-        from: usize,
-        block: u32,
-        usual: &[UsualAccess],
-        pending: u32,
-    ) -> bool {
-        let count = usual.len();
-        let range = from..from + count;
-        if !is_usual(
-            &batch.addr[range.clone()],
-            &batch.site[range.clone()],
-            usual,
-        ) {
+    pub fn push_execution(&mut self, execution: &Execution) -> bool {
+        if !execution.is_usual() {
             return false;
         }
-        self.push_form(batch, from, block, usual, pending, false);
+        self.push_form(execution, false);
         true
     }
 
-    /// The same of one that [is regular](Batch::regular).
+    /// The same of one that [is regular](Batch::regular). Returns its form, by where its codes begin.
     #[inline(always)]
-    pub fn push_regular(
-        &mut self,
-        batch: &Batch,
-        from: usize,
-        block: u32,
-        usual: &[UsualAccess],
-        pending: u32,
-    ) {
-        let count = usual.len();
-        let range = from..from + count;
-        let addrs = &batch.addr[range.clone()];
-        debug_assert!(is_usual(addrs, &batch.site[range.clone()], usual));
-        let form = self.forms.latest(block);
-        let gap = batch.gap[from].wrapping_sub(pending + u32::from(usual[0].gap));
-        let Some(form) = form else {
-            self.push_form(batch, from, block, usual, pending, true);
-            return;
+    pub fn push_regular(&mut self, execution: &Execution) -> usize {
+        debug_assert!(execution.is_usual());
+        let deps = execution.deps();
+        let gap = execution.gap(0);
+        let Some(form) = self.forms.latest(execution.block) else {
+            return self.push_form(execution, true);
         };
-        let deps = &batch.dep[range];
-        let to = &mut self.deps[WINDOW + self.len..][..count];
+        let to = &mut self.deps[WINDOW + self.len..][..deps.len()];
         for (to, &dep) in to.iter_mut().zip(deps) {
             *to = dep;
         }
         // All else is the same each time.
         if self.depend_as(form, deps, gap) {
             self.forms.repeat();
-            self.push_addresses(addrs, usual, form);
+            self.push_addresses(execution, form);
+            form
         } else {
-            self.push_other(batch, from, block, usual, pending);
+            self.push_other(execution)
         }
     }
 
     /// An execution that is regular and has not the block's latest form, which all forms remembered are of.
     #[inline(never)]
-    fn push_other(
-        &mut self,
-        batch: &Batch,
-        from: usize,
-        block: u32,
-        usual: &[UsualAccess],
-        pending: u32,
-    ) {
-        let range = from..from + usual.len();
-        let made = Made::new(batch, range.clone(), usual, pending, self.len);
-        let gap = made.gap(0);
-        let older = self.forms.older(block);
+    fn push_other(&mut self, execution: &Execution) -> usize {
+        let (deps, gap) = (execution.deps(), execution.gap(0));
+        let older = self.forms.older(execution.block);
         let place = older.iter().position(|&form| {
             let form = (form as usize).checked_sub(1);
-            form.is_some_and(|form| self.depend_as(form, made.deps, gap))
+            form.is_some_and(|form| self.depend_as(form, deps, gap))
         });
         let next = self.codes.len();
         let form = match place {
-            Some(place) => self.forms.bring_back(block, place + 1),
+            Some(place) => self.forms.bring_back(execution.block, place + 1),
             None => {
-                self.forms.start(block, next, true);
-                self.new_form(&made)
+                self.forms.start(execution.block, next, true);
+                self.new_form(execution)
             }
         };
-        self.push_addresses(&batch.addr[range], usual, form);
+        self.push_addresses(execution, form);
+        form
+    }
+
+    /// Tells of an execution that had this form what others have in common with it.
+    pub fn tell(&self, usual: &[UsualAccess], form: usize, alike: &mut Alike) {
+        for (access, made) in usual.iter().zip(&self.made[form..]) {
+            alike.push(access, made);
+        }
+    }
+
+    /// Whether the next accesses depend on loads as those that are alike.
+    #[inline(always)]
+    pub fn are_alike(&self, deps: &[u32], alike: &Alike) -> bool {
+        let before = &self.deps[self.len..];
+        before
+            .first_chunk()
+            .is_some_and(|before| alike.depend_so(deps, before))
+    }
+
+    /// The forms of blocks.
+    #[inline(always)]
+    pub fn forms(&mut self) -> &mut forms::Encoder {
+        &mut self.forms
+    }
+
+    /// Appends accesses that are alike, but for their forms.
+    #[inline(always)]
+    pub fn push_alike(&mut self, addrs: &[u64], deps: &[u32], alike: &Alike) {
+        let first = self.len;
+        // One by one: they are few, and a call to copy them takes longer.
+        for (to, &dep) in self.deps[WINDOW + first..].iter_mut().zip(deps) {
+            *to = dep;
+        }
+        for (index, &addr) in (first..).zip(addrs) {
+            self.bases[CODE_SITES + index % RING] = addr;
+        }
+        let mut out = self.place();
+        for own in &alike.own {
+            let at = usize::from(own.index);
+            let index = first + at;
+            out.previous = self.bases[CODE_SITES + index.wrapping_sub(1) % RING];
+            let base = match own.sibling {
+                0 => own.site.into(),
+                sibling => CODE_SITES + index.wrapping_sub(sibling.into()) % RING,
+            };
+            self.put_address(&mut out, addrs[at], own.site.into(), base);
+        }
+        for &index in &alike.dependants {
+            let dep = deps[usize::from(index)];
+            let index = first as u32 + u32::from(index);
+            let producer = index.wrapping_sub(dep);
+            self.dependants[producer as usize % WINDOW] = (producer, index);
+        }
+        out.previous = addrs.last().copied().unwrap_or(out.previous);
+        self.go_on(&out);
+        self.len += addrs.len();
     }
 
     /// Whether the next accesses, whose dependences are these and among those of the chunk, depend on loads as those with
@@ -205,37 +230,31 @@ impl Encoder {
         })
     }
 
-    fn push_form(
-        &mut self,
-        batch: &Batch,
-        from: usize,
-        block: u32,
-        usual: &[UsualAccess],
-        pending: u32,
-        regular: bool,
-    ) {
-        let range = from..from + usual.len();
+    fn push_form(&mut self, execution: &Execution, regular: bool) -> usize {
         self.highest_site = CODE_SITES;
-        let made = Made::new(batch, range.clone(), usual, pending, self.len);
-        made.copy_deps(&mut self.deps);
-        let (known, deps) = (&self.made, &self.deps);
-        let fits = |form: usize| made.has_form(known, form, deps);
-        let form = self.forms.next(block, self.codes.len(), regular, fits);
-        let form = form.unwrap_or_else(|| self.new_form(&made));
-        self.push_addresses(&batch.addr[range], usual, form);
+        let deps = execution.deps();
+        self.deps[WINDOW + self.len..][..deps.len()].copy_from_slice(deps);
+        let (known, deps, first) = (&self.made, &self.deps, self.len);
+        let fits = |form: usize| execution.has_form(known, form, deps, first);
+        let next = self.codes.len();
+        let form = (self.forms).next(execution.block, next, regular, fits);
+        let form = form.unwrap_or_else(|| self.new_form(execution));
+        self.push_addresses(execution, form);
+        form
     }
 
     /// Appends the codes of accesses of a block whose form the chunk has not had.
-    fn new_form(&mut self, made: &Made) -> usize {
+    fn new_form(&mut self, execution: &Execution) -> usize {
         let form = self.codes.len();
-        for (index, access) in made.usual.iter().enumerate() {
+        let ops = execution.ops();
+        for (index, access) in execution.usual.iter().enumerate() {
             let at = self.len + index;
             let dep = self.deps[WINDOW + at];
             let sibling = self.sibling(at as u32, dep);
             let shape = Shape {
-                op: made.ops[index].0,
+                op: ops[index].0,
                 sibling,
-                gap: made.gap(index),
+                gap: execution.gap(index),
                 dep: if sibling == 0 { dep } else { 0 },
             };
             let guess = &mut self.guesses[access.site as usize % CODE_SITES];
@@ -256,42 +275,65 @@ impl Encoder {
     /// Appends the addresses of a block's accesses, as far as they follow from no other, and remembers which loads
     /// the accesses depend on. All else of them is known by now.
     #[inline(always)]
-    fn push_addresses(&mut self, addrs: &[u64], usual: &[UsualAccess], form: usize) {
-        let made = &self.made[form..form + usual.len()];
-        let mut at = self.residual_bytes;
-        let mut classes = self.class_count;
-        let mut previous = self.previous;
-        let accesses = addrs.iter().zip(usual).zip(made).zip(self.len..);
-        for (((&addr, access), made), index) in accesses {
+    fn push_addresses(&mut self, execution: &Execution, form: usize) {
+        let (addrs, usual) = (execution.addrs(), execution.usual);
+        let mut out = self.place();
+        for (at, (&addr, access)) in addrs.iter().zip(usual).enumerate() {
+            let index = self.len + at;
             if access.follows.back == 0 {
                 let site = access.site as usize % CODE_SITES;
-                let base = match made.shape.sibling {
+                let base = match self.made[form + at].shape.sibling {
                     0 => site,
-                    sibling => CODE_SITES + index.wrapping_sub(sibling.into()) % WINDOW,
+                    sibling => CODE_SITES + index.wrapping_sub(sibling.into()) % RING,
                 };
-                let from_base = addr.wrapping_sub(self.bases[base]);
-                let from_previous = addr.wrapping_sub(previous);
-                let [step, offset] = self.moves[site];
-                self.moves[site] = [from_base as i32, from_previous as i32];
-                self.bases[site] = addr;
-                let (class, residual) = best(from_base, step as u64, from_previous, offset as u64);
-                self.classes[classes % MAX_ACCESSES] = class;
-                classes += 1;
-                self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
-                at += residual_bytes(class);
+                self.put_address(&mut out, addr, site, base);
             }
-            self.bases[CODE_SITES + index % WINDOW] = addr;
-            previous = addr;
+            self.bases[CODE_SITES + index % RING] = addr;
+            out.previous = addr;
             let dep = self.deps[(WINDOW + index) % DEPS];
             if dep != 0 {
                 let producer = (index as u32).wrapping_sub(dep);
                 self.dependants[producer as usize % WINDOW] = (producer, index as u32);
             }
         }
-        self.residual_bytes = at;
-        self.class_count = classes;
-        self.previous = previous;
+        self.go_on(&out);
         self.len += usual.len();
+    }
+
+    /// Where the next address goes.
+    #[inline(always)]
+    fn place(&self) -> Place {
+        Place {
+            classes: self.class_count,
+            residuals: self.residual_bytes,
+            previous: self.previous,
+        }
+    }
+
+    /// The next one goes there.
+    #[inline(always)]
+    fn go_on(&mut self, place: &Place) {
+        self.class_count = place.classes;
+        self.residual_bytes = place.residuals;
+        self.previous = place.previous;
+    }
+
+    /// Appends an address, which is predicted from what its site remembers and from this base.
+    #[inline(always)]
+    fn put_address(&mut self, out: &mut Place, addr: u64, site: usize, base: usize) {
+        let site = site % CODE_SITES;
+        let from_base = addr.wrapping_sub(self.bases[base]);
+        let from_previous = addr.wrapping_sub(out.previous);
+        let [step, offset] = self.moves[site];
+        self.moves[site] = [from_base as i32, from_previous as i32];
+        self.bases[site] = addr;
+        let (class, residual) = best(from_base, step as u64, from_previous, offset as u64);
+        self.classes[out.classes % MAX_ACCESSES] = class;
+        out.classes += 1;
+        // Eight bytes whatever the length: the next residual overwrites what is too much.
+        let at = out.residuals;
+        self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
+        out.residuals += residual_bytes(class);
     }
 
     /// All but the addresses.
@@ -337,36 +379,22 @@ impl Encoder {
             }
             let base = match sibling {
                 0 => site,
-                _ => (CODE_SITES + index.wrapping_sub(usize::from(sibling)) % WINDOW) as u16,
+                _ => (CODE_SITES + index.wrapping_sub(usize::from(sibling)) % RING) as u16,
             };
             self.places[at] = (site, base);
         }
     }
 
     fn encode_addresses(&mut self, addrs: &[u64], first: usize) {
-        let mut at = self.residual_bytes;
-        let mut previous = self.previous;
-        let classes = &mut self.classes[self.class_count..];
-        self.class_count += addrs.len();
-        let places = self.places.iter().zip(classes);
-        for ((&addr, (&(site, base), class)), index) in addrs.iter().zip(places).zip(first..) {
-            let site = usize::from(site) % CODE_SITES;
-            let from_base = addr.wrapping_sub(self.bases[usize::from(base)]);
-            let from_previous = addr.wrapping_sub(previous);
-            let [step, offset] = self.moves[site].map(|moved| moved as u64);
-            self.moves[site] = [from_base as i32, from_previous as i32];
-            self.bases[site] = addr;
-            self.bases[CODE_SITES + index % WINDOW] = addr;
-            previous = addr;
-
-            let residual;
-            (*class, residual) = best(from_base, step, from_previous, offset);
-            // Eight bytes whatever the length: the next residual overwrites what is too much.
-            self.residuals[at..at + 8].copy_from_slice(&residual.to_le_bytes());
-            at += residual_bytes(*class);
+        let mut out = self.place();
+        let places = std::mem::take(&mut self.places);
+        for ((&addr, &(site, base)), index) in addrs.iter().zip(&places).zip(first..) {
+            self.put_address(&mut out, addr, site.into(), base.into());
+            self.bases[CODE_SITES + index % RING] = addr;
+            out.previous = addr;
         }
-        self.residual_bytes = at;
-        self.previous = previous;
+        self.places = places;
+        self.go_on(&out);
     }
 
     /// The distance to the last access that depends on the same load; 0 when there is none near.
@@ -423,88 +451,82 @@ impl Encoder {
     }
 }
 
-/// What an access of this code is, in a form.
-#[derive(Clone, Copy, Default)]
-struct Coded {
-    shape: Shape,
-    /// The dependence that it always has, if `bits` are all set. If none are it is told by that of a sibling that may have
-    /// another each time.
-    dep: u32,
-    bits: u32,
+/// Where the next class and residual go, and the address before.
+struct Place {
+    classes: usize,
+    residuals: usize,
+    previous: u64,
 }
 
-/// What a block's accesses are beside their addresses.
-struct Made<'a> {
-    ops: &'a [Op],
-    gaps: &'a [u32],
-    deps: &'a [u32],
-    usual: &'a [UsualAccess],
+/// An execution of a block that makes its usual accesses, from access `from` of the batch on.
+pub struct Execution<'a> {
+    pub batch: &'a Batch,
+    pub from: usize,
+    pub block: u32,
+    pub usual: &'a [UsualAccess],
     /// Instructions between the access before and the block.
-    pending: u32,
-    /// The place of the first one in the chunk.
-    first: usize,
+    pub pending: u32,
 }
 
-impl<'a> Made<'a> {
-    /// The accesses of the batch from `range.start` on; `first` come before them in the chunk.
-    fn new(
-        batch: &'a Batch,
-        range: Range<usize>,
-        usual: &'a [UsualAccess],
-        pending: u32,
-        first: usize,
-    ) -> Made<'a> {
-        Made {
-            ops: &batch.op[range.clone()],
-            gaps: &batch.gap[range.clone()],
-            deps: &batch.dep[range],
-            usual,
-            pending,
-            first,
-        }
+impl Execution<'_> {
+    #[inline(always)]
+    fn range(&self) -> Range<usize> {
+        self.from..self.from + self.usual.len()
+    }
+
+    #[inline(always)]
+    fn addrs(&self) -> &[u64] {
+        &self.batch.addr[self.range()]
+    }
+
+    #[inline(always)]
+    fn ops(&self) -> &[Op] {
+        &self.batch.op[self.range()]
+    }
+
+    #[inline(always)]
+    fn deps(&self) -> &[u32] {
+        &self.batch.dep[self.range()]
     }
 
     /// What the gap of an access has more than the flow says.
+    #[inline(always)]
     fn gap(&self, index: usize) -> u32 {
         let pending = if index == 0 { self.pending } else { 0 };
         let usual = u32::from(self.usual[index].gap).wrapping_add(pending);
-        self.gaps[index].wrapping_sub(usual)
+        self.batch.gap[self.from + index].wrapping_sub(usual)
     }
 
-    /// Puts the dependences where all of the chunk are.
-    #[inline(always)]
-    fn copy_deps(&self, all: &mut [u32; DEPS]) {
-        for (to, &dep) in all[WINDOW + self.first..].iter_mut().zip(self.deps) {
-            *to = dep;
-        }
+    /// Whether instructions and addresses are the usual ones.
+    fn is_usual(&self) -> bool {
+        let addrs = self.addrs();
+        let sites = &self.batch.site[self.range()];
+        let mut all = self.usual.iter().zip(sites).enumerate();
+        all.all(|(index, (access, &site))| {
+            // Of an access that follows from none this is the access itself.
+            let from = addrs[index - usize::from(access.follows.back)];
+            site == access.site && addrs[index] == from.wrapping_add(access.follows.offset as u64)
+        })
     }
 
-    /// Whether the accesses have the shapes from number `form` on; `deps` are all of the chunk.
+    /// Whether the accesses have the shapes from number `form` on; `deps` are all of the chunk, of which
+    /// accesses `first` come before.
     #[inline(never)]
-    fn has_form(&self, known: &[Coded], form: usize, deps: &[u32; DEPS]) -> bool {
+    fn has_form(&self, known: &[Coded], form: usize, deps: &[u32; DEPS], first: usize) -> bool {
         let Some(known) = known.get(form..form + self.usual.len()) else {
             return false;
         };
+        let (ops, own) = (self.ops(), self.deps());
         let mut all = known.iter().enumerate();
         all.all(|(index, Coded { shape, .. })| {
-            let at = WINDOW + self.first + index;
+            let at = WINDOW + first + index;
             let dep = match shape.sibling {
                 0 => shape.dep,
                 back => deps[at - usize::from(back)].wrapping_add(back.into()),
             };
-            shape.op == self.ops[index].0 && shape.gap == self.gap(index) && self.deps[index] == dep
+            shape.op == ops[index].0 && shape.gap == self.gap(index) && own[index] == dep
         })
     }
-}
-
-/// Whether accesses with these addresses and instructions are the usual ones of a block.
-fn is_usual(addrs: &[u64], sites: &[u32], usual: &[UsualAccess]) -> bool {
-    let mut all = usual.iter().zip(sites).enumerate();
-    all.all(|(index, (access, &site))| {
-        // Of an access that follows from none this is the access itself.
-        let from = addrs[index - usize::from(access.follows.back)];
-        site == access.site && addrs[index] == from.wrapping_add(access.follows.offset as u64)
-    })
 }
 
 /// The prediction with the smallest residual, as a class, and that residual: of an address so far from its

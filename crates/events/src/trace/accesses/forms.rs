@@ -76,6 +76,23 @@ impl Encoder {
         self.run += 1;
     }
 
+    /// Whether a form is remembered in a block's slot.
+    #[inline(always)]
+    pub fn remember(&self, block: u32, form: u32) -> bool {
+        self.recent.0[block as usize % SLOTS].contains(&(form + 1))
+    }
+
+    /// An execution has this form, which is remembered.
+    #[inline(always)]
+    pub fn have(&mut self, block: u32, form: u32) {
+        let recent = self.recent.of(block);
+        if recent[0] == form + 1 {
+            self.run += 1;
+        } else if let Some(place) = recent.iter().position(|&other| other == form + 1) {
+            self.bring_back(block, place);
+        }
+    }
+
     /// Says which form an execution of the block has: the first of those remembered that `fits`, by where its
     /// codes begin. `None` if none does; the chunk's codes, `next` so far, then go on with those of its accesses.
     pub fn next(
@@ -107,6 +124,7 @@ impl Encoder {
     }
 
     /// An execution has the form at this place, 1 to 3, which becomes the latest. Returns where its codes begin.
+    #[inline(never)]
     pub fn bring_back(&mut self, block: u32, place: usize) -> usize {
         varint::put(&mut self.stream, std::mem::take(&mut self.run));
         varint::put(&mut self.stream, place as u64);

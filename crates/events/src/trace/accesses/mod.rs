@@ -10,6 +10,7 @@
 //! (Predicting values from a hash of what came before: Sazeides and Smith, "The Predictability of
 //! Data Values", MICRO 1997; for traces: Burtscher, "VPC3", SIGMETRICS 2004.)
 
+mod alike;
 mod columns;
 mod decoder;
 mod encoder;
@@ -17,11 +18,14 @@ mod forms;
 mod layout;
 mod shapes;
 
+pub use alike::Alike;
 pub use columns::{BATCH, Columns, Work};
 pub use decoder::{Decoder, before};
-pub use encoder::Encoder;
+pub use encoder::{Encoder, Execution};
 pub use forms::MAX_STREAM as MAX_FORMS;
 pub use layout::{Form, FourShapes, FourSites, Layout};
+
+use shapes::Shape;
 
 /// The largest number of accesses in a chunk: a code fits 16 bits.
 pub const MAX_ACCESSES: usize = 1 << 16;
@@ -48,6 +52,16 @@ impl FromCode<'_> {
     fn site(self, index: usize) -> u16 {
         (self.sites[index] as usize % CODE_SITES) as u16
     }
+}
+
+/// What an access of this code is, in a form.
+#[derive(Clone, Copy, Default)]
+pub struct Coded {
+    shape: Shape,
+    /// The dependence that it always has, if `bits` are all set. If none are it is told by that of a sibling that may have
+    /// another each time.
+    dep: u32,
+    bits: u32,
 }
 
 /// The streams of the accesses of one chunk.

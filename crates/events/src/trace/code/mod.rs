@@ -6,6 +6,7 @@
 //! up to the next entry; where they are not those of its definition they are listed.
 
 mod blocks;
+mod chains;
 mod decoder;
 mod encoder;
 mod entries;

@@ -13,7 +13,8 @@ pub(super) fn once(instruction: &Instruction) -> bool {
     if instruction.mnemonic() == Mnemonic::Pop && instruction.op0_kind() == OpKind::Memory {
         return false;
     }
-    general(instruction.mnemonic()) || vector(instruction.mnemonic())
+    let mnemonic = instruction.mnemonic();
+    general(mnemonic) || vector(mnemonic) || avx(mnemonic)
 }
 
 /// Whether QEMU may leave the block at this instruction and start it anew, alone: it does so for
@@ -29,8 +30,14 @@ fn general(mnemonic: Mnemonic) -> bool {
         mnemonic,
         Adc | Add
             | And
+            | Andn
+            | Bextr
+            | Blsi
+            | Blsmsk
+            | Blsr
             | Bsf
             | Bsr
+            | Bzhi
             | Call
             | Cmova
             | Cmovae
@@ -65,6 +72,7 @@ fn general(mnemonic: Mnemonic) -> bool {
             | Movsxd
             | Movzx
             | Mul
+            | Mulx
             | Neg
             | Not
             | Or
@@ -74,7 +82,9 @@ fn general(mnemonic: Mnemonic) -> bool {
             | Ret
             | Rol
             | Ror
+            | Rorx
             | Sar
+            | Sarx
             | Sbb
             | Seta
             | Setae
@@ -93,7 +103,9 @@ fn general(mnemonic: Mnemonic) -> bool {
             | Setp
             | Sets
             | Shl
+            | Shlx
             | Shr
+            | Shrx
             | Sub
             | Test
             | Tzcnt
@@ -184,5 +196,103 @@ fn vector(mnemonic: Mnemonic) -> bool {
             | Ucomiss
             | Xorpd
             | Xorps
+    )
+}
+
+/// The same with three operands, on 16 or 32 bytes: QEMU has one table for both from 7.2 on, and runs no AVX before.
+fn avx(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
+    matches!(
+        mnemonic,
+        Vaddpd
+            | Vaddps
+            | Vaddsd
+            | Vaddss
+            | Vandnpd
+            | Vandnps
+            | Vandpd
+            | Vandps
+            | Vbroadcastf128
+            | Vbroadcasti128
+            | Vbroadcastsd
+            | Vbroadcastss
+            | Vcomisd
+            | Vcomiss
+            | Vcvtsd2ss
+            | Vcvtsi2sd
+            | Vcvtsi2ss
+            | Vcvtss2sd
+            | Vcvttsd2si
+            | Vcvttss2si
+            | Vdivsd
+            | Vdivss
+            | Vextractf128
+            | Vextracti128
+            | Vinsertf128
+            | Vinserti128
+            | Vlddqu
+            | Vmaxsd
+            | Vmaxss
+            | Vminsd
+            | Vminss
+            | Vmovapd
+            | Vmovaps
+            | Vmovd
+            | Vmovdqa
+            | Vmovdqu
+            | Vmovhpd
+            | Vmovhps
+            | Vmovlpd
+            | Vmovlps
+            | Vmovntdq
+            | Vmovntpd
+            | Vmovntps
+            | Vmovq
+            | Vmovsd
+            | Vmovss
+            | Vmovupd
+            | Vmovups
+            | Vmulpd
+            | Vmulps
+            | Vmulsd
+            | Vmulss
+            | Vorpd
+            | Vorps
+            | Vpaddb
+            | Vpaddd
+            | Vpaddq
+            | Vpaddw
+            | Vpand
+            | Vpandn
+            | Vpbroadcastb
+            | Vpbroadcastd
+            | Vpbroadcastq
+            | Vpbroadcastw
+            | Vpcmpeqb
+            | Vpcmpeqd
+            | Vpcmpeqw
+            | Vpcmpgtb
+            | Vpcmpgtd
+            | Vpcmpgtw
+            | Vpmaxub
+            | Vpminub
+            | Vpor
+            | Vpshufb
+            | Vpshufd
+            | Vpsubb
+            | Vpsubd
+            | Vpsubq
+            | Vpsubw
+            | Vpxor
+            | Vsqrtsd
+            | Vsqrtss
+            | Vsubpd
+            | Vsubps
+            | Vsubsd
+            | Vsubss
+            | Vucomisd
+            | Vucomiss
+            | Vxorpd
+            | Vxorps
     )
 }
