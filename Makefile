@@ -48,10 +48,11 @@ bench-history: ## what that file said before
 	scripts/instructions.py history
 
 # fuzz/ is a workspace of its own: its lock file has the crates' dependencies, too.
-lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy
+lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy, imports that go round
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
+	scripts/import-cycles.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -22,6 +22,8 @@ const DEBUG_INFO: u32 = 2;
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_LINES: u64 = 16 << 20;
 const MAX_NAME: u64 = 4096;
+/// What is kept of a name, in characters.
+pub(crate) const MAX_KEPT: usize = 1000;
 /// Functions that may be moved: of more the first ones.
 const MAX_MOVED: usize = 1 << 20;
 
@@ -221,7 +223,7 @@ fn text(name: &[u8]) -> Rc<str> {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let all = String::from_utf8_lossy(name);
     all.chars()
-        .take(super::perf_map::MAX_NAME)
+        .take(MAX_KEPT)
         .map(plain)
         .collect::<String>()
         .into()

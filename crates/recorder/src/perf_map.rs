@@ -14,14 +14,12 @@ use std::time::{Duration, SystemTime};
 
 use pagelab_events::Definition;
 
-use crate::jitdump;
+use crate::jitdump::{self, MAX_KEPT};
 use crate::place::Code;
 
 /// What is read of a file, and of a line of it, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_LINE: u64 = 4096;
-/// What is kept of a name, in characters.
-pub(crate) const MAX_NAME: usize = 1000;
 /// Blocks, or lines, of one definition, which must not become too large.
 const MAX_BLOCKS: usize = 1 << 16;
 /// How often blocks are named by one jitdump: what it says of code that is not executed costs nothing.
@@ -299,7 +297,7 @@ fn parse(line: &[u8]) -> Option<(u64, u64, Rc<str>)> {
     };
     let (start, size) = (number()?, number()?);
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let name: String = fields.next()?.chars().take(MAX_NAME).map(plain).collect();
+    let name: String = fields.next()?.chars().take(MAX_KEPT).map(plain).collect();
     let end = start.saturating_add(size);
     (start < end && !name.trim().is_empty()).then(|| (start, end, name.into()))
 }

@@ -254,7 +254,7 @@ proptest! {
         let _ = read(dump.as_slice(), &mut |function| {
             count += 1;
             assert!(function.start < function.end);
-            assert!(function.name.chars().count() <= crate::perf_map::MAX_NAME);
+            assert!(function.name.chars().count() <= super::MAX_KEPT);
             assert!(function.lines.is_sorted_by_key(|line| line.offset));
             let _ = (function.line(function.start), function.line(u64::MAX));
             true

@@ -16,6 +16,7 @@ mod decoder;
 mod encoder;
 mod forms;
 mod layout;
+mod limits;
 mod shapes;
 
 pub use alike::Alike;
@@ -24,11 +25,10 @@ pub use decoder::{Decoder, before};
 pub use encoder::{Encoder, Execution};
 pub use forms::MAX_STREAM as MAX_FORMS;
 pub use layout::{Form, FourShapes, FourSites, Layout};
+pub use limits::MAX_ACCESSES;
 
 use shapes::Shape;
 
-/// The largest number of accesses in a chunk: a code fits 16 bits.
-pub const MAX_ACCESSES: usize = 1 << 16;
 /// How many accesses back a sibling may be, and one more.
 pub const WINDOW: usize = 256;
 /// Number of sites without code. Twice as many save less than 5 % of a trace, half as many cost up to 12 %.

@@ -2,7 +2,8 @@
 
 use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpKind, Register, UsedMemory};
 
-use super::{AddressFrom, general, writes};
+use super::entry::AddressFrom;
+use super::operands::{general, writes};
 
 /// A register's value: something unknown, plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

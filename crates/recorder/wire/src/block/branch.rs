@@ -2,7 +2,7 @@
 
 use iced_x86::{FlowControl, Instruction};
 
-use super::Source;
+use super::dependence::Source;
 
 /// A branch that a processor may mispredict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

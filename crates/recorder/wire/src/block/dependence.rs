@@ -4,7 +4,7 @@ use iced_x86::{
     Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
 };
 
-use super::{reads, writes};
+use super::operands::{reads, writes};
 
 /// Registers followed: 16 general-purpose ones, then 16 vector ones.
 pub const REGISTERS: usize = 32;

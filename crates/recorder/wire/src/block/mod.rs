@@ -9,18 +9,20 @@
 mod address;
 mod branch;
 mod dependence;
+mod entry;
+mod operands;
 mod path;
 mod trusted;
 
-use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, MemorySize, OpAccess, UsedMemory,
-};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, UsedMemory};
 
 use crate::word::MAX_ENTRIES;
 use address::Addresses;
 pub use branch::Branch;
 use dependence::Producers;
 pub use dependence::{REGISTERS, Source};
+pub use entry::{AddressFrom, Entry};
+use operands::{operands, reads, size, writes};
 pub use path::Path;
 
 /// A translated block.
@@ -45,62 +47,6 @@ pub struct Block {
     pub branch: Option<Branch>,
     /// The script entry whose report announces the block as well, if there is one.
     pub opening: Option<u16>,
-}
-
-/// An access in a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Which instruction makes it, from 0.
-    pub instruction: u16,
-    /// Store or load.
-    pub store: bool,
-    /// Bytes; 0 when the instruction does not say.
-    pub size: u16,
-    /// Where the address is to be had from.
-    pub place: AddressFrom,
-    /// The loads that produced the address.
-    pub producer: Source,
-    /// Of a store, the loads that produced what is stored.
-    pub stored: Source,
-    /// The instruction makes no other access, or only a store to the place that it has loaded from;
-    /// and it is not atomic.
-    pub alone: bool,
-}
-
-impl Entry {
-    /// Whether one callback of QEMU, of any kind, stands for exactly this access: larger ones are
-    /// reported in pieces by some versions.
-    pub fn is_single(&self) -> bool {
-        self.place == AddressFrom::ReportedAlways
-            && self.alone
-            && matches!(self.size, 1 | 2 | 4 | 8)
-    }
-
-    /// Whether the plugin reports it.
-    pub fn is_reported(&self) -> bool {
-        matches!(
-            self.place,
-            AddressFrom::Reported | AddressFrom::ReportedAlways
-        )
-    }
-}
-
-/// Where the address of an access is to be had from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AddressFrom {
-    /// The plugin reports it, perhaps in pieces, several times, or not at all.
-    Reported,
-    /// The plugin reports it each time the block is executed, unless the block is left before.
-    ReportedAlways,
-    /// So many bytes from another access of the script, always reported and earlier.
-    Relative {
-        /// The other access.
-        entry: u16,
-        /// Bytes to add to its address.
-        offset: i64,
-    },
-    /// Always the same.
-    Fixed(u64),
 }
 
 /// Which accesses are reported.
@@ -286,38 +232,4 @@ impl Analysis {
 fn opening(script: &[Entry]) -> Option<u16> {
     let first = script.iter().position(Entry::is_reported)?;
     script[first].is_single().then_some(first as u16)
-}
-
-fn operands(used: &[UsedMemory], which: fn(OpAccess) -> bool) -> Vec<UsedMemory> {
-    used.iter()
-        .filter(|operand| which(operand.access()))
-        .copied()
-        .collect()
-}
-
-fn reads(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
-}
-
-fn writes(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
-}
-
-/// Bytes of one access of the instruction; 0 for gathers and scatters, which access each element.
-fn size(instruction: &Instruction, operand: &UsedMemory) -> u16 {
-    if instruction.is_vsib() || operand.memory_size() == MemorySize::Unknown {
-        return 0;
-    }
-    operand.memory_size().size() as u16
-}
-
-/// A register's number among the general-purpose ones.
-fn general(register: iced_x86::Register) -> Option<usize> {
-    register.is_gpr().then(|| register.full_register().number())
 }

@@ -2,7 +2,8 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 
-use super::{dependence::number, writes};
+use super::dependence::number;
+use super::operands::writes;
 
 /// The instructions of a block, as far as there is one way through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
