@@ -110,7 +110,7 @@ def memory(programs: Programs) -> str:
         before = sum(bool(flags & PAGE_TABLE) for flags in frames)
         movable = "Movable" in (block / "valid_zones").read_text().split()
         assert not (movable and before), f"{before} tables in {block.name}, which is to go"
-        # What the kernel took before there were zones, KASAN's shadow for one, stays with it.
+        # What the kernel has taken since it booted is reserved, and stays: has_unmovable_pages()
         if movable and any(flags & RESERVED for flags in frames):
             ours += 1
             movable = False
