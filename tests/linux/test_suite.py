@@ -295,3 +295,12 @@ def test_the_processor_is_told_how_to_walk_and_where_to_count(
     assert f"max,x-dpt=check,x-dpt-out={tmp_path}/out/walks" in argv
     with pytest.raises(UsageError, match="check, dpt"):
         Machine(Path("image"), Path("init"), processor="both")
+
+
+def test_a_warning_is_shown_however_much_came_after_it() -> None:
+    later = [f"[ 2.{number}] migrating pfn" for number in range(1000)]
+    console = ["[ 0.1] booting", "[ 1.5] WARNING: possible circular locking", *later]
+    result = guest.Result(guest.Ending.EXIT, 0, console)
+    assert suite.judge(result) is suite.Verdict.FAIL
+    assert suite.warned(result) == console[1 : 1 + guest.CONSOLE_LINES]
+    assert suite.warned(guest.Result(guest.Ending.EXIT, 0, later)) == []

@@ -1,6 +1,7 @@
 """Guests as cases, with benchmarks that take no time: keys, what is printed, what fails."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +72,18 @@ def test_counts_belong_to_samples_in_order(lab: Lab) -> None:
     lab.counts = b"100 7\n"
     with pytest.raises(RunError, match="2 samples, but 1 pairs"):
         backend.run(on.task, silent)
+
+
+def test_every_benchmark_can_be_asked_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of their words some name files, and one is longer than the name of a file can be.
+    monkeypatch.setattr(guest, "kvm_works", lambda: True)
+    bench = files.linux() / "bench"
+    jobs = list(suite.load(bench, []))
+    longest = max(len(word) for job in jobs for word in job.entry.args)
+    assert longest > os.pathconf(bench, "PC_NAME_MAX")
+    for name in {f"{job.folder.name}/{job.entry.name}" for job in jobs}:
+        assert backend.cases(name)
+    assert not lab.booted
 
 
 def test_boots_that_are_alike_are_boots_of_their_own(lab: Lab) -> None:

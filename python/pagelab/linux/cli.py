@@ -415,6 +415,8 @@ def _explain(result: guest.Result, *, verbose: bool) -> None:
         sys.stdout.write(result.stdout.decode(errors="replace"))
         sys.stdout.write(result.stderr.decode(errors="replace"))
     print(result.describe())
+    if warning := suite.warned(result):
+        print("The kernel's first warning:", *warning, sep="\n")
     if result.ending is guest.Ending.EXIT:
         print("Its console:", *result.console[-guest.CONSOLE_LINES :], sep="\n")
 

@@ -251,6 +251,14 @@ def _failures(result: guest.Result) -> list[str]:
     return failed
 
 
+def warned(result: guest.Result) -> list[str]:
+    """From the kernel's first warning on, as much as a person is shown; often far from the end."""
+    for number, line in enumerate(result.console):
+        if _is_alarm(line):
+            return result.console[number : number + guest.CONSOLE_LINES]
+    return []
+
+
 def _is_alarm(line: str) -> bool:
     alarms = ("WARNING: ", "BUG: ", "kernel BUG at", "INFO: task ", "possible recursive locking")
     return any(alarm in line for alarm in alarms)

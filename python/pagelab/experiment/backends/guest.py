@@ -3,6 +3,8 @@
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ def cases(name: str, *, replay: dict[str, Any] | None = None) -> list[tuple[suit
         sources = [
             image,
             # Its own program and what that may include: other benchmarks change on their own.
-            *(job.folder / word.removeprefix("$") for word in (job.entry.program, *job.entry.args)),
+            *_files(job),
             job.folder / "lab.py",
             *sorted(job.folder.glob("*.h")),
             where.linux / "guest",
@@ -93,6 +95,16 @@ def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _jobs(where: Layout, name: str) -> list[suite.Job]:
     return list(suite.load(where.linux / "bench", [name]))
+
+
+def _files(job: suite.Job) -> Iterator[Path]:
+    """The files that a job's words name: its program, others to compile, what it reads."""
+    for word in (job.entry.program, *job.entry.args):
+        # A word may be anything, also longer than the name of a file can be.
+        with suppress(OSError, ValueError):
+            path = job.folder / word.removeprefix("$")
+            if path.exists():
+                yield path
 
 
 def _label(job: suite.Job, seen: Counter[str]) -> str:
