@@ -1,6 +1,6 @@
 //! Builds a machine from a configuration, drives events through it, keeps the statistics.
 //!
-//! The hot path works on chunks of accesses in three passes: [`translate`] (TLB, walks, faults),
+//! The hot path works on chunks of accesses in three passes: [`machine`] (TLB, walks, faults),
 //! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/architecture.md says why.
 
 mod buffer;
