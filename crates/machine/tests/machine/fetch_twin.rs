@@ -355,7 +355,9 @@ proptest! {
             prop_assert_eq!(&cut.stopped, &None);
             prop_assert_eq!(&cut.os, &result.os);
             let fetches = cut.fetch.unwrap().fetches;
-            prop_assert!(fetches.abs_diff(expected.fetches) <= pieces, "{fetches}");
+            // A piece that nothing warms does not know which line was fetched last.
+            let counts = expected.fetches..=expected.fetches + pieces;
+            prop_assert!(counts.contains(&fetches), "{} not in {:?}", fetches, counts);
         }
         let coherence = pagelab_machine::CoherenceConfig {
             transfer_cycles: 75,
