@@ -381,3 +381,30 @@ proptest! {
         }
     }
 }
+
+/// A block that is cut in the middle needs its other lines, in two pages, after the cut.
+#[test]
+fn a_block_that_is_cut_has_all_of_its_lines() {
+    let block = Block {
+        pc: 0x40_0000 + 4096 - 200,
+        instructions: vec![(10, 1); 40],
+    };
+    let blocks = [block];
+    let executed = [Executed {
+        thread: 0,
+        block: 0,
+        pages: vec![1; 40],
+    }];
+    let config = machine(&[
+        "fetch.tlb={ entries = 8, ways = 4 }",
+        "fetch.l1={ kib = 1, ways = 2 }",
+    ]);
+    let whole = run(&config, "radix", &mut batches(&blocks, &executed, 1000));
+    let held = Held(batches(&blocks, &executed, 1000));
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let cut = simulate_in_pieces(&config, "radix", &held, 1, Some(4), go_on).unwrap();
+    let fetches = |run: &RunResult| run.fetch.unwrap().fetches;
+    assert_eq!(fetches(&whole), 8);
+    assert!((8..=11).contains(&fetches(&cut)), "{}", fetches(&cut));
+    assert_eq!(cut.os, whole.os);
+}
