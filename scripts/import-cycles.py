@@ -2,8 +2,9 @@
 """Fails where files of a crate import from each other, directly or by way of others.
 
 What a file names by `use`, or by a path from `crate`, `super` or `self`, is followed through what
-others give away (`pub use`, no import) to the file that defines it. Tests may import what they
-like.
+others give away (`pub use`, no import) to the file that defines it. Not followed is what is named
+by way of a module (`module::item`), as lists of all designs or workloads do. Tests may import what
+they like.
 """
 
 import re

@@ -141,7 +141,8 @@ pub struct Batch {
     pub flow: Vec<(u32, Flow)>,
     /// A block that had begun before the batch, where that is cut out of another ([`Interval`](crate::Interval)).
     pub begun: Option<Begun>,
-    /// Whether the batch is cut off a longer one: what its last block needs after its accesses is said there.
+    /// Whether the batch is cut off a longer one: what its last block needs after these accesses is for the
+    /// part behind the cut.
     pub goes_on: bool,
     /// For each entry of the flow whether it is a block that has made just the accesses that are usual, where they
     /// usually are from each other, each with the same operation every time, and gaps between them as its
