@@ -116,7 +116,7 @@ pub(crate) struct Cursor {
     pub(crate) mispredicted: usize,
     /// The entry of the flow, the line of its block, and the thread whose flow it is.
     pub(crate) flow: usize,
-    /// The line of the block that had begun before.
+    /// Lines that have been fetched of the block that had begun before the batch.
     pub(crate) begun: u32,
     pub(crate) line: u32,
     pub(crate) thread: Option<u32>,

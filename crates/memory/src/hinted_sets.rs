@@ -2,6 +2,7 @@ use crate::lru_sets::LruSets;
 use crate::modulo::Modulo;
 use crate::replacement::Replacement;
 use crate::simd::EMPTY;
+use std::ops::Range;
 
 /// Places remembered, by the low bits of a key.
 const HINTS: usize = 1024;
@@ -62,37 +63,46 @@ impl HintedSets {
     /// Looks a key up and uses it.
     #[inline(always)]
     pub fn get(&mut self, key: u32) -> Option<u32> {
+        let found = self.get_hinted(key);
+        found.or_else(|| self.search(key))
+    }
+
+    /// The same for a key that is where one of its hint was found last; `None` for others, which may be
+    /// there.
+    #[inline(always)]
+    pub fn get_hinted(&mut self, key: u32) -> Option<u32> {
         let hint = self.hints[key as usize % HINTS] as usize;
-        if let Some(place) = self.places.get_mut(hint)
-            && place.key == key
-        {
-            self.uses += 1;
-            place.used = self.uses;
-            return Some(place.value);
+        let place = self.places.get_mut(hint)?;
+        if place.key != key {
+            return None;
         }
-        self.search(key)
+        self.uses += 1;
+        place.used = self.uses;
+        Some(place.value)
     }
 
     #[inline(never)]
     fn search(&mut self, key: u32) -> Option<u32> {
-        let set = self.sets.of(key);
         if let Some(other) = &mut self.other {
-            return other.get(set, key);
+            return other.get(self.sets.of(key), key);
         }
-        let place = set * self.ways + self.set(key).iter().position(|place| place.key == key)?;
+        let place = self.find(key)?;
         self.uses += 1;
         self.places[place].used = self.uses;
         self.hints[key as usize % HINTS] = place as u32;
         Some(self.places[place].value)
     }
 
-    fn set(&mut self, key: u32) -> &mut [Place] {
+    fn set(&self, key: u32) -> Range<usize> {
         let first = self.sets.of(key) * self.ways;
-        &mut self.places[first..first + self.ways]
+        first..first + self.ways
     }
 
-    fn place(&mut self, key: u32) -> Option<&mut Place> {
-        self.set(key).iter_mut().find(|place| place.key == key)
+    /// The place of a key.
+    fn find(&self, key: u32) -> Option<usize> {
+        let set = self.set(key);
+        let mut places = self.places[set.clone()].iter();
+        Some(set.start + places.position(|place| place.key == key)?)
     }
 
     /// Enters a key that is not there, and uses it.
@@ -104,26 +114,27 @@ impl HintedSets {
         }
         self.uses += 1;
         let used = self.uses;
+        let set = self.set(key);
         // What is empty was never used.
-        if let Some(oldest) = self.set(key).iter_mut().min_by_key(|place| place.used) {
+        if let Some(oldest) = self.places[set].iter_mut().min_by_key(|place| place.used) {
             *oldest = Place { key, value, used };
         }
     }
 
     /// The value of a key, which is not used by that.
-    pub fn peek(&mut self, key: u32) -> Option<u32> {
+    pub fn peek(&self, key: u32) -> Option<u32> {
         if let Some(other) = &self.other {
             return other.peek(self.sets.of(key), key);
         }
-        self.place(key).map(|place| place.value)
+        self.find(key).map(|place| self.places[place].value)
     }
 
     /// Gives a key another value, if it is there; it is not used by that.
     pub fn set_value(&mut self, key: u32, value: u32) {
         if let Some(other) = &mut self.other {
             other.set_value(self.sets.of(key), key, value);
-        } else if let Some(place) = self.place(key) {
-            place.value = value;
+        } else if let Some(place) = self.find(key) {
+            self.places[place].value = value;
         }
     }
 
@@ -131,8 +142,8 @@ impl HintedSets {
     pub fn remove(&mut self, key: u32) {
         if let Some(other) = &mut self.other {
             other.remove(self.sets.of(key), key);
-        } else if let Some(place) = self.place(key) {
-            *place = NOTHING;
+        } else if let Some(place) = self.find(key) {
+            self.places[place] = NOTHING;
         }
     }
 

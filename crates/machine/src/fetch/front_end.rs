@@ -76,19 +76,22 @@ impl FrontEnd {
         self.page = NONE;
     }
 
-    /// Fetches a line if it is the last one, or in the page of that and at hand.
+    /// Fetches a line if it is the last one, or in the page of that and found at once; others may be
+    /// at hand, too.
     #[inline(always)]
     pub(crate) fn has(&mut self, line: u64, counts: &mut FetchCounts) -> bool {
-        if line == self.line {
-            return true;
-        }
-        let has =
-            line >> LINES_SHIFT == self.page && self.cache.get(self.physical(line)) == Some(0);
-        if has {
-            counts.served[Served::L1 as usize] += 1;
-            self.line = line;
-        }
-        has
+        line == self.line
+            || line >> LINES_SHIFT == self.page
+                && self.cache.get_hinted(self.physical(line)) == Some(0)
+                && self.fetched(line, counts)
+    }
+
+    /// A line was found.
+    #[inline(always)]
+    fn fetched(&mut self, line: u64, counts: &mut FetchCounts) -> bool {
+        counts.served[Served::L1 as usize] += 1;
+        self.line = line;
+        true
     }
 
     /// Fetches a line if it is there. What is missing is not counted, and may be looked for again.
@@ -110,12 +113,10 @@ impl FrontEnd {
             counts.tlb_lookups += 1;
             self.translated(line, page, pfn);
         }
-        let physical = self.physical(line);
-        if self.cache.get(physical) != Some(0) {
+        if self.cache.get(self.physical(line)) != Some(0) {
             return Ok(Look::Missing);
         }
-        counts.served[Served::L1 as usize] += 1;
-        self.line = line;
+        self.fetched(line, counts);
         Ok(Look::AtHand)
     }
 

@@ -92,6 +92,16 @@ impl<M: Mmu> Machine<M> {
         let mut core = cursor.core.unwrap_or(current);
         let mut front_end = &mut cores[core];
         front_end.enter(asid);
+        let wanted = |core, line, site| {
+            let gap = batch.gap.get(at).copied().unwrap_or(0);
+            Step::Fetch(Wanted {
+                core,
+                asid,
+                line,
+                site,
+                gap,
+            })
+        };
         if let Some(begun) = &batch.begun {
             for (access, line, site) in lines.rest(begun, cursor.begun) {
                 if access >= end {
@@ -102,14 +112,7 @@ impl<M: Mmu> Machine<M> {
                     if access > at {
                         return Ok(Step::Until(access));
                     }
-                    let gap = batch.gap.get(at).copied().unwrap_or(0);
-                    return Ok(Step::Fetch(Wanted {
-                        core,
-                        asid,
-                        line,
-                        site,
-                        gap,
-                    }));
+                    return Ok(wanted(core, line, site));
                 }
                 cursor.begun += 1;
             }
@@ -144,16 +147,6 @@ impl<M: Mmu> Machine<M> {
                     continue;
                 }
             };
-            let wanted = |line, site| {
-                let gap = batch.gap.get(at).copied().unwrap_or(0);
-                Step::Fetch(Wanted {
-                    core,
-                    asid,
-                    line,
-                    site,
-                    gap,
-                })
-            };
             let mut name = |addr| gibs.page(directory, asid, addr);
             if number == 0 {
                 match front_end.look(block.first, counts, &mut name)? {
@@ -163,7 +156,7 @@ impl<M: Mmu> Machine<M> {
                     }
                     Look::AtHand => number = 1,
                     Look::Missing if start as usize > at => break Step::Until(start as usize),
-                    Look::Missing => break wanted(block.first, block.site),
+                    Look::Missing => break wanted(core, block.first, block.site),
                 }
             }
             let next = batch.flow.get(entry + 1);
@@ -184,7 +177,7 @@ impl<M: Mmu> Machine<M> {
                 if access > at {
                     break 'blocks Step::Until(access);
                 }
-                break 'blocks wanted(line, block.site + later.instruction);
+                break 'blocks wanted(core, line, block.site + later.instruction);
             }
             number = 0;
             entry += 1;
