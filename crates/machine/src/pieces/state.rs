@@ -4,7 +4,7 @@ use super::survey::{Event, What};
 use crate::error::RunError;
 use crate::machine::MAX_FAULTS;
 use pagelab_addr::{PageDirectory, Vpn};
-use pagelab_os::{Effects, Os};
+use pagelab_os::{Effects, Os, OsError};
 use pagelab_translation::{Page, PageTable};
 
 /// Frames, address spaces and page table, and how pages are named: what a piece needs exactly.
@@ -34,18 +34,37 @@ impl<P: PageTable> MemoryState<P> {
         effects.clear();
         match what {
             What::Control(control) => Ok(os.control(table, directory, process, &control, effects)?),
-            What::Touch { vpn, store } => self.touch(process, vpn, store, effects),
-            What::Fetch { vpn } => self.touch(process, vpn, false, effects),
+            What::Touch { vpn, store } => {
+                self.touch(process, vpn, store, effects, |state, page, effects| {
+                    let MemoryState {
+                        os,
+                        table,
+                        directory,
+                    } = state;
+                    os.fault(table, directory, page, store, effects)
+                })
+            }
+            What::Fetch { vpn } => {
+                self.touch(process, vpn, false, effects, |state, page, effects| {
+                    let MemoryState {
+                        os,
+                        table,
+                        directory,
+                    } = state;
+                    os.fault_code(table, directory, page, effects)
+                })
+            }
         }
     }
 
-    /// As the machine walks and takes faults (`Machine::walk`).
+    /// As the machine walks and takes faults (`Machine::walk`, `Machine::walk_for_code`).
     fn touch(
         &mut self,
         process: u32,
         vpn: Vpn,
         store: bool,
         effects: &mut Effects,
+        fault: impl Fn(&mut Self, Page, &mut Effects) -> Result<(), OsError>,
     ) -> Result<(), RunError> {
         let asid = Os::asid(process)?;
         let id = self.directory.page(asid, vpn)?;
@@ -56,13 +75,8 @@ impl<P: PageTable> MemoryState<P> {
             {
                 return Ok(());
             }
-            let MemoryState {
-                os,
-                table,
-                directory,
-            } = self;
             effects.clear();
-            os.fault(table, directory, page, store, effects)?;
+            fault(self, page, effects)?;
         }
         let Vpn(vpn) = page.vpn;
         Err(RunError::Unresolved {

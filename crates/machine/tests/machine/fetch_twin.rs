@@ -382,29 +382,55 @@ proptest! {
     }
 }
 
-/// A block that is cut in the middle needs its other lines, in two pages, after the cut.
-#[test]
-fn a_block_that_is_cut_has_all_of_its_lines() {
-    let block = Block {
-        pc: 0x40_0000 + 4096 - 200,
+/// A long block between short ones that make the same access, in a stream that is cut in two: the first page
+/// of the long one is fetched after so many accesses, the second 20 later.
+fn cut_in_two(before: usize, accesses: usize) {
+    let short = Block {
+        pc: 0x40_0000,
+        instructions: vec![(4, 1)],
+    };
+    let long = Block {
+        pc: 0x40_1000 + 4096 - 200,
         instructions: vec![(10, 1); 40],
     };
-    let blocks = [block];
-    let executed = [Executed {
+    let execute = |block, makes| Executed {
         thread: 0,
-        block: 0,
-        pages: vec![1; 40],
-    }];
+        block,
+        pages: vec![1; makes],
+    };
+    let mut executed = vec![execute(0, 1); accesses - 40];
+    executed.insert(before, execute(1, 40));
+    let blocks = [short, long];
     let config = machine(&[
         "fetch.tlb={ entries = 8, ways = 4 }",
         "fetch.l1={ kib = 1, ways = 2 }",
     ]);
-    let whole = run(&config, "radix", &mut batches(&blocks, &executed, 1000));
-    let held = Held(batches(&blocks, &executed, 1000));
+    let whole = run(&config, "radix", &mut batches(&blocks, &executed, 700));
+    let held = Held(batches(&blocks, &executed, 700));
     let go_on = &mut |_| ControlFlow::Continue(());
-    let cut = simulate_in_pieces(&config, "radix", &held, 1, Some(4), go_on).unwrap();
-    let fetches = |run: &RunResult| run.fetch.unwrap().fetches;
-    assert_eq!(fetches(&whole), 8);
-    assert!((8..=11).contains(&fetches(&cut)), "{}", fetches(&cut));
+    let cut = simulate_in_pieces(&config, "radix", &held, 1, Some(2), go_on).unwrap();
+    // The second begins to warm up, or to be measured, within the block and before its second page.
+    let pieces = cut.pieces.as_ref().unwrap();
+    let from = pieces.accesses - pieces.warm_up[1] - pieces.timed;
+    let begins = [from, pieces.accesses].map(|at| at as usize);
+    assert!(
+        begins
+            .iter()
+            .any(|at| (before + 1..before + 20).contains(at)),
+        "{begins:?}"
+    );
+    assert_eq!(cut.stopped, None);
     assert_eq!(cut.os, whole.os);
+    let fetches = |run: &RunResult| run.fetch.unwrap().fetches;
+    assert_eq!(fetches(&cut), fetches(&whole));
+}
+
+#[test]
+fn a_piece_that_begins_within_a_block_fetches_the_rest_of_it() {
+    cut_in_two(1000, 2 * (1010 + 8192 + 1));
+}
+
+#[test]
+fn a_piece_that_ends_within_a_block_leaves_the_rest_of_it() {
+    cut_in_two(9000, 2 * 9010);
 }
