@@ -104,6 +104,7 @@ class Machine(MachineBase):
         walks_enter: Literal["l1", "l2"] | None = None,
         prefetch: Mapping[str, Any] | None = None,
         coherence: Mapping[str, Any] | None = None,
+        filled_pages: Literal["memory", "l2", "llc"] | None = None,
         others: Mapping[str, Any] | None = None,
     ) -> "Machine":
         """Changes keys of `caches`."""
@@ -116,6 +117,7 @@ class Machine(MachineBase):
                 "walks_enter": walks_enter,
                 "prefetch": prefetch,
                 "coherence": coherence,
+                "filled_pages": filled_pages,
                 "others": others,
             },
         )

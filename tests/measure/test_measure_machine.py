@@ -365,6 +365,43 @@ def test_a_last_level_that_others_use_is_what_loads_at_random_find(
         assert row.number == mib << 20
 
 
+def longer(low: float, high: float) -> Any:
+    """An estimate as the probe writes it."""
+    return {"low": low, "median": (low + high) / 2, "high": high, "samples": 15}
+
+
+@pytest.mark.parametrize(
+    ("longer_than_l1", "level", "status"),
+    [
+        # Of the guest's levels, the second takes some 3.5 ns and the last some 13.
+        (longer(2.2, 3.4), "l2", "measured"),
+        (longer(10.0, 14.0), "llc", "measured"),
+        (longer(80.0, 120.0), "memory", "measured"),
+        (longer(2.0, 90.0), "l2", "open"),
+        (None, "l2", "open"),
+    ],
+)
+def test_a_filled_page_is_in_the_level_that_takes_as_long(
+    longer_than_l1: Any, level: str, status: str, zen4_guest: Measurement, tmp_path: Path
+) -> None:
+    zen4_guest.parts["faults"]["filled_page"] = {"longer_than_l1_ns": longer_than_l1}
+    file = tmp_path / "here.toml"
+    made = machine.write(zen4_guest, "here", file)
+    caches = json.loads(_core.machine(str(file), []))["caches"]
+    assert caches.get("filled_pages", "memory") == level
+    [value] = [v for v in made.as_json()["values"] if v["key"] == "caches.filled_pages"]
+    assert value["status"] == status
+
+
+def test_a_measurement_from_before_pages_were_looked_at_has_the_presets_level(
+    zen4_guest: Measurement,
+) -> None:
+    zen4_guest.parts["faults"].pop("filled_page", None)
+    made = machine.preset(zen4_guest, "here")
+    assert "filled_pages" not in tomllib.loads(made.toml())["caches"]
+    assert any(note.startswith("caches.filled_pages") for note in made.notes)
+
+
 @pytest.mark.parametrize(("last", "ways"), [(6, 12), (12, 12), (16, 16)])
 def test_the_first_level_has_no_fewer_ways_for_want_of_tlb_ways(
     last: int, ways: int, zen4_guest: Measurement

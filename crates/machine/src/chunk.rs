@@ -51,6 +51,8 @@ pub(crate) struct Chunk {
     pub(crate) prefetches: Vec<Prefetch>,
     /// Lines that instructions' strides have fetched, each with the place of the reference before it.
     pub(crate) strided: Vec<(u32, u32)>,
+    /// Lines that the kernel has filled in faults, each with the place of the reference after it.
+    pub(crate) filled: Vec<(u32, u32)>,
     /// The places of walk reads of entries that the kernel has just written, which have `MODIFY`
     /// until the caches have seen them; where private caches are coherent.
     pub(crate) written_entries: Vec<u32>,
@@ -90,6 +92,7 @@ impl Chunk {
         self.early.clear();
         self.prefetches.clear();
         self.strided.clear();
+        self.filled.clear();
         self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {
             write_backs.clear();

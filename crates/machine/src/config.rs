@@ -107,9 +107,25 @@ pub struct CachesConfig {
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<CoherenceConfig>,
+    /// Where the lines of a page are that the kernel has filled in a fault, with zeros or a copy.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filled_pages: FilledPages,
     /// Who else uses the last level. Without, nobody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersConfig>,
+}
+
+/// Where the kernel's stores leave the lines of a page that it fills.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FilledPages {
+    /// In no cache.
+    #[default]
+    Memory,
+    /// In the second level, modified; in the last one where several cores are kept coherent.
+    L2,
+    /// In the last level, modified.
+    Llc,
 }
 
 /// Programs outside of this machine that share its last level: other guests, other cores. What they

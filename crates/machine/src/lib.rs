@@ -49,8 +49,8 @@ mod windows;
 
 pub use by_code::{ByCode, Tally};
 pub use config::{
-    CachesConfig, CoherenceConfig, ConfigError, CostConfig, MachineConfig, OthersConfig, PRESETS,
-    WalksEnter,
+    CachesConfig, CoherenceConfig, ConfigError, CostConfig, FilledPages, MachineConfig,
+    OthersConfig, PRESETS, WalksEnter,
 };
 pub use designed::DesignedMachine;
 pub use designs::Design;

@@ -27,6 +27,7 @@ use std::collections::HashMap;
 
 mod charge;
 mod fetch;
+mod filled;
 mod kernel;
 mod totals;
 mod translate;

@@ -9,7 +9,7 @@ from pagelab.measuring import cores
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import LINE, PAGE, effective_page
 from pagelab.measuring.levels import Hierarchy
-from pagelab.measuring.result import Measurement
+from pagelab.measuring.result import Estimate, Measurement
 
 # The base preset's time between two cores' caches, ns.
 BASE_TRANSFER = 50.3
@@ -72,7 +72,35 @@ def entries(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
     transfer = max(cycles(BASE_TRANSFER, ghz), last + 1)
     value = f"{{ transfer_cycles = {transfer}, invalidate_cycles = {transfer}, turn = 64 }}"
     yield Entry("coherence", value, "open", f"not measured; {BASE}'s {BASE_TRANSFER} ns")
+    yield _filled_pages(measurement, *(level.latency for level in found.levels[:3]))
     yield _prefetch(measurement)
+
+
+def _filled_pages(
+    measurement: Measurement, first: float | None, second: float | None, last: float | None
+) -> Entry:
+    """Where the lines of a page are that the kernel has filled: in the level that takes as long.
+
+    `first`, `second` and `last` are the levels' latencies, ns. What takes more than twice the last
+    level's comes from memory; what is in the first level has no key, and counts as the second's.
+    """
+    key, raw = "filled_pages", measurement.parts.get("faults", {}).get("filled_page")
+    if raw is None or raw["longer_than_l1_ns"] is None:
+        return Entry(key, None, "open", f"not measured; {BASE}'s")
+    if first is None or second is None or last is None:
+        return Entry(key, None, "open", f"a level has no latency; {BASE}'s")
+    longer = Estimate.model_validate(raw["longer_than_l1_ns"])
+    low, high = first + longer.low, first + longer.high
+    what = f"a line of a page touched just before takes {low:.3g} to {high:.3g} ns"
+
+    def level(nanoseconds: float) -> str:
+        if nanoseconds < math.sqrt(second * last):
+            return "l2"
+        return "llc" if nanoseconds < 2 * last else "memory"
+
+    if level(low) != level(high):
+        return Entry(key, None, "open", f"not concluded: {what}; {BASE}'s")
+    return Entry(key, f'"{level(low)}"', "measured", what)
 
 
 def _others(measurement: Measurement, others: float) -> Entry:

@@ -2,7 +2,7 @@
 //! after the other.
 
 use crate::chunk::Chunk;
-use crate::config::{CachesConfig, CoherenceConfig, WalksEnter};
+use crate::config::{CachesConfig, CoherenceConfig, FilledPages, WalksEnter};
 use crate::hierarchy::{PrivateCaches, SharedCache, fetch_coherently, reference};
 use crate::requests::request;
 use crate::served::Served;
@@ -32,6 +32,7 @@ fn config(adjacent: bool) -> CachesConfig {
             invalidate_cycles: 2,
             turn: 0,
         }),
+        filled_pages: FilledPages::Memory,
         others: None,
     }
 }

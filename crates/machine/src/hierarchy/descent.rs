@@ -15,6 +15,26 @@ pub(super) fn slot(place: u32, outgoing: u32) -> usize {
     slot as usize
 }
 
+/// What goes to a level, with the lines that the kernel has filled meanwhile: modified, and from no level
+/// above. `filled` has for each the place of the reference after it.
+pub(super) fn merge_filled(
+    down: &[Descent],
+    filled: &[(u32, u32)],
+    outgoing: u32,
+    prefetches: &[Prefetch],
+    merged: &mut Vec<Descent>,
+) {
+    merged.clear();
+    let mut filled = filled.iter().peekable();
+    for &descent in down {
+        let of = origin(descent.1, outgoing, prefetches);
+        let before = std::iter::from_fn(|| filled.next_if(|&&(_, place)| place <= of));
+        merged.extend(before.map(|&(line, place)| (line, place | OUT)));
+        merged.push(descent);
+    }
+    merged.extend(filled.map(|&(line, place)| (line, place | OUT)));
+}
+
 /// The place of the reference that a descent comes of.
 #[inline(always)]
 pub(super) fn origin(place: u32, outgoing: u32, prefetches: &[Prefetch]) -> u32 {

@@ -1,3 +1,4 @@
+use super::descent::merge_filled;
 use super::outcomes::{At, FromL1, FromL2, FromLlc, One};
 use super::prefetching::{
     answer, complete_pairs, data_places, drop_unneeded_pairs, merge, prefetch,
@@ -7,7 +8,7 @@ use super::scratch::Scratch;
 use super::shared::SharedCache;
 use crate::chunk::Chunk;
 use crate::coherence::Taken;
-use crate::config::WalksEnter;
+use crate::config::{FilledPages, WalksEnter};
 use crate::requests::{TlbMiss, request};
 use crate::served::Served;
 use pagelab_memory::simd::{Baseline, Simd};
@@ -38,9 +39,11 @@ pub(crate) fn reference<S: Simd>(
                 held,
                 with_held,
                 invalidating,
+                with_filled: [filled_to_l2, filled_to_llc],
             },
         prefetches,
         strided,
+        filled,
         written_entries,
         requests,
         tlb_misses,
@@ -57,6 +60,7 @@ pub(crate) fn reference<S: Simd>(
     let SharedCache {
         llc,
         writebacks,
+        filled_pages,
         directory,
     } = shared;
     if directory.is_some() {
@@ -97,6 +101,10 @@ pub(crate) fn reference<S: Simd>(
             prefetches,
         );
         down = with_prefetches;
+    }
+    if !filled.is_empty() && *filled_pages == FilledPages::L2 {
+        merge_filled(down, filled, outgoing, prefetches, filled_to_l2);
+        down = filled_to_l2;
     }
     served.clear();
     // One more for what is on its way out, and then the prefetches'.
@@ -144,6 +152,10 @@ pub(crate) fn reference<S: Simd>(
     if !held.is_empty() {
         merge(down, held, outgoing, prefetches, with_held);
         down = with_held;
+    }
+    if !filled.is_empty() && *filled_pages == FilledPages::Llc {
+        merge_filled(down, filled, outgoing, prefetches, filled_to_llc);
+        down = filled_to_llc;
     }
     let mut from_llc = FromLlc {
         down,

@@ -1,6 +1,6 @@
 use super::outcomes::Gone;
 use crate::coherence::{CoherenceCounts, Directory};
-use crate::config::CachesConfig;
+use crate::config::{CachesConfig, FilledPages};
 use pagelab_memory::simd::Baseline;
 use pagelab_memory::{Cache, GeometryError};
 
@@ -10,16 +10,24 @@ pub(crate) struct SharedCache {
     pub(crate) llc: Cache,
     /// Lines written back to memory.
     pub(crate) writebacks: u64,
+    /// Where the kernel leaves the lines of a page that it fills.
+    pub(crate) filled_pages: FilledPages,
     /// Who holds which line, where private caches are kept coherent and there are several.
     pub(crate) directory: Option<Directory>,
 }
 
 impl SharedCache {
     pub(crate) fn new(config: &CachesConfig, cores: u32, seed: u64) -> Result<Self, GeometryError> {
+        let coherent = config.coherence.is_some() && cores > 1;
         Ok(SharedCache {
             llc: Cache::new(&config.llc)?.seeded(seed.wrapping_add(2)),
             writebacks: 0,
-            directory: (config.coherence.is_some() && cores > 1).then(Directory::default),
+            filled_pages: match config.filled_pages {
+                // A line in a private cache has to be known to the directory.
+                FilledPages::L2 if coherent => FilledPages::Llc,
+                at => at,
+            },
+            directory: coherent.then(Directory::default),
         })
     }
 

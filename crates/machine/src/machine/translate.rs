@@ -1,5 +1,6 @@
 use super::{MAX_FAULTS, Machine, port};
 use crate::chunk::CHUNK;
+use crate::config::FilledPages;
 use crate::error::RunError;
 use crate::gib_cache::GIB_SHIFT;
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
@@ -408,6 +409,9 @@ impl<M: Mmu> Machine<M> {
                 return Ok(pfn);
             }
             let (fault, migration) = self.fault(core, page, store)?;
+            if self.shared.filled_pages != FilledPages::Memory {
+                self.list_filled(page);
+            }
             tlb_miss.faulted = true;
             tlb_miss.fault = fault;
             tlb_miss.migration = migration;
@@ -422,7 +426,7 @@ impl<M: Mmu> Machine<M> {
 /// The physical line of an address in a frame, 31 bits since the memory is at most 128 GiB, with
 /// `MODIFY` for a store.
 #[inline(always)]
-fn reference(pfn: Pfn, addr: u64, op: Op) -> u32 {
+pub(super) fn reference(pfn: Pfn, addr: u64, op: Op) -> u32 {
     let modify = if op.is_store() { MODIFY } else { 0 };
     (pfn.0 * LINES_PER_PAGE) | line_in_page(addr) | modify
 }

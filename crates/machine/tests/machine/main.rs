@@ -9,6 +9,7 @@ mod configuration;
 mod documented;
 mod fetch;
 mod fetch_twin;
+mod filled_pages;
 mod free_clock;
 mod generated;
 mod golden;

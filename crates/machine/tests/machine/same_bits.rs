@@ -5,7 +5,9 @@
 
 use crate::common::{BASE, Cut, Event, map, run, small_machine};
 use pagelab_events::{Access, Advice, Control, Op};
-use pagelab_machine::{CoherenceConfig, Design, OthersConfig, PrefetchConfig, WalksEnter};
+use pagelab_machine::{
+    CoherenceConfig, Design, FilledPages, OthersConfig, PrefetchConfig, WalksEnter,
+};
 use proptest::prelude::*;
 
 /// A mapping of 40 MiB, accesses all over it (some straddling lines and pages), and calls that
@@ -69,11 +71,13 @@ proptest! {
         coherent in any::<bool>(),
         busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
         others in proptest::option::of(0.1..20.0f64),
+        filled in prop_oneof![Just(FilledPages::Memory), Just(FilledPages::L2), Just(FilledPages::Llc)],
     ) {
         let mut config = small_machine();
         config.cores = cores;
         config.memory.page_policy = policy;
         config.caches.walks_enter = walks_enter;
+        config.caches.filled_pages = filled;
         config.caches.coherence = coherent.then_some(CoherenceConfig {
             transfer_cycles: 75,
             invalidate_cycles: 60,

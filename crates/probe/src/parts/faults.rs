@@ -39,6 +39,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     );
     context.say("sequential and random first touch");
     let order = order(len, rounds, &mut context.rng)?;
+    context.say("where the kernel leaves a page that it has filled");
+    let filled = filled(len.min(16 << 20), rounds, &mut context.rng)?;
     context.say("pages a fault");
     let around = pages_per_fault(context, len.min(16 << 20));
     Ok(json!({
@@ -46,9 +48,13 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "per_page_ns": life,
         "under_limit": scarce,
         "first_touch_by_stride": order,
+        "filled_page": filled,
         "pages_per_fault": around,
     }))
 }
+
+/// Bytes of a line, on all processors that this was tried on.
+const LINE: usize = 64;
 
 /// What is done to a fresh mapping before it is unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +168,41 @@ fn order(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
             json!({ "stride": stride, "huge": huge, "random": random, "ns": ns })
         })
         .collect())
+}
+
+/// How much longer a load takes of a line of a page that was touched for the first time just before than of
+/// the same line again, from the first level, in nanoseconds: small pages. Each load waits for the last; what
+/// asking for the time takes is in both.
+fn filled(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
+    let mut orders = rng.fork();
+    let [longer] = estimate(&[()], rounds, rng, |()| {
+        let mapping = Mapping::anonymous_huge_aligned(len)?;
+        mapping.advise(0, len, libc::MADV_NOHUGEPAGE)?;
+        // The first line is the one that is touched.
+        let mut lines: Vec<usize> = (LINE..PAGE).step_by(LINE).collect();
+        orders.shuffle(&mut lines);
+        let mut sums = [0.0; 2];
+        for page in (0..len).step_by(PAGE) {
+            mapping.touch(page, 1, 1);
+            // A page is not read in the order of the one before, which a prefetcher might know.
+            lines.rotate_left(1);
+            for sum in &mut sums {
+                let (ns, last) = timed(|| {
+                    lines.iter().fold(0, |read, &line| {
+                        // SAFETY: within the mapping, as what is read is 0.
+                        let at = unsafe { mapping.as_ptr().add(page + line + read) };
+                        // SAFETY: as above, and mapped for reading.
+                        usize::from(unsafe { at.read_volatile() })
+                    })
+                });
+                std::hint::black_box(last);
+                *sum += ns;
+            }
+        }
+        let loads = (len / PAGE * lines.len()) as f64;
+        Ok::<_, Failure>([(sums[0] - sums[1]) / loads])
+    })?[0];
+    Ok(json!({ "longer_than_l1_ns": longer }))
 }
 
 /// How many pages one fault brings in, from the fault counter, for each kind of mapping.

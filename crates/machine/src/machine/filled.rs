@@ -1,0 +1,79 @@
+//! Lines that the kernel leaves in the caches when it fills a page in a fault.
+
+use super::Machine;
+use super::translate::reference;
+use crate::mmu::Mmu;
+use pagelab_addr::{LINE_BYTES, PAGE_BYTES, PageId, Vpn};
+use pagelab_events::Op;
+use pagelab_translation::{Page, PageTable};
+
+impl<M: Mmu> Machine<M> {
+    /// Lists the lines of the page that the last fault has filled.
+    #[cold]
+    pub(crate) fn list_filled(&mut self, page: Page) {
+        let filled = self.effects.pages_zeroed + self.effects.pages_copied;
+        if !filled.is_power_of_two() {
+            // None, or more than one page.
+            return;
+        }
+        let place = self.chunk.references.as_slice().len() as u32;
+        let within = page.vpn.0 % filled;
+        for number in order_of_filling(filled, within) {
+            let part = Page {
+                id: PageId(page.id.0 - within as u32 + number as u32),
+                asid: page.asid,
+                vpn: Vpn(page.vpn.0 - within + number),
+            };
+            let Some(found) = self.mmu.table().lookup(part) else {
+                continue;
+            };
+            let lines = (0..PAGE_BYTES).step_by(LINE_BYTES as usize);
+            let lines = lines.map(|at| (reference(found.pfn, at, Op::store(8)), place));
+            self.chunk.filled.extend(lines);
+        }
+    }
+}
+
+/// The order in which Linux fills the small pages of a large one: those around the one that was asked for
+/// come last, by turns from its left and its right, so that they stay in the caches (`process_huge_page()` in
+/// mm/memory.c).
+fn order_of_filling(pages: u64, asked: u64) -> impl Iterator<Item = u64> {
+    // Around the one that was asked for there are as many as its shorter side has, on the longer side one more.
+    let in_first_half = 2 * asked <= pages;
+    let (far, near) = if in_first_half {
+        (2 * asked..pages, 0..2 * asked)
+    } else {
+        let start = 2 * asked - pages;
+        (0..start, start..pages)
+    };
+    let far = (0..far.end - far.start).map(move |n| {
+        if in_first_half {
+            far.end - 1 - n
+        } else {
+            far.start + n
+        }
+    });
+    let half = (near.end - near.start) / 2;
+    let near = (0..half).flat_map(move |n| [near.start + n, near.end - 1 - n]);
+    far.chain(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order_of_filling;
+
+    #[test]
+    fn pages_near_the_one_that_is_asked_for_are_filled_last() {
+        let order = |pages, asked| order_of_filling(pages, asked).collect::<Vec<_>>();
+        assert_eq!(order(1, 0), [0]);
+        assert_eq!(order(4, 0), [3, 2, 1, 0]);
+        assert_eq!(order(8, 2), [7, 6, 5, 4, 0, 3, 1, 2]);
+        assert_eq!(order(8, 6), [0, 1, 2, 3, 4, 7, 5, 6]);
+        for asked in 0..512 {
+            let mut all = order(512, asked);
+            assert_eq!(all[511], asked);
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..512));
+        }
+    }
+}
