@@ -42,7 +42,7 @@ pub enum Kind {
     Maps = 6,
     /// Nothing was reported for a while; then instructions and accesses left out.
     Skipped = 7,
-    /// A process was forked; payload: the ring of its first thread.
+    /// A process was forked; payload: its number, as counted by [`crate::region::Header::next_process`].
     Forked = 8,
     /// This program is about to be replaced by one recorded in another ring; payload: that ring.
     Replaced = 9,

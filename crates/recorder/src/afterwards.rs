@@ -1,0 +1,179 @@
+//! Recording in two steps: the words while the program runs, the trace afterwards.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::following::Following;
+use crate::launch::told;
+use crate::output::{Output, Sink};
+use crate::recording::Recording;
+use crate::shared::{Shared, fresh};
+use crate::window::Windows;
+use crate::words::{Head, Player, Step, Unread, said};
+use crate::{Ended, Outcome, Progress, RecordError, Stage};
+
+/// How often to tell of progress.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Makes the file for words. What is there is overwritten if it is a file.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
+    Ok(file)
+}
+
+/// Words that a trace can be made of.
+pub(crate) struct Words {
+    player: Player<BufReader<File>>,
+    pub(crate) head: Head,
+    bytes: u64,
+}
+
+impl Words {
+    pub(crate) fn open(path: &Path) -> Result<Words, RecordError> {
+        let unread = |why: Unread| RecordError::Words {
+            path: path.to_owned(),
+            error: said(why),
+        };
+        let file = File::open(path).map_err(|error| unread(Unread::System(error)))?;
+        let bytes = (file.metadata()).map_or(0, |metadata| metadata.len());
+        let (player, head) = Player::new(BufReader::new(file)).map_err(unread)?;
+        Ok(Words {
+            player,
+            head,
+            bytes,
+        })
+    }
+
+    /// Makes the trace. `incomplete` is why the words are not whole, if that is known.
+    pub(crate) fn make<S: Sink + 'static>(
+        mut self,
+        sink: S,
+        incomplete: io::Result<()>,
+        began: Instant,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Outcome, Option<S>), RecordError> {
+        let bytes = self.bytes;
+        let mut told_at = Instant::now();
+        let mut stopping = |read: u64, now: &dyn Fn() -> Progress| {
+            if told_at.elapsed() < TICK {
+                return false;
+            }
+            told_at = Instant::now();
+            let stage = Stage::Making { read, of: bytes };
+            progress(Progress {
+                stage,
+                seconds: began.elapsed().as_secs_f64(),
+                ..now()
+            })
+            .is_break()
+        };
+        play(
+            &mut self.player,
+            &self.head,
+            sink,
+            incomplete,
+            began,
+            &mut stopping,
+        )
+    }
+}
+
+/// Makes a trace of what a player plays.
+pub(crate) fn play<R: Read, S: Sink + 'static>(
+    player: &mut Player<R>,
+    head: &Head,
+    sink: S,
+    incomplete: io::Result<()>,
+    began: Instant,
+    stopping: &mut dyn FnMut(u64, &dyn Fn() -> Progress) -> bool,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    // What is outside of windows was reported, but for what comes before the first.
+    let windows = Windows::new(head.window, false);
+    let shared = Shared::new(|header| {
+        *header = fresh();
+        header.verbatim = u32::from(head.verbatim);
+        windows.set_up(header);
+    });
+    let shared = shared.map_err(|error| RecordError::System {
+        what: "make shared memory",
+        error,
+    })?;
+    let output = Output::new(sink, head.with_code);
+    let mut recording = Recording::new(&shared, windows, output, head.pid, head.began);
+    let mut ended = None;
+    let read = loop {
+        if stopping(player.bytes(), &|| recording.progress()) {
+            break Err(Stop::Asked);
+        }
+        let step = match player.step(&shared) {
+            Ok(Some(step)) => step,
+            Ok(None) => break Ok(()),
+            Err(why) => break Err(Stop::Words(why)),
+        };
+        let done = match step {
+            Step::Round => rounds(player, &shared, &mut recording),
+            Step::Gone { process, status } => rounds(player, &shared, &mut recording)
+                .and_then(|()| recording.gone(process, status)),
+            Step::End { signal, number } => {
+                ended = Some(if signal {
+                    Ended::Signal(number)
+                } else {
+                    Ended::Status(number)
+                });
+                Ok(())
+            }
+            Step::Note(text) => {
+                recording.note(text);
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            break Err(Stop::Sink(error));
+        }
+    };
+    // What was written within a round.
+    let last = match read {
+        Err(Stop::Words(_)) | Ok(()) if ended.is_none() => rounds(player, &shared, &mut recording),
+        _ => Ok(()),
+    };
+    let read = match read {
+        Ok(()) if ended.is_none() => Err(said(Unread::Short)),
+        Ok(()) => Ok(()),
+        Err(Stop::Asked) => Err(io::Error::other("stopped while the trace was made")),
+        Err(Stop::Words(why)) => Err(said(why)),
+        Err(Stop::Sink(error)) => Err(error),
+    };
+    let stopped = incomplete.and(last).and(read);
+    let ended = ended.unwrap_or(Ended::Signal(libc::SIGKILL));
+    Ok(told(recording, ended, stopped, began))
+}
+
+/// Why no more is made of words.
+enum Stop {
+    Asked,
+    Words(Unread),
+    Sink(io::Error),
+}
+
+/// Reads what is in the rings, and what had no room in them.
+fn rounds<R: Read, S: Sink + 'static>(
+    player: &mut Player<R>,
+    shared: &Shared,
+    recording: &mut Recording<'_, S>,
+) -> io::Result<()> {
+    loop {
+        let left = player.waiting();
+        recording.round()?;
+        player.put(shared);
+        if player.waiting() == left {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Words in a file: written while the program runs, read afterwards.
+
+mod codec;
+mod drain;
+mod event;
+mod file;
+mod play;
+
+pub(crate) use drain::Drain;
+pub(crate) use event::Head;
+pub(crate) use file::{FrameWriter, Unread};
+pub(crate) use play::{Player, Step, said};
