@@ -82,11 +82,7 @@ pub(crate) fn drain(
     };
     let (status, stopped) = started.follow(&mut drain, qemu, progress)?;
     let ended = ended(status);
-    let (signal, number) = match ended {
-        Ended::Status(status) => (false, status),
-        Ended::Signal(signal) => (true, signal),
-    };
-    let written = drain.finish(signal, number);
+    let written = drain.finish(ended);
     Ok(Drained {
         ended,
         began: started.began,

@@ -324,8 +324,18 @@ fn run<S: Sink + 'static>(
         path: words.to_owned(),
         error,
     })?;
-    let drained = launch::drain(request, qemu, program, file, about, progress)?;
+    let mut stopped = false;
+    let drained = launch::drain(request, qemu, program, file, about, &mut |now| {
+        let answer = progress(now);
+        stopped |= answer.is_break();
+        answer
+    })?;
     let written = drained.written.map(|_| ());
+    // What has ended the program leaves a trace of what it has done so far.
+    let progress = &mut |now| match progress(now) {
+        ControlFlow::Break(()) if !stopped => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
     let (mut outcome, sink) = Words::open(words)?.make(sink, written, drained.began, progress)?;
     outcome.ended = drained.ended;
     outcome.running = Some(drained.seconds);

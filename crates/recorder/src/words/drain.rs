@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pagelab_recorder_wire::region::{RINGS, State};
 use pagelab_recorder_wire::syscall::{Call, call};
-use pagelab_recorder_wire::word::{Kind, SYSCALL_ARGS, Word};
+use pagelab_recorder_wire::word::{Kind, PAYLOAD, SYSCALL_ARGS, Word};
 
 use super::codec::{Encoder, Place};
 use super::event::Event;
@@ -19,7 +19,7 @@ use super::file::{Frame, FrameWriter};
 use crate::following::{FORK_CALLS, Following, WAIT4};
 use crate::process::Process;
 use crate::shared::{Reader, Shared};
-use crate::{Progress, Stage};
+use crate::{Ended, Progress, Stage};
 
 /// Words taken from a ring at once: it has room again behind them.
 const PART: usize = 16 * 1024;
@@ -44,9 +44,7 @@ struct Ring<'a> {
     place: Place,
     /// Another program runs in its process by now.
     replaced: bool,
-    /// The system call in progress, and what the last one of the clone family returned.
-    call: Option<(u64, [u64; 6])>,
-    child: u32,
+    calls: Calls,
 }
 
 /// Everything taken so far.
@@ -56,8 +54,7 @@ pub(crate) struct Drain<'a> {
     /// Which rings are among these, by index.
     known: Vec<bool>,
     users: u64,
-    /// By the number that the plugin gave it.
-    processes: HashMap<u32, Process>,
+    lives: Lives,
     encoder: Encoder,
     frame: Frame,
     since: Instant,
@@ -73,7 +70,10 @@ impl<'a> Drain<'a> {
             rings: Vec::new(),
             known: vec![false; RINGS],
             users: 0,
-            processes: HashMap::from([(0, Process::new(0, pid))]),
+            lives: Lives {
+                processes: HashMap::from([(0, Process::new(0, pid))]),
+                left: Vec::new(),
+            },
             encoder: Encoder::new(),
             frame: Frame::default(),
             since: Instant::now(),
@@ -136,8 +136,7 @@ impl<'a> Drain<'a> {
                 reader,
                 place: Place::default(),
                 replaced: false,
-                call: None,
-                child: 0,
+                calls: Calls::default(),
             };
             Event::Open {
                 user: ring.user,
@@ -191,15 +190,8 @@ impl<'a> Drain<'a> {
                     break;
                 };
                 self.encoder.message(message, out);
-                follow(
-                    &mut ring.call,
-                    &mut ring.child,
-                    &mut self.processes,
-                    ring.process,
-                    kind,
-                    payload,
-                    message,
-                );
+                self.lives
+                    .follow(&mut ring.calls, ring.process, kind, message);
                 items += 1;
                 done = end;
             }
@@ -264,7 +256,7 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
-    fn write(&mut self) -> io::Result<()> {
+    pub(super) fn write(&mut self) -> io::Result<()> {
         self.since = Instant::now();
         if self.frame.len() > 0 {
             let frame = std::mem::take(&mut self.frame);
@@ -273,8 +265,23 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
+    /// A process is gone, with this status: everything it wrote is in the rings, and nothing more will come.
+    pub(super) fn gone(&mut self, process: u32, status: i32) -> io::Result<()> {
+        while self.take()? > 0 {}
+        self.say(&Event::Gone { process, status })?;
+        self.let_go(|ring| ring.process == process);
+        if let Some(process) = self.lives.processes.get_mut(&process) {
+            process.end();
+        }
+        Ok(())
+    }
+
     /// Nothing more comes: what became of the program. Returns the bytes of the file.
-    pub(crate) fn finish(mut self, signal: bool, number: i32) -> io::Result<u64> {
+    pub(crate) fn finish(mut self, ended: Ended) -> io::Result<u64> {
+        let (signal, number) = match ended {
+            Ended::Status(status) => (false, status),
+            Ended::Signal(signal) => (true, signal),
+        };
         self.say(&Event::End { signal, number })?;
         self.write()?;
         self.writer.close()
@@ -287,9 +294,13 @@ impl Following for Drain<'_> {
     }
 
     fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
-        let keys: Vec<u32> = self.processes.keys().copied().collect();
+        let keys: Vec<u32> = self.lives.processes.keys().copied().collect();
         for key in keys {
-            let process = self.processes.get_mut(&key).expect("a key of the map");
+            let process = self
+                .lives
+                .processes
+                .get_mut(&key)
+                .expect("a key of the map");
             if process.ended() {
                 continue;
             }
@@ -299,16 +310,9 @@ impl Following for Drain<'_> {
                 process.status_if_gone()
             };
             let Some(status) = status else { continue };
-            // Everything it wrote is in the rings, and nothing more will come.
-            while self.take()? > 0 {}
-            let process = key;
-            self.say(&Event::Gone { process, status })?;
-            self.let_go(|ring| ring.process == key);
-            if let Some(process) = self.processes.get_mut(&key) {
-                process.end();
-            }
+            self.gone(key, status)?;
         }
-        Ok(self.processes.values().all(Process::ended))
+        Ok(self.lives.processes.values().all(Process::ended))
     }
 
     fn is_abandoned(&self) -> bool {
@@ -323,43 +327,67 @@ impl Following for Drain<'_> {
     }
 }
 
-/// Follows which processes there are, and how they end, by a message of a thread of process `own`.
-fn follow(
-    call_of: &mut Option<(u64, [u64; 6])>,
-    child: &mut u32,
-    processes: &mut HashMap<u32, Process>,
-    own: u32,
-    kind: Kind,
-    payload: u64,
-    message: &[u64],
-) {
-    match kind {
-        Kind::Syscall => {
-            let arguments = std::array::from_fn::<u64, SYSCALL_ARGS, _>(|at| message[1 + at]);
-            *call_of = Some((payload, arguments));
-        }
-        Kind::SyscallReturn => {
-            let (result, fact) = (message[1], message[2]);
-            if call_of.take().is_none() || result > u64::MAX - 4095 {
-            } else if FORK_CALLS.contains(&payload) {
-                *child = result as u32;
-            } else if payload == WAIT4 {
-                for process in processes.values_mut() {
-                    process.waited_for(result as u32, fact as i32);
+/// Which processes there are, and how they end, as far as messages say so.
+struct Lives {
+    /// By the number that the plugin gave it.
+    processes: HashMap<u32, Process>,
+    /// With which status a thread has left, and whether with all others, of processes of which their parents
+    /// have said nothing yet: whose words come first is not known.
+    left: Vec<(u32, i32, bool)>,
+}
+
+/// The system call of a thread that is in progress, and what the last one of the clone family returned.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    current: Option<(u64, [u64; 6])>,
+    child: u32,
+}
+
+impl Lives {
+    /// Takes note of a message of a thread of process `own`.
+    fn follow(&mut self, calls: &mut Calls, own: u32, kind: Kind, message: &[u64]) {
+        let payload = message[0] & PAYLOAD;
+        match kind {
+            Kind::Syscall => {
+                let arguments = std::array::from_fn::<u64, SYSCALL_ARGS, _>(|at| message[1 + at]);
+                calls.current = Some((payload, arguments));
+            }
+            Kind::SyscallReturn => {
+                let (result, fact) = (message[1], message[2]);
+                let failed = result > u64::MAX - 4095;
+                match calls.current.take() {
+                    Some((number, _)) if !failed && FORK_CALLS.contains(&number) => {
+                        calls.child = result as u32;
+                    }
+                    Some((WAIT4, _)) if !failed => {
+                        for process in self.processes.values_mut() {
+                            process.waited_for(result as u32, fact as i32);
+                        }
+                    }
+                    _ => {}
                 }
             }
-        }
-        Kind::Forked => {
-            processes.insert(payload as u32, Process::new(payload as u32, *child));
-        }
-        Kind::ThreadEnd => {
-            if let Some((number, arguments)) = *call_of
-                && matches!(call(number), Call::Exit | Call::ExitGroup)
-                && let Some(process) = processes.get_mut(&own)
-            {
-                process.leaves(arguments[0] as i32 & 0xff, call(number) == Call::ExitGroup);
+            Kind::Forked => {
+                let key = payload as u32;
+                let mut process = Process::new(key, calls.child);
+                for (_, status, whole) in self.left.extract_if(.., |(of, ..)| *of == key) {
+                    process.leaves(status, whole);
+                }
+                self.processes.insert(key, process);
             }
+            Kind::ThreadEnd => {
+                if let Some((number, arguments)) = calls.current
+                    && matches!(call(number), Call::Exit | Call::ExitGroup)
+                {
+                    let (status, whole) =
+                        (arguments[0] as i32 & 0xff, call(number) == Call::ExitGroup);
+                    match self.processes.get_mut(&own) {
+                        Some(process) => process.leaves(status, whole),
+                        None => self.left.push((own, status, whole)),
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }

@@ -10,3 +10,6 @@ pub(crate) use drain::Drain;
 pub(crate) use event::Head;
 pub(crate) use file::{FrameWriter, Unread};
 pub(crate) use play::{Player, Step, said};
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,8 @@ pub const MAX_ENTRIES: usize = 1 << 10;
 
 const MARK: u64 = 1 << 63;
 const KIND_SHIFT: u32 = 56;
-const PAYLOAD: u64 = (1 << KIND_SHIFT) - 1;
+/// The bits of a payload.
+pub const PAYLOAD: u64 = (1 << KIND_SHIFT) - 1;
 
 /// What a message is, apart from an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
