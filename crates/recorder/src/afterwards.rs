@@ -1,6 +1,6 @@
 //! Recording in two steps: the words while the program runs, the trace afterwards.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -17,16 +17,6 @@ use crate::{Ended, Outcome, Progress, RecordError, Stage};
 
 /// How often to tell of progress.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Makes the file for words. What is there is overwritten if it is a file.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
-    Ok(file)
-}
 
 /// Words that a trace can be made of.
 pub(crate) struct Words {

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use crate::recording::Recording;
 use crate::shared::{Shared, fresh};
 use crate::signals::Forwarding;
 use crate::window::Windows;
-use crate::words::{Drain, FrameWriter, Head};
+use crate::words::{Drain, FrameWriter, Head, Limit};
 use crate::{Ended, Outcome, Progress, RecordError, Request};
 
 /// How long to sleep when there is nothing to read. The largest ring holds some milliseconds
@@ -51,33 +52,47 @@ pub(crate) fn run<S: Sink + 'static>(
     Ok(told(recording, ended(status), stopped, started.began))
 }
 
-/// Runs `program` and writes its words to `file`, with what they are of; what became of it, and of its words.
+/// Runs `program` and writes its words to a file, with what they are of; what became of it, and of its words.
 pub(crate) fn drain(
     request: &Request,
     qemu: &Emulator,
     program: &Program,
-    file: File,
+    path: &Path,
     about: Vec<(String, String)>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Drained, RecordError> {
-    let system = |what| move |error| RecordError::System { what, error };
-    let windows = Windows::new(request.window, qemu.can_translate_anew());
-    let mut started = start(request, qemu, program, &windows)?;
-    let head = Head {
+    let unwritten = |error| RecordError::Output {
+        path: path.to_owned(),
+        error,
+    };
+    let mut head = Head {
         about,
         window: request.window,
         with_code: request.with_code,
         verbatim: request.verbatim,
-        pid: started.child.id(),
-        began: started.at,
+        pid: 0,
+        began: SystemTime::now(),
     };
-    let writer = FrameWriter::new(file, &head.bytes()).map_err(system("write words"));
+    // Where nothing can be written, that is said before the program runs.
+    let file = File::create(path).map_err(unwritten)?;
+    FrameWriter::try_out(&file, &head.bytes()).map_err(unwritten)?;
+    let windows = Windows::new(request.window, qemu.can_translate_anew());
+    let mut started = start(request, qemu, program, &windows)?;
+    head.pid = started.child.id();
+    head.began = started.at;
     let shared = started.shared.clone();
-    let mut drain = match writer {
-        Ok(writer) => Drain::new(&shared, writer, head.pid),
+    let reporting = shared.reporting();
+    let limit = Limit::of(&request.window, reporting).filter(|_| qemu.can_translate_anew());
+    let mut drain = match FrameWriter::new(file, &head.bytes()) {
+        Ok(writer) => Drain::new(&shared, writer, head.pid, limit),
         Err(error) => {
-            started.abandon(qemu);
-            return Err(error);
+            // It has hardly begun.
+            started
+                .child
+                .kill()
+                .and_then(|()| started.child.wait())
+                .map_err(unwritten)?;
+            return Err(unwritten(error));
         }
     };
     let (status, stopped) = started.follow(&mut drain, qemu, progress)?;

@@ -320,12 +320,8 @@ fn run<S: Sink + 'static>(
     let Some(words) = &request.words else {
         return launch::run(request, qemu, program, sink, progress);
     };
-    let file = afterwards::create(words).map_err(|error| RecordError::Output {
-        path: words.to_owned(),
-        error,
-    })?;
     let mut stopped = false;
-    let drained = launch::drain(request, qemu, program, file, about, &mut |now| {
+    let drained = launch::drain(request, qemu, program, words, about, &mut |now| {
         let answer = progress(now);
         stopped |= answer.is_break();
         answer

@@ -71,15 +71,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         pid: u32,
         began: SystemTime,
     ) -> Recording<'a, S> {
-        let reporting = if shared.header().verbatim == 0 {
-            Reporting::Needed
-        } else {
-            Reporting::Verbatim
-        };
         let mapped = Mapped::new(output.with_code);
         Recording {
             shared,
-            reporting,
+            reporting: shared.reporting(),
             output,
             plans: Vec::new(),
             ways: Ways::default(),

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
+use pagelab_recorder_wire::block::Reporting;
 use pagelab_recorder_wire::region::{self, Header, Line, Ring, State};
 use pagelab_recorder_wire::word::{Kind, Word};
 
@@ -63,6 +64,15 @@ impl Shared {
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: mapped as long as `self` lives; what others write is atomic.
         unsafe { &*self.address.cast::<Header>() }
+    }
+
+    /// Which accesses are reported.
+    pub(crate) fn reporting(&self) -> Reporting {
+        if self.header().verbatim == 0 {
+            Reporting::Needed
+        } else {
+            Reporting::Verbatim
+        }
     }
 
     /// Ring `index`.

@@ -16,10 +16,12 @@ use pagelab_recorder_wire::word::{Kind, PAYLOAD, SYSCALL_ARGS, Word};
 use super::codec::{Encoder, Place};
 use super::event::Event;
 use super::file::{Frame, FrameWriter};
+use super::limit::Limit;
+use crate::controls::Returned;
 use crate::following::{FORK_CALLS, Following, WAIT4};
 use crate::process::Process;
 use crate::shared::{Reader, Shared};
-use crate::{Ended, Progress, Stage};
+use crate::{Ended, Progress, Stage, kernel};
 
 /// Words taken from a ring at once: it has room again behind them.
 const PART: usize = 16 * 1024;
@@ -59,12 +61,19 @@ pub(crate) struct Drain<'a> {
     frame: Frame,
     since: Instant,
     writer: FrameWriter,
+    limit: Option<Limit>,
     words: u64,
 }
 
 impl<'a> Drain<'a> {
     /// Of the program whose first thread uses ring 0.
-    pub(crate) fn new(shared: &'a Shared, writer: FrameWriter, pid: u32) -> Drain<'a> {
+    /// With a `limit`, nothing is reported behind it.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        writer: FrameWriter,
+        pid: u32,
+        limit: Option<Limit>,
+    ) -> Drain<'a> {
         Drain {
             shared,
             rings: Vec::new(),
@@ -78,6 +87,7 @@ impl<'a> Drain<'a> {
             frame: Frame::default(),
             since: Instant::now(),
             writer,
+            limit,
             words: 0,
         }
     }
@@ -109,6 +119,11 @@ impl<'a> Drain<'a> {
         }
         if self.since.elapsed() > PATIENCE {
             self.write()?;
+        }
+        if let Some(limit) = &self.limit
+            && limit.close(self.shared.header())
+        {
+            self.limit = None;
         }
         Ok(self.words - before)
     }
@@ -190,12 +205,25 @@ impl<'a> Drain<'a> {
                     break;
                 };
                 self.encoder.message(message, out);
-                self.lives
-                    .follow(&mut ring.calls, ring.process, kind, message);
+                if let Some(limit) = &mut self.limit {
+                    limit.follow(kind, message);
+                }
+                let returned = (self.lives).follow(&mut ring.calls, ring.process, kind, message);
+                let header = self.shared.header();
+                if let Some(returned) = returned
+                    && header.reporting.0.load(Ordering::Relaxed) == 0
+                {
+                    // The plugin does not know of what the kernel does, and windows count it.
+                    let count = kernel::count(&returned, &ring.calls.vectors);
+                    header.left.0.fetch_sub(count as i64, Ordering::AcqRel);
+                }
                 items += 1;
                 done = end;
             }
             self.encoder.end();
+            if let Some(limit) = &mut self.limit {
+                limit.count(&words[..done]);
+            }
             let user = ring.user;
             let codes = (out.codes.len() - codes) as u32;
             ring.reader.advance_by(done);
@@ -337,35 +365,48 @@ struct Lives {
 }
 
 /// The system call of a thread that is in progress, and what the last one of the clone family returned.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Calls {
     current: Option<(u64, [u64; 6])>,
+    vectors: Vec<(u64, u64)>,
     child: u32,
 }
 
 impl Lives {
-    /// Takes note of a message of a thread of process `own`.
-    fn follow(&mut self, calls: &mut Calls, own: u32, kind: Kind, message: &[u64]) {
+    /// Takes note of a message of a thread of process `own`. Returns a call that has returned.
+    fn follow(
+        &mut self,
+        calls: &mut Calls,
+        own: u32,
+        kind: Kind,
+        message: &[u64],
+    ) -> Option<Returned> {
         let payload = message[0] & PAYLOAD;
         match kind {
             Kind::Syscall => {
                 let arguments = std::array::from_fn::<u64, SYSCALL_ARGS, _>(|at| message[1 + at]);
                 calls.current = Some((payload, arguments));
+                calls.vectors.clear();
             }
+            Kind::Vector => calls.vectors.push((message[1], message[2])),
             Kind::SyscallReturn => {
+                let (number, arguments) = calls.current.take()?;
                 let (result, fact) = (message[1], message[2]);
-                let failed = result > u64::MAX - 4095;
-                match calls.current.take() {
-                    Some((number, _)) if !failed && FORK_CALLS.contains(&number) => {
-                        calls.child = result as u32;
+                let returned = Returned {
+                    number,
+                    arguments,
+                    result,
+                    fact,
+                };
+                if returned.failed() {
+                } else if FORK_CALLS.contains(&number) {
+                    calls.child = result as u32;
+                } else if number == WAIT4 {
+                    for process in self.processes.values_mut() {
+                        process.waited_for(result as u32, fact as i32);
                     }
-                    Some((WAIT4, _)) if !failed => {
-                        for process in self.processes.values_mut() {
-                            process.waited_for(result as u32, fact as i32);
-                        }
-                    }
-                    _ => {}
                 }
+                return Some(returned);
             }
             Kind::Forked => {
                 let key = payload as u32;
@@ -389,5 +430,6 @@ impl Lives {
             }
             _ => {}
         }
+        None
     }
 }

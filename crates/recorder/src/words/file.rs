@@ -56,6 +56,13 @@ pub(crate) struct FrameWriter {
 }
 
 impl FrameWriter {
+    /// Writes a header to a file that is empty, and takes it back.
+    pub(crate) fn try_out(mut file: &File, header: &[u8]) -> io::Result<()> {
+        file.write_all(&framed(HEAD, header))?;
+        file.set_len(0)?;
+        file.rewind()
+    }
+
     /// Starts a file with this header.
     pub(crate) fn new(mut file: File, header: &[u8]) -> io::Result<FrameWriter> {
         file.write_all(&MAGIC)?;

@@ -4,11 +4,13 @@ mod codec;
 mod drain;
 mod event;
 mod file;
+mod limit;
 mod play;
 
 pub(crate) use drain::Drain;
 pub(crate) use event::Head;
 pub(crate) use file::{FrameWriter, Unread};
+pub(crate) use limit::Limit;
 pub(crate) use play::{Player, Step, said};
 
 #[cfg(test)]

@@ -317,7 +317,7 @@ fn drained(rounds: &Rounds, window: Window) -> Vec<u8> {
     let shared = memory();
     let path = temporary();
     let writer = FrameWriter::new(File::create(&path).unwrap(), &head(window).bytes()).unwrap();
-    let mut drain = Drain::new(&shared, writer, u32::MAX);
+    let mut drain = Drain::new(&shared, writer, u32::MAX, None);
     let mut program = Program::new(&shared);
     for round in rounds {
         for &(thread, act) in round {
