@@ -161,7 +161,7 @@ fn json(outcome: &Outcome) -> serde_json::Value {
         "exit_status": outcome.ended.code(),
         "signal": match outcome.ended {
             Ended::Signal(signal) => Some(signal),
-            Ended::Status(_) => None,
+            Ended::Status(_) | Ended::Unknown => None,
         },
         "incomplete": outcome.incomplete,
         "notes": outcome.notes,

@@ -19,21 +19,31 @@ use crate::{Ended, Outcome, Progress, RecordError, Stage};
 const TICK: Duration = Duration::from_millis(100);
 
 /// Words that a trace can be made of.
-pub(crate) struct Words {
-    player: Player<BufReader<File>>,
+pub(crate) struct Words<R> {
+    player: Player<R>,
     pub(crate) head: Head,
     bytes: u64,
 }
 
-impl Words {
-    pub(crate) fn open(path: &Path) -> Result<Words, RecordError> {
-        let unread = |why: Unread| RecordError::Words {
+impl Words<BufReader<File>> {
+    /// Those of a file.
+    pub(crate) fn open(path: &Path) -> Result<Words<BufReader<File>>, RecordError> {
+        let file = File::open(path).map_err(|error| RecordError::Words {
+            path: path.to_owned(),
+            error,
+        })?;
+        let bytes = (file.metadata()).map_or(0, |metadata| metadata.len());
+        Words::new(BufReader::new(file), path, bytes)
+    }
+}
+
+impl<R: Read> Words<R> {
+    /// Those that are read from there, `bytes` if it is known how many.
+    pub(crate) fn new(input: R, path: &Path, bytes: u64) -> Result<Words<R>, RecordError> {
+        let (player, head) = Player::new(input).map_err(|why| RecordError::Words {
             path: path.to_owned(),
             error: said(why),
-        };
-        let file = File::open(path).map_err(|error| unread(Unread::System(error)))?;
-        let bytes = (file.metadata()).map_or(0, |metadata| metadata.len());
-        let (player, head) = Player::new(BufReader::new(file)).map_err(unread)?;
+        })?;
         Ok(Words {
             player,
             head,
@@ -141,7 +151,7 @@ pub(crate) fn play<R: Read, S: Sink + 'static>(
         Err(Stop::Sink(error)) => Err(error),
     };
     let stopped = incomplete.and(last).and(read);
-    let ended = ended.unwrap_or(Ended::Signal(libc::SIGKILL));
+    let ended = ended.unwrap_or(Ended::Unknown);
     Ok(told(recording, ended, stopped, began))
 }
 

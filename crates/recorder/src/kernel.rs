@@ -11,7 +11,11 @@ use crate::thread::Thread;
 const LINE: u64 = 64;
 
 /// No call copies more at once (MAX_RW_COUNT): longer lengths come from damaged arguments.
+#[cfg(not(fuzzing))]
 const MOST: u64 = 0x7fff_f000;
+/// Of random calls every other one would fill the memory.
+#[cfg(fuzzing)]
+const MOST: u64 = 1 << 16;
 
 /// Adds the accesses of a call that has returned, through these I/O vectors if it has any.
 pub(crate) fn accesses(
@@ -46,7 +50,7 @@ fn each(returned: &Returned, vectors: &[(u64, u64)], access: &mut impl FnMut(u64
             }
         }
         Call::Vector { store, .. } => {
-            let mut left = returned.result;
+            let mut left = returned.result.min(MOST);
             for &(start, bytes) in vectors {
                 copy(start, bytes.min(left), store, access);
                 left -= bytes.min(left);

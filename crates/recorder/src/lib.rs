@@ -3,6 +3,8 @@
 //! A plugin in QEMU reports into shared memory; [`record`] reads there, brings the events into
 //! one order and writes them as a trace. docs/record.md describes what is recorded and how exact it is.
 
+#![allow(unexpected_cfgs, reason = "fuzz/run.sh sets `fuzzing`")]
+
 mod afterwards;
 mod branches;
 mod chains;
@@ -39,7 +41,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -125,14 +127,17 @@ pub enum Ended {
     Status(i32),
     /// By this signal.
     Signal(i32),
+    /// It is not known: the recorder was killed, or could write no more.
+    Unknown,
 }
 
 impl Ended {
-    /// The exit status, or 128 plus the signal: what a shell says.
+    /// The exit status, or 128 plus the signal: what a shell says. 0 if it is not known.
     pub fn code(self) -> i32 {
         match self {
             Ended::Status(status) => status,
             Ended::Signal(signal) => 128 + signal,
+            Ended::Unknown => 0,
         }
     }
 }
@@ -306,6 +311,19 @@ pub fn finish(
         outcome.bytes = file.len();
     }
     Ok(outcome)
+}
+
+/// Makes the events of words, from anywhere, and hands them to `sink`. As [`finish`] otherwise, and removes nothing.
+///
+/// # Errors
+/// As [`finish`].
+pub fn finish_into<S: Sink + 'static>(
+    words: impl Read,
+    sink: S,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    let began = Instant::now();
+    Words::new(words, Path::new("words"), 0)?.make(sink, Ok(()), began, progress)
 }
 
 /// Records, by way of words in a file if that is wanted.

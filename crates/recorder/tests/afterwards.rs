@@ -201,7 +201,7 @@ fn words_that_cannot_be_written_or_read_are_explained() {
 fn behind_a_limit_nothing_more_is_reported() {
     let mut request = assemble("plain.s").request();
     request.program = "sh".into();
-    let script = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    let script = "i=0; while [ $i -lt 6000 ]; do i=$((i+1)); done";
     request.arguments = vec!["-c".into(), script.into()];
     request.window = Window {
         skip: 5000,

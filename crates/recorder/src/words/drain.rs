@@ -306,11 +306,17 @@ impl<'a> Drain<'a> {
 
     /// Nothing more comes: what became of the program. Returns the bytes of the file.
     pub(crate) fn finish(mut self, ended: Ended) -> io::Result<u64> {
-        let (signal, number) = match ended {
-            Ended::Status(status) => (false, status),
-            Ended::Signal(signal) => (true, signal),
-        };
-        self.say(&Event::End { signal, number })?;
+        match ended {
+            Ended::Status(number) => self.say(&Event::End {
+                signal: false,
+                number,
+            })?,
+            Ended::Signal(number) => self.say(&Event::End {
+                signal: true,
+                number,
+            })?,
+            Ended::Unknown => {}
+        }
         self.write()?;
         self.writer.close()
     }

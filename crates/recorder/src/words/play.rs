@@ -13,7 +13,7 @@ use super::file::{FrameReader, Parts, Unread};
 use crate::shared::{Shared, Writer};
 
 /// Words that wait for room at most: more than a program can have written before it was known whose they are.
-const MOST_WAITING: usize = 1 << 27;
+const MOST_WAITING: usize = 1 << 25;
 /// Instructions of a block, and bytes of one: QEMU makes none longer (TCG_MAX_INSNS; an instruction has 15 at most).
 const MOST_INSTRUCTIONS: u64 = 512;
 const MOST_BYTES: u64 = 16 * MOST_INSTRUCTIONS;
@@ -199,7 +199,8 @@ impl<R: Read> Player<R> {
             messages: &self.frame.messages[*messages..],
         };
         let mut words = Vec::with_capacity(items.min(1 << 15));
-        if items > MOST_WAITING {
+        // Each item is a word at least.
+        if items > ring_words(user.ring) / 2 {
             return Err(Damaged);
         }
         let (definitions, blocks, processes) =
