@@ -66,10 +66,11 @@ def record(
     its own. `window` says which part to take, all of it unless given; `follow_exec` also records
     the programs that it executes, `code` keeps which instruction makes each access, so that
     simulations can say where misses come from. `qemu` is the emulator instead of the one that
-    `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it. With `defer`
-    the trace is made when the program has ended, so that it has less to wait for; what it is made
-    of is in a file beside it meanwhile (its name with `.words` behind it), and stays there with
-    `keep_words`.
+    `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it.
+
+    With `defer` the trace is made when the program has ended, so that it has less to wait for; what
+    it is made of is in a file beside it meanwhile (its name with `.words` behind it), and stays
+    there with `keep_words`.
 
     Returns what was recorded; its `trace` can be simulated. What goes wrong after the program has
     started is in its `incomplete`, and the trace is good up to there. Raises

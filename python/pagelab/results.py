@@ -236,7 +236,7 @@ class Recording(Table):
     window: dict[str, Any] = {}
     interrupted: bool = False
     path: Annotated[Path | None, Field(exclude=True)] = None
-    words: Path | None = None
+    words: str | None = None
     """What the trace was made of, where that was kept."""
 
     @property

@@ -12,7 +12,7 @@ use crate::output::{Output, Sink};
 use crate::recording::Recording;
 use crate::shared::{Shared, fresh};
 use crate::window::Windows;
-use crate::words::{Head, Player, Step, Unread, said};
+use crate::words::{Head, Player, Reading, Step, Unread, said};
 use crate::{Ended, Outcome, Progress, RecordError, Stage};
 
 /// How often to tell of progress.
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Words that a trace can be made of.
 pub(crate) struct Words<R> {
-    player: Player<R>,
+    reading: Reading<R>,
     pub(crate) head: Head,
     bytes: u64,
 }
@@ -37,15 +37,15 @@ impl Words<BufReader<File>> {
     }
 }
 
-impl<R: Read> Words<R> {
+impl<R: Read + Send> Words<R> {
     /// Those that are read from there, `bytes` if it is known how many.
     pub(crate) fn new(input: R, path: &Path, bytes: u64) -> Result<Words<R>, RecordError> {
-        let (player, head) = Player::new(input).map_err(|why| RecordError::Words {
+        let (reading, head) = Reading::new(input).map_err(|why| RecordError::Words {
             path: path.to_owned(),
             error: said(why),
         })?;
         Ok(Words {
-            player,
+            reading,
             head,
             bytes,
         })
@@ -53,7 +53,7 @@ impl<R: Read> Words<R> {
 
     /// Makes the trace. `incomplete` is why the words are not whole, if that is known.
     pub(crate) fn make<S: Sink + 'static>(
-        mut self,
+        self,
         sink: S,
         incomplete: io::Result<()>,
         began: Instant,
@@ -75,7 +75,7 @@ impl<R: Read> Words<R> {
             .is_break()
         };
         play(
-            &mut self.player,
+            self.reading,
             &self.head,
             sink,
             incomplete,
@@ -85,9 +85,24 @@ impl<R: Read> Words<R> {
     }
 }
 
-/// Makes a trace of what a player plays.
-pub(crate) fn play<R: Read, S: Sink + 'static>(
-    player: &mut Player<R>,
+/// Makes a trace of what is read.
+pub(crate) fn play<R: Read + Send, S: Sink + 'static>(
+    reading: Reading<R>,
+    head: &Head,
+    sink: S,
+    incomplete: io::Result<()>,
+    began: Instant,
+    stopping: &mut dyn FnMut(u64, &dyn Fn() -> Progress) -> bool,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    std::thread::scope(|scope| {
+        // Dropped at the end, it ends the thread that reads.
+        let mut player = Player::new(reading.spawn(scope));
+        play_all(&mut player, head, sink, incomplete, began, stopping)
+    })
+}
+
+fn play_all<S: Sink + 'static>(
+    player: &mut Player,
     head: &Head,
     sink: S,
     incomplete: io::Result<()>,
@@ -163,8 +178,8 @@ enum Stop {
 }
 
 /// Reads what is in the rings, and what had no room in them.
-fn rounds<R: Read, S: Sink + 'static>(
-    player: &mut Player<R>,
+fn rounds<S: Sink + 'static>(
+    player: &mut Player,
     shared: &Shared,
     recording: &mut Recording<'_, S>,
 ) -> io::Result<()> {

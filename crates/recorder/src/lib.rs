@@ -46,7 +46,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use afterwards::Words;
 pub use loads::MAX_DEP;
 pub use output::Sink;
 use pagelab_events::{Batch, Metadata, TraceWriter};
@@ -303,7 +302,7 @@ pub fn finish(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, RecordError> {
     let began = Instant::now();
-    let read = Words::open(words)?;
+    let read = afterwards::Words::open(words)?;
     let sink = FileSink::create(output, &read.head.about)?;
     let (outcome, _) = read.make(sink, Ok(()), began, progress)?;
     let mut outcome = kept(outcome, words, keep);
@@ -318,12 +317,12 @@ pub fn finish(
 /// # Errors
 /// As [`finish`].
 pub fn finish_into<S: Sink + 'static>(
-    words: impl Read,
+    words: impl Read + Send,
     sink: S,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Option<S>), RecordError> {
     let began = Instant::now();
-    Words::new(words, Path::new("words"), 0)?.make(sink, Ok(()), began, progress)
+    afterwards::Words::new(words, Path::new("words"), 0)?.make(sink, Ok(()), began, progress)
 }
 
 /// Records, by way of words in a file if that is wanted.
@@ -350,7 +349,8 @@ fn run<S: Sink + 'static>(
         ControlFlow::Break(()) if !stopped => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    let (mut outcome, sink) = Words::open(words)?.make(sink, written, drained.began, progress)?;
+    let (mut outcome, sink) =
+        afterwards::Words::open(words)?.make(sink, written, drained.began, progress)?;
     outcome.ended = drained.ended;
     outcome.running = Some(drained.seconds);
     Ok((kept(outcome, words, request.keep_words), sink))

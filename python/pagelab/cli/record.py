@@ -28,7 +28,7 @@ def record(
         bool,
         typer.Option(
             "--defer",
-            help="Make the trace when the program has ended: it runs several times faster meanwhile.",
+            help="Make the trace when the program has ended, which is several times sooner.",
         ),
     ] = False,
     keep_words: Annotated[

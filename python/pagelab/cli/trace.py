@@ -134,7 +134,7 @@ def finish(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The trace file to write; WORDS without .words by default."),
+        typer.Option("--out", "-o", help="The trace file to write; by default WORDS less .words."),
     ] = None,
     keep_words: Annotated[
         bool, typer.Option("--keep-words", help="Keep WORDS when the trace is made.")

@@ -6,12 +6,14 @@ mod event;
 mod file;
 mod limit;
 mod play;
+mod read;
 
 pub(crate) use drain::Drain;
 pub(crate) use event::Head;
 pub(crate) use file::{FrameWriter, Unread};
 pub(crate) use limit::Limit;
-pub(crate) use play::{Player, Step, said};
+pub(crate) use play::{Player, Step};
+pub(crate) use read::{Reading, said};
 
 #[cfg(test)]
 mod tests;

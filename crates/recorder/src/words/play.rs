@@ -1,25 +1,19 @@
 //! Puts the words of a file into rings, as the plugin has put them there, for a recording to read.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::io::{self, Read};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 
 use pagelab_recorder_wire::region::{RINGS, State, ring_words};
-use pagelab_recorder_wire::word::{Kind, Word};
 
-use super::codec::{Damaged, Decoder, Place, Rest};
-use super::event::{Event, Head};
-use super::file::{FrameReader, Parts, Unread};
+use super::codec::Damaged;
+use super::event::Event;
+use super::file::Unread;
+use super::read::{Item, Items};
 use crate::shared::{Shared, Writer};
 
 /// Words that wait for room at most: more than a program can have written before it was known whose they are.
 const MOST_WAITING: usize = 1 << 25;
-/// Instructions of a block, and bytes of one: QEMU makes none longer (TCG_MAX_INSNS; an instruction has 15 at most).
-const MOST_INSTRUCTIONS: u64 = 512;
-const MOST_BYTES: u64 = 16 * MOST_INSTRUCTIONS;
-/// Numbers of blocks of which there is no definition: each process may have taken one for a block that it has not
-/// come to define.
-const UNDEFINED: u64 = 1 << 16;
 
 /// What comes next in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +36,6 @@ struct User {
     claimed: u64,
     first: bool,
     definitions: bool,
-    place: Place,
     /// `None` until it is open.
     writer: Option<Writer>,
     /// Words without room in the ring.
@@ -50,44 +43,32 @@ struct User {
     ended: bool,
 }
 
-/// Reads a file into rings.
-pub(crate) struct Player<R> {
-    frames: FrameReader<R>,
-    decoder: Decoder,
-    frame: Parts,
-    /// Read of the frame: events, codes, values, messages.
-    read: [usize; 4],
+/// Puts what is read of a file into rings.
+pub(crate) struct Player {
+    receiver: Receiver<Items>,
+    items: std::vec::IntoIter<Item>,
+    bytes: u64,
     users: BTreeMap<u64, User>,
     claimed: Vec<bool>,
     waiting: usize,
-    blocks: u64,
-    processes: HashSet<u32>,
 }
 
-impl<R: Read> Player<R> {
-    /// Starts with what the file says first.
-    pub(crate) fn new(input: R) -> Result<(Player<R>, Head), Unread> {
-        let (frames, header) = FrameReader::new(input)?;
-        let other =
-            Unread::Other("another build of pagelab has written it, and only that can read it");
-        let head = Head::read(&header)?.ok_or(other)?;
-        let player = Player {
-            frames,
-            decoder: Decoder::new(),
-            frame: Parts::default(),
-            read: [0; 4],
+impl Player {
+    /// Of what comes from there.
+    pub(crate) fn new(receiver: Receiver<Items>) -> Player {
+        Player {
+            receiver,
+            items: Vec::new().into_iter(),
+            bytes: 0,
             users: BTreeMap::new(),
             claimed: vec![false; RINGS],
             waiting: 0,
-            blocks: 0,
-            processes: HashSet::from([0]),
-        };
-        Ok((player, head))
+        }
     }
 
     /// Bytes of the file read so far.
     pub(crate) fn bytes(&self) -> u64 {
-        self.frames.bytes()
+        self.bytes
     }
 
     /// Words that have no room yet.
@@ -98,28 +79,31 @@ impl<R: Read> Player<R> {
     /// Goes on to the next step; `None` where the file ends.
     pub(crate) fn step(&mut self, shared: &Shared) -> Result<Option<Step>, Unread> {
         loop {
-            let mut events = &self.frame.events[self.read[0]..];
-            let event = Event::take(&mut events)?;
-            self.read[0] = self.frame.events.len() - events.len();
-            let Some(event) = event else {
-                let whole = self.read[1] == self.frame.codes.len()
-                    && self.read[2] == self.frame.values.len()
-                    && self.read[3] == self.frame.messages.len();
-                if !whole {
-                    return Err(Unread::Damaged);
-                }
-                let Some(frame) = self.frames.next()? else {
+            let Some(item) = self.items.next() else {
+                // The reader ends with what it has sent.
+                let Ok(items) = self.receiver.recv() else {
                     return Ok(None);
                 };
-                self.frame = frame;
-                self.read = [0; 4];
+                let (items, bytes) = items?;
+                self.items = items.into_iter();
+                self.bytes = bytes;
                 continue;
             };
-            match event {
-                Event::Open { .. } => self.open(&event, shared)?,
-                Event::Words { user, items, codes } => {
-                    self.words(user, items as usize, codes as usize)?;
+            let event = match item {
+                Item::Event(event) => event,
+                Item::Words { user, words } => {
+                    let user = self.users.get_mut(&user).ok_or(Damaged)?;
+                    self.waiting += words.len();
+                    if self.waiting > MOST_WAITING {
+                        return Err(Unread::Damaged);
+                    }
+                    user.waiting.push_back(words);
+                    continue;
                 }
+            };
+            match event {
+                Event::Words { .. } => {}
+                Event::Open { .. } => self.open(&event, shared)?,
                 Event::Ended { user } => {
                     self.users.get_mut(&user).ok_or(Damaged)?.ended = true;
                 }
@@ -160,9 +144,6 @@ impl<R: Read> Player<R> {
         let index = index as usize;
         let of_the_same_size =
             |ring: &usize| !self.claimed[*ring] && ring_words(*ring) == ring_words(index);
-        if index >= RINGS || self.users.contains_key(&user) {
-            return Err(Damaged);
-        }
         let ring = if self.claimed[index] {
             (0..RINGS).find(of_the_same_size).ok_or(Damaged)?
         } else {
@@ -178,45 +159,11 @@ impl<R: Read> Player<R> {
                 claimed,
                 first,
                 definitions,
-                place: Place::default(),
                 writer: None,
                 waiting: VecDeque::new(),
                 ended: false,
             },
         );
-        Ok(())
-    }
-
-    fn words(&mut self, user: u64, items: usize, codes: usize) -> Result<(), Damaged> {
-        let user = self.users.get_mut(&user).ok_or(Damaged)?;
-        let [_, of_codes, values, messages] = &mut self.read;
-        let codes = (self.frame.codes.get(*of_codes..))
-            .and_then(|rest| rest.get(..codes))
-            .ok_or(Damaged)?;
-        let mut rest = Rest {
-            codes,
-            values: &self.frame.values[*values..],
-            messages: &self.frame.messages[*messages..],
-        };
-        let mut words = Vec::with_capacity(items.min(1 << 15));
-        // Each item is a word at least.
-        if items > ring_words(user.ring) / 2 {
-            return Err(Damaged);
-        }
-        let (definitions, blocks, processes) =
-            (user.definitions, &mut self.blocks, &mut self.processes);
-        self.decoder
-            .words(&mut user.place, items, &mut rest, &mut words, |message| {
-                check(message, definitions, blocks, processes)
-            })?;
-        *of_codes += codes.len();
-        *values = self.frame.values.len() - rest.values.len();
-        *messages = self.frame.messages.len() - rest.messages.len();
-        self.waiting += words.len();
-        if self.waiting > MOST_WAITING || words.len() > ring_words(user.ring) / 2 {
-            return Err(Damaged);
-        }
-        user.waiting.push_back(words);
         Ok(())
     }
 
@@ -261,52 +208,5 @@ impl<R: Read> Player<R> {
                 user.ended = false;
             }
         }
-    }
-}
-
-/// Whether a message may be put into a ring: of what a plugin writes it says nothing that would need endless room.
-fn check(
-    message: &[u64],
-    definitions: bool,
-    blocks: &mut u64,
-    processes: &mut HashSet<u32>,
-) -> Result<(), Damaged> {
-    let Some(Word::Message(kind, payload)) = message.first().map(|&word| Word::decode(word)) else {
-        return Err(Damaged);
-    };
-    let good = match kind {
-        Kind::Wrap | Kind::Block => false,
-        Kind::Define => match *message {
-            [_, number, _, instructions, ref bytes @ ..] => {
-                *blocks += 1;
-                definitions
-                    && number < 2 * *blocks + UNDEFINED
-                    && instructions <= MOST_INSTRUCTIONS
-                    && (bytes.len() as u64) * 8 <= MOST_BYTES + MOST_INSTRUCTIONS
-                    && has_all_bytes(instructions as usize, bytes)
-            }
-            _ => false,
-        },
-        Kind::Forked => u32::try_from(payload).is_ok_and(|process| processes.insert(process)),
-        _ => true,
-    };
-    if good { Ok(()) } else { Err(Damaged) }
-}
-
-/// Whether the bytes of a block are as many as its instructions have.
-fn has_all_bytes(instructions: usize, words: &[u64]) -> bool {
-    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-    let lengths = bytes.take(instructions);
-    let all: usize = lengths.map(usize::from).sum();
-    instructions + all <= 8 * words.len()
-}
-
-/// The words of a file that are not read further say why.
-pub(crate) fn said(why: Unread) -> io::Error {
-    match why {
-        Unread::Short => io::Error::other("the words end before the program did"),
-        Unread::Damaged => io::Error::other("the file of words is damaged"),
-        Unread::Other(what) => io::Error::other(what),
-        Unread::System(error) => error,
     }
 }

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::event::Head;
 use super::file::FrameWriter;
-use super::{Drain, Player, Unread};
+use super::{Drain, Reading, Unread};
 use crate::afterwards::play;
 use crate::following::Following;
 use crate::output::Output;
@@ -335,17 +335,10 @@ fn drained(rounds: &Rounds, window: Window) -> Vec<u8> {
 }
 
 /// What is made of a file, and why that is not all.
-fn made(file: impl Read) -> Result<(Vec<Batch>, Option<String>), Unread> {
-    let (mut player, head) = Player::new(file)?;
+fn made(file: impl Read + Send) -> Result<(Vec<Batch>, Option<String>), Unread> {
+    let (reading, head) = Reading::new(file)?;
     let go_on = &mut |_, _: &dyn Fn() -> Progress| false;
-    let played = play(
-        &mut player,
-        &head,
-        Vec::new(),
-        Ok(()),
-        Instant::now(),
-        go_on,
-    );
+    let played = play(reading, &head, Vec::new(), Ok(()), Instant::now(), go_on);
     let (outcome, batches) = played.unwrap();
     Ok((batches.unwrap(), outcome.incomplete))
 }
