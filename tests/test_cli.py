@@ -19,6 +19,7 @@ COMMANDS = [
     "trace cat",
     "trace convert",
     "trace write",
+    "trace finish",
     "list",
     "report",
     "doctor",

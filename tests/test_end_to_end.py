@@ -442,6 +442,44 @@ def test_a_trace_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @needs_recorder
+def test_a_trace_can_be_made_when_the_program_has_ended(tmp_path: Path) -> None:
+    program = ["sh", "-c", "exit 3"]
+    done = pagelab("record", "--defer", "-o", "t", "--", *program, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "the program had ended after" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+    done = pagelab("record", "--defer", "--keep-words", "-o", "t", "--", *program, cwd=tmp_path)
+    made = (tmp_path / "t").read_bytes()
+    (tmp_path / "t").unlink()
+    done = pagelab("trace", "finish", "t.words", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert (outcome["exit_status"], outcome["incomplete"], outcome["words"]) == (3, None, None)
+    assert (tmp_path / "t").read_bytes() == made
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+@needs_recorder
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["record", "--keep-words", "-o", "t", "--", "true"], "--defer"),
+        (["record", "--defer", "-o", "/dev/null", "--", "true"], "/dev/null is no file"),
+        (["trace", "finish", "other"], "--out"),
+        (["trace", "finish", "missing.words"], "missing.words"),
+        (["trace", "finish", "text.words"], "holds no recorded words"),
+    ],
+)
+def test_words_that_are_none_are_explained(arguments: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "text.words").write_text("these are no words of a program")
+    done = pagelab(*arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "text.words").exists()
+
+
+@needs_recorder
 def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
     status, stdout, stderr = interrupted(
         tmp_path,

@@ -143,13 +143,21 @@ def record(
     output: str,
     window: str,
     options: str,
-    progress: Callable[[int, int | None], bool],
+    progress: Callable[..., bool],
 ) -> str:
     """Runs a program under the recorder and returns the JSON of the outcome.
 
     `window` is JSON: skip, limit, sample as [taken, period], in_instructions. So is `options`:
-    follow_exec, code, cpu (QEMU's -cpu), and what `emulator` takes. `progress` is as for
-    `simulate`. Raises Error, and ProgramError for what is wrong with the program.
+    follow_exec, code, cpu (QEMU's -cpu), words (the file for them if the trace is made afterwards),
+    keep_words, and what `emulator` takes. `progress` is as for `simulate`; with words it is told
+    how many there are, and then, as pieces, how many bytes of how many the trace is made of.
+    Raises Error, and ProgramError for what is wrong with the program.
+    """
+
+def finish_recording(words: Path, output: Path, keep: bool, progress: Callable[..., bool]) -> str:
+    """Makes the trace of words that `record` has left; returns the JSON of the outcome.
+
+    They are removed when all of them are in the trace, unless it is to `keep` them. Raises Error.
     """
 
 def record_guest(report: int, trace: Path, walks: Path, metadata: str) -> str:

@@ -56,6 +56,8 @@ def record(
     code: bool = True,
     qemu: Path_ | None = None,
     cpu: str | None = None,
+    defer: bool = False,
+    keep_words: bool = False,
     progress: bool = False,
 ) -> Recording:
     """Runs a program and writes what it does to memory into the trace `out`.
@@ -65,6 +67,10 @@ def record(
     the programs that it executes, `code` keeps which instruction makes each access, so that
     simulations can say where misses come from. `qemu` is the emulator instead of the one that
     `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it.
+
+    With `defer` the trace is made when the program has ended, so that it has less to wait for; what
+    it is made of is in a file beside it meanwhile (its name with `.words` behind it), and stays
+    there with `keep_words`.
 
     Returns what was recorded; its `trace` can be simulated. What goes wrong after the program has
     started is in its `incomplete`, and the trace is good up to there. Raises
@@ -88,6 +94,8 @@ def record(
             code=code,
             qemu=None if qemu is None else Path(qemu),
             cpu=cpu,
+            defer=defer,
+            keep_words=keep_words,
         )
     # Arguments need not be text; JSON must be.
     told = [os.fsencode(word).decode(errors="replace") for word in words]

@@ -76,24 +76,40 @@ def record(
     follow_exec: bool = False,
     qemu: Path | None = None,
     cpu: str | None = None,
+    defer: bool = False,
+    keep_words: bool = False,
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
 
     With `code` the trace has what was executed as well. `qemu` is the emulator instead of the one
     that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
-    without it the one with every feature QEMU has.
+    without it the one with every feature QEMU has. With `defer` the trace is made when the program
+    has ended, of words in a file beside it, which is removed then unless it is to `keep_words`.
 
     Raises RecordingError when it was not started. What goes wrong later is in the outcome's
     `incomplete`, and the trace is good up to there.
     """
     find(command[0])
-    options = emulator.candidates(qemu) | {"follow_exec": follow_exec, "code": code, "cpu": cpu}
+    if defer and output.exists() and not output.is_file():
+        raise RecordingError(f"{output} is no file that words can be kept beside (--defer)")
+    options = emulator.candidates(qemu) | {
+        "follow_exec": follow_exec,
+        "code": code,
+        "cpu": cpu,
+        "words": str(words_of(output)) if defer else None,
+        "keep_words": keep_words,
+    }
     meter = display.meter(Path(command[0]).name, "recording")
     unit = "instructions" if window.in_instructions else "accesses"
     started = time.monotonic()
+    making = _Making()
 
-    def progress(done: int, total: int | None) -> bool:
-        if total is not None and done >= total:
+    def progress(done: int, total: int | None, made: tuple[int, int] | None = None) -> bool:
+        if made:
+            text = making.text(*made)
+        elif defer:
+            text = up_to(done, None, time.monotonic() - started, "words")
+        elif total is not None and done >= total:
             text = "recorded; the program runs on (Ctrl-C ends it)"
         else:
             text = up_to(done, total, time.monotonic() - started, unit)
@@ -126,6 +142,52 @@ def record(
     return Recording.model_validate(outcome | {"limited": limited})
 
 
+def words_of(trace: Path) -> Path:
+    """Where the words are of which a trace is made afterwards."""
+    return trace.with_name(f"{trace.name}.words")
+
+
+class _Making:
+    """How far a trace is made of words."""
+
+    def __init__(self) -> None:
+        self.started: float | None = None
+
+    def text(self, read: int, of: int) -> str:
+        """Of `of` bytes of words `read` were read: `making the trace: 43 %, 12 s left`."""
+        if self.started is None:
+            self.started = time.monotonic()
+        elapsed = time.monotonic() - self.started
+        text = f"making the trace: {units.percent(read / of if of else 1.0, 0)}"
+        if read and elapsed > 1:
+            text += f", {units.duration(elapsed * (of - read) / read)} left"
+        return text
+
+
+def finish(
+    words: Path, output: Path, display: Display, stop: jobs.Stop, *, keep_words: bool
+) -> Recording:
+    """Makes the trace of words that `record` has left behind.
+
+    Raises RecordingError when none was made. What goes wrong later is in the outcome's
+    `incomplete`, and the trace is good up to there.
+    """
+    meter = display.meter(output.name, "finishing")
+    making = _Making()
+
+    def progress(done: int, total: int | None, made: tuple[int, int] | None = None) -> bool:
+        meter.update(done, None, making.text(*made) if made else "")
+        return not stop.wanted
+
+    try:
+        text = jobs.in_thread(lambda: _core.finish_recording(words, output, keep_words, progress))
+    except _core.Error as error:
+        raise RecordingError(str(error)) from error
+    finally:
+        meter.finish()
+    return Recording.model_validate(json.loads(text) | {"limited": False, "path": output})
+
+
 def check(outcome: Recording) -> None:
     """Raises RecordingError when the recorder could not follow the program to its end."""
     if outcome.incomplete:
@@ -142,6 +204,8 @@ def summary(outcome: Recording) -> str:
         f"{units.duration(outcome.seconds)} ({units.count(rate)} acc/s, "
         f"{units.size(outcome.bytes)})"
     )
+    if outcome.running_seconds is not None:
+        text += f"; the program had ended after {units.duration(outcome.running_seconds)}"
     if outcome.limited:
         text += "; the rest of the program was left out (--skip, --limit, --sample)"
     if outcome.incomplete:
@@ -152,7 +216,14 @@ def summary(outcome: Recording) -> str:
         text += f"; the program was ended by {outcome.signal_name}"
     elif outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
-    return "\n".join([text, *_unrecorded(outcome), *outcome.notes])
+    return "\n".join([text, *_unrecorded(outcome), *_words(outcome), *outcome.notes])
+
+
+def _words(outcome: Recording) -> list[str]:
+    """What can be done with what was kept."""
+    if outcome.words is None:
+        return []
+    return [f"kept {outcome.words}: `pagelab trace finish` makes the trace of it"]
 
 
 # Programs of other names are counted only.

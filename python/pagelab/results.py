@@ -220,6 +220,8 @@ class Recording(Table):
     exit_status: int
     signal: int | None
     seconds: float
+    running_seconds: float | None = None
+    """Until the program had ended, where the trace was made afterwards."""
     # Recorded, in all; of results of before they were kept, what there is at least.
     processes: Natural = 1
     threads: Natural = 1
@@ -234,6 +236,8 @@ class Recording(Table):
     window: dict[str, Any] = {}
     interrupted: bool = False
     path: Annotated[Path | None, Field(exclude=True)] = None
+    words: str | None = None
+    """What the trace was made of, where that was kept."""
 
     @property
     def signal_name(self) -> str | None:

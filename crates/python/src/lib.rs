@@ -242,6 +242,17 @@ mod _core {
     }
 
     #[pyfunction]
+    fn finish_recording(
+        py: Python<'_>,
+        words: PathBuf,
+        output: PathBuf,
+        keep: bool,
+        progress: Py<PyAny>,
+    ) -> PyResult<String> {
+        super::record::finish(py, words, output, keep, progress)
+    }
+
+    #[pyfunction]
     fn record_guest(
         py: Python<'_>,
         report: i32,

@@ -3,7 +3,7 @@
 use crate::error::{ProgramError, error};
 use crate::progress::Callback;
 use crate::source::WindowSpec;
-use pagelab_recorder::{Ended, Origin, Outcome, RecordError, Request, Window};
+use pagelab_recorder::{Ended, Origin, Outcome, Progress, RecordError, Request, Stage, Window};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -15,6 +15,9 @@ struct OptionsSpec {
     follow_exec: bool,
     code: bool,
     cpu: Option<String>,
+    /// Where words go, if the trace is made afterwards; whether they stay.
+    words: Option<PathBuf>,
+    keep_words: bool,
     #[serde(flatten)]
     emulator: EmulatorSpec,
 }
@@ -93,17 +96,20 @@ pub(crate) fn record(
         bundled: options.emulator.bundled,
         cpu: options.cpu,
         plugins: Some(options.emulator.plugins),
+        words: options.words,
+        keep_words: options.keep_words,
         ..Request::default()
     };
     let mut callback = Callback::new(progress);
     let outcome = py.detach(|| {
         pagelab_recorder::record(&request, &output, &mut |progress| {
-            let done = if in_instructions {
-                progress.instructions
-            } else {
-                progress.accesses
+            let done = match progress.stage {
+                Stage::Words(words) => words,
+                _ if in_instructions => progress.instructions,
+                _ => progress.accesses,
             };
-            callback.report(done, limit.map(|limit| limit.saturating_sub(done)))
+            let left = limit.map(|limit| limit.saturating_sub(done));
+            callback.report_with(done, left, making(progress))
         })
     });
     callback.finish()?;
@@ -114,12 +120,40 @@ pub(crate) fn record(
     Ok(json(&outcome).to_string())
 }
 
+/// Makes the trace of words.
+pub(crate) fn finish(
+    py: Python<'_>,
+    words: PathBuf,
+    output: PathBuf,
+    keep: bool,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let mut callback = Callback::new(progress);
+    let outcome = py.detach(|| {
+        pagelab_recorder::finish(&words, &output, keep, &mut |progress| {
+            callback.report_with(progress.accesses, None, making(progress))
+        })
+    });
+    callback.finish()?;
+    Ok(json(&outcome.map_err(error)?).to_string())
+}
+
+/// How far a trace is made of words, in bytes of these.
+fn making(progress: Progress) -> Option<(u64, u64)> {
+    match progress.stage {
+        Stage::Making { read, of } => Some((read, of)),
+        _ => None,
+    }
+}
+
 fn json(outcome: &Outcome) -> serde_json::Value {
     serde_json::json!({
         "accesses": outcome.accesses,
         "instructions": outcome.instructions,
         "bytes": outcome.bytes,
         "seconds": outcome.seconds,
+        "running_seconds": outcome.running,
+        "words": outcome.words,
         "processes": outcome.processes,
         "threads": outcome.threads,
         "programs": outcome.programs,
@@ -127,7 +161,7 @@ fn json(outcome: &Outcome) -> serde_json::Value {
         "exit_status": outcome.ended.code(),
         "signal": match outcome.ended {
             Ended::Signal(signal) => Some(signal),
-            Ended::Status(_) => None,
+            Ended::Status(_) | Ended::Unknown => None,
         },
         "incomplete": outcome.incomplete,
         "notes": outcome.notes,

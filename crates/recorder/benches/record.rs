@@ -1,8 +1,9 @@
 //! How fast programs are recorded into a file, with their code, against the same under QEMU alone.
 //!
-//! Prints, for each program, medians of the wall times and of QEMU's processor times, their
-//! ratios, the recorder's own processor time for each access, accesses a second and bytes an
-//! access. On a busy machine trust the processor times. With words behind `--bench`, only programs
+//! Each program is run alone, recorded, and recorded with the trace made afterwards, in turns. Prints medians of
+//! the wall times until the program and until the trace is done, and of QEMU's processor times, each with its ratio, the
+//! recorder's own processor time for each access, accesses a second, and bytes an access of the trace and
+//! of the words. On a busy machine trust the processor times. With words behind `--bench`, only programs
 //! whose names have one of them are measured.
 
 use std::io::Write;
@@ -20,6 +21,11 @@ const SQL: &str = "create table t(a, b);
     insert into t select x, x * 7919 % 1000003 from c;
     create index i on t(b);
     select count(*) from t where b between 1000 and 200000;";
+
+const PYTHON: &str = "d = {}
+for i in range(400000):
+    d[str(i * 7919 % 1000003)] = i
+print(sum(d[str(i)] for i in range(200000) if str(i) in d))";
 
 fn main() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -39,12 +45,18 @@ fn main() {
             "sqlite3 index",
             vec!["sqlite3".into(), ":memory:".into(), SQL.into()],
         ),
+        (
+            "python3",
+            vec!["python3".into(), "-S".into(), "-c".into(), PYTHON.into()],
+        ),
     ];
     println!(
-        "{:16} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>10} {:>8}",
+        "{:24} {:>8} {:>9} {:>6} {:>8} {:>6} {:>8} {:>8} {:>6} {:>9} {:>8} {:>9} {:>8} {:>7}",
         "program",
         "bare s",
-        "record s",
+        "program s",
+        "ratio",
+        "trace s",
         "ratio",
         "bare cpu",
         "qemu cpu",
@@ -52,7 +64,8 @@ fn main() {
         "ns/access",
         "accesses",
         "million/s",
-        "B/access"
+        "B/access",
+        "words"
     );
     let wanted: Vec<String> = (std::env::args().skip(1))
         .filter(|word| !word.starts_with("--"))
@@ -62,7 +75,7 @@ fn main() {
             continue;
         }
         if which(&words[0]).is_none() {
-            println!("{name:16} not installed");
+            println!("{name:24} not installed");
             continue;
         }
         measure(name, &words, &directory.join("bench.trace"));
@@ -76,49 +89,70 @@ fn emulator() -> PathBuf {
 
 fn measure(name: &str, words: &[String], trace: &Path) {
     let qemu = emulator();
-    let mut rows = Vec::new();
-    let mut last = None;
+    let program = which(&words[0]).expect("found before");
+    let mut rows = [Vec::new(), Vec::new()];
+    let mut last = [None, None];
+    let mut bytes = 0;
     for _ in 0..RUNS {
         let (bare, bare_cpu) = timed(|| {
             let status = Command::new(&qemu)
-                .arg(which(&words[0]).expect("found before"))
+                .arg(&program)
                 .args(&words[1..])
                 .stdout(Stdio::null())
                 .status();
             assert!(status.is_ok_and(|status| status.success()), "{name} fails");
         });
-        let request = Request {
-            program: (&words[0]).into(),
-            arguments: words[1..].iter().map(Into::into).collect(),
-            qemu: Some(qemu.clone()),
-            with_code: true,
-            ..Request::default()
-        };
-        let own = cpu_time(libc::RUSAGE_SELF);
-        let (recorded, qemu_cpu) = timed(|| {
-            let outcome = record(&request, trace, &mut |_| ControlFlow::Continue(()));
-            last = Some(outcome.expect("it records"));
-        });
-        let own = cpu_time(libc::RUSAGE_SELF) - own;
-        rows.push([bare, recorded, bare_cpu, qemu_cpu, own]);
+        for way in [0, 1] {
+            let file = trace.with_extension("words");
+            let request = Request {
+                program: program.clone().into(),
+                arguments: words[1..].iter().map(Into::into).collect(),
+                qemu: Some(qemu.clone()),
+                with_code: true,
+                words: (way == 1).then(|| file.clone()),
+                keep_words: true,
+                ..Request::default()
+            };
+            let own = cpu_time(libc::RUSAGE_SELF);
+            let (recorded, qemu_cpu) = timed(|| {
+                let outcome = record(&request, trace, &mut |_| ControlFlow::Continue(()));
+                last[way] = Some(outcome.expect("it records"));
+            });
+            let own = cpu_time(libc::RUSAGE_SELF) - own;
+            let running = last[way].as_ref().and_then(|outcome| outcome.running);
+            let running = running.unwrap_or(recorded);
+            rows[way].push([bare, running, recorded, bare_cpu, qemu_cpu, own]);
+            if let Ok(words) = file.metadata() {
+                bytes = words.len();
+                std::fs::remove_file(&file).expect("it is there");
+            }
+        }
     }
-    let median = |column: usize| {
-        let mut values: Vec<f64> = rows.iter().map(|row| row[column]).collect();
-        values.sort_by(f64::total_cmp);
-        values[RUNS / 2]
-    };
-    let [bare, recorded, bare_cpu, qemu_cpu, own] = [0, 1, 2, 3, 4].map(median);
-    let outcome = last.expect("there was a run");
-    let accesses = outcome.accesses as f64;
-    println!(
-        "{name:16} {bare:9.2} {recorded:9.2} {:6.2} {bare_cpu:9.2} {qemu_cpu:9.2} {:6.2} {:9.1} {:8.0}M {:10.1} {:8.3}",
-        recorded / bare,
-        qemu_cpu / bare_cpu,
-        own / accesses * 1e9,
-        accesses / 1e6,
-        accesses / recorded / 1e6,
-        outcome.bytes as f64 / accesses
-    );
+    for (way, rows) in rows.iter().enumerate() {
+        let median = |column: usize| {
+            let mut values: Vec<f64> = rows.iter().map(|row| row[column]).collect();
+            values.sort_by(f64::total_cmp);
+            values[RUNS / 2]
+        };
+        let [bare, running, recorded, bare_cpu, qemu_cpu, own] = [0, 1, 2, 3, 4, 5].map(median);
+        let outcome = last[way].as_ref().expect("there was a run");
+        let accesses = outcome.accesses as f64;
+        let (title, words) = match way {
+            0 => (name.to_owned(), 0),
+            _ => (format!("{name}, afterwards"), bytes),
+        };
+        println!(
+            "{title:24} {bare:8.2} {running:9.2} {:6.2} {recorded:8.2} {:6.2} {bare_cpu:8.2} {qemu_cpu:8.2} {:6.2} {:9.1} {:7.0}M {:9.1} {:8.3} {:7.3}",
+            running / bare,
+            recorded / bare,
+            qemu_cpu / bare_cpu,
+            own / accesses * 1e9,
+            accesses / 1e6,
+            accesses / recorded / 1e6,
+            outcome.bytes as f64 / accesses,
+            words as f64 / accesses
+        );
+    }
 }
 
 /// Wall time of `work`, and the processor time of the child processes that end in it.
@@ -144,11 +178,12 @@ fn cpu_time(who: libc::c_int) -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
+/// The first program of this name in PATH; scripts that stand for others are passed over.
 fn which(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join(name))
-        .find(|path| path.is_file())
+        .find(|path| std::fs::read(path).is_ok_and(|file| file.starts_with(b"\x7fELF")))
 }
 
 fn random(directory: &Path) -> String {

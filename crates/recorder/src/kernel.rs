@@ -11,7 +11,11 @@ use crate::thread::Thread;
 const LINE: u64 = 64;
 
 /// No call copies more at once (MAX_RW_COUNT): longer lengths come from damaged arguments.
+#[cfg(not(fuzzing))]
 const MOST: u64 = 0x7fff_f000;
+/// Of random calls every other one would fill the memory.
+#[cfg(fuzzing)]
+const MOST: u64 = 1 << 16;
 
 /// Adds the accesses of a call that has returned, through these I/O vectors if it has any.
 pub(crate) fn accesses(
@@ -21,7 +25,19 @@ pub(crate) fn accesses(
     batch: &mut Batch,
     with_code: bool,
 ) {
-    let mut access = |address, op| thread.by_kernel(address, op, batch, with_code);
+    each(returned, vectors, &mut |address, op| {
+        thread.by_kernel(address, op, batch, with_code);
+    });
+}
+
+/// How many accesses those are.
+pub(crate) fn count(returned: &Returned, vectors: &[(u64, u64)]) -> u64 {
+    let mut count = 0;
+    each(returned, vectors, &mut |_, _| count += 1);
+    count
+}
+
+fn each(returned: &Returned, vectors: &[(u64, u64)], access: &mut impl FnMut(u64, Op)) {
     if returned.failed() {
         return;
     }
@@ -30,13 +46,13 @@ pub(crate) fn accesses(
             for piece in pieces {
                 let start = returned.arguments[piece.pointer];
                 let bytes = piece.bytes(&returned.arguments, returned.result);
-                copy(start, bytes, piece.store, &mut access);
+                copy(start, bytes, piece.store, access);
             }
         }
         Call::Vector { store, .. } => {
-            let mut left = returned.result;
+            let mut left = returned.result.min(MOST);
             for &(start, bytes) in vectors {
-                copy(start, bytes.min(left), store, &mut access);
+                copy(start, bytes.min(left), store, access);
                 left -= bytes.min(left);
             }
         }

@@ -1,23 +1,27 @@
 //! Starting the program under QEMU, and recording until it and its children have ended.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
 use pagelab_recorder_wire::elf::Program;
 use pagelab_recorder_wire::option;
-use pagelab_recorder_wire::region::{self, Header, Line, State};
+use pagelab_recorder_wire::region::{self, Header, State};
 
+use crate::following::Following;
 use crate::output::{Output, Sink};
 use crate::qemu::Emulator;
 use crate::recording::Recording;
-use crate::shared::Shared;
+use crate::shared::{Shared, fresh};
 use crate::signals::Forwarding;
 use crate::window::Windows;
+use crate::words::{Drain, FrameWriter, Head, Limit};
 use crate::{Ended, Outcome, Progress, RecordError, Request};
 
 /// How long to sleep when there is nothing to read. The largest ring holds some milliseconds
@@ -38,36 +42,88 @@ pub(crate) fn run<S: Sink + 'static>(
     sink: S,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Option<S>), RecordError> {
-    let system = |what| move |error| RecordError::System { what, error };
-    let start = start_time().map_err(system("read /proc/self/stat"))?;
     let windows = Windows::new(request.window, qemu.can_translate_anew());
-    let shared = Shared::new(|header| set_up(header, request, start, &windows))
-        .map_err(system("make shared memory"))?;
-    shared
-        .ring(0)
-        .state
-        .0
-        .store(State::Claimed as u32, Ordering::Release);
-    let mut child = command(request, qemu, program, &shared)
-        .spawn()
-        .map_err(|error| RecordError::Qemu {
-            path: qemu.path.clone(),
-            error,
-        })?;
-    let began = Instant::now();
-    let forwarding = Forwarding::to(&child);
-    let mut recording = Recording::new(
-        &shared,
-        windows,
-        Output::new(sink, request.with_code),
-        child.id(),
-    );
-    let stopped = follow(&mut recording, &mut child, began, progress);
-    if stopped.is_err() {
-        abandon(&shared, qemu.can_translate_anew());
-    }
-    let status = child.wait().map_err(system("wait for the program"))?;
-    drop(forwarding);
+    let mut started = start(request, qemu, program, &windows)?;
+    let output = Output::new(sink, request.with_code);
+    let (pid, began) = (started.child.id(), started.at);
+    let shared = started.shared.clone();
+    let mut recording = Recording::new(&shared, windows, output, pid, began);
+    let (status, stopped) = started.follow(&mut recording, qemu, progress)?;
+    Ok(told(recording, ended(status), stopped, started.began))
+}
+
+/// Runs `program` and writes its words to a file, with what they are of; what became of it, and of its words.
+pub(crate) fn drain(
+    request: &Request,
+    qemu: &Emulator,
+    program: &Program,
+    path: &Path,
+    about: Vec<(String, String)>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Drained, RecordError> {
+    let unwritten = |error| RecordError::Output {
+        path: path.to_owned(),
+        error,
+    };
+    let mut head = Head {
+        about,
+        window: request.window,
+        with_code: request.with_code,
+        verbatim: request.verbatim,
+        pid: 0,
+        began: SystemTime::now(),
+    };
+    // Where nothing can be written, that is said before the program runs.
+    let file = File::create(path).map_err(unwritten)?;
+    FrameWriter::try_out(&file, &head.bytes()).map_err(unwritten)?;
+    let windows = Windows::new(request.window, qemu.can_translate_anew());
+    let mut started = start(request, qemu, program, &windows)?;
+    head.pid = started.child.id();
+    head.began = started.at;
+    let shared = started.shared.clone();
+    let reporting = shared.reporting();
+    let limit = Limit::of(&request.window, reporting).filter(|_| qemu.can_translate_anew());
+    let mut drain = match FrameWriter::new(file, &head.bytes()) {
+        Ok(writer) => Drain::new(&shared, writer, head.pid, limit),
+        Err(error) => {
+            // It has hardly begun.
+            started
+                .child
+                .kill()
+                .and_then(|()| started.child.wait())
+                .map_err(unwritten)?;
+            return Err(unwritten(error));
+        }
+    };
+    let (status, stopped) = started.follow(&mut drain, qemu, progress)?;
+    let ended = ended(status);
+    let written = drain.finish(ended);
+    Ok(Drained {
+        ended,
+        began: started.began,
+        seconds: started.began.elapsed().as_secs_f64(),
+        // Once writing has failed nothing more can be written: the first error counts.
+        written: stopped.and(written),
+    })
+}
+
+/// A program whose words were written.
+pub(crate) struct Drained {
+    pub(crate) ended: Ended,
+    pub(crate) began: Instant,
+    /// From its start to its end.
+    pub(crate) seconds: f64,
+    /// The bytes of its words, or why there are not all.
+    pub(crate) written: io::Result<u64>,
+}
+
+/// Ends a recording, and says what was recorded; `stopped` is why it is not whole.
+pub(crate) fn told<S: Sink + 'static>(
+    recording: Recording<'_, S>,
+    ended: Ended,
+    stopped: io::Result<()>,
+    began: Instant,
+) -> (Outcome, Option<S>) {
     let counts = (
         recording.accesses(),
         recording.instructions(),
@@ -81,44 +137,108 @@ pub(crate) fn run<S: Sink + 'static>(
     let bytes = written.as_ref().copied().unwrap_or(0);
     let mut incomplete = stopped.and(written).err();
     // A signal may have ended it first.
-    let exited = status.code().is_some();
+    let exited = matches!(ended, Ended::Status(_));
     if counts.3 == 0 && exited && incomplete.is_none() {
         incomplete = Some(io::Error::other(
             "QEMU did not run the program, and said why",
         ));
     }
     let outcome = Outcome {
-        ended: ended(status),
+        ended,
         accesses: counts.0,
         instructions: counts.1,
         bytes,
         seconds: began.elapsed().as_secs_f64(),
+        running: None,
         processes: counts.2,
         threads: counts.3,
         programs,
         unrecorded,
         incomplete: incomplete.map(|error| error.to_string()),
         notes,
+        words: None,
     };
-    Ok((outcome, sink))
+    (outcome, sink)
+}
+
+/// A program that was started.
+struct Started {
+    shared: Arc<Shared>,
+    child: Child,
+    began: Instant,
+    at: SystemTime,
+}
+
+fn start(
+    request: &Request,
+    qemu: &Emulator,
+    program: &Program,
+    windows: &Windows,
+) -> Result<Started, RecordError> {
+    let system = |what| move |error| RecordError::System { what, error };
+    let start = start_time().map_err(system("read /proc/self/stat"))?;
+    let shared = Shared::new(|header| set_up(header, request, start, windows))
+        .map_err(system("make shared memory"))?;
+    shared
+        .ring(0)
+        .state
+        .0
+        .store(State::Claimed as u32, Ordering::Release);
+    let at = SystemTime::now();
+    let child = command(request, qemu, program, &shared)
+        .spawn()
+        .map_err(|error| RecordError::Qemu {
+            path: qemu.path.clone(),
+            error,
+        })?;
+    Ok(Started {
+        shared: shared.into(),
+        child,
+        began: Instant::now(),
+        at,
+    })
+}
+
+impl Started {
+    /// Follows the program to its end; what became of it, and why it was not followed so far.
+    fn follow(
+        &mut self,
+        following: &mut impl Following,
+        qemu: &Emulator,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(ExitStatus, io::Result<()>), RecordError> {
+        let forwarding = Forwarding::to(&self.child);
+        let stopped = follow(following, &mut self.child, self.began, progress);
+        if stopped.is_err() {
+            self.abandon(qemu);
+        }
+        let status = self.child.wait().map_err(|error| RecordError::System {
+            what: "wait for the program",
+            error,
+        })?;
+        drop(forwarding);
+        Ok((status, stopped))
+    }
+
+    /// Has the program go on unrecorded, and as fast as it can if QEMU may translate it anew.
+    fn abandon(&self, qemu: &Emulator) {
+        let header = self.shared.header();
+        header.left.0.store(i64::MAX, Ordering::Release);
+        if qemu.can_translate_anew() {
+            header.reporting.0.store(0, Ordering::Release);
+        }
+        header.abandoned.0.store(1, Ordering::Release);
+        header.epoch.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows) {
     *header = Header {
-        magic: region::MAGIC,
         recorder: std::process::id(),
         recorder_start: start,
-        in_instructions: 0,
         follow_exec: u32::from(request.follow_exec),
         verbatim: u32::from(request.verbatim),
-        epoch: Line(AtomicU64::new(1)),
-        next_block: Line(AtomicU32::new(0)),
-        rings_used: Line(AtomicU32::new(1)),
-        next_process: Line(AtomicU32::new(1)),
-        abandoned: Line(AtomicU32::new(0)),
-        next_ring: Line(AtomicU64::new(1)),
-        reporting: Line(AtomicU32::new(1)),
-        left: Line(AtomicI64::new(0)),
+        ..fresh()
     };
     windows.set_up(header);
 }
@@ -162,20 +282,9 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     command
 }
 
-/// Has the program go on unrecorded, and as fast as it can if QEMU may translate it anew.
-fn abandon(shared: &Shared, translate_anew: bool) {
-    let header = shared.header();
-    header.left.0.store(i64::MAX, Ordering::Release);
-    if translate_anew {
-        header.reporting.0.store(0, Ordering::Release);
-    }
-    header.abandoned.0.store(1, Ordering::Release);
-    header.epoch.0.fetch_add(1, Ordering::SeqCst);
-}
-
 /// Reads until every process has ended. When `progress` asks to stop, ends the program.
-fn follow<S: Sink + 'static>(
-    recording: &mut Recording<'_, S>,
+fn follow(
+    recording: &mut impl Following,
     child: &mut Child,
     began: Instant,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -192,9 +301,8 @@ fn follow<S: Sink + 'static>(
                 return Err(io::Error::other(what));
             }
             let now = Progress {
-                accesses: recording.accesses(),
-                instructions: recording.instructions(),
                 seconds: began.elapsed().as_secs_f64(),
+                ..recording.progress()
             };
             if progress(now).is_break() {
                 stopping.get_or_insert_with(Instant::now);

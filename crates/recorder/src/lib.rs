@@ -3,11 +3,15 @@
 //! A plugin in QEMU reports into shared memory; [`record`] reads there, brings the events into
 //! one order and writes them as a trace. docs/record.md describes what is recorded and how exact it is.
 
+#![allow(unexpected_cfgs, reason = "fuzz/run.sh sets `fuzzing`")]
+
+mod afterwards;
 mod branches;
 mod chains;
 mod code;
 mod controls;
 mod files;
+mod following;
 mod jitdump;
 mod joined;
 mod kernel;
@@ -32,17 +36,20 @@ mod shared;
 mod signals;
 mod thread;
 mod window;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 pub use loads::MAX_DEP;
 pub use output::Sink;
 use pagelab_events::{Batch, Metadata, TraceWriter};
+use pagelab_recorder_wire::elf::Program;
 pub use qemu::{Emulator, Origin, emulator};
 pub use window::Window;
 
@@ -75,6 +82,11 @@ pub struct Request {
     /// Have every access reported by QEMU, none worked out from others: slower, and the same
     /// events. For tests.
     pub verbatim: bool,
+    /// Write what QEMU reports to this file while the program runs, and make the trace of it afterwards:
+    /// the program waits for less.
+    pub words: Option<PathBuf>,
+    /// Keep that file when the trace has been made.
+    pub keep_words: bool,
 }
 
 /// How far a recording has come.
@@ -86,6 +98,25 @@ pub struct Progress {
     pub instructions: u64,
     /// Seconds since the program was started.
     pub seconds: f64,
+    /// What goes on.
+    pub stage: Stage,
+}
+
+/// What goes on in a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// The program runs, and what it does is written to the trace.
+    #[default]
+    Recording,
+    /// The program runs, and so many words that it reports were written.
+    Words(u64),
+    /// The trace is made of its words: of so many bytes of them, so many were read.
+    Making {
+        /// Bytes read.
+        read: u64,
+        /// Bytes there are.
+        of: u64,
+    },
 }
 
 /// How a recorded program ended.
@@ -95,14 +126,17 @@ pub enum Ended {
     Status(i32),
     /// By this signal.
     Signal(i32),
+    /// It is not known: the recorder was killed, or could write no more.
+    Unknown,
 }
 
 impl Ended {
-    /// The exit status, or 128 plus the signal: what a shell says.
+    /// The exit status, or 128 plus the signal: what a shell says. 0 if it is not known.
     pub fn code(self) -> i32 {
         match self {
             Ended::Status(status) => status,
             Ended::Signal(signal) => 128 + signal,
+            Ended::Unknown => 0,
         }
     }
 }
@@ -120,6 +154,8 @@ pub struct Outcome {
     pub bytes: u64,
     /// Seconds from the program's start until everything was written.
     pub seconds: f64,
+    /// Seconds until the program had ended, if the trace was made afterwards.
+    pub running: Option<f64>,
     /// Processes recorded.
     pub processes: u64,
     /// Threads recorded, over all processes.
@@ -132,6 +168,8 @@ pub struct Outcome {
     pub incomplete: Option<String>,
     /// What else the user should know.
     pub notes: Vec<String>,
+    /// The words that the trace is made of, if they were kept.
+    pub words: Option<PathBuf>,
 }
 
 /// Why nothing was recorded.
@@ -190,6 +228,15 @@ pub enum RecordError {
         #[source]
         error: io::Error,
     },
+    /// No trace can be made of words.
+    #[error("cannot make a trace of {path}: {error}")]
+    Words {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
     /// Something that should not fail did.
     #[error("cannot {what}: {error}")]
     System {
@@ -232,23 +279,106 @@ pub fn record(
 ) -> Result<Outcome, RecordError> {
     let program = program::resolve(&request.program)?;
     let qemu = find_emulator(request)?;
-    let cpu = request.cpu.as_deref().unwrap_or("QEMU's default");
-    let metadata = Metadata::new()
-        .with(Metadata::PROGRAM, program.path.display().to_string())
-        .with(Metadata::QEMU, qemu.version.clone())
-        .with(Metadata::CPU, cpu)
-        .with(Metadata::PAGE_SIZE, PAGE.to_string());
-    let writer = TraceWriter::create(output, &metadata).map_err(|error| RecordError::Output {
-        path: output.to_owned(),
-        error,
-    })?;
-    let sink = FileSink(Some(writer));
-    let (mut outcome, _) = launch::run(request, &qemu, &program, sink, progress)?;
+    let about = about(request, &qemu, &program);
+    let sink = FileSink::create(output, &about)?;
+    let (mut outcome, _) = run(request, &qemu, &program, about, sink, progress)?;
     if let Ok(file) = output.metadata() {
         // Also when writing failed on the way.
         outcome.bytes = file.len();
     }
     Ok(outcome)
+}
+
+/// Makes the trace of words that [`record`] has left behind: because it was to keep them, or was interrupted. They are
+/// removed when all of them are in the trace, unless `keep`.
+///
+/// # Errors
+/// When no trace was made. Whatever goes wrong later is told in [`Outcome::incomplete`],
+/// and the trace is readable up to there.
+pub fn finish(
+    words: &Path,
+    output: &Path,
+    keep: bool,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, RecordError> {
+    let began = Instant::now();
+    let read = afterwards::Words::open(words)?;
+    let sink = FileSink::create(output, &read.head.about)?;
+    let (outcome, _) = read.make(sink, Ok(()), began, progress)?;
+    let mut outcome = kept(outcome, words, keep);
+    if let Ok(file) = output.metadata() {
+        outcome.bytes = file.len();
+    }
+    Ok(outcome)
+}
+
+/// Makes the events of words, from anywhere, and hands them to `sink`. As [`finish`] otherwise, and removes nothing.
+///
+/// # Errors
+/// As [`finish`].
+pub fn finish_into<S: Sink + 'static>(
+    words: impl Read + Send,
+    sink: S,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    let began = Instant::now();
+    afterwards::Words::new(words, Path::new("words"), 0)?.make(sink, Ok(()), began, progress)
+}
+
+/// Records, by way of words in a file if that is wanted.
+fn run<S: Sink + 'static>(
+    request: &Request,
+    qemu: &Emulator,
+    program: &Program,
+    about: Vec<(String, String)>,
+    sink: S,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    let Some(words) = &request.words else {
+        return launch::run(request, qemu, program, sink, progress);
+    };
+    let mut stopped = false;
+    let drained = launch::drain(request, qemu, program, words, about, &mut |now| {
+        let answer = progress(now);
+        stopped |= answer.is_break();
+        answer
+    })?;
+    let written = drained.written.map(|_| ());
+    // What has ended the program leaves a trace of what it has done so far.
+    let progress = &mut |now| match progress(now) {
+        ControlFlow::Break(()) if !stopped => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let (mut outcome, sink) =
+        afterwards::Words::open(words)?.make(sink, written, drained.began, progress)?;
+    outcome.ended = drained.ended;
+    outcome.running = Some(drained.seconds);
+    Ok((kept(outcome, words, request.keep_words), sink))
+}
+
+/// Removes words that are all in the trace, unless they are to be kept.
+fn kept(mut outcome: Outcome, words: &Path, keep: bool) -> Outcome {
+    if keep || outcome.incomplete.is_some() {
+        outcome.words = Some(words.to_owned());
+    } else if let Err(error) = std::fs::remove_file(words) {
+        let path = words.display();
+        outcome
+            .notes
+            .push(format!("{path} was not removed: {error}"));
+    }
+    outcome
+}
+
+/// What a trace says of itself.
+fn about(request: &Request, qemu: &Emulator, program: &Program) -> Vec<(String, String)> {
+    let cpu = request.cpu.as_deref().unwrap_or("QEMU's default");
+    let about = [
+        (Metadata::PROGRAM, program.path.display().to_string()),
+        (Metadata::QEMU, qemu.version.clone()),
+        (Metadata::CPU, cpu.to_owned()),
+        (Metadata::PAGE_SIZE, PAGE.to_string()),
+    ];
+    about.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Runs a program and hands what it does to `sink`, batch by batch, on a thread of its own. As
@@ -263,7 +393,8 @@ pub fn record_into<S: Sink + 'static>(
 ) -> Result<(Outcome, Option<S>), RecordError> {
     let program = program::resolve(&request.program)?;
     let qemu = find_emulator(request)?;
-    launch::run(request, &qemu, &program, sink, progress)
+    let about = about(request, &qemu, &program);
+    run(request, &qemu, &program, about, sink, progress)
 }
 
 fn find_emulator(request: &Request) -> Result<Emulator, RecordError> {
@@ -274,6 +405,21 @@ fn find_emulator(request: &Request) -> Result<Emulator, RecordError> {
 
 /// A trace file; `None` once it has been ended or given up.
 struct FileSink(Option<TraceWriter<File>>);
+
+impl FileSink {
+    fn create(output: &Path, about: &[(String, String)]) -> Result<FileSink, RecordError> {
+        let with = |metadata: Metadata, (name, value): &(String, String)| {
+            metadata.with(name.as_str(), value.as_str())
+        };
+        let metadata = about.iter().fold(Metadata::new(), with);
+        let writer = TraceWriter::create(output, &metadata);
+        let writer = writer.map_err(|error| RecordError::Output {
+            path: output.to_owned(),
+            error,
+        })?;
+        Ok(FileSink(Some(writer)))
+    }
+}
 
 impl Sink for FileSink {
     fn write(&mut self, batch: &Batch) -> io::Result<()> {

@@ -23,6 +23,7 @@ mod ended;
 use self::active::Active;
 use crate::code::CodeBook;
 use crate::controls::Returned;
+use crate::following::{FORK_CALLS, Following, WAIT4};
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
@@ -32,13 +33,10 @@ use crate::reconvergence::Ways;
 use crate::shared::{Reader, Shared};
 use crate::thread::Stop;
 use crate::window::{LeftOut, Windows};
-use crate::{kernel, maps};
+use crate::{Progress, kernel, maps};
 
 /// A thread's turn, in accesses.
 const TURN: usize = 4096;
-
-const FORK_CALLS: [u64; 3] = [56, 57, 58];
-const WAIT4: u64 = 61;
 
 /// Everything read so far.
 pub(crate) struct Recording<'a, S> {
@@ -65,28 +63,24 @@ pub(crate) struct Recording<'a, S> {
 }
 
 impl<'a, S: Sink + 'static> Recording<'a, S> {
-    /// A recording of the program whose first thread uses ring 0.
+    /// A recording of the program whose first thread uses ring 0, started then.
     pub(crate) fn new(
         shared: &'a Shared,
         windows: Windows,
         output: Output<S>,
         pid: u32,
+        began: SystemTime,
     ) -> Recording<'a, S> {
-        let reporting = if shared.header().verbatim == 0 {
-            Reporting::Needed
-        } else {
-            Reporting::Verbatim
-        };
         let mapped = Mapped::new(output.with_code);
         Recording {
             shared,
-            reporting,
+            reporting: shared.reporting(),
             output,
             plans: Vec::new(),
             ways: Ways::default(),
             code: CodeBook::default(),
             mapped,
-            began: SystemTime::now(),
+            began,
             rings: Vec::new(),
             known: vec![false; RINGS],
             processes: HashMap::from([(0, Process::new(0, pid))]),
@@ -97,32 +91,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             instructions: 0,
             chains: Arc::default(),
         }
-    }
-
-    /// Reads what there is; `false` if there was nothing.
-    pub(crate) fn round(&mut self) -> io::Result<bool> {
-        self.find_rings();
-        for active in self.rings.iter_mut().filter(|active| !active.definitions) {
-            active.reader.look();
-        }
-        // A block is defined before it is reported: what the cursors just read lead to has its
-        // definitions by now, perhaps in a ring that has come into use since.
-        self.find_rings();
-        for active in self.rings.iter_mut().filter(|active| active.definitions) {
-            active.reader.look();
-        }
-        self.read_definitions();
-        let mut progress = false;
-        while let Some(epoch) = self.earliest() {
-            for index in 0..self.rings.len() {
-                if self.rings[index].ready() && self.rings[index].epoch == epoch {
-                    self.turn(index)?;
-                    progress = true;
-                }
-            }
-        }
-        self.drop_ended()?;
-        Ok(progress)
     }
 
     /// The earliest epoch of which something can be read.
@@ -349,7 +317,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 active.left_out.add(left_out);
                 self.windows.left_out(left_out, self.shared.header());
             }
-            Kind::Forked => self.forked(index, payload as usize),
+            Kind::Forked => self.forked(index, payload as u32),
             Kind::ThreadEnd => self.thread_ends(index),
             Kind::Replaced => self.programs.follow(),
             Kind::Block | Kind::Wrap | Kind::Define => {}
@@ -438,11 +406,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
     }
 
-    /// The process has forked; the child's first thread will use ring `child`.
-    fn forked(&mut self, index: usize, child: usize) {
+    /// The process has forked process `key`.
+    fn forked(&mut self, index: usize, key: u32) {
         let active = &mut self.rings[index];
         let pid = active.child;
-        let key = self.shared.ring(child).process.load(Ordering::Relaxed);
         let number = self.processes.len() as u32;
         let Some(parent) = self.processes.get(&active.process) else {
             return;
@@ -478,11 +445,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
     }
 
-    /// Whether the program has more threads than there are rings, and runs on unrecorded.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.shared.header().abandoned.0.load(Ordering::Acquire) != 0
-    }
-
     /// Accesses so far.
     pub(crate) fn accesses(&self) -> u64 {
         self.output.accesses()
@@ -513,6 +475,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         &self.programs
     }
 
+    /// The user should know this.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
     /// What the user should know, and the output.
     pub(crate) fn finish(mut self) -> (Vec<String>, Output<S>) {
         // Those that run on unrecorded have said something as well.
@@ -526,6 +493,49 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             definitions.extend(self.mapped.definitions());
         }
         (self.notes, self.output)
+    }
+}
+
+impl<S: Sink + 'static> Following for Recording<'_, S> {
+    fn round(&mut self) -> io::Result<bool> {
+        self.find_rings();
+        for active in self.rings.iter_mut().filter(|active| !active.definitions) {
+            active.reader.look();
+        }
+        // A block is defined before it is reported: what the cursors just read lead to has its
+        // definitions by now, perhaps in a ring that has come into use since.
+        self.find_rings();
+        for active in self.rings.iter_mut().filter(|active| active.definitions) {
+            active.reader.look();
+        }
+        self.read_definitions();
+        let mut progress = false;
+        while let Some(epoch) = self.earliest() {
+            for index in 0..self.rings.len() {
+                if self.rings[index].ready() && self.rings[index].epoch == epoch {
+                    self.turn(index)?;
+                    progress = true;
+                }
+            }
+        }
+        self.drop_ended()?;
+        Ok(progress)
+    }
+
+    fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
+        self.bury_ended(root)
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.shared.header().abandoned.0.load(Ordering::Acquire) != 0
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            accesses: self.accesses(),
+            instructions: self.instructions(),
+            ..Progress::default()
+        }
     }
 }
 

@@ -4,10 +4,31 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use pagelab_recorder_wire::region::{self, Header, Ring, State};
+use pagelab_recorder_wire::block::Reporting;
+use pagelab_recorder_wire::region::{self, Header, Line, Ring, State};
 use pagelab_recorder_wire::word::{Kind, Word};
+
+/// A header of which no plugin has written anything.
+pub(crate) fn fresh() -> Header {
+    Header {
+        magic: region::MAGIC,
+        recorder: 0,
+        recorder_start: 0,
+        in_instructions: 0,
+        follow_exec: 0,
+        verbatim: 0,
+        epoch: Line(AtomicU64::new(1)),
+        next_block: Line(AtomicU32::new(0)),
+        rings_used: Line(AtomicU32::new(1)),
+        next_process: Line(AtomicU32::new(1)),
+        abandoned: Line(AtomicU32::new(0)),
+        next_ring: Line(AtomicU64::new(1)),
+        reporting: Line(AtomicU32::new(1)),
+        left: Line(AtomicI64::new(0)),
+    }
+}
 
 /// The memory, mapped. It has no name: it goes when the last process that maps it does.
 pub(crate) struct Shared {
@@ -43,6 +64,15 @@ impl Shared {
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: mapped as long as `self` lives; what others write is atomic.
         unsafe { &*self.address.cast::<Header>() }
+    }
+
+    /// Which accesses are reported.
+    pub(crate) fn reporting(&self) -> Reporting {
+        if self.header().verbatim == 0 {
+            Reporting::Needed
+        } else {
+            Reporting::Verbatim
+        }
     }
 
     /// Ring `index`.
@@ -87,12 +117,67 @@ impl Shared {
             ring,
         }
     }
+
+    /// Opens ring `index` for words that are put there by this process.
+    pub(crate) fn writer(&self, index: usize) -> Writer {
+        let ring = self.ring(index);
+        let base = std::ptr::from_ref(ring).wrapping_add(1).addr() as u64;
+        ring.base.store(base, Ordering::Relaxed);
+        ring.write.store(base, Ordering::Relaxed);
+        ring.read.0.store(0, Ordering::Relaxed);
+        ring.waiting.store(0, Ordering::Relaxed);
+        ring.state.0.store(State::Open as u32, Ordering::Release);
+        let used = &self.header().rings_used.0;
+        used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        Writer { index, write: 0 }
+    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: unmaps what `new` mapped; nothing borrowed from it outlives `self`.
         unsafe { libc::munmap(self.address, region::BYTES) };
+    }
+}
+
+/// Writes into a ring what nobody else writes into.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    index: usize,
+    write: usize,
+}
+
+impl Writer {
+    /// Puts whole messages into the ring, side by side; `false` if there is no room for them.
+    pub(crate) fn put(&mut self, shared: &Shared, words: &[u64]) -> bool {
+        let ring = shared.ring(self.index);
+        let len = region::ring_words(self.index);
+        let read = ring.read.0.load(Ordering::Acquire) as usize;
+        // SAFETY: the words follow the ring's header, inside the mapping.
+        let start = unsafe { std::ptr::from_ref(ring).add(1).cast::<u64>().cast_mut() };
+        let mut at = self.write;
+        if at < read {
+            if at + words.len() >= read {
+                return false;
+            }
+        } else if at + words.len() >= len {
+            if words.len() >= read {
+                return false;
+            }
+            // SAFETY: `at` is inside the ring, and the reader does not read it before `write` says so.
+            unsafe { start.add(at).write(Kind::Wrap.word(0)) };
+            at = 0;
+        }
+        // SAFETY: so many words from `at` on are inside the ring, and have been read; `words` is no part of it.
+        unsafe {
+            start
+                .add(at)
+                .copy_from_nonoverlapping(words.as_ptr(), words.len())
+        };
+        self.write = at + words.len();
+        let end = ring.base.load(Ordering::Relaxed) + 8 * self.write as u64;
+        ring.write.store(end, Ordering::Release);
+        true
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Program, assemble, build, emulator, run};
+use common::{Program, assemble, build, emulator, run, words};
 use pagelab_events::{Batch, Control, Source, TraceReader};
 use pagelab_recorder::{Ended, RecordError, Request, Sink, Window, record, record_into};
 
@@ -33,6 +33,7 @@ fn request(program: &str) -> Request {
     Request {
         program: program.into(),
         qemu: emulator(),
+        words: words(),
         ..Request::default()
     }
 }
@@ -72,7 +73,9 @@ fn signals_and_statuses_are_the_programs() {
 fn waiting(output: &Path) -> Child {
     let program = build("signals.c", &STATIC).path;
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-record"));
+    let words = words().map(|path| format!("--words={}", path.display()));
     command
+        .args(words)
         .arg(output)
         .arg(program)
         .arg("wait")

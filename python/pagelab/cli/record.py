@@ -8,6 +8,7 @@ from rich.console import Console
 
 from pagelab import api, recording
 from pagelab.cli import options
+from pagelab.errors import UsageError
 
 
 def record(
@@ -23,6 +24,17 @@ def record(
     code: options.Code = True,
     qemu: options.Qemu = None,
     cpu: options.Cpu = None,
+    defer: Annotated[
+        bool,
+        typer.Option(
+            "--defer",
+            help="Make the trace when the program has ended, which is several times sooner.",
+        ),
+    ] = False,
+    keep_words: Annotated[
+        bool,
+        typer.Option("--keep-words", help="Keep what --defer makes the trace of, OUT.words."),
+    ] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
@@ -31,6 +43,8 @@ def record(
     Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
     cannot be run and 127 when there is none.
     """
+    if keep_words and not defer:
+        raise UsageError("--keep-words is for recordings with --defer")
     window = options.window(skip, limit, sample, in_instructions)
     outcome = api.record(
         program,
@@ -40,6 +54,8 @@ def record(
         code=code,
         qemu=qemu,
         cpu=cpu,
+        defer=defer,
+        keep_words=keep_words,
         progress=not quiet,
     )
     if as_json:

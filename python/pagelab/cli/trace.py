@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagelab import _core, units
+from pagelab import _core, progress, recording, units
 from pagelab.cli import options
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
+from pagelab.jobs import Stop
 from pagelab.sources import parse_workload
 
 app = typer.Typer(help="Look into traces and convert them.", no_args_is_help=True)
@@ -124,3 +125,34 @@ def write(
     if not quiet:
         size = units.size(output.stat().st_size)
         typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)
+
+
+@app.command(epilog="Example:  pagelab trace finish sort.trace.words")
+def finish(
+    words: Annotated[
+        Path, typer.Argument(metavar="WORDS", help="What `pagelab record --defer` has left.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The trace file to write; by default WORDS less .words."),
+    ] = None,
+    keep_words: Annotated[
+        bool, typer.Option("--keep-words", help="Keep WORDS when the trace is made.")
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Make the trace of a recording that was interrupted, or whose words were kept.
+
+    WORDS must be of this very build of pagelab. It is removed when all of it is in the trace.
+    """
+    if out is None and words.suffix != ".words":
+        raise UsageError(f"{words} does not end in .words: name the trace with --out")
+    trace = out or words.with_suffix("")
+    with progress.display(Console(stderr=True), quiet=quiet) as display:
+        outcome = recording.finish(words, trace, display, Stop(), keep_words=keep_words)
+    if as_json:
+        typer.echo(outcome.model_dump_json(indent=1))
+    elif not quiet:
+        typer.echo(f"pagelab: {recording.summary(outcome)}", err=True)
+    recording.check(outcome)

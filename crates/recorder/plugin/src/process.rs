@@ -117,15 +117,15 @@ fn claim() -> usize {
     RINGS - 1
 }
 
-/// A process about to be forked, with a number and a ring for its first thread.
-pub fn prepare_fork() -> usize {
+/// A process about to be forked: a ring for its first thread, and its number.
+pub fn prepare_fork() -> (usize, u32) {
     let index = claim();
     let child = ring::header()
         .next_process
         .0
         .fetch_add(1, Ordering::Relaxed);
     ring::ring(index).process.store(child, Ordering::Relaxed);
-    index
+    (index, child)
 }
 
 /// This process, about to be replaced by another program: a ring for that one's first thread.

@@ -3,7 +3,7 @@
 use std::ffi::c_uint;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::syscall::{Call, Vectors, call};
@@ -18,6 +18,8 @@ static ORDER: Lock = Lock::new();
 
 /// The ring for the child that is being forked, guarded by `ORDER`.
 static CHILD: AtomicUsize = AtomicUsize::new(NONE);
+/// Its number: by the time it is told, the child may have ended and its ring be another's.
+static FORKED: AtomicU32 = AtomicU32::new(0);
 const NONE: usize = usize::MAX;
 
 const MMAP: i64 = 9;
@@ -72,7 +74,9 @@ pub extern "C" fn on_syscall(
         next_epoch(ring);
     }
     if call == Call::Clone && !makes_thread(number, a1) {
-        CHILD.store(process::prepare_fork(), Ordering::Relaxed);
+        let (child, number) = process::prepare_fork();
+        CHILD.store(child, Ordering::Relaxed);
+        FORKED.store(number, Ordering::Relaxed);
     }
     let mut message = [Kind::Syscall.word(number as u64), 0, 0, 0, 0, 0, 0];
     message[1..].copy_from_slice(&arguments);
@@ -122,7 +126,8 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     if call == Call::Clone && child != NONE {
         CHILD.store(NONE, Ordering::Relaxed);
         if result > 0 {
-            ring::put(ring, &[Kind::Forked.word(child as u64)]);
+            let number = FORKED.load(Ordering::Relaxed);
+            ring::put(ring, &[Kind::Forked.word(u64::from(number))]);
         } else {
             process::cancel(child);
         }

@@ -7,6 +7,7 @@ use pagelab_recorder_wire::region::State;
 
 use super::Recording;
 use super::active::Active;
+use crate::following::Following;
 use crate::output::Sink;
 use crate::process::Process;
 
@@ -26,7 +27,7 @@ impl<S: Sink + 'static> Recording<'_, S> {
 
     /// Ends every process that is no more. The recorder's own child, process 0, has ended when
     /// `root` is its status. `false` while any lives.
-    pub(crate) fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
+    pub(super) fn bury_ended(&mut self, root: Option<i32>) -> io::Result<bool> {
         let keys: Vec<u32> = self.processes.keys().copied().collect();
         for key in keys {
             let process = self.processes.get_mut(&key).expect("a key of the map");
@@ -39,15 +40,20 @@ impl<S: Sink + 'static> Recording<'_, S> {
                 process.status_if_gone()
             };
             let Some(status) = status else { continue };
-            self.find_rings();
-            // Everything it wrote is in the rings, and nothing more will come.
-            for active in self.rings.iter_mut().filter(|active| active.process == key) {
-                active.reader.look_finally();
-            }
-            while self.round()? {}
-            self.end(key, status)?;
+            self.gone(key, status)?;
         }
         Ok(self.processes.values().all(Process::ended))
+    }
+
+    /// Ends process `key`, which is gone with this status.
+    pub(crate) fn gone(&mut self, key: u32, status: i32) -> io::Result<()> {
+        self.find_rings();
+        // Everything it wrote is in the rings, and nothing more will come.
+        for active in self.rings.iter_mut().filter(|active| active.process == key) {
+            active.reader.look_finally();
+        }
+        while self.round()? {}
+        self.end(key, status)
     }
 
     fn end(&mut self, key: u32, status: i32) -> io::Result<()> {

@@ -47,7 +47,7 @@ fn a_block_is_known_when_it_is_reported() {
     let shared = Shared::new(|_| {}).unwrap();
     let output = Output::new(Vec::<Batch>::new(), true);
     let windows = Windows::new(Window::default(), true);
-    let mut recording = Recording::new(&shared, windows, output, 1);
+    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
     let definitions = Writer::open(&shared, 1, true);
     recording.round().unwrap();
     // The more rings are between the two, the longer it takes from one to the other.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagelab_events::{Access, Batch, Control, Mispredicted};
 use pagelab_recorder::{Outcome, Request, record_into};
@@ -90,6 +91,7 @@ impl Program {
         Request {
             program: self.path.clone().into(),
             qemu: emulator(),
+            words: words(),
             ..Request::default()
         }
     }
@@ -128,10 +130,21 @@ pub fn emulator() -> Option<PathBuf> {
     std::env::var_os("PAGELAB_TEST_QEMU").map(PathBuf::from)
 }
 
+/// Where the words of a recording go if the environment variable PAGELAB_TEST_WORDS names a directory: all
+/// tests can be run with traces that are made afterwards.
+pub fn words() -> Option<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let directory = std::env::var_os("PAGELAB_TEST_WORDS")?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{}-{number}.words", std::process::id());
+    Some(Path::new(&directory).join(name))
+}
+
 /// Records, with that QEMU.
 pub fn run(request: &Request) -> Recorded {
     let request = Request {
         qemu: emulator(),
+        words: request.words.clone().or_else(words),
         ..request.clone()
     };
     let (outcome, batches) =

@@ -17,7 +17,8 @@ pub const MAX_ENTRIES: usize = 1 << 10;
 
 const MARK: u64 = 1 << 63;
 const KIND_SHIFT: u32 = 56;
-const PAYLOAD: u64 = (1 << KIND_SHIFT) - 1;
+/// The bits of a payload.
+pub const PAYLOAD: u64 = (1 << KIND_SHIFT) - 1;
 
 /// What a message is, apart from an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub enum Kind {
     Maps = 6,
     /// Nothing was reported for a while; then instructions and accesses left out.
     Skipped = 7,
-    /// A process was forked; payload: the ring of its first thread.
+    /// A process was forked; payload: its number, as counted by [`crate::region::Header::next_process`].
     Forked = 8,
     /// This program is about to be replaced by one recorded in another ring; payload: that ring.
     Replaced = 9,

@@ -1,0 +1,25 @@
+//! What goes on while a program runs.
+
+use std::io;
+
+use crate::Progress;
+
+/// System calls that may make a process: clone, fork, vfork.
+pub(crate) const FORK_CALLS: [u64; 3] = [56, 57, 58];
+pub(crate) const WAIT4: u64 = 61;
+
+/// Follows a program: reads what the rings hold.
+pub(crate) trait Following {
+    /// Reads what there is; `false` if it was nothing, or so little that it was too early.
+    fn round(&mut self) -> io::Result<bool>;
+
+    /// Ends every process that is no more. The recorder's own child, process 0, has ended when
+    /// `root` is its status. `false` while any lives.
+    fn bury(&mut self, root: Option<i32>) -> io::Result<bool>;
+
+    /// Whether the program has more threads than there are rings, and runs on unrecorded.
+    fn is_abandoned(&self) -> bool;
+
+    /// How far it has come, but for the time.
+    fn progress(&self) -> Progress;
+}
