@@ -24,7 +24,7 @@ impl<M: Mmu> Machine<M> {
                 asid: page.asid,
                 vpn: Vpn(page.vpn.0 - within + number),
             };
-            let Some(found) = self.mmu.table().lookup(part) else {
+            let Some(found) = self.mmu.table().found(part) else {
                 continue;
             };
             let lines = (0..PAGE_BYTES).step_by(LINE_BYTES as usize);

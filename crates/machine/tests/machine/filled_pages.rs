@@ -76,3 +76,14 @@ fn of_a_large_page_the_part_that_was_asked_for_is_nearest() {
     assert_eq!(of(20), [0, 0, 63]);
     assert_eq!(of(500), [0, 0, 63]);
 }
+
+/// What caches hold are frames of the host.
+#[test]
+fn in_a_virtual_machine_it_is_no_different() {
+    let before = [map(BASE, PAGE)];
+    let events: Vec<Event> = std::iter::once(store(BASE)).chain(lines_of(0)).collect();
+    let config = filling(FilledPages::L2, &[]);
+    let result = |events: &[Event]| run(&config, "nested-radix", &mut Cut::new(events, 500));
+    let all = result(&[&before[..], &events].concat()).caches.data;
+    assert_eq!([all.l2, all.llc, all.dram], [64, 0, 0]);
+}
