@@ -446,7 +446,7 @@ def test_a_trace_can_be_made_when_the_program_has_ended(tmp_path: Path) -> None:
     program = ["sh", "-c", "exit 3"]
     done = pagelab("record", "--defer", "-o", "t", "--", *program, cwd=tmp_path)
     assert done.returncode == 3
-    assert "the program had ended after" in done.stderr
+    assert "the program had ended after" in " ".join(done.stderr.split())
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
     done = pagelab("record", "--defer", "--keep-words", "-o", "t", "--", *program, cwd=tmp_path)
     made = (tmp_path / "t").read_bytes()
