@@ -34,6 +34,8 @@ DIFFERENCE = "dpt: the walks of "
 PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
 # Compiled anew for every guest, in a tenth of a second, and started by its init.
 GUARD = "oom-guard"
+# A parameter of the kernel: no fifth level of page tables.
+FOUR_LEVELS = "no5lvl"
 # MB that QEMU's q35 machine has without a hole between; more lies above 4 GB.
 LOW_MEMORY = 2048
 
