@@ -151,8 +151,9 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         machine.append,
     ]
     if accel == "tcg":
-        # A busy host can stop an emulated CPU for longer than the 20 s of a "soft lockup".
-        append.insert(-1, "watchdog_thresh=60")
+        # A busy host can stop an emulated CPU for longer than the 20 s of a "soft lockup", and
+        # for the ten ticks in which Linux wants to see its timer's interrupts, or panics.
+        append.insert(-1, "watchdog_thresh=60 no_timer_check")
     cpu = "host" if accel == "kvm" else "max"
     if machine.processor:
         cpu += f",x-dpt={machine.processor},x-dpt-out={job / 'out' / WALKS}"
