@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pagelab.linux import build, layout, recording
+from pagelab.linux import build, guest, layout, recording
 from pagelab.linux.guest import Machine
 
 PAGELAB = [sys.executable, "-m", "pagelab"]
@@ -56,7 +56,7 @@ def recorded(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Reco
     trace = tmp_path_factory.mktemp("recording") / "trace"
     # With less than 512 MB Linux has no transparent huge pages.
     machine = replace(
-        machine, memory=768, emulator=where.emulator, append=recording.FOUR_LEVELS, accel="tcg"
+        machine, memory=768, emulator=where.emulator, append=guest.FOUR_LEVELS, accel="tcg"
     )
     result, counts = recording.record(where, machine, [str(program)], trace)
     assert result.status == 0
@@ -183,7 +183,7 @@ def test_walks_by_hash_read_what_the_simulators_dpt_does(machine: Machine, tmp_p
         machine,
         memory=1280,
         emulator=where.emulator,
-        append=f"{recording.FOUR_LEVELS} dpt=on",
+        append=f"{guest.FOUR_LEVELS} dpt=on",
         processor="dpt",
         accel="tcg",
     )

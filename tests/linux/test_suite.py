@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pagelab.errors import PagelabError, UsageError
-from pagelab.linux import cli, guest, layout, suite, walked
+from pagelab.linux import build, cli, guest, layout, suite, walked
 from pagelab.linux.guest import Ending, Machine, Result, qemu_argv
 from pagelab.linux.layout import Layout
 from pagelab.linux.suite import Verdict
@@ -34,6 +34,23 @@ def test_any_suite_runs_on_a_kernel_that_checks_itself(tmp_path: Path) -> None:
     assert first.entry.timeout > 10.0
     # No other version is patched, nor built with these.
     assert second.entry.debug == []
+
+
+def test_an_emulated_guest_trusts_its_timer() -> None:
+    image = Path("image")
+    argv = {
+        accel: " ".join(qemu_argv(Machine(image=image, init=image, accel=accel), Path("job"), []))
+        for accel in ("tcg", "kvm")
+    }
+    # On a busy host its interrupts come late, and Linux panics without this.
+    assert "no_timer_check" in argv["tcg"]
+    assert "no_timer_check" not in argv["kvm"]
+
+
+def test_a_kernel_with_kasan_has_four_levels_of_page_tables() -> None:
+    assert build.parameters(("kasan", "vm"), "dpt=on").split() == ["dpt=on", "no5lvl"]
+    assert build.parameters(("kasan",), "") == "no5lvl"
+    assert build.parameters(("vm",), "dpt=on") == "dpt=on"
 
 
 def test_a_typing_error_names_file_and_key(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pagelab.errors import PagelabError, unknown
+from pagelab.linux.guest import FOUR_LEVELS
 from pagelab.linux.layout import VERSION, Layout
 from pagelab.linux.lock import only_one
 from pagelab.linux.process import capture
@@ -66,6 +67,16 @@ def need_designs(layout: Layout, debug: tuple[str, ...], append: str) -> None:
             raise PagelabError(
                 f"{word}: the kernel in {layout.out(debug)} has no CONFIG_{design}{why}"
             )
+
+
+def parameters(debug: tuple[str, ...], append: str) -> str:
+    """What such a kernel is told when it boots, beside `append`.
+
+    With KASAN four levels of page tables. Where its shadow begins depends on X86_FEATURE_LA57,
+    which identify_cpu() clears and reads anew: of an interrupt between the two KASAN says that
+    all of its accesses are wild, now and then, and with five levels only.
+    """
+    return f"{append} {FOUR_LEVELS}".strip() if "kasan" in debug else append
 
 
 def configure(layout: Layout, debug: tuple[str, ...], *, lenient: bool = False) -> None:

@@ -276,8 +276,9 @@ def record(
     if walks.endswith("-each"):
         raise UsageError("a walk an access is no more than the accesses: record check or dpt")
     where = layout.find(kernel)
+    # The simulator's `radix` has as many by default.
     if levels == 4:
-        append = f"{append} {recording.FOUR_LEVELS}".strip()
+        append = f"{append} {guest.FOUR_LEVELS}".strip()
     machine = _machine(where, debug, append, memory, 1, 1, "tcg", timeout=timeout)
     if walks:
         kbuild.need_designs(where, tuple(debug or ()), "dpt")
@@ -444,7 +445,7 @@ def _machine(
         memory=memory,
         cpus=cpus,
         nodes=nodes,
-        append=append,
+        append=kbuild.parameters(options, append),
         icount=icount,
         accel=accel,
         timeout=timeout,

@@ -34,6 +34,8 @@ DIFFERENCE = "dpt: the walks of "
 PROCESSORS = ("check", "dpt", "check-each", "dpt-each")
 # Compiled anew for every guest, in a tenth of a second, and started by its init.
 GUARD = "oom-guard"
+# A parameter of the kernel: no fifth level of page tables.
+FOUR_LEVELS = "no5lvl"
 # MB that QEMU's q35 machine has without a hole between; more lies above 4 GB.
 LOW_MEMORY = 2048
 
@@ -149,8 +151,9 @@ def qemu_argv(machine: Machine, job: Path, ports: Sequence[int]) -> list[str]:
         machine.append,
     ]
     if accel == "tcg":
-        # A busy host can stop an emulated CPU for longer than the 20 s of a "soft lockup".
-        append.insert(-1, "watchdog_thresh=60")
+        # A busy host can stop an emulated CPU for longer than the 20 s of a "soft lockup", and
+        # for the ten ticks in which Linux wants to see its timer's interrupts, or panics.
+        append.insert(-1, "watchdog_thresh=60 no_timer_check")
     cpu = "host" if accel == "kvm" else "max"
     if machine.processor:
         cpu += f",x-dpt={machine.processor},x-dpt-out={job / 'out' / WALKS}"

@@ -14,9 +14,6 @@ from pagelab.errors import PagelabError
 from pagelab.linux import build, guest
 from pagelab.linux.layout import Layout
 
-# The trees of guests have the levels that the simulator's `radix` has by default.
-FOUR_LEVELS = "no5lvl"
-
 
 class Recorded(BaseModel):
     """What was recorded. Instructions are 0 unless the program ended before the guest did."""
