@@ -118,8 +118,16 @@ impl Process {
         }
     }
 
-    /// Its status, if it is gone.
-    pub(crate) fn status_if_gone(&mut self) -> Option<i32> {
+    /// Its status, if it is gone and was not ended yet; the recorder's own child, process 0, is when `root` says so.
+    pub(crate) fn gone(&mut self, root: Option<i32>) -> Option<i32> {
+        match self.number {
+            _ if self.ended => None,
+            0 => root,
+            _ => self.status_if_gone(),
+        }
+    }
+
+    fn status_if_gone(&mut self) -> Option<i32> {
         if !matches!(state(self.pid), None | Some('Z' | 'X')) {
             return None;
         }

@@ -63,6 +63,7 @@ def record(
     elif not quiet:
         text = f"pagelab: {recording.summary(outcome)}"
         Console(stderr=True).print(text, highlight=False, markup=False)
-    if not outcome.interrupted:
+    # To stop the program is to want what there is; to stop the making of the trace leaves some of that out.
+    if not outcome.interrupted or outcome.words:
         recording.check(outcome)
     raise typer.Exit(outcome.exit_status)

@@ -15,24 +15,31 @@ pub(super) fn slot(place: u32, outgoing: u32) -> usize {
     slot as usize
 }
 
-/// What goes to a level, with the lines that the kernel has filled meanwhile: modified, and from no level
-/// above. `filled` has for each the place of the reference after it.
-pub(super) fn merge_filled(
+/// Merges what goes to a level with `more`, in order: each comes before what is of its place or a later one.
+#[inline(never)]
+pub(super) fn merge(
     down: &[Descent],
-    filled: &[(u32, u32)],
+    more: impl Iterator<Item = (u32, Descent)>,
     outgoing: u32,
     prefetches: &[Prefetch],
     merged: &mut Vec<Descent>,
 ) {
     merged.clear();
-    let mut filled = filled.iter().peekable();
+    let mut more = more.peekable();
     for &descent in down {
         let of = origin(descent.1, outgoing, prefetches);
-        let before = std::iter::from_fn(|| filled.next_if(|&&(_, place)| place <= of));
-        merged.extend(before.map(|&(line, place)| (line, place | OUT)));
+        let before = std::iter::from_fn(|| more.next_if(|&(place, _)| place <= of));
+        merged.extend(before.map(|(_, descent)| descent));
         merged.push(descent);
     }
-    merged.extend(filled.map(|&(line, place)| (line, place | OUT)));
+    merged.extend(more.map(|(_, descent)| descent));
+}
+
+/// Lines that the kernel has filled, before the references behind them: modified, and from no level above.
+pub(super) fn filled_by_kernel(filled: &[(u32, u32)]) -> impl Iterator<Item = (u32, Descent)> {
+    filled
+        .iter()
+        .map(|&(line, place)| (place, (line, place | OUT)))
 }
 
 /// The place of the reference that a descent comes of.

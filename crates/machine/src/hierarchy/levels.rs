@@ -1,8 +1,6 @@
-use super::descent::merge_filled;
+use super::descent::{filled_by_kernel, merge};
 use super::outcomes::{At, FromL1, FromL2, FromLlc, One};
-use super::prefetching::{
-    answer, complete_pairs, data_places, drop_unneeded_pairs, merge, prefetch,
-};
+use super::prefetching::{answer, complete_pairs, data_places, drop_unneeded_pairs, prefetch};
 use super::private::PrivateCaches;
 use super::scratch::Scratch;
 use super::shared::SharedCache;
@@ -103,7 +101,8 @@ pub(crate) fn reference<S: Simd>(
         down = with_prefetches;
     }
     if !filled.is_empty() && *filled_pages == FilledPages::L2 {
-        merge_filled(down, filled, outgoing, prefetches, filled_to_l2);
+        let filled = filled_by_kernel(filled);
+        merge(down, filled, outgoing, prefetches, filled_to_l2);
         down = filled_to_l2;
     }
     served.clear();
@@ -150,11 +149,14 @@ pub(crate) fn reference<S: Simd>(
     }
     let mut down = &descents[..len];
     if !held.is_empty() {
-        merge(down, held, outgoing, prefetches, with_held);
+        // Each after the reference that had it fetched.
+        let after = held.drain(..).map(|(place, descent)| (place + 1, descent));
+        merge(down, after, outgoing, prefetches, with_held);
         down = with_held;
     }
     if !filled.is_empty() && *filled_pages == FilledPages::Llc {
-        merge_filled(down, filled, outgoing, prefetches, filled_to_llc);
+        let filled = filled_by_kernel(filled);
+        merge(down, filled, outgoing, prefetches, filled_to_llc);
         down = filled_to_llc;
     }
     let mut from_llc = FromLlc {

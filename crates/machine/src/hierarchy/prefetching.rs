@@ -1,6 +1,6 @@
 //! What the prefetchers of a second level add to the lists between the levels.
 
-use super::descent::{Descent, OUT, origin};
+use super::descent::{Descent, OUT};
 use super::outcomes::{At, FromL2};
 use crate::requests::{Prefetch, TlbMiss, request};
 use pagelab_memory::simd::Simd;
@@ -138,25 +138,4 @@ pub(super) fn drop_unneeded_pairs(
         while missed.next_if(|d| d.1 < place).is_some() {}
         !is_pair || missed.peek().is_some_and(|d| d.1 == place)
     });
-}
-
-/// Adds to what goes on to the last level what the prefetchers fetch into it alone, each line after
-/// the reference that had it fetched.
-#[inline(never)]
-pub(super) fn merge(
-    down: &[Descent],
-    held: &mut Vec<(u32, Descent)>,
-    outgoing: u32,
-    prefetches: &[Prefetch],
-    with_held: &mut Vec<Descent>,
-) {
-    with_held.clear();
-    let mut held = held.drain(..).peekable();
-    for &descent in down {
-        let of = origin(descent.1, outgoing, prefetches);
-        let before = std::iter::from_fn(|| held.next_if(|&(place, _)| place < of));
-        with_held.extend(before.map(|(_, descent)| descent));
-        with_held.push(descent);
-    }
-    with_held.extend(held.map(|(_, descent)| descent));
 }

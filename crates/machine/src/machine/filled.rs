@@ -18,7 +18,10 @@ impl<M: Mmu> Machine<M> {
         }
         let place = self.chunk.references.as_slice().len() as u32;
         let within = page.vpn.0 % filled;
-        for number in order_of_filling(filled, within) {
+        // What is filled before twice as much as caches hold is in none any more.
+        let lines = 2 * self.shared.llc.capacity() as u64;
+        let out = filled.saturating_sub(lines * LINE_BYTES / PAGE_BYTES);
+        for number in order_of_filling(filled, within).skip(out as usize) {
             let part = Page {
                 id: PageId(page.id.0 - within as u32 + number as u32),
                 asid: page.asid,

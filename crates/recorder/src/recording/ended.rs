@@ -30,17 +30,10 @@ impl<S: Sink + 'static> Recording<'_, S> {
     pub(super) fn bury_ended(&mut self, root: Option<i32>) -> io::Result<bool> {
         let keys: Vec<u32> = self.processes.keys().copied().collect();
         for key in keys {
-            let process = self.processes.get_mut(&key).expect("a key of the map");
-            if process.ended() {
-                continue;
+            let process = self.processes.get_mut(&key);
+            if let Some(status) = process.and_then(|process| process.gone(root)) {
+                self.gone(key, status)?;
             }
-            let status = if key == 0 {
-                root
-            } else {
-                process.status_if_gone()
-            };
-            let Some(status) = status else { continue };
-            self.gone(key, status)?;
         }
         Ok(self.processes.values().all(Process::ended))
     }

@@ -330,21 +330,10 @@ impl Following for Drain<'_> {
     fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
         let keys: Vec<u32> = self.lives.processes.keys().copied().collect();
         for key in keys {
-            let process = self
-                .lives
-                .processes
-                .get_mut(&key)
-                .expect("a key of the map");
-            if process.ended() {
-                continue;
+            let process = self.lives.processes.get_mut(&key);
+            if let Some(status) = process.and_then(|process| process.gone(root)) {
+                self.gone(key, status)?;
             }
-            let status = if key == 0 {
-                root
-            } else {
-                process.status_if_gone()
-            };
-            let Some(status) = status else { continue };
-            self.gone(key, status)?;
         }
         Ok(self.lives.processes.values().all(Process::ended))
     }
@@ -404,10 +393,9 @@ impl Lives {
                     result,
                     fact,
                 };
-                if returned.failed() {
-                } else if FORK_CALLS.contains(&number) {
+                if FORK_CALLS.contains(&number) && !returned.failed() {
                     calls.child = result as u32;
-                } else if number == WAIT4 {
+                } else if number == WAIT4 && !returned.failed() {
                     for process in self.processes.values_mut() {
                         process.waited_for(result as u32, fact as i32);
                     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pagelab_events::coding;
 use pagelab_recorder_wire::region;
 
 use super::codec::Damaged;
@@ -60,7 +61,7 @@ impl Event {
             }
             Event::Ended { user } => {
                 out.push(2);
-                put(user, out);
+                coding::put(out, user);
             }
             Event::Round => out.push(3),
             Event::Gone { process, status } => {
@@ -216,36 +217,19 @@ impl Head {
     }
 }
 
-fn put(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 fn put_all(numbers: &[u64], out: &mut Vec<u8>) {
     for &number in numbers {
-        put(number, out);
+        coding::put(out, number);
     }
 }
 
 fn put_text(text: &str, out: &mut Vec<u8>) {
-    put(text.len() as u64, out);
+    coding::put(out, text.len() as u64);
     out.extend(text.as_bytes());
 }
 
 fn take(rest: &mut &[u8]) -> Result<u64, Damaged> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (&byte, behind) = rest.split_first().ok_or(Damaged)?;
-        *rest = behind;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(Damaged)
+    coding::take(rest).ok_or(Damaged)
 }
 
 fn take_all<const N: usize>(rest: &mut &[u8]) -> Result<[u64; N], Damaged> {
