@@ -63,7 +63,8 @@ def record(
     elif not quiet:
         text = f"pagelab: {recording.summary(outcome)}"
         Console(stderr=True).print(text, highlight=False, markup=False)
-    # To stop the program is to want what there is; to stop the making of the trace leaves some of that out.
+    # To stop the program is to want what there is of it; a trace that was stopped while it was
+    # made lacks some of that, and its words are kept.
     if not outcome.interrupted or outcome.words:
         recording.check(outcome)
     raise typer.Exit(outcome.exit_status)
