@@ -144,9 +144,9 @@ def test_free_memory_is_no_more_than_there_is(
         # Sapphire Rapids.
         (6.9, 143, {"adjacent": True, "streams": 32, "ahead": 20, "busy": 0.5}, 1),
         # Not known: nine of 6.9 ns are under way while one takes 58.9.
-        (6.9, 9999, {"adjacent": False, "streams": 32, "ahead": 9, "busy": 0.5}, 0),
+        (6.9, 9999, {"adjacent": False, "streams": 32, "ahead": 9, "busy": 1.0}, 0),
         # A page's end.
-        (0.5, 9999, {"adjacent": False, "streams": 32, "ahead": 63, "busy": 0.5}, 0),
+        (0.5, 9999, {"adjacent": False, "streams": 32, "ahead": 63, "busy": 1.0}, 0),
         # Switched off.
         (55.0, 143, {"adjacent": False, "streams": 0, "ahead": 0, "busy": 0.5}, 0),
     ],
@@ -192,13 +192,39 @@ def test_what_is_fetched_by_stride_is_what_long_strides_show(
     assert strides["crosses_pages"] is crosses
 
 
+# How often a chain through the 64 lines of a page waits for memory, with so many lines fetched at
+# once: what simulated ones do, too (crates/machine/tests/machine/streams.rs).
+WAITS = {2: 7, 3: 6, 4: 5, 7: 4}
+
+
+@pytest.mark.parametrize("at_once", WAITS)
+@pytest.mark.parametrize(("in_order", "crosses"), [(2.2, True), (None, False)])
+def test_how_a_stream_begins_is_what_pages_at_random_show(
+    measurement: Measurement, at_once: int, in_order: float | None, crosses: bool, tmp_path: Path
+) -> None:
+    raw = measurement.parts["caches"]["lines"]["plateaus"]
+    second, random = raw[1]["level"], 300.0
+    page = second + WAITS[at_once] * random / 64
+    curve = {"x": [64], "ns": [page if in_order is None else in_order]}
+    found = prefetch(measurement, 9999, curve, [random], tmp_path, pages_in_random_order=page)
+    assert found.get("at_once", 2) == at_once
+    assert found.get("crosses_pages", False) is crosses
+
+
 def prefetch(
-    measurement: Measurement, model: int, in_order: dict[str, Any], random: list[float], into: Path
+    measurement: Measurement,
+    model: int,
+    in_order: dict[str, Any],
+    random: list[float],
+    into: Path,
+    **others: float,
 ) -> Any:
     """`caches.prefetch` of an Intel core with such chains."""
     intel = {"vendor": "GenuineIntel", "family": 6, "model": model}
     at_random = {"x": in_order["x"], "ns": random}
-    prefetching = {"in_order": in_order, "random": at_random}
+    prefetching: dict[str, Any] = {"in_order": in_order, "random": at_random}
+    for key, ns in others.items():
+        prefetching[key] = {"median": ns, "low": ns, "high": ns, "samples": 5}
     memory = measurement.parts.get("memory", {}) | {"prefetching": prefetching}
     file = into / "here.toml"
     changed = measurement.model_copy(

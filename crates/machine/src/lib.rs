@@ -3,6 +3,7 @@
 //! The hot path works on chunks of accesses in three passes: [`machine`] (TLB, walks, faults),
 //! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/architecture.md says why.
 
+mod beside;
 mod buffer;
 mod by_code;
 mod check;
@@ -25,6 +26,7 @@ mod machine;
 mod main_memory;
 mod memory;
 mod mmu;
+mod other_pages;
 mod others;
 mod own_counters;
 mod payer;

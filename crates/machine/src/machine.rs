@@ -10,6 +10,7 @@ use crate::hierarchy::{self, PrivateCaches, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::mmu::{Looks, Mmu, Walks};
+use crate::other_pages::OtherPages;
 use crate::others::Others;
 use crate::served::Served;
 use crate::sharing::Sharing;
@@ -428,7 +429,18 @@ impl<M: Mmu> Machine<M> {
         }
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
-            hierarchy::reference::<S>(&mut self.caches, core, &mut self.shared, &mut self.chunk);
+            let mut pages = OtherPages {
+                mmu: &self.mmu,
+                gibs: &mut self.gibs,
+                directory: &mut self.directory,
+                asid,
+            };
+            let beside = std::mem::take(&mut self.chunk.beside);
+            let mut now = |addr, up| pages.beside(addr, up);
+            let mut frame = |access, up| beside.frame(access, up, &mut now);
+            let (caches, shared) = (&mut self.caches, &mut self.shared);
+            hierarchy::reference::<S>(caches, core, shared, &mut self.chunk, &mut frame);
+            self.chunk.beside = beside;
         }
         let mut paths = Paths {
             core: &mut state.clock,

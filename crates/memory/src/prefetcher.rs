@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 /// What a core's second-level cache fetches before it is asked for.
 ///
-/// The first two prefetchers look at lines that the first level asks for and at no instruction;
-/// neither leaves the 4 KiB page of the line, since they see physical addresses.
+/// The first two prefetchers look at lines that the first level asks for and at no instruction. They
+/// see physical addresses, so that none leaves the 4 KiB page of the line where a processor has them
+/// behind translation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
@@ -14,8 +15,16 @@ pub struct PrefetchConfig {
     pub adjacent: bool,
     /// Pages whose lines are followed, one direction each; 0 for none.
     pub streams: u32,
-    /// How many lines a stream is ahead at the most, two more at each access.
+    /// How many lines a stream is ahead at the most.
     pub ahead: u32,
+    /// How many lines it fetches at an access at the most. Intel's two, if not said (Intel 64 and
+    /// IA-32 Architectures Optimization Reference Manual, "Data Prefetching", of the streamer).
+    #[serde(default = "two", skip_serializing_if = "is_two")]
+    pub at_once: u32,
+    /// Whether a stream goes on in the next page of the address space, as one does that a processor
+    /// has before translation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub crosses_pages: bool,
     /// The share of the second level's requests for data that miss from which on it is busy: what
     /// is fetched then goes into the last level only. `None` where it always goes into both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,16 +36,25 @@ pub struct PrefetchConfig {
 }
 
 /// Lines of a 4 KiB page.
-const LINES: u32 = 64;
+const LINES: i32 = 64;
 /// Accesses in one direction, after the first, that make a stream.
 const CONFIRMED: u32 = 2;
-/// Lines that a stream fetches at an access.
-const AT_ONCE: u32 = 2;
+/// The most lines that a stream may fetch at an access.
+const MOST_AT_ONCE: u32 = 8;
 /// And an instruction's strides.
 const BY_STRIDE: usize = 1;
 
 /// The most lines that one access fetches ahead.
-pub const MAX_PREFETCHES: usize = 1 + AT_ONCE as usize + BY_STRIDE;
+pub const MAX_PREFETCHES: usize = 1 + MOST_AT_ONCE as usize + BY_STRIDE;
+
+fn two() -> u32 {
+    2
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_two(lines: &u32) -> bool {
+    *lines == 2
+}
 
 /// A core's prefetchers.
 #[derive(Clone, Debug)]
@@ -50,9 +68,12 @@ pub struct Prefetcher {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     page: u32,
-    /// The last line asked for, and the furthest that was fetched, in the page.
-    last: u32,
-    furthest: u32,
+    /// The page that it goes on in, once that was asked.
+    beyond: Option<u32>,
+    /// The last line asked for, and the furthest that was fetched: 0 to 63 in the page, and in the
+    /// one beyond it as if that followed.
+    last: i32,
+    furthest: i32,
     up: bool,
     steps: u32,
 }
@@ -63,7 +84,8 @@ impl Prefetcher {
     /// # Errors
     /// [`GeometryError`] for more streams than a processor could look through.
     pub fn new(config: &PrefetchConfig) -> Result<Self, GeometryError> {
-        if config.streams > 1024 || config.ahead >= LINES {
+        let possible = config.streams <= 1024 && config.ahead < LINES as u32;
+        if !possible || !(1..=MOST_AT_ONCE).contains(&config.at_once) {
             return Err(GeometryError::Prefetch);
         }
         if config
@@ -87,10 +109,22 @@ impl Prefetcher {
         self.config.adjacent
     }
 
-    /// A line is asked for; says which others are to be fetched. Whether into the last level only.
-    pub fn asked(&mut self, line: u32, fetch: impl FnMut(u32)) -> bool {
-        self.look_ahead(line, fetch);
+    /// A line is asked for; says which others are to be fetched. `beyond` finds the frame of the page
+    /// after its page in the address space (with `true`), or before it. Whether they go into the last
+    /// level only.
+    pub fn asked(
+        &mut self,
+        line: u32,
+        beyond: impl FnMut(bool) -> Option<u32>,
+        fetch: impl FnMut(u32),
+    ) -> bool {
+        self.look_ahead(line, beyond, fetch);
         self.demand.as_mut().is_some_and(Demand::ask)
+    }
+
+    /// Whether streams go on in the next page of the address space.
+    pub fn crosses_pages(&self) -> bool {
+        self.config.crosses_pages && self.config.streams > 0
     }
 
     /// Whether it wants to know what was missed.
@@ -105,59 +139,104 @@ impl Prefetcher {
         }
     }
 
-    fn look_ahead(&mut self, line: u32, mut fetch: impl FnMut(u32)) {
+    fn look_ahead(
+        &mut self,
+        line: u32,
+        beyond: impl FnMut(bool) -> Option<u32>,
+        mut fetch: impl FnMut(u32),
+    ) {
         if self.config.adjacent {
             fetch(line ^ 1);
         }
         if self.config.streams == 0 {
             return;
         }
-        let (page, at) = (line / LINES, line % LINES);
-        let known = self.streams.iter().position(|stream| stream.page == page);
-        let place = known.unwrap_or_else(|| {
-            self.streams.truncate(self.config.streams as usize - 1);
-            self.streams.push(Stream {
-                page,
-                last: at,
-                furthest: at,
-                up: true,
-                steps: 0,
-            });
-            self.streams.len() - 1
-        });
+        let (page, at) = (line / LINES as u32, (line % LINES as u32) as i32);
+        let place = self.place_of(page, at);
         self.streams[..=place].rotate_right(1);
         let stream = &mut self.streams[0];
         if at != stream.last {
             stream.follow(at);
             if stream.steps >= CONFIRMED {
-                stream.fetch(self.config.ahead, fetch);
+                stream.fetch(&self.config, beyond, fetch);
             }
         }
+    }
+
+    /// The place of the stream in this page: one that is there, one that comes there from the page
+    /// before, or a new one in the place of the one that was used longest ago.
+    fn place_of(&mut self, page: u32, at: i32) -> usize {
+        let mut comes = None;
+        for (place, stream) in self.streams.iter().enumerate() {
+            if stream.page == page {
+                return place;
+            }
+            if stream.beyond == Some(page) {
+                comes = comes.or(Some(place));
+            }
+        }
+        if let Some(place) = comes {
+            self.streams[place].cross(page);
+            return place;
+        }
+        self.streams.truncate(self.config.streams as usize - 1);
+        self.streams.push(Stream {
+            page,
+            beyond: None,
+            last: at,
+            furthest: at,
+            up: true,
+            steps: 0,
+        });
+        self.streams.len() - 1
     }
 }
 
 impl Stream {
-    fn follow(&mut self, at: u32) {
+    fn follow(&mut self, at: i32) {
         let up = at > self.last;
         if up != self.up {
-            (self.up, self.steps) = (up, 0);
+            (self.up, self.steps, self.beyond) = (up, 0, None);
             self.furthest = at;
         }
         self.steps += 1;
         self.last = at;
     }
 
-    fn fetch(&mut self, ahead: u32, mut fetch: impl FnMut(u32)) {
-        for _ in 0..AT_ONCE {
+    /// Has come to the page beyond its own.
+    fn cross(&mut self, page: u32) {
+        let passed = if self.up { LINES } else { -LINES };
+        self.last -= passed;
+        self.furthest -= passed;
+        (self.page, self.beyond) = (page, None);
+    }
+
+    fn fetch(
+        &mut self,
+        config: &PrefetchConfig,
+        mut beyond: impl FnMut(bool) -> Option<u32>,
+        mut fetch: impl FnMut(u32),
+    ) {
+        let ahead = config.ahead as i32;
+        for _ in 0..config.at_once {
             let next = if self.up {
-                let next = self.furthest.max(self.last) + 1;
-                (next <= (self.last + ahead).min(LINES - 1)).then_some(next)
+                self.furthest.max(self.last) + 1
             } else {
-                let next = self.furthest.min(self.last).checked_sub(1);
-                next.filter(|next| next + ahead >= self.last)
+                self.furthest.min(self.last) - 1
             };
-            let Some(next) = next else { return };
-            fetch(self.page * LINES + next);
+            if (next - self.last).abs() > ahead {
+                return;
+            }
+            let page = if (0..LINES).contains(&next) {
+                self.page
+            } else if !config.crosses_pages {
+                return;
+            } else {
+                self.beyond = self.beyond.or_else(|| beyond(self.up));
+                let Some(page) = self.beyond else { return };
+                page
+            };
+            fetch(page * LINES as u32 + next.rem_euclid(LINES) as u32);
             self.furthest = next;
         }
     }
@@ -171,7 +250,7 @@ mod tests {
         let mut prefetcher = Prefetcher::new(&config).unwrap();
         let of_line = |&line| {
             let mut fetched = Vec::new();
-            prefetcher.asked(line, |line| fetched.push(line));
+            prefetcher.asked(line, |_| None, |line| fetched.push(line));
             fetched
         };
         lines.iter().map(of_line).collect()
@@ -181,6 +260,8 @@ mod tests {
         adjacent: false,
         streams: 2,
         ahead: 4,
+        at_once: 2,
+        crosses_pages: false,
         busy: None,
         strides: None,
     };
@@ -191,6 +272,8 @@ mod tests {
             adjacent: true,
             streams: 0,
             ahead: 0,
+            at_once: 2,
+            crosses_pages: false,
             busy: None,
             strides: None,
         };
@@ -226,5 +309,43 @@ mod tests {
         // Pages 0, 1 and 2 in turn: only two are known at a time.
         let turns = [0, 64, 128, 1, 65, 129, 2, 66, 130];
         assert!(fetched(STREAMS, &turns).iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn a_stream_goes_on_in_the_next_page() {
+        let mut config = STREAMS;
+        (config.crosses_pages, config.at_once) = (true, 4);
+        // Pages 5, 3 and 8 follow each other.
+        let beside = |page, up| match (page, up) {
+            (5, true) | (8, false) => Some(3),
+            (3, true) => Some(8),
+            (3, false) => Some(5),
+            _ => None,
+        };
+        let lines = |pages: &[u32], within: Vec<u32>| -> Vec<u32> {
+            let of_page = |page: &u32| within.iter().map(|at| page * 64 + at).collect::<Vec<_>>();
+            pages.iter().flat_map(of_page).collect()
+        };
+        let up = lines(&[5, 3, 8], (0..64).collect());
+        let down = lines(&[8, 3, 5], (0..64).rev().collect());
+        for asked in [up, down] {
+            let mut prefetcher = Prefetcher::new(&config).unwrap();
+            let mut fetched = Vec::new();
+            for &line in &asked {
+                let beyond = |up| beside(line / 64, up);
+                prefetcher.asked(line, beyond, |line| fetched.push(line));
+            }
+            // All but the first three, each once, in their order.
+            assert_eq!(fetched, asked[3..]);
+        }
+    }
+
+    #[test]
+    fn what_no_processor_has_is_refused() {
+        let mut config = STREAMS;
+        for (streams, ahead, at_once) in [(1025, 4, 2), (2, 64, 2), (2, 4, 0), (2, 4, 9)] {
+            (config.streams, config.ahead, config.at_once) = (streams, ahead, at_once);
+            assert!(Prefetcher::new(&config).is_err(), "{config:?}");
+        }
     }
 }

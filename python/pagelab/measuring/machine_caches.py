@@ -20,6 +20,9 @@ _AHEAD = 0.5
 _FOLLOWED = 32
 # Instructions that are followed; nobody publishes how many.
 _FOLLOWED_INSTRUCTIONS = 64
+_LINES = PAGE // LINE
+# The most lines that a stream may fetch at an access.
+_MOST_AT_ONCE = 8
 # A stream of lines that are at least so far apart would fetch many that nobody wants.
 _LONG_STRIDE = 512
 _NO_STRIDES = f"{{ instructions = {_FOLLOWED_INSTRUCTIONS}, ahead = 0 }}"
@@ -73,7 +76,7 @@ def entries(measurement: Measurement, found: Hierarchy, ghz: float) -> Iterator[
     value = f"{{ transfer_cycles = {transfer}, invalidate_cycles = {transfer}, turn = 64 }}"
     yield Entry("coherence", value, "open", f"not measured; {BASE}'s {BASE_TRANSFER} ns")
     yield _filled_pages(measurement, *(level.latency for level in found.levels[:3]))
-    yield _prefetch(measurement)
+    yield _prefetch(measurement, found.levels[1].latency)
 
 
 def _filled_pages(
@@ -117,11 +120,12 @@ def _others(measurement: Measurement, others: float) -> Entry:
     return Entry(key, value, "measured", f"loads at random, side by side and alone ({interval})")
 
 
-def _prefetch(measurement: Measurement) -> Entry:
+def _prefetch(measurement: Measurement, second: float | None) -> Entry:
     """What the second level fetches ahead, if lines are: the manufacturer's numbers.
 
     Where those are not published, as many lines as must be under way for lines to come in order as
-    soon as they do, by Little's law; a page has no more to fetch.
+    soon as they do, by Little's law; a page has no more to fetch. `second` is the latency of the
+    second level, ns.
     """
     key = "prefetch"
     nothing = f"{{ adjacent = false, streams = 0, ahead = 0, strides = {_NO_STRIDES} }}"
@@ -136,13 +140,50 @@ def _prefetch(measurement: Measurement) -> Entry:
         return Entry(key, nothing, "measured", what)
     core = cores.documented(measurement.environment)
     if core is None or core.prefetch is None:
-        ahead = min(math.ceil(random / in_order), PAGE // LINE - 1)
+        ahead = min(math.ceil(random / in_order), _LINES - 1)
         strides, by_stride = _strides(raw)
-        streams = f"adjacent = false, streams = {_FOLLOWED}, ahead = {ahead}"
-        value = f"{{ {streams}, strides = {strides} }}"
-        source = f"{what}: {ahead} ahead; {_FOLLOWED} pages at a time, as Intel's; {by_stride}"
-        return Entry(key, value, "open", source)
+        goes_on, pages = _pages(raw, random, second)
+        streams = f"adjacent = false, streams = {_FOLLOWED}, ahead = {ahead}{goes_on}"
+        # That prefetchers hold back is Intel's.
+        value = f"{{ {streams}, busy = 1.0, strides = {strides} }}"
+        source = f"{what}: {ahead} ahead; {pages}{_FOLLOWED} pages at a time, as Intel's"
+        return Entry(key, value, "open", f"{source}; {by_stride}")
     return Entry(key, core.prefetch, "published", f"of {core.name}; {what}")
+
+
+def _pages(raw: dict[str, Any], random: float, second: float | None) -> tuple[str, str]:
+    """How a stream begins in a page, and whether it goes on in the next: keys, and where from.
+
+    Lines in order in pages that come at random wait for memory some times a page. That many times a
+    stream waits that fetches so many lines at once; if lines of pages in order wait for less than
+    half of one of these, a page's stream goes on in the next.
+    """
+    if not raw.get("pages_in_random_order") or second is None:
+        return "", ""
+    page = Estimate.model_validate(raw["pages_in_random_order"]).median
+    waits = (page - second) * _LINES / random
+    fitting = (lines for lines in range(1, _MOST_AT_ONCE) if _waits(lines) <= round(waits))
+    at_once = next(fitting, _MOST_AT_ONCE)
+    crosses = (page - raw["in_order"]["ns"][0]) * _LINES > random / 2
+    keys = f", at_once = {at_once}, crosses_pages = {str(crosses).lower()}"
+    what = f"with pages at random {page:.3g}, {waits:.1f} waits a page: {at_once} at once"
+    return keys, f"{what}, {'also' if crosses else 'not'} in the next page; "
+
+
+def _waits(at_once: int) -> int:
+    """How often a chain through the lines of a page waits for memory: line by line.
+
+    From the third on each has so many more fetched when it is asked for. What has come takes no
+    time.
+    """
+    now, furthest = 0, 2
+    comes: dict[int, int] = {}
+    for line in range(_LINES):
+        asked, now = now, max(now, comes.get(line, now + 1))
+        if line >= 2:
+            comes |= dict.fromkeys(range(furthest + 1, furthest + 1 + at_once), asked + 1)
+            furthest += at_once
+    return now
 
 
 def _strides(raw: dict[str, Any]) -> tuple[str, str]:

@@ -24,6 +24,8 @@ fn config(adjacent: bool) -> CachesConfig {
             adjacent: true,
             streams: 0,
             ahead: 0,
+            at_once: 2,
+            crosses_pages: false,
             busy: None,
             strides: None,
         }),
@@ -332,7 +334,7 @@ fn go<S: Simd>(
     shared: &mut SharedCache,
     chunk: &mut Chunk,
 ) {
-    reference::<S>(caches, core, shared, chunk);
+    reference::<S>(caches, core, shared, chunk, &mut |_, _| None);
 }
 
 /// References of a core, and lines of code that it fetches after them.

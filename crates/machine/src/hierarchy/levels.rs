@@ -1,6 +1,8 @@
 use super::descent::{filled_by_kernel, merge};
 use super::outcomes::{At, FromL1, FromL2, FromLlc, One};
-use super::prefetching::{answer, complete_pairs, data_places, drop_unneeded_pairs, prefetch};
+use super::prefetching::{
+    FrameBeside, accesses, answer, complete_pairs, drop_unneeded_pairs, prefetch,
+};
 use super::private::PrivateCaches;
 use super::scratch::Scratch;
 use super::shared::SharedCache;
@@ -17,13 +19,14 @@ use pagelab_memory::{Cache, MODIFY, Prefetcher};
 ///
 /// Contents of a level depend only on the order of what reaches it, so the levels can be done in
 /// turn; while one is done the host fetches the next one's sets. A modified line that leaves a
-/// level is entered in the one below.
+/// level is entered in the one below. `frame_beside` is for prefetchers that go on in the next page.
 #[inline(always)]
 pub(crate) fn reference<S: Simd>(
     caches: &mut [PrivateCaches],
     core: usize,
     shared: &mut SharedCache,
     chunk: &mut Chunk,
+    frame_beside: &mut FrameBeside,
 ) {
     let Chunk {
         references,
@@ -33,7 +36,7 @@ pub(crate) fn reference<S: Simd>(
                 to_l2,
                 to_llc,
                 with_prefetches,
-                data,
+                accesses_of,
                 held,
                 with_held,
                 invalidating,
@@ -88,11 +91,11 @@ pub(crate) fn reference<S: Simd>(
     let FromL1 { descents, len, .. } = from_l1;
     let mut down = &descents[..len];
     if let Some(prefetcher) = prefetcher {
-        data_places(requests.as_slice(), tlb_misses.as_slice(), data);
+        accesses(requests.as_slice(), tlb_misses.as_slice(), accesses_of);
         prefetch(
             prefetcher,
             (down, strided),
-            data,
+            (accesses_of, frame_beside),
             outgoing,
             with_prefetches,
             held,
@@ -131,7 +134,7 @@ pub(crate) fn reference<S: Simd>(
         ..
     } = from_l2;
     if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
-        answer(prefetcher, down, &descents[..len], data, outgoing);
+        answer(prefetcher, down, &descents[..len], accesses_of, outgoing);
     }
     if pairs {
         drop_unneeded_pairs(held, &descents[..len], outgoing);
@@ -292,7 +295,7 @@ pub(crate) fn fetch_coherently(
         ..TlbMiss::default()
     });
     let walks_enter = std::mem::replace(&mut caches[core].walks_enter, WalksEnter::L2);
-    reference::<Baseline>(caches, core, shared, one);
+    reference::<Baseline>(caches, core, shared, one, &mut |_, _| None);
     caches[core].walks_enter = walks_enter;
     one.served.as_slice()[0]
 }

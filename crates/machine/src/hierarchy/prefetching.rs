@@ -6,21 +6,32 @@ use crate::requests::{Prefetch, TlbMiss, request};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{Cache, Prefetcher};
 
-/// Marks the references that are of data and not of walks.
+/// Finds the frame of the page that lies after the page of an access of the chunk in its address space
+/// (with `true`), or before it. `None` where none is mapped.
+pub(crate) type FrameBeside<'a> = dyn FnMut(usize, bool) -> Option<u32> + 'a;
+
+/// The access that a reference is of: `WALKS` for what a walk reads, `REST` for what is not an
+/// access's first line.
+const WALKS: u32 = u32::MAX;
+const REST: u32 = u32::MAX - 1;
+
+/// Numbers the accesses that references are of.
 #[inline(never)]
-pub(super) fn data_places(requests: &[u8], tlb_misses: &[TlbMiss], data: &mut Vec<bool>) {
-    data.clear();
-    let mut tlb_misses = tlb_misses.iter();
+pub(super) fn accesses(requests: &[u8], tlb_misses: &[TlbMiss], accesses: &mut Vec<u32>) {
+    accesses.clear();
+    let (mut tlb_misses, mut next) = (tlb_misses.iter(), 0);
     for &bits in requests {
         if bits & request::SLOW != 0 {
             for tlb_miss in &mut tlb_misses {
-                data.resize(data.len() + usize::from(tlb_miss.reads), false);
+                accesses.resize(accesses.len() + usize::from(tlb_miss.reads), WALKS);
                 if !tlb_miss.faulted {
                     break;
                 }
             }
         }
-        data.push(true);
+        let first = bits & request::REST == 0;
+        accesses.push(if first { next } else { REST });
+        next += u32::from(first);
     }
 }
 
@@ -30,7 +41,7 @@ pub(super) fn data_places(requests: &[u8], tlb_misses: &[TlbMiss], data: &mut Ve
 pub(super) fn prefetch(
     prefetcher: &mut Prefetcher,
     (down, strided): (&[Descent], &[(u32, u32)]),
-    data: &[bool],
+    (accesses, frame_beside): (&[u32], &mut FrameBeside),
     outgoing: u32,
     with_prefetches: &mut Vec<Descent>,
     held: &mut Vec<(u32, Descent)>,
@@ -53,11 +64,13 @@ pub(super) fn prefetch(
     for &(line, place) in down {
         by_stride(place & !OUT, with_prefetches, prefetches);
         with_prefetches.push((line, place));
-        if place & OUT != 0 || !data[place as usize] {
+        if place & OUT != 0 || accesses[place as usize] == WALKS {
             continue;
         }
+        let access = accesses[place as usize];
+        let beyond = |up| (access != REST).then(|| frame_beside(access as usize, up))?;
         let first = with_prefetches.len();
-        let into_last_level_only = prefetcher.asked(line, |line| {
+        let into_last_level_only = prefetcher.asked(line, beyond, |line| {
             with_prefetches.push((line, outgoing + 1 + prefetches.len() as u32));
             prefetches.push(Prefetch {
                 place,
@@ -111,13 +124,13 @@ pub(super) fn answer(
     prefetcher: &mut Prefetcher,
     asked: &[Descent],
     passed_on: &[Descent],
-    data: &[bool],
+    accesses: &[u32],
     outgoing: u32,
 ) {
     let mut missed = passed_on.iter().filter(|d| d.1 < outgoing).peekable();
     for &(_, place) in asked.iter().filter(|d| d.1 < outgoing) {
         let missed = missed.next_if(|d| d.1 == place).is_some();
-        if data[place as usize] {
+        if accesses[place as usize] != WALKS {
             prefetcher.answer(missed);
         }
     }

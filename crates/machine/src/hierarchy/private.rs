@@ -28,6 +28,12 @@ impl PrivateCaches {
         })
     }
 
+    /// Whether prefetchers go on in the pages beside those that are accessed.
+    pub(crate) fn crosses_pages(&self) -> bool {
+        let prefetcher = self.prefetcher.as_ref();
+        prefetcher.is_some_and(Prefetcher::crosses_pages)
+    }
+
     /// Whether the prefetchers want to know what was missed, chunk by chunk.
     pub(crate) fn wants_answers(&self) -> bool {
         let prefetcher = self.prefetcher.as_ref();

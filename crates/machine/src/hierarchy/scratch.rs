@@ -6,9 +6,9 @@ use crate::buffer::Buffer;
 pub(crate) struct Scratch {
     pub(super) to_l2: Buffer<Descent>,
     pub(super) to_llc: Buffer<Descent>,
-    /// `to_l2` with prefetches, and which references are of data.
+    /// `to_l2` with prefetches, and the accesses that references are of.
     pub(super) with_prefetches: Vec<Descent>,
-    pub(super) data: Vec<bool>,
+    pub(super) accesses_of: Vec<u32>,
     /// Prefetches into the last level only, each with the place of the reference that had it made;
     /// and what goes on to that level with them.
     pub(super) held: Vec<(u32, Descent)>,

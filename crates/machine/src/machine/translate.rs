@@ -2,8 +2,9 @@ use super::{MAX_FAULTS, Machine, port};
 use crate::chunk::CHUNK;
 use crate::config::FilledPages;
 use crate::error::RunError;
-use crate::gib_cache::GIB_SHIFT;
+
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
+use crate::other_pages::OtherPages;
 use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::{NO_SITE, Op};
@@ -47,6 +48,9 @@ impl<M: Mmu> Machine<M> {
                 self.mmu.table().host_prefetch_behind(page);
             }
         }
+        if self.caches[core].crosses_pages() {
+            self.chunk.beside.begin(addr);
+        }
         let follows = self.caches[core].strides.is_some() && site.len() == addr.len();
         let mut at = 0;
         while at < addr.len() {
@@ -59,7 +63,7 @@ impl<M: Mmu> Machine<M> {
                     &addr[first..at],
                     &op[first..at],
                     &site[first..at],
-                )?;
+                );
             }
             self.serve_data(core);
             if at == addr.len() {
@@ -68,6 +72,7 @@ impl<M: Mmu> Machine<M> {
             if let Some(&site) = site.get(at) {
                 self.instruction = site;
             }
+            self.chunk.beside.now = at;
             let (addr, op) = (addr[at], op[at]);
             self.at(addr);
             let page = Page {
@@ -83,7 +88,7 @@ impl<M: Mmu> Machine<M> {
                 let pfn = self.locate_missed::<S>(core, page, store, bits)?;
                 self.chunk.references.push(reference(pfn, addr, op));
                 if follows {
-                    self.follow(core, asid, &[addr], &[op], &site[at..=at])?;
+                    self.follow(core, asid, &[addr], &[op], &site[at..=at]);
                 }
                 self.serve_data(core);
             }
@@ -137,14 +142,7 @@ impl<M: Mmu> Machine<M> {
     /// Has what instructions' strides ahead of these accesses be fetched: they are the last in the
     /// chunk, a reference each.
     #[inline(never)]
-    fn follow(
-        &mut self,
-        core: usize,
-        asid: Asid,
-        addr: &[u64],
-        op: &[Op],
-        site: &[u32],
-    ) -> Result<(), RunError> {
+    fn follow(&mut self, core: usize, asid: Asid, addr: &[u64], op: &[Op], site: &[u32]) {
         let first = self.chunk.references.as_slice().len() - addr.len();
         for (number, ((&addr, &op), &site)) in addr.iter().zip(op).zip(site).enumerate() {
             if op.is_store() || site == NO_SITE {
@@ -158,24 +156,20 @@ impl<M: Mmu> Machine<M> {
             let line = if target >> PAGE_SHIFT == addr >> PAGE_SHIFT {
                 let own = self.chunk.references.as_slice()[place] & !MODIFY;
                 own & !(LINES_PER_PAGE - 1) | line_in_page(target)
-            } else if target >> GIB_SHIFT != addr >> GIB_SHIFT {
-                // It would name memory that the program may never use.
-                continue;
             } else {
-                // A prefetcher takes no faults, and leaves no translation behind.
-                let page = Page {
-                    id: self.page_id(asid, target)?,
+                let mut pages = OtherPages {
+                    mmu: &self.mmu,
+                    gibs: &mut self.gibs,
+                    directory: &mut self.directory,
                     asid,
-                    vpn: VirtAddr(target).vpn(),
                 };
-                let Some(found) = self.mmu.table().found(page) else {
+                let Some(frame) = pages.frame(addr, target) else {
                     continue;
                 };
-                (found.pfn.0 * LINES_PER_PAGE) | line_in_page(target)
+                (frame * LINES_PER_PAGE) | line_in_page(target)
             };
             self.chunk.strided.push((place as u32, line));
         }
-        Ok(())
     }
 
     /// An access of several lines. Rare, so it is compiled once, for the level that every
@@ -408,6 +402,13 @@ impl<M: Mmu> Machine<M> {
                 self.chunk.tlb_misses.push(tlb_miss);
                 return Ok(pfn);
             }
+            let mut pages = OtherPages {
+                mmu: &self.mmu,
+                gibs: &mut self.gibs,
+                directory: &mut self.directory,
+                asid: page.asid,
+            };
+            self.chunk.beside.keep(|addr, up| pages.beside(addr, up));
             let (fault, migration) = self.fault(core, page, store)?;
             if self.shared.filled_pages != FilledPages::Memory {
                 self.list_filled(page);

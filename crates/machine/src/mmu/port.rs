@@ -273,7 +273,9 @@ impl Port<'_> {
                 ..TlbMiss::default()
             });
         }
-        hierarchy::reference::<Baseline>(self.caches, self.core, self.shared, one);
+        hierarchy::reference::<Baseline>(self.caches, self.core, self.shared, one, &mut |_, _| {
+            None
+        });
         let served = one.served.as_slice()[0];
         self.chunk.served.push(served);
         let prefetches = one.prefetches.iter();

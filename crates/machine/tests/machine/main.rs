@@ -25,6 +25,7 @@ mod programs;
 mod revelator;
 mod same_bits;
 mod shootdowns;
+mod streams;
 mod strides;
 mod tiers;
 mod tlb_prefetch;

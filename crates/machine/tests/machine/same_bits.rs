@@ -70,6 +70,8 @@ proptest! {
         walks_enter in prop_oneof![Just(WalksEnter::L1), Just(WalksEnter::L2)],
         coherent in any::<bool>(),
         busy in proptest::option::of(proptest::option::of(0.05..0.9f64)),
+        at_once in 1u32..9,
+        crosses_pages in any::<bool>(),
         others in proptest::option::of(0.1..20.0f64),
         filled in prop_oneof![Just(FilledPages::Memory), Just(FilledPages::L2), Just(FilledPages::Llc)],
     ) {
@@ -87,6 +89,8 @@ proptest! {
             adjacent: true,
             streams: 8,
             ahead: 10,
+            at_once,
+            crosses_pages,
             busy,
             strides: None,
         });
@@ -115,6 +119,8 @@ fn long_accesses_are_the_same_in_batches_of_any_length() {
         adjacent: true,
         streams: 0,
         ahead: 0,
+        at_once: 2,
+        crosses_pages: false,
         busy: Some(0.3),
         strides: None,
     });

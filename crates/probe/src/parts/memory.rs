@@ -160,7 +160,8 @@ fn bandwidth(context: &mut Context, len: usize) -> Value {
 }
 
 /// Bytes a nanosecond that so many threads read in order, each its own memory of `len` bytes. One
-/// thread alone is timed by the time it ran.
+/// thread alone is timed by the time it ran; several have a CPU each from the start, since a
+/// scheduler may need longer to part them than they read.
 fn reading(len: usize, threads: usize) -> Option<f64> {
     let clock = if threads == 1 {
         Clock::Cpu
@@ -168,7 +169,15 @@ fn reading(len: usize, threads: usize) -> Option<f64> {
         Clock::Wall
     };
     let ready = Barrier::new(threads);
-    let read = || {
+    let cpus = if threads == 1 {
+        Vec::new()
+    } else {
+        process::unbarred_cpus()
+    };
+    let read = |number: usize| {
+        if let Some(&cpu) = cpus.get(number) {
+            let _ = process::pin(cpu);
+        }
         let memory = Mapping::anonymous_huge_aligned(len).ok();
         if let Some(memory) = &memory {
             // Small pages cost what walks cost, and the memory is read all the same.
@@ -179,7 +188,9 @@ fn reading(len: usize, threads: usize) -> Option<f64> {
         memory.map(|memory| timed_by(clock, || memory.read(0, len, LINE)).0)
     };
     let slowest = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+        let read = &read;
+        let handles = (0..threads).map(|number| scope.spawn(move || read(number)));
+        let handles: Vec<_> = handles.collect();
         let times = handles.into_iter().map(|handle| handle.join().ok()?);
         times.collect::<Option<Vec<f64>>>()
     })?;
@@ -223,5 +234,35 @@ fn prefetching(context: &mut Context, region: &mut Region) -> Result<Value, Fail
     };
     let (ordered, random) = (measure(true)?, measure(false)?);
     region.respread(Spread::Packed);
-    Ok(json!({ "in_order": ordered.summary(), "random": random.summary() }))
+    let pages = pages_in_random_order(region, part, rounds, &mut context.rng);
+    Ok(json!({
+        "in_order": ordered.summary(),
+        "random": random.summary(),
+        "pages_in_random_order": pages,
+    }))
+}
+
+/// Nanoseconds a dependent load of lines in order in pages that come at random, from memory: what is
+/// waited for until prefetchers follow, and nothing that they have in the next page helps.
+fn pages_in_random_order(
+    region: &mut Region,
+    len: usize,
+    rounds: usize,
+    rng: &mut Rng,
+) -> Option<Estimate> {
+    const LINES: usize = PAGE / LINE;
+    const MOST: usize = 1 << 7;
+    let pages = (len / LINE / LINES).min(MOST);
+    let sample = |_| {
+        let mut order: Vec<usize> = (0..pages).collect();
+        rng.shuffle(&mut order);
+        let lines = order.iter();
+        let lines: Vec<usize> = lines
+            .flat_map(|page| (0..LINES).map(move |line| page * LINES + line))
+            .collect();
+        let chain = region.chain(&lines);
+        region.read_from(len);
+        chain.one_lap()
+    };
+    Estimate::of(&(0..rounds).map(sample).collect::<Vec<f64>>())
 }
