@@ -199,14 +199,31 @@ WAITS = {2: 7, 3: 6, 4: 5, 7: 4}
 
 @pytest.mark.parametrize("at_once", WAITS)
 @pytest.mark.parametrize(("in_order", "crosses"), [(2.2, True), (None, False)])
+@pytest.mark.parametrize(
+    ("strides", "within"),
+    [
+        # A Zen 4's, of which one at random takes 300 here.
+        ([92.0, 221.0, 298.0], 2),
+        ([290.0, 290.0, 290.0], 1),
+        ([90.0, 100.0, 110.0], 4),
+    ],
+)
 def test_how_a_stream_begins_is_what_pages_at_random_show(
-    measurement: Measurement, at_once: int, in_order: float | None, crosses: bool, tmp_path: Path
+    measurement: Measurement,
+    at_once: int,
+    in_order: float | None,
+    crosses: bool,
+    strides: list[float],
+    within: int,
+    tmp_path: Path,
 ) -> None:
     raw = measurement.parts["caches"]["lines"]["plateaus"]
     second, random = raw[1]["level"], 300.0
     page = second + WAITS[at_once] * random / 64
     curve = {"x": [64], "ns": [page if in_order is None else in_order]}
-    found = prefetch(measurement, 9999, curve, [random], tmp_path, pages_in_random_order=page)
+    pages = {"x": [64, 128, 192, 256], "ns": [page, *strides]}
+    found = prefetch(measurement, 9999, curve, [random], tmp_path, pages_in_random_order=pages)
+    assert found.get("within", 63) == within
     assert found.get("at_once", 2) == at_once
     assert found.get("crosses_pages", False) is crosses
 
@@ -217,14 +234,12 @@ def prefetch(
     in_order: dict[str, Any],
     random: list[float],
     into: Path,
-    **others: float,
+    **others: dict[str, list[float]],
 ) -> Any:
     """`caches.prefetch` of an Intel core with such chains."""
     intel = {"vendor": "GenuineIntel", "family": 6, "model": model}
     at_random = {"x": in_order["x"], "ns": random}
-    prefetching: dict[str, Any] = {"in_order": in_order, "random": at_random}
-    for key, ns in others.items():
-        prefetching[key] = {"median": ns, "low": ns, "high": ns, "samples": 5}
+    prefetching = {"in_order": in_order, "random": at_random} | others
     memory = measurement.parts.get("memory", {}) | {"prefetching": prefetching}
     file = into / "here.toml"
     changed = measurement.model_copy(

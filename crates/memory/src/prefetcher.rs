@@ -17,6 +17,9 @@ pub struct PrefetchConfig {
     pub streams: u32,
     /// How many lines a stream is ahead at the most.
     pub ahead: u32,
+    /// How many lines apart accesses of a stream are at the most: 63, anywhere in its page, if not said.
+    #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
+    pub within: u32,
     /// How many lines it fetches at an access at the most. Intel's two, if not said (Intel 64 and
     /// IA-32 Architectures Optimization Reference Manual, "Data Prefetching", of the streamer).
     #[serde(default = "two", skip_serializing_if = "is_two")]
@@ -46,6 +49,15 @@ const BY_STRIDE: usize = 1;
 
 /// The most lines that one access fetches ahead.
 pub const MAX_PREFETCHES: usize = 1 + MOST_AT_ONCE as usize + BY_STRIDE;
+
+fn anywhere() -> u32 {
+    LINES as u32 - 1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_anywhere(lines: &u32) -> bool {
+    *lines == anywhere()
+}
 
 fn two() -> u32 {
     2
@@ -85,6 +97,7 @@ impl Prefetcher {
     /// [`GeometryError`] for more streams than a processor could look through.
     pub fn new(config: &PrefetchConfig) -> Result<Self, GeometryError> {
         let possible = config.streams <= 1024 && config.ahead < LINES as u32;
+        let possible = possible && (1..LINES as u32).contains(&config.within);
         if !possible || !(1..=MOST_AT_ONCE).contains(&config.at_once) {
             return Err(GeometryError::Prefetch);
         }
@@ -156,7 +169,7 @@ impl Prefetcher {
         self.streams[..=place].rotate_right(1);
         let stream = &mut self.streams[0];
         if at != stream.last {
-            stream.follow(at);
+            stream.follow(at, self.config.within);
             if stream.steps >= CONFIRMED {
                 stream.fetch(&self.config, beyond, fetch);
             }
@@ -193,13 +206,14 @@ impl Prefetcher {
 }
 
 impl Stream {
-    fn follow(&mut self, at: i32) {
+    fn follow(&mut self, at: i32, within: u32) {
         let up = at > self.last;
-        if up != self.up {
+        let apart = at.abs_diff(self.last);
+        if up != self.up || apart > within {
             (self.up, self.steps, self.beyond) = (up, 0, None);
             self.furthest = at;
         }
-        self.steps += 1;
+        self.steps += u32::from(apart <= within);
         self.last = at;
     }
 
@@ -260,6 +274,7 @@ mod tests {
         adjacent: false,
         streams: 2,
         ahead: 4,
+        within: 63,
         at_once: 2,
         crosses_pages: false,
         busy: None,
@@ -272,6 +287,7 @@ mod tests {
             adjacent: true,
             streams: 0,
             ahead: 0,
+            within: 63,
             at_once: 2,
             crosses_pages: false,
             busy: None,
@@ -312,6 +328,18 @@ mod tests {
     }
 
     #[test]
+    fn accesses_of_a_stream_are_not_far_apart() {
+        let near = PrefetchConfig {
+            within: 2,
+            ..STREAMS
+        };
+        assert_eq!(
+            fetched(near, &[0, 2, 4, 7, 8, 10]),
+            [vec![], vec![], vec![5, 6], vec![], vec![], vec![11, 12]]
+        );
+    }
+
+    #[test]
     fn a_stream_goes_on_in_the_next_page() {
         let mut config = STREAMS;
         (config.crosses_pages, config.at_once) = (true, 4);
@@ -343,8 +371,17 @@ mod tests {
     #[test]
     fn what_no_processor_has_is_refused() {
         let mut config = STREAMS;
-        for (streams, ahead, at_once) in [(1025, 4, 2), (2, 64, 2), (2, 4, 0), (2, 4, 9)] {
-            (config.streams, config.ahead, config.at_once) = (streams, ahead, at_once);
+        let refused = [
+            (1025, 4, 2, 2),
+            (2, 64, 2, 2),
+            (2, 4, 0, 2),
+            (2, 4, 9, 2),
+            (2, 4, 2, 0),
+            (2, 4, 2, 64),
+        ];
+        for (streams, ahead, at_once, within) in refused {
+            (config.streams, config.ahead) = (streams, ahead);
+            (config.at_once, config.within) = (at_once, within);
             assert!(Prefetcher::new(&config).is_err(), "{config:?}");
         }
     }

@@ -1,5 +1,6 @@
 """The caches of a machine preset: sizes, ways, latencies, others that use them, prefetchers."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from statistics import median
@@ -152,22 +153,30 @@ def _prefetch(measurement: Measurement, second: float | None) -> Entry:
 
 
 def _pages(raw: dict[str, Any], random: float, second: float | None) -> tuple[str, str]:
-    """How a stream begins in a page, and whether it goes on in the next: keys, and where from.
+    """What makes a stream, and how it begins and ends in a page: keys, and where they are from.
 
-    Lines in order in pages that come at random wait for memory some times a page. That many times a
-    stream waits that fetches so many lines at once; if lines of pages in order wait for less than
-    half of one of these, a page's stream goes on in the next.
+    Of pages that come at random, those are fetched ahead whose loads are near enough to each other.
+    Their lines in order wait for memory some times a page, as often as a stream does that fetches
+    so many at once; if lines of pages in order wait for less than half of one of these times a
+    page, a page's stream goes on in the next.
     """
-    if not raw.get("pages_in_random_order") or second is None:
+    pages = raw.get("pages_in_random_order")
+    if pages is None or second is None or not pages["ns"][0]:
         return "", ""
-    page = Estimate.model_validate(raw["pages_in_random_order"]).median
-    waits = (page - second) * _LINES / random
+    ahead = itertools.takewhile(
+        lambda point: point[1] and point[1] <= _AHEAD * random,
+        zip(pages["x"], pages["ns"], strict=True),
+    )
+    within = max((stride // LINE for stride, _ in ahead), default=1)
+    line = pages["ns"][0]
+    waits = (line - second) * _LINES / random
     fitting = (lines for lines in range(1, _MOST_AT_ONCE) if _waits(lines) <= round(waits))
     at_once = next(fitting, _MOST_AT_ONCE)
-    crosses = (page - raw["in_order"]["ns"][0]) * _LINES > random / 2
-    keys = f", at_once = {at_once}, crosses_pages = {str(crosses).lower()}"
-    what = f"with pages at random {page:.3g}, {waits:.1f} waits a page: {at_once} at once"
-    return keys, f"{what}, {'also' if crosses else 'not'} in the next page; "
+    crosses = (line - raw["in_order"]["ns"][0]) * _LINES > random / 2
+    keys = f", within = {within}, at_once = {at_once}, crosses_pages = {str(crosses).lower()}"
+    what = f"with pages at random {line:.3g}, {waits:.1f} waits a page, so {at_once} at once"
+    beyond = "also" if crosses else "not"
+    return keys, f"{what}, to strides of {within} lines, {beyond} in the next page; "
 
 
 def _waits(at_once: int) -> int:

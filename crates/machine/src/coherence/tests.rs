@@ -24,6 +24,7 @@ fn config(adjacent: bool) -> CachesConfig {
             adjacent: true,
             streams: 0,
             ahead: 0,
+            within: 63,
             at_once: 2,
             crosses_pages: false,
             busy: None,

@@ -99,6 +99,7 @@ fn with(config: StridesConfig, mut machine: MachineConfig) -> MachineConfig {
         adjacent: false,
         streams: 0,
         ahead: 0,
+        within: 63,
         at_once: 2,
         crosses_pages: false,
         busy: None,

@@ -234,35 +234,35 @@ fn prefetching(context: &mut Context, region: &mut Region) -> Result<Value, Fail
     };
     let (ordered, random) = (measure(true)?, measure(false)?);
     region.respread(Spread::Packed);
-    let pages = pages_in_random_order(region, part, rounds, &mut context.rng);
+    let pages = pages_in_random_order(region, part, rounds, &mut rng)?;
     Ok(json!({
         "in_order": ordered.summary(),
         "random": random.summary(),
-        "pages_in_random_order": pages,
+        "pages_in_random_order": pages.summary(),
     }))
 }
 
-/// Nanoseconds a dependent load of lines in order in pages that come at random, from memory: what is
-/// waited for until prefetchers follow, and nothing that they have in the next page helps.
+/// Dependent loads at short strides in pages that come at random, from memory: what is waited for until
+/// prefetchers follow, and nothing that they have in the next page helps.
 fn pages_in_random_order(
     region: &mut Region,
     len: usize,
     rounds: usize,
     rng: &mut Rng,
-) -> Option<Estimate> {
+) -> Result<Curve, Failure> {
+    const STRIDES: [u64; 4] = [64, 128, 192, 256];
     const LINES: usize = PAGE / LINE;
     const MOST: usize = 1 << 7;
     let pages = (len / LINE / LINES).min(MOST);
-    let sample = |_| {
+    sweep(&STRIDES, rounds, &mut rng.fork(), |stride, rng| {
         let mut order: Vec<usize> = (0..pages).collect();
         rng.shuffle(&mut order);
-        let lines = order.iter();
-        let lines: Vec<usize> = lines
-            .flat_map(|page| (0..LINES).map(move |line| page * LINES + line))
-            .collect();
-        let chain = region.chain(&lines);
+        let lines = order.iter().flat_map(|page| {
+            let within = (0..LINES).step_by(stride as usize / LINE);
+            within.map(move |line| page * LINES + line)
+        });
+        let chain = region.chain(&lines.collect::<Vec<usize>>());
         region.read_from(len);
-        chain.one_lap()
-    };
-    Estimate::of(&(0..rounds).map(sample).collect::<Vec<f64>>())
+        Ok::<f64, Failure>(chain.one_lap())
+    })
 }
