@@ -6,6 +6,7 @@
 #include <linux/dcache.h>
 #include <linux/folio_batch.h>
 #include <linux/fs.h>
+#include <linux/gfp.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 
@@ -23,6 +24,10 @@
 	test_and_clear_young_ptes_notify(_vma, _addr, _pte, 1)
 #define fbmm_pmd_young(_vma, _addr, _pmd)				\
 	pmdp_test_and_clear_young_notify(_vma, _addr, _pmd)
+
+/* Take free pages in a row, each with one reference; returns 0 or an error. */
+#define fbmm_take_range(_start, _end, _gfp)				\
+	alloc_contig_range(_start, _end, ACR_FLAGS_NONE, _gfp)
 
 /* A file's name is there from now on, until it is unlinked. */
 static inline void fbmm_name(struct dentry *dentry, struct inode *inode)

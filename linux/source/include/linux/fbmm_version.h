@@ -5,6 +5,7 @@
 
 #include <linux/dcache.h>
 #include <linux/fs.h>
+#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/pagevec.h>
 
@@ -19,6 +20,10 @@
 /* Clear the accessed bit of a page table entry; whether it was set */
 #define fbmm_pte_young(_vma, _addr, _pte)	ptep_clear_young_notify(_vma, _addr, _pte)
 #define fbmm_pmd_young(_vma, _addr, _pmd)	pmdp_clear_young_notify(_vma, _addr, _pmd)
+
+/* Take free pages in a row, each with one reference; returns 0 or an error. */
+#define fbmm_take_range(_start, _end, _gfp)				\
+	alloc_contig_range(_start, _end, MIGRATE_MOVABLE, _gfp)
 
 /* A file's name is there from now on, until it is unlinked. */
 static inline void fbmm_name(struct dentry *dentry, struct inode *inode)
