@@ -14,8 +14,13 @@
 
 #define fbmm_data_flags(_mm)		(VM_DATA_DEFAULT_FLAGS | (_mm)->def_flags)
 #define fbmm_max_map_count()		sysctl_max_map_count
-#define fbmm_set_pmd(_vmf, _folio, _page)	do_set_pmd(_vmf, _page)
 #define fbmm_zero_pfn(_addr)		my_zero_pfn(_addr)
+
+static inline vm_fault_t fbmm_set_pmd(struct vm_fault *vmf, struct folio *folio,
+				      struct page *page)
+{
+	return do_set_pmd(vmf, page);
+}
 
 /* Clear the accessed bit of a page table entry; whether it was set */
 #define fbmm_pte_young(_vma, _addr, _pte)	ptep_clear_young_notify(_vma, _addr, _pte)
