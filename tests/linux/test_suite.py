@@ -32,8 +32,15 @@ def test_any_suite_runs_on_a_kernel_that_checks_itself(tmp_path: Path) -> None:
     # Shadow memory, and checks at each access.
     assert first.entry.memory > 1000
     assert first.entry.timeout > 10.0
-    # No other version is patched, nor built with these.
-    assert second.entry.debug == []
+    assert second.entry.debug == ["kasan", "vm"]
+
+
+def test_a_kernel_with_less_in_it_takes_no_longer(tmp_path: Path) -> None:
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\nkernel = "7.2"\nmemory = 1000\n'
+    (job,) = suite.load(_write(tmp_path, text), [], ("small",))
+    (plain,) = suite.load(tmp_path, [])
+    assert job.entry.debug == ["small"]
+    assert job.entry.model_copy(update={"debug": []}) == plain.entry
 
 
 def test_an_emulated_guest_trusts_its_timer() -> None:

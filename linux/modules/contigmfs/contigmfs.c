@@ -98,7 +98,7 @@ static void contig_print(struct seq_file *seq, struct inode *inode, pgoff_t inde
 			 unsigned long nr, unsigned long pfn)
 {
 	if (nr)
-		seq_printf(seq, "%lu %lu %lu %lu\n", inode->i_ino, index, nr, pfn);
+		seq_printf(seq, "%llu %lu %lu %lu\n", (u64)inode->i_ino, index, nr, pfn);
 }
 
 static void contig_show_file(struct seq_file *seq, struct inode *inode)

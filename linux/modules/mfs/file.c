@@ -54,21 +54,23 @@ static int mfs_make_own(struct mfs_inode *mi, pgoff_t index, const struct folio 
  * Map a page that was not: for writing, too, without the kernel's asking once
  * more by ->page_mkwrite(). What the kernel copies or marks for userfaultfd it gets
  * with a reference and locked, and large folios, of which it may map more than
- * a page; the lock keeps what removes pages off until that is done.
+ * a page; the lock keeps what removes pages off until that is done. Of a large folio with
+ * a memory error only the page is mapped: Linux 7.2 would map the broken one along with it.
  */
 static vm_fault_t mfs_map(struct vm_fault *vmf, struct folio *folio)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct page *page = folio_file_page(folio, vmf->pgoff);
 	const bool shared = vma->vm_flags & VM_SHARED;
+	const bool large = folio_test_large(folio);
+	const bool broken = large && mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio));
 
 	if (PageHWPoison(page))
 		return VM_FAULT_HWPOISON;
-	if (folio_test_large(folio) || userfaultfd_wp(vma) ||
+	if ((large && !broken) || userfaultfd_wp(vma) ||
 	    ((vmf->flags & FAULT_FLAG_WRITE) && !shared)) {
 		/* do_set_pmd() does not map it as a whole then. */
-		if (folio_test_large(folio) &&
-		    mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)))
+		if (broken)
 			folio_set_has_hwpoisoned(folio);
 		folio_get(folio);
 		folio_lock(folio);

@@ -26,7 +26,6 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
-#include <linux/pagevec.h>
 #include <linux/statfs.h>
 #include <linux/xarray.h>
 

@@ -136,8 +136,7 @@ static int mfs_create(struct mnt_idmap *idmap, struct inode *dir,
 
 	if (!inode)
 		return -ENOSPC;
-	d_instantiate(dentry, inode);
-	dget(dentry);		/* stays in core until it is unlinked */
+	fbmm_name(dentry, inode);
 	inode_set_mtime_to_ts(dir, inode_set_ctime_current(dir));
 	return 0;
 }
@@ -205,7 +204,7 @@ static int mfs_show_options(struct seq_file *seq, struct dentry *root)
 static const struct super_operations mfs_super_operations = {
 	.alloc_inode	= mfs_alloc_inode,
 	.free_inode	= mfs_free_inode,
-	.drop_inode	= generic_delete_inode,
+	.drop_inode	= fbmm_drop_inode,
 	.evict_inode	= mfs_evict_inode,
 	.statfs		= mfs_statfs,
 	.show_options	= mfs_show_options,
@@ -296,7 +295,7 @@ static void mfs_kill_sb(struct super_block *sb)
 		super->ops->unmount(super);
 	if (super)
 		mfs_swap_stop(super);
-	kill_litter_super(sb);
+	fbmm_kill_super(sb);
 	if (!super)
 		return;
 	WARN_ON_ONCE(atomic_long_read(&super->used));

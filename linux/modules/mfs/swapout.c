@@ -44,11 +44,24 @@ static bool mfs_swap_used(struct mfs_inode *mi, pgoff_t index, struct folio *fol
 	return used;
 }
 
+/* Whether the memory cgroup that is full has the folio, if there is one. */
+static bool mfs_swap_belongs(struct mfs_swap *swap, struct folio *folio)
+{
+	bool belongs;
+
+	if (!swap->memcg)
+		return true;
+	rcu_read_lock();
+	belongs = mem_cgroup_is_descendant(folio_memcg(folio), swap->memcg);
+	rcu_read_unlock();
+	return belongs;
+}
+
 /* Whether the folio is not to go in this turn. */
 static bool mfs_swap_stays(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t index,
 			   struct folio *folio)
 {
-	if (swap->memcg && !mem_cgroup_is_descendant(folio_memcg(folio), swap->memcg))
+	if (!mfs_swap_belongs(swap, folio))
 		return true;
 	if (swap->turn == MFS_FIRST)
 		return !folio->mapping || !swap->super->ops->swap_first(swap->super, folio);

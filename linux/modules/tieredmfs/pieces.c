@@ -138,7 +138,7 @@ void tier_put(struct tier *tier, struct folio *folio)
 	}
 	if (!mfs_busy(folio) &&
 	    !mfs_poisoned(folio_page(folio, 0), HPAGE_PMD_NR)) {
-		folio->flags &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_head));
+		fbmm_flags(folio) &= ~(PAGE_FLAGS_CHECK_AT_PREP & ~BIT(PG_head));
 		tier_add_piece(tier, folio);
 		return;
 	}

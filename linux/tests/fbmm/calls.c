@@ -13,6 +13,10 @@
 #define UFFD_FEATURE_WP_ASYNC (1 << 15)
 #endif
 
+#ifndef MADV_GUARD_INSTALL	/* Linux 6.13 */
+#define MADV_GUARD_INSTALL 102
+#endif
+
 #define SIZE	(16 * page_size)
 
 static const char *directory;
@@ -35,6 +39,19 @@ static void test_remap_file_pages(void)
 	test_result(syscall(SYS_remap_file_pages, a, page_size, 0, 8, 0) < 0 &&
 		    errno == EINVAL && filled(a, SIZE, 2),
 		    "remap_file_pages() of private memory is refused");
+	munmap(a, SIZE);
+}
+
+/* Marks in page tables, which fork() would lose: glibc then protects a stack's end. */
+static void test_guard(void)
+{
+	char *a = map_private(SIZE, 0);
+
+	fill(a, SIZE, 4);
+	errno = 0;
+	test_result(madvise(a, page_size, MADV_GUARD_INSTALL) && errno == EINVAL &&
+		    filled(a, SIZE, 4),
+		    "MADV_GUARD_INSTALL is refused");
 	munmap(a, SIZE);
 }
 
@@ -136,6 +153,8 @@ int main(void)
 	directory = default_mount();
 	test_msync();
 	test_remap_file_pages();
+	if (*directory)
+		test_guard();
 	test_file_size_limit();
 	if (!access(FBMM_SETTING, F_OK))
 		test_result(!in_child(child_other_user, FBMM_SETTING),

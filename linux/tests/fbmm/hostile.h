@@ -25,10 +25,20 @@ static unsigned int pick(int thread, unsigned int below)
 	return rand_r(&seeds[thread]) / 7 % below;
 }
 
+/* A small configuration of the kernel has no io_uring. */
+static bool has_rings(void)
+{
+	static int has = -1;
+
+	if (has < 0)
+		has = syscall(SYS_io_uring_setup, 0, NULL) >= 0 || errno != ENOSYS;
+	return has;
+}
+
 static bool everything_done(void)
 {
 	return all->forks && all->killed && all->moved && all->direct && all->spliced &&
-	       all->fixed && all->poked;
+	       (all->fixed || !has_rings()) && all->poked;
 }
 
 static bool over(void)

@@ -99,6 +99,23 @@ static void test_part(void)
 	munmap(room, SIZE + 2 * PIECE);
 }
 
+/* Mappings that differ, moved by one call: Linux 6.17 */
+static void test_several(void)
+{
+	char *room, *a = map_pieces(&room), *to = map_private(SIZE, 0), *b;
+
+	if (mprotect(a + PIECE, page_size, PROT_READ))
+		fail("mprotect");
+	b = mremap(a, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	if (b == MAP_FAILED && errno == EFAULT)
+		test_skip("this Linux moves one mapping at a time");
+	else
+		test_result(b == to && filled(b, SIZE, 1) && msync(a, SIZE, MS_ASYNC) &&
+			    errno == ENOMEM, "mremap() of three mappings at once");
+	munmap(to, SIZE);
+	munmap(room, SIZE + 2 * PIECE);
+}
+
 static void test_no_memory(void)
 {
 	char *room, *a = map_pieces(&room), *to = map_private(SIZE + PIECE, 0) + page_size;
@@ -175,6 +192,7 @@ int main(void)
 	test_dontunmap();
 	test_locked();
 	test_part();
+	test_several();
 	test_no_memory();
 	if (pin_open())
 		test_pinned();

@@ -29,7 +29,7 @@ Debug = Annotated[
     list[str] | None,
     typer.Option(
         help="Another kernel: vm, kasan, kmemleak, no-designs, no-dpt, or with 7.2 "
-        "no-page-mapcount; may be repeated."
+        "no-page-mapcount or small; may be repeated."
     ),
 ]
 Kernel = Annotated[

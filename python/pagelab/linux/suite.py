@@ -104,12 +104,14 @@ class Verdict(StrEnum):
 # A kernel that checks itself takes longer, and more memory.
 _SLOWER = 6
 _MORE_MEMORY = 1.5
+# What leaves parts of the kernel out does not check.
+_LESS = {"small", "no-designs", "no-dpt", "no-page-mapcount"}
 
 
 def load(root: Path, only: list[str], debug: tuple[str, ...] = ()) -> Iterator[Job]:
     """The jobs under linux/tests or linux/bench; `only` picks folders or folder/entry names.
 
-    With `debug`, those of the patched kernel run on the one with these options besides their own.
+    With `debug` they run on kernels with these options besides their own.
 
     Raises:
         UsageError: `only` names something that does not exist.
@@ -125,16 +127,15 @@ def load(root: Path, only: list[str], debug: tuple[str, ...] = ()) -> Iterator[J
     for job in jobs:
         full = f"{job.folder.name}/{job.entry.name}"
         if not only or full in only or job.folder.name in only:
-            yield _debugged(job, debug) if debug and job.entry.kernel == VERSION else job
+            yield _debugged(job, debug) if debug else job
 
 
 def _debugged(job: Job, debug: tuple[str, ...]) -> Job:
     entry = job.entry
-    changed = {
-        "debug": sorted({*entry.debug, *debug}),
-        "timeout": entry.timeout * _SLOWER,
-        "memory": round(entry.memory * _MORE_MEMORY),
-    }
+    changed: dict[str, object] = {"debug": sorted({*entry.debug, *debug})}
+    if set(debug) - _LESS:
+        changed["timeout"] = entry.timeout * _SLOWER
+        changed["memory"] = round(entry.memory * _MORE_MEMORY)
     return replace(job, entry=entry.model_copy(update=changed))
 
 

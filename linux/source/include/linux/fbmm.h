@@ -7,6 +7,7 @@
 #define _LINUX_FBMM_H
 
 #include <linux/err.h>
+#include <linux/fbmm_version.h>
 #include <linux/fs.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>

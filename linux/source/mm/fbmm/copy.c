@@ -214,7 +214,7 @@ unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
 	int err = 0;
 
 	fbmm_count(FBMM_MREMAP);
-	if (mm->map_count >= sysctl_max_map_count - 3) {
+	if (mm->map_count >= fbmm_max_map_count() - 3) {
 		ret = -ENOMEM;
 		goto put_in;
 	}

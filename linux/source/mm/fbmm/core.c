@@ -285,11 +285,11 @@ bool fbmm_eager(struct file *file)
 int fbmm_brk(struct mm_struct *mm, unsigned long addr, unsigned long len,
 	     bool *populate, struct list_head *uf)
 {
-	vm_flags_t vm_flags = VM_DATA_DEFAULT_FLAGS | mm->def_flags;
+	vm_flags_t vm_flags = fbmm_data_flags(mm);
 	struct file *file;
 	pgoff_t pgoff;
 
-	if (mm->map_count > sysctl_max_map_count)
+	if (mm->map_count > fbmm_max_map_count())
 		return -ENOMEM;
 	file = fbmm_prepare(mm, addr, len, true, &vm_flags, &pgoff);
 	if (IS_ERR(file))

@@ -3,13 +3,14 @@
 #include <linux/fbmm.h>
 #include <linux/memcontrol.h>
 #include <linux/mmu_notifier.h>
-#include <linux/pagevec.h>
 #include <linux/rmap.h>
 #include <linux/rwsem.h>
 #include <linux/sched/mm.h>
 #include <linux/vmstat.h>
 
 #include <asm/tlbflush.h>
+
+#include "../internal.h"
 
 /**
  * fbmm_charge - charge a folio to the active memory cgroup, or to current's
@@ -118,6 +119,7 @@ static void fbmm_uncount(struct folio_batch *folios)
 	unsigned int i;
 	long nr = 0;
 
+	rcu_read_lock();
 	for (i = 0; i < folio_batch_count(folios); i++) {
 		struct folio *folio = folios->folios[i];
 		struct lruvec *next = folio_lruvec(folio);
@@ -131,6 +133,7 @@ static void fbmm_uncount(struct folio_batch *folios)
 	}
 	if (nr)
 		mod_lruvec_state(lruvec, NR_FBMM_PAGES, -nr);
+	rcu_read_unlock();
 }
 
 /**
@@ -192,7 +195,7 @@ EXPORT_SYMBOL_GPL(fbmm_migrate_charge);
  */
 bool fbmm_split(struct folio *folio)
 {
-	const unsigned long flags = READ_ONCE(folio->flags) & FBMM_SPLIT_FLAGS;
+	const unsigned long flags = READ_ONCE(fbmm_flags(folio)) & FBMM_SPLIT_FLAGS;
 	const unsigned int order = folio_order(folio);
 	struct page *page = folio_page(folio, 0);
 	unsigned int i;
@@ -200,18 +203,18 @@ bool fbmm_split(struct folio *folio)
 	VM_WARN_ON_ONCE_FOLIO(folio_mapped(folio), folio);
 	if (!folio_ref_freeze(folio, 1))
 		return false;
-	page[1].flags &= ~PAGE_FLAGS_SECOND;
+	fbmm_flags(page + 1) &= ~PAGE_FLAGS_SECOND;
 	for (i = 1; i < 1U << order; i++) {
-		page[i].flags |= flags;
+		fbmm_flags(page + i) |= flags;
 		clear_compound_head(page + i);
 		INIT_LIST_HEAD(&page[i].lru);
 		page[i].mapping = NULL;
-		page[i].index = 0;
+		page_folio(page + i)->index = 0;
 		set_page_private(page + i, 0);
 	}
 	__ClearPageHead(page);
 	page_ref_unfreeze(page, 1);
-	split_page(page, order);
+	fbmm_split_page(page, order);
 	return true;
 }
 EXPORT_SYMBOL_GPL(fbmm_split);
@@ -225,11 +228,9 @@ static bool fbmm_clear_accessed_one(struct folio *folio,
 
 	while (page_vma_mapped_walk(&pvmw)) {
 		if (pvmw.pte)
-			young |= ptep_clear_young_notify(vma, pvmw.address,
-							 pvmw.pte);
+			young |= fbmm_pte_young(vma, pvmw.address, pvmw.pte);
 		else if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
-			young |= pmdp_clear_young_notify(vma, pvmw.address,
-							 pvmw.pmd);
+			young |= fbmm_pmd_young(vma, pvmw.address, pvmw.pmd);
 	}
 	if (young)
 		*(bool *)accessed = true;

@@ -57,7 +57,7 @@ unsigned int fbmm_map_folio(struct vm_fault *vmf, struct folio *folio,
 	if (pmd_none(*vmf->pmd)) {
 		if (nr == HPAGE_PMD_NR && folio_test_pmd_mappable(folio)) {
 			folio_get(folio);
-			if (!do_set_pmd(vmf, page))
+			if (!fbmm_set_pmd(vmf, folio, page))
 				return nr;
 			folio_put(folio);
 		}
@@ -96,7 +96,7 @@ EXPORT_SYMBOL_GPL(fbmm_map_folio);
 vm_fault_t fbmm_map_zero(struct vm_fault *vmf)
 {
 	struct mm_struct *mm = vmf->vma->vm_mm;
-	pte_t entry = pfn_pte(my_zero_pfn(vmf->address), vmf->vma->vm_page_prot);
+	pte_t entry = pfn_pte(fbmm_zero_pfn(vmf->address), vmf->vma->vm_page_prot);
 	spinlock_t *ptl;
 	pte_t *pte;
 

@@ -86,8 +86,8 @@ struct page *fbmm_alloc_range(unsigned long *nr)
 		if (range.nr <= MAX_ORDER_NR_PAGES ||
 		    !zone_watermark_ok(zone, 0, high_wmark_pages(zone) + range.nr, highest, 0))
 			continue;
-		if (alloc_contig_range(range.pfn, range.pfn + range.nr, MIGRATE_MOVABLE,
-				       GFP_KERNEL | __GFP_NOWARN))
+		if (fbmm_take_range(range.pfn, range.pfn + range.nr,
+				    GFP_KERNEL | __GFP_NOWARN))
 			return NULL;
 		*nr = range.nr;
 		return pfn_to_page(range.pfn);
