@@ -176,7 +176,7 @@ def _pages(raw: dict[str, Any], random: float, second: float | None) -> tuple[st
     keys = f", within = {within}, at_once = {at_once}, crosses_pages = {str(crosses).lower()}"
     what = f"with pages at random {line:.3g}, {waits:.1f} waits a page, so {at_once} at once"
     beyond = "also" if crosses else "not"
-    return keys, f"{what}, to strides of {within} lines, {beyond} in the next page; "
+    return keys, f"{what}, to strides of {within * LINE} bytes, {beyond} in the next page; "
 
 
 def _waits(at_once: int) -> int:

@@ -2,7 +2,6 @@ use super::{MAX_FAULTS, Machine, port};
 use crate::chunk::CHUNK;
 use crate::config::FilledPages;
 use crate::error::RunError;
-
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
 use crate::other_pages::OtherPages;
 use crate::requests::{TlbMiss, request};
