@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::{assemble, build, run};
 use pagelab_events::{Batch, Source, TraceReader};
@@ -38,7 +39,8 @@ fn accesses_of(trace: &Path) -> u64 {
 fn a_program_is_recorded_as_it_is_at_once() {
     for (program, arguments) in [
         ("sh", vec!["-c", "ls / | sort; exit 3"]),
-        ("sort", vec!["/etc/passwd"]),
+        // Its buffer would be by the memory that is free.
+        ("sort", vec!["-S", "1M", "/etc/passwd"]),
     ] {
         let mut request = assemble("plain.s").request();
         request.program = program.into();
@@ -117,6 +119,8 @@ fn killed(name: &str) -> (PathBuf, PathBuf) {
     while bytes() < 2000 {
         std::thread::yield_now();
     }
+    // It may have little: what was written since comes a second later, or more on a busy machine.
+    std::thread::sleep(Duration::from_secs(3));
     child.kill().expect("it can be killed");
     assert_eq!(child.wait().expect("it ends").signal(), Some(libc::SIGKILL));
     (words, trace)
