@@ -17,15 +17,12 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    pub(crate) fn clear(&mut self) {
+    /// For a chunk of accesses to these addresses. Without, nothing is kept.
+    pub(crate) fn begin(&mut self, addresses: &[u64]) {
         self.addresses.clear();
+        self.addresses.extend_from_slice(addresses);
         self.kept.clear();
         (self.now, self.until) = (0, 0);
-    }
-
-    /// For a chunk of accesses to these addresses.
-    pub(crate) fn begin(&mut self, addresses: &[u64]) {
-        self.addresses.extend_from_slice(addresses);
     }
 
     /// The frame of the page after that of an access (with `up`), or before it, at that access.

@@ -1,4 +1,3 @@
-use crate::beside::Beside;
 use crate::buffer::Buffer;
 use crate::hierarchy::Scratch;
 use crate::mmu::Ahead;
@@ -54,8 +53,6 @@ pub(crate) struct Chunk {
     pub(crate) strided: Vec<(u32, u32)>,
     /// Lines that the kernel has filled in faults, each with the place of the reference after it.
     pub(crate) filled: Vec<(u32, u32)>,
-    /// What prefetchers find in the pages beside those of the accesses.
-    pub(crate) beside: Beside,
     /// The places of walk reads of entries that the kernel has just written, which have `MODIFY`
     /// until the caches have seen them; where private caches are coherent.
     pub(crate) written_entries: Vec<u32>,
@@ -96,7 +93,6 @@ impl Chunk {
         self.prefetches.clear();
         self.strided.clear();
         self.filled.clear();
-        self.beside.clear();
         self.written_entries.clear();
         if let Some(write_backs) = &mut self.write_backs {
             write_backs.clear();

@@ -1,3 +1,4 @@
+use crate::beside::Beside;
 use crate::check::check;
 use crate::chunk::{CHUNK, Chunk, within_lines};
 use crate::config::{CachesConfig, MachineConfig, WalksEnter};
@@ -10,7 +11,6 @@ use crate::hierarchy::{self, PrivateCaches, SharedCache};
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::mmu::{Looks, Mmu, Walks};
-use crate::other_pages::OtherPages;
 use crate::others::Others;
 use crate::served::Served;
 use crate::sharing::Sharing;
@@ -69,6 +69,8 @@ pub struct Machine<M> {
     pub(crate) directory: PageDirectory,
     pub(crate) gibs: GibCache,
     pub(crate) chunk: Chunk,
+    /// Where prefetchers go on from the chunk's pages.
+    beside: Beside,
     /// Mispredicted branches of the chunk: before which of its accesses, and what each waited for.
     mispredicted: Vec<(u32, Mispredicted)>,
     /// How far back on its core the chunk's accesses wait for something, just after another thread's turn.
@@ -186,6 +188,19 @@ macro_rules! port {
 }
 pub(crate) use port;
 
+/// What prefetchers find the frames of an address space's other pages by, of a machine.
+macro_rules! other_pages {
+    ($machine:ident, $asid:expr) => {
+        crate::other_pages::OtherPages {
+            mmu: &$machine.mmu,
+            gibs: &mut $machine.gibs,
+            directory: &mut $machine.directory,
+            asid: $asid,
+        }
+    };
+}
+pub(crate) use other_pages;
+
 impl<M: Mmu> Machine<M> {
     /// A machine around a design, whose page table has these counters.
     ///
@@ -247,6 +262,7 @@ impl<M: Mmu> Machine<M> {
             directory: PageDirectory::new(),
             gibs: GibCache::new(),
             chunk,
+            beside: Beside::default(),
             mispredicted: Vec::new(),
             dep: Vec::new(),
             walks: Walks::new(),
@@ -429,18 +445,11 @@ impl<M: Mmu> Machine<M> {
         }
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
-            let mut pages = OtherPages {
-                mmu: &self.mmu,
-                gibs: &mut self.gibs,
-                directory: &mut self.directory,
-                asid,
-            };
-            let beside = std::mem::take(&mut self.chunk.beside);
+            let mut pages = other_pages!(self, asid);
             let mut now = |addr, up| pages.beside(addr, up);
-            let mut frame = |access, up| beside.frame(access, up, &mut now);
+            let mut frame = |access, up| self.beside.frame(access, up, &mut now);
             let (caches, shared) = (&mut self.caches, &mut self.shared);
             hierarchy::reference::<S>(caches, core, shared, &mut self.chunk, &mut frame);
-            self.chunk.beside = beside;
         }
         let mut paths = Paths {
             core: &mut state.clock,

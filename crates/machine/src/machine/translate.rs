@@ -1,9 +1,8 @@
-use super::{MAX_FAULTS, Machine, port};
+use super::{MAX_FAULTS, Machine, other_pages, port};
 use crate::chunk::CHUNK;
 use crate::config::FilledPages;
 use crate::error::RunError;
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
-use crate::other_pages::OtherPages;
 use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::{NO_SITE, Op};
@@ -48,7 +47,7 @@ impl<M: Mmu> Machine<M> {
             }
         }
         if self.caches[core].crosses_pages() {
-            self.chunk.beside.begin(addr);
+            self.beside.begin(addr);
         }
         let follows = self.caches[core].strides.is_some() && site.len() == addr.len();
         let mut at = 0;
@@ -71,7 +70,7 @@ impl<M: Mmu> Machine<M> {
             if let Some(&site) = site.get(at) {
                 self.instruction = site;
             }
-            self.chunk.beside.now = at;
+            self.beside.now = at;
             let (addr, op) = (addr[at], op[at]);
             self.at(addr);
             let page = Page {
@@ -156,13 +155,7 @@ impl<M: Mmu> Machine<M> {
                 let own = self.chunk.references.as_slice()[place] & !MODIFY;
                 own & !(LINES_PER_PAGE - 1) | line_in_page(target)
             } else {
-                let mut pages = OtherPages {
-                    mmu: &self.mmu,
-                    gibs: &mut self.gibs,
-                    directory: &mut self.directory,
-                    asid,
-                };
-                let Some(frame) = pages.frame(addr, target) else {
+                let Some(frame) = other_pages!(self, asid).frame(addr, target) else {
                     continue;
                 };
                 (frame * LINES_PER_PAGE) | line_in_page(target)
@@ -401,13 +394,8 @@ impl<M: Mmu> Machine<M> {
                 self.chunk.tlb_misses.push(tlb_miss);
                 return Ok(pfn);
             }
-            let mut pages = OtherPages {
-                mmu: &self.mmu,
-                gibs: &mut self.gibs,
-                directory: &mut self.directory,
-                asid: page.asid,
-            };
-            self.chunk.beside.keep(|addr, up| pages.beside(addr, up));
+            let mut pages = other_pages!(self, page.asid);
+            self.beside.keep(|addr, up| pages.beside(addr, up));
             let (fault, migration) = self.fault(core, page, store)?;
             if self.shared.filled_pages != FilledPages::Memory {
                 self.list_filled(page);

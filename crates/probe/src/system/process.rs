@@ -88,21 +88,7 @@ pub fn current_cpu() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// The CPUs that the calling thread is not kept from; none where the kernel does not say.
-pub fn unbarred_cpus() -> Vec<usize> {
-    // SAFETY: a CPU set is plain bits, for which zero bytes are valid; it is a place of the size that
-    // is said, and CPU_ISSET stays inside below CPU_SETSIZE.
-    unsafe {
-        let mut set: libc::cpu_set_t = mem::zeroed();
-        if libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set) != 0 {
-            return Vec::new();
-        }
-        let cpus = 0..libc::CPU_SETSIZE as usize;
-        cpus.filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
-    }
-}
-
-/// How many CPUs this process may use at a time.
+/// CPUs this process may run on.
 pub fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -204,21 +190,6 @@ pub fn in_child<T: Serialize + for<'a> Deserialize<'a>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_is_kept_from_all_cpus_but_its_own() {
-        let thread = || {
-            let all = unbarred_cpus();
-            let last = *all.last().expect("a CPU");
-            pin(last).expect("one of its CPUs");
-            assert_eq!(unbarred_cpus(), [last]);
-            assert_eq!(current_cpu(), Some(last));
-            all
-        };
-        let all = std::thread::scope(|scope| scope.spawn(thread).join()).expect("it ran");
-        // Others are as they were.
-        assert_eq!(unbarred_cpus(), all);
-    }
 
     #[test]
     fn a_child_gives_its_result_back_and_a_dead_one_an_error() {
