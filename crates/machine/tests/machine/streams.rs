@@ -1,53 +1,20 @@
 //! Streams of lines that go on in the next page: what is left to be waited for of a program that reads
 //! its memory in order, where its pages follow each other in the address space and not in memory.
 
-use crate::common::{BASE, Event, machine, map, run};
-use pagelab_events::{Access, Batch, Control, Op, Source, SourceError};
+use crate::common::{BASE, Cut, Event, load, machine, map, run};
 use pagelab_machine::MachineConfig;
 use proptest::prelude::*;
 
 const PAGES: u64 = 128;
 const LINES: u64 = 64;
 
-/// Loads at these offsets in batches of a length, no load before the one before it.
-struct Loads<'a> {
-    offsets: &'a [u64],
-    length: usize,
-    begun: bool,
-}
-
-impl Source for Loads<'_> {
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.clear();
-        if self.offsets.is_empty() {
-            return Ok(false);
-        }
-        batch.push_control(Control::Thread { thread: 0 });
-        if !std::mem::replace(&mut self.begun, true)
-            && let Event::Control(control) = map(BASE, PAGES * 4096)
-        {
-            batch.push_control(control);
-        }
-        let (now, later) = self.offsets.split_at(self.length.min(self.offsets.len()));
-        for offset in now {
-            batch.push(Access {
-                addr: BASE + offset,
-                op: Op::load(8),
-                gap: 1,
-                dep: 1,
-            });
-        }
-        self.offsets = later;
-        Ok(true)
-    }
-}
-
-fn loads(offsets: &[u64], length: usize) -> Loads<'_> {
-    Loads {
-        offsets,
-        length,
-        begun: false,
-    }
+/// Loads at these offsets, no load before the one before it.
+fn loads(offsets: &[u64]) -> Vec<Event> {
+    let load = |offset| load(BASE + offset, 1, 1);
+    let loads = offsets.iter().map(load);
+    std::iter::once(map(BASE, PAGES * 4096))
+        .chain(loads)
+        .collect()
 }
 
 fn with_streams(ahead: u32, crosses_pages: bool) -> MachineConfig {
@@ -69,7 +36,9 @@ fn scattered_and_then_in_order(down: bool) -> Vec<u64> {
 
 /// Lines that the second level did not have when they were loaded.
 fn beyond_second_level(config: &MachineConfig, design: &str, offsets: &[u64]) -> u64 {
-    let data = run(config, design, &mut loads(offsets, 500)).caches.data;
+    let data = run(config, design, &mut Cut::new(&loads(offsets), 500))
+        .caches
+        .data;
     data.llc + data.dram
 }
 
@@ -114,7 +83,7 @@ fn waits_a_page(at_once: u32) -> f64 {
             .flat_map(|page| (0..LINES).map(move |line| page + line * 64))
             .collect();
         // The memory of all is there after the first round.
-        let run = run(&config, "ideal", &mut loads(&offsets, 500));
+        let run = run(&config, "ideal", &mut Cut::new(&loads(&offsets), 500));
         run.cycles.elapsed
     };
     (cycles(3) - cycles(2)) as f64 / PAGES as f64 / (10_000.0 * 2.66)
@@ -148,10 +117,11 @@ proptest! {
                 line % lines * 64
             }))
             .collect();
-        let config = with_streams(ahead, true);
+        let (config, events) = (with_streams(ahead, true), loads(&offsets));
         for design in ["radix", "nested-radix", "mosaic"] {
             let of = |length| {
-                serde_json::to_string(&run(&config, design, &mut loads(&offsets, length))).unwrap()
+                let run = run(&config, design, &mut Cut::new(&events, length));
+                serde_json::to_string(&run).unwrap()
             };
             prop_assert_eq!(of(length), of(1));
         }
