@@ -19,7 +19,9 @@ pub enum GeometryError {
         ways: u32,
     },
     /// More than prefetchers can have.
-    #[error("prefetchers follow at most 1024 streams, at most 63 lines ahead")]
+    #[error(
+        "caches.prefetch: streams are at most 1024, ahead is at most 63, within 1 to 63, at_once 1 to 8"
+    )]
     Prefetch,
     /// More instructions or longer distances than prefetchers can have.
     #[error(

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 /// What a core's second-level cache fetches before it is asked for.
 ///
-/// The first two prefetchers look at lines that the first level asks for and at no instruction. They
-/// see physical addresses, so that none leaves the 4 KiB page of the line where a processor has them
-/// behind translation.
+/// The first two prefetchers look at lines that the first level asks for and at no instruction. Neither
+/// leaves the 4 KiB page of the line, as those cannot that see physical addresses, unless
+/// `crosses_pages` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
@@ -24,8 +24,7 @@ pub struct PrefetchConfig {
     /// IA-32 Architectures Optimization Reference Manual, "Data Prefetching", of the streamer).
     #[serde(default = "two", skip_serializing_if = "is_two")]
     pub at_once: u32,
-    /// Whether a stream goes on in the next page of the address space, as one does that a processor
-    /// has before translation.
+    /// Whether a stream goes on in the next page of the address space.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub crosses_pages: bool,
     /// The share of the second level's requests for data that miss from which on it is busy: what
@@ -94,7 +93,8 @@ impl Prefetcher {
     /// Prefetchers that have seen nothing.
     ///
     /// # Errors
-    /// [`GeometryError`] for more streams than a processor could look through.
+    /// [`GeometryError`] for more streams than a processor could look through, and for distances beyond
+    /// a page.
     pub fn new(config: &PrefetchConfig) -> Result<Self, GeometryError> {
         let possible = config.streams <= 1024 && config.ahead < LINES as u32;
         let possible = possible && (1..LINES as u32).contains(&config.within);
