@@ -160,8 +160,7 @@ fn bandwidth(context: &mut Context, len: usize) -> Value {
 }
 
 /// Bytes a nanosecond that so many threads read in order, each its own memory of `len` bytes. One
-/// thread alone is timed by the time it ran; several have a CPU each from the start, since a
-/// scheduler may need longer to part them than they read.
+/// thread alone is timed by the time it ran.
 fn reading(len: usize, threads: usize) -> Option<f64> {
     let clock = if threads == 1 {
         Clock::Cpu
@@ -169,15 +168,7 @@ fn reading(len: usize, threads: usize) -> Option<f64> {
         Clock::Wall
     };
     let ready = Barrier::new(threads);
-    let cpus = if threads == 1 {
-        Vec::new()
-    } else {
-        process::unbarred_cpus()
-    };
-    let read = |number: usize| {
-        if let Some(&cpu) = cpus.get(number) {
-            let _ = process::pin(cpu);
-        }
+    let read = || {
         let memory = Mapping::anonymous_huge_aligned(len).ok();
         if let Some(memory) = &memory {
             // Small pages cost what walks cost, and the memory is read all the same.
@@ -188,9 +179,7 @@ fn reading(len: usize, threads: usize) -> Option<f64> {
         memory.map(|memory| timed_by(clock, || memory.read(0, len, LINE)).0)
     };
     let slowest = std::thread::scope(|scope| {
-        let read = &read;
-        let handles = (0..threads).map(|number| scope.spawn(move || read(number)));
-        let handles: Vec<_> = handles.collect();
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
         let times = handles.into_iter().map(|handle| handle.join().ok()?);
         times.collect::<Option<Vec<f64>>>()
     })?;
