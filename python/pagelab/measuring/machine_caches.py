@@ -21,8 +21,8 @@ _AHEAD = 0.5
 _FOLLOWED = 32
 # Instructions that are followed; nobody publishes how many.
 _FOLLOWED_INSTRUCTIONS = 64
+# Lines of a page, and the most that a simulated stream fetches at an access.
 _LINES = PAGE // LINE
-# The most lines that a stream may fetch at an access.
 _MOST_AT_ONCE = 8
 # A stream of lines that are at least so far apart would fetch many that nobody wants.
 _LONG_STRIDE = 512
@@ -145,7 +145,7 @@ def _prefetch(measurement: Measurement, second: float | None) -> Entry:
         strides, by_stride = _strides(raw)
         goes_on, pages = _pages(raw, random, second)
         streams = f"adjacent = false, streams = {_FOLLOWED}, ahead = {ahead}{goes_on}"
-        # That prefetchers hold back is Intel's.
+        # That prefetchers hold back is Intel's: here only while all requests miss.
         value = f"{{ {streams}, busy = 1.0, strides = {strides} }}"
         source = f"{what}: {ahead} ahead; {pages}{_FOLLOWED} pages at a time, as Intel's"
         return Entry(key, value, "open", f"{source}; {by_stride}")
