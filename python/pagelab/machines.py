@@ -53,6 +53,7 @@ class Machine(MachineBase):
         reorder_buffer: int | None = None,
         store_buffer: int | None = None,
         miss_buffers: int | None = None,
+        l2_miss_buffers: int | None = None,
         walkers: int | None = None,
         misprediction: int | None = None,
     ) -> "Machine":
@@ -65,6 +66,7 @@ class Machine(MachineBase):
                 "reorder_buffer": reorder_buffer,
                 "store_buffer": store_buffer,
                 "miss_buffers": miss_buffers,
+                "l2_miss_buffers": l2_miss_buffers,
                 "walkers": walkers,
                 "misprediction": misprediction,
             },

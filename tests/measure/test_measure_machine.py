@@ -456,6 +456,38 @@ def test_the_first_level_has_no_fewer_ways_for_want_of_tlb_ways(
     assert table["caches"]["l1"]["ways"] == ways
 
 
+@pytest.mark.parametrize(
+    ("one", "all_cores", "buffers"),
+    [
+        # 61 lines of 64 bytes every 141.1 - 3.2 ns are 28.3 GB/s.
+        ((28.3, 27.9, 28.8), 55.0, 61),
+        # Memory may be what bounds it.
+        ((28.3, 27.9, 28.8), 28.5, None),
+        ((28.3, 27.9, 28.8), None, None),
+        # Others had the core for a part of the time.
+        ((28.3, 15.0, 28.8), 55.0, None),
+        (None, 55.0, None),
+    ],
+)
+def test_one_core_reads_as_many_lines_at_a_time_as_its_second_level_has_buffers(
+    zen4_guest: Measurement,
+    one: tuple[float, float, float] | None,
+    all_cores: float | None,
+    buffers: int | None,
+) -> None:
+    flushed = {"median": 141.1, "low": 141.0, "high": 141.2, "samples": 200}
+    zen4_guest.parts["caches"]["flushed_ns"] = flushed
+    read = {
+        of: values and dict(zip(("median", "low", "high"), values, strict=True)) | {"samples": 7}
+        for of, values in (("one_core", one), ("all_cores", all_cores and (all_cores,) * 3))
+    }
+    zen4_guest.parts["memory"] = {"bandwidth": read}
+    made = machine.preset(zen4_guest, "here")
+    assert tomllib.loads(made.toml())["core"].get("l2_miss_buffers") == buffers
+    open_keys = [note for note in made.notes if note.startswith("core.l2_miss_buffers")]
+    assert len(open_keys) == (buffers is None)
+
+
 def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     caches = zen4_guest.parts["caches"]
     caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}

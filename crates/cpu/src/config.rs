@@ -19,6 +19,10 @@ pub struct CoreConfig {
     pub store_buffer: u32,
     /// First-level misses under way at a time (line-fill buffers).
     pub miss_buffers: u32,
+    /// Second-level misses under way at a time, whoever asks: accesses, page walks, prefetchers,
+    /// instruction fetch. `None` for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_miss_buffers: Option<u32>,
     /// Page walks under way at a time.
     pub walkers: u32,
     /// Cycles from the end of a mispredicted branch to the dispatch of what follows it; 0 for
@@ -59,6 +63,7 @@ impl CoreConfig {
             ("reorder_buffer", self.reorder_buffer, WINDOW as u32 - 1),
             ("store_buffer", self.store_buffer, 4096),
             ("miss_buffers", self.miss_buffers, 4096),
+            ("l2_miss_buffers", self.l2_miss_buffers.unwrap_or(1), 4096),
             ("walkers", self.walkers, 64),
         ] {
             if value == 0 || value > limit {

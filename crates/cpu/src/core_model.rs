@@ -60,6 +60,7 @@ pub struct Core {
     stores: Ring,
     last_commit: u64,
     miss_buffers: Servers,
+    l2_miss_buffers: Option<Servers>,
     walkers: Servers,
     /// Lines and translations that were asked for and may not be there yet.
     pub under_way: UnderWay,
@@ -134,6 +135,7 @@ impl Core {
             stores: Ring::new(config.store_buffer),
             last_commit: 0,
             miss_buffers: Servers::new(config.miss_buffers),
+            l2_miss_buffers: config.l2_miss_buffers.map(Servers::new),
             walkers: Servers::new(config.walkers),
             under_way: UnderWay::new(),
             misprediction: u64::from(config.misprediction) * u64::from(config.width),
@@ -422,6 +424,28 @@ impl Core {
     #[inline(always)]
     pub fn missed(&mut self, buffer: Grant, time: u64, idle: Idle) {
         self.miss_buffers.hold(buffer, time, idle);
+    }
+
+    /// Whether the second level's misses take buffers that are counted.
+    #[inline(always)]
+    pub fn bounds_l2_misses(&self) -> bool {
+        self.l2_miss_buffers.is_some()
+    }
+
+    /// When a second-level miss at `time` that takes about `length` finds a free buffer, where these
+    /// are counted.
+    #[inline]
+    pub fn l2_miss_buffer(&self, time: u64, length: impl FnOnce() -> u64) -> Option<Grant> {
+        let buffers = self.l2_miss_buffers.as_ref();
+        buffers.map(|buffers| buffers.grant(time, length))
+    }
+
+    /// The buffer is busy until `time`.
+    #[inline]
+    pub fn l2_missed(&mut self, buffer: Grant, time: u64, idle: Idle) {
+        if let Some(buffers) = &mut self.l2_miss_buffers {
+            buffers.hold(buffer, time, idle);
+        }
     }
 
     /// Ends an access whose translation was there at `translated` and whose data at `done`.

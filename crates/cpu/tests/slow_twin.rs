@@ -111,7 +111,7 @@ proptest! {
         store_buffer in 1u32..20,
     ) {
         let config = CoreConfig {
-            ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, walkers: 1, misprediction: 0,
+            ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, l2_miss_buffers: None, walkers: 1, misprediction: 0,
         };
         let mut core = Core::new(&config, 0).unwrap();
         let mut twin = Twin {
@@ -148,6 +148,7 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         reorder_buffer,
         store_buffer: 56,
         miss_buffers: 10,
+        l2_miss_buffers: None,
         walkers,
         misprediction: 0,
     };
@@ -242,12 +243,18 @@ fn a_value_out_of_range_is_named() {
         reorder_buffer: 224,
         store_buffer: 56,
         miss_buffers: 10,
+        l2_miss_buffers: None,
         walkers: 1,
         misprediction: 0,
     };
     let refused = |config: CoreConfig| Core::new(&config, 0).unwrap_err().to_string();
     let error = refused(CoreConfig { walkers: 0, ..good });
     assert!(error.contains("walkers"), "{error}");
+    let error = refused(CoreConfig {
+        l2_miss_buffers: Some(0),
+        ..good
+    });
+    assert!(error.contains("l2_miss_buffers"), "{error}");
     let error = refused(CoreConfig {
         ghz: f64::NAN,
         ..good

@@ -374,6 +374,7 @@ const OPTIONAL: &[&str] = &[
     "fetch",
     "tlb_prefetch",
     "caches.prefetch",
+    "core.l2_miss_buffers",
     "caches.coherence",
     "caches.others",
     "dram.rows",

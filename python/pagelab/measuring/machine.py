@@ -16,7 +16,7 @@ from pagelab import units
 from pagelab.errors import PagelabError
 from pagelab.measuring import cores, machine_caches, machine_code
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
-from pagelab.measuring.findings import capacity, effective_page, second_level_sets
+from pagelab.measuring.findings import LINE, capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
 from pagelab.measuring.result import Environment, Estimate, Measurement, Step, Stepped
 
@@ -121,7 +121,7 @@ def preset(measurement: Measurement, name: str) -> Preset:
     guest = here.hypervisor is not None
     design = "nested-radix" if guest else "radix"
     tables = {
-        "core": list(_core(measurement, ghz)),
+        "core": [*_core(measurement, ghz), _l2_miss_buffers(measurement, found)],
         "tlb": list(_tlb(measurement, small, ghz)),
         "caches": [*machine_caches.entries(measurement, found, ghz)],
         "fetch": list(machine_code.entries(measurement)),
@@ -182,6 +182,27 @@ def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
         # What is lost to others makes one chain slower than it is, and seems to overlap with more.
         noisy = measurement.noise.verdict == "very noisy"
         yield _under_way(key, under_way, known, published.name if published else "", noisy)
+
+
+def _l2_miss_buffers(measurement: Measurement, found: Hierarchy) -> Entry:
+    """How many lines one core reads at a time that come from memory, ahead or not.
+
+    By Little's law from what it reads in order, of which nothing else is the bound where all cores
+    read more. A line takes a buffer from when the second level has missed it.
+    """
+    key, second = "l2_miss_buffers", found.levels[1].latency
+    flushed = measurement.parts["caches"].get("flushed_ns")
+    one, every = (_bandwidth(measurement).get(of) for of in ("one_core", "all_cores"))
+    if one is None or flushed is None or second is None:
+        return Entry(key, None, "open", "not measured: any number")
+    waits = Estimate.model_validate(flushed).median - second
+    low, count, high = (rate * waits / LINE for rate in (one.low, one.median, one.high))
+    what = f"one core reads {one.median:.3g} GB/s of lines that take {waits:.3g} ns"
+    if every is None or one.high >= every.median:
+        return Entry(key, None, "open", f"not concluded, {what} and may be memory's bound")
+    if one.relative_error() >= 0.2:
+        return Entry(key, None, "open", f"not concluded, {what} ({low:.1f} to {high:.1f})")
+    return Entry(key, str(max(1, round(count))), "measured", f"{what} ({low:.1f} to {high:.1f})")
 
 
 def _misprediction(raw: dict[str, Any], ghz: float) -> Entry:
@@ -463,10 +484,7 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
             what += ", less an eighth of a walk"
         latency = max(1.0, beyond - last)
         yield Entry("latency_ns", f"{latency:.1f}", "measured", what)
-    raw = measurement.parts.get("memory", {}).get("bandwidth") or {}
-    rates = {
-        of: Estimate.model_validate(raw[of]) for of in ("one_core", "all_cores") if raw.get(of)
-    }
+    rates = _bandwidth(measurement)
     if rates:
         # All cores together read no less than one alone, but for others who take their time.
         of = max(rates, key=lambda of: rates[of].median)
@@ -477,6 +495,12 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
+
+
+def _bandwidth(measurement: Measurement) -> dict[str, Estimate]:
+    """GB/s that one core and all cores read, as far as they were measured."""
+    raw = measurement.parts.get("memory", {}).get("bandwidth") or {}
+    return {of: Estimate.model_validate(raw[of]) for of in ("one_core", "all_cores") if raw.get(of)}
 
 
 def _memory(here: Environment) -> Iterator[Entry]:

@@ -88,10 +88,10 @@ pub(crate) fn fetch<const FREE: bool>(
             .line_arrives(of.line, now)
             .unwrap_or(now),
         Served::L1 => now,
-        below => paths.fetch_line(of.line, below, now),
+        below => paths.fetch_line(of.line, below, now, start),
     };
     for &(line, served) in next {
-        paths.fetch_line(line, served, now);
+        paths.fetch_line(line, served, now, start);
     }
     for &(_, line) in chunk.write_backs.as_deref().unwrap_or_default() {
         paths.memory.write_back(line, now);
@@ -102,11 +102,11 @@ pub(crate) fn fetch<const FREE: bool>(
 impl Paths<'_> {
     /// When a line of code arrives that the first level misses at `now`. It needs no miss buffer of
     /// data.
-    fn fetch_line(&mut self, line: u32, served: Served, now: u64) -> u64 {
+    fn fetch_line(&mut self, line: u32, served: Served, now: u64, start: u64) -> u64 {
         if let Some(arrives) = self.core.under_way.line_arrives(line, now) {
             return arrives;
         }
-        let arrives = now + self.latencies.of(served, line, self.memory, now);
+        let arrives = self.comes(served, line, now, start);
         self.core.under_way.ask_line(line, now, arrives);
         arrives
     }

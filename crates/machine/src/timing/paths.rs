@@ -25,7 +25,7 @@ impl Paths<'_> {
     pub(super) fn run(&mut self, task: &Task, start: u64) -> (u64, u64) {
         let asked = self.asked(task.bits, start);
         let translated = self.look_up(task.bits, task.page, start, asked);
-        (translated, self.data(task, translated, start))
+        (translated, self.data(task, translated, start).0)
     }
 
     /// When the translation is there of an access that starts at `start` and whose walk is asked
@@ -122,38 +122,38 @@ impl Paths<'_> {
     }
 
     /// When the data is there of an access that starts at `start` and has its translation at
-    /// `translated`.
+    /// `translated`; and when the second level is asked for it, or would be.
     #[inline(always)]
-    pub(super) fn data(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+    pub(super) fn data(&mut self, task: &Task, translated: u64, start: u64) -> (u64, u64) {
         let &Task { served, line, .. } = task;
         let key = line & !MODIFY;
         let hit = translated + self.latencies.served[Served::L1 as usize];
         if served == Served::L1 {
-            return self.core.under_way.line_there(key, translated, hit);
+            let done = self.core.under_way.line_there(key, translated, hit);
+            return (done, translated);
         }
         if let Some(arrives) = self.core.under_way.line_arrives(key, translated) {
-            return arrives.max(hit);
+            return (arrives.max(hit), translated);
         }
         self.fetch(served, key, translated, start)
     }
 
     /// When a line arrives that the first level misses at `now`, for an access that starts at
-    /// `start`.
+    /// `start`; and when it has a miss buffer for it.
     #[inline(always)]
-    pub(super) fn fetch(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
+    pub(super) fn fetch(&mut self, served: Served, line: u32, now: u64, start: u64) -> (u64, u64) {
         let idle = || self.latencies.idle(served, line, self.memory);
         let buffer = self.core.miss_buffer(now, idle);
-        let latency = self.latencies.of(served, line, self.memory, buffer.begins);
-        let done = buffer.begins + latency;
+        let done = self.comes(served, line, buffer.begins, start);
         let idle = self.idle_from(start, Served::L2);
         self.core.missed(buffer, done, idle);
         self.core.under_way.ask_line(line, now, done);
-        done
+        (done, buffer.begins)
     }
 
     /// As [`Paths::data`]; of a store to a line that other cores have to drop, when they have.
     #[inline(always)]
-    pub(super) fn data_alone(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+    pub(super) fn data_alone(&mut self, task: &Task, translated: u64, start: u64) -> (u64, u64) {
         if task.bits & request::INVALIDATES == 0 {
             self.data(task, translated, start)
         } else {
@@ -164,11 +164,11 @@ impl Paths<'_> {
     /// What is fetched comes while others drop the line. A line that the core holds already is
     /// asked for a second time, to be its own, and not before it has come.
     #[inline(never)]
-    pub(super) fn invalidating(&mut self, task: &Task, translated: u64, start: u64) -> u64 {
+    pub(super) fn invalidating(&mut self, task: &Task, translated: u64, start: u64) -> (u64, u64) {
         let invalidate = self.latencies.invalidate;
         if !matches!(task.served, Served::L1 | Served::L2) {
-            let done = self.data(task, translated, start);
-            return done.max(translated + invalidate);
+            let (done, sent) = self.data(task, translated, start);
+            return (done.max(translated + invalidate), sent);
         }
         let comes = self
             .core
@@ -178,16 +178,46 @@ impl Paths<'_> {
         let done = buffer.begins + invalidate;
         let idle = self.idle_from(start, Served::L2);
         self.core.missed(buffer, done, idle);
-        done
+        (done, buffer.begins)
     }
 
-    /// Fetches a line into the second level at `now`. It needs no miss buffer of the first.
+    /// When a line comes that is asked for at `now`, from beyond whoever asks, for an access that starts
+    /// at `start`.
+    #[inline(always)]
+    pub(super) fn comes(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
+        if self.core.bounds_l2_misses() && !matches!(served, Served::L1 | Served::L2) {
+            return self.comes_past_l2(served, line, now, start);
+        }
+        now + self.latencies.of(served, line, self.memory, now)
+    }
+
+    /// The same of a line that the second level misses, where it has so many buffers for that: the line
+    /// waits there for one, and has it until it comes.
     #[inline(never)]
-    pub(super) fn prefetch(&mut self, &Prefetch { line, served, .. }: &Prefetch, now: u64) {
+    fn comes_past_l2(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
+        let to_miss = self.latencies.served[Served::L2 as usize];
+        let idle = || self.latencies.idle(served, line, self.memory);
+        let length = || idle().saturating_sub(to_miss);
+        let buffer = self.core.l2_miss_buffer(now + to_miss, length);
+        let sent = buffer.map_or(now, |buffer| buffer.begins - to_miss);
+        let comes = sent + self.latencies.of(served, line, self.memory, sent);
+        if let Some(buffer) = buffer {
+            let mut idle = self.idle_from(start, Served::Llc);
+            idle.least = idle.least.saturating_sub(to_miss).max(1);
+            self.core.l2_missed(buffer, comes.max(buffer.begins), idle);
+        }
+        comes
+    }
+
+    /// Fetches a line into the second level at `now` for an access that starts at `start`. It needs no
+    /// miss buffer of the first.
+    #[inline(never)]
+    pub(super) fn prefetch(&mut self, prefetch: &Prefetch, now: u64, start: u64) {
+        let &Prefetch { line, served, .. } = prefetch;
         if served == Served::L2 || self.core.under_way.line_arrives(line, now).is_some() {
             return;
         }
-        let arrives = now + self.latencies.of(served, line, self.memory, now);
+        let arrives = self.comes(served, line, now, start);
         self.core.under_way.ask_line(line, now, arrives);
     }
 
@@ -293,9 +323,9 @@ impl Paths<'_> {
             return arrives.max(hit);
         }
         if entry == Served::L1 {
-            return self.fetch(served, line, now, start);
+            return self.fetch(served, line, now, start).0;
         }
-        let arrives = now + self.latencies.of(served, line, self.memory, now);
+        let arrives = self.comes(served, line, now, start);
         self.core.under_way.ask_line(line, now, arrives);
         arrives
     }

@@ -405,9 +405,9 @@ impl Pending {
             paths.look_up(task.bits, task.page, start, asked)
         };
         paths.count_late(early, task.line, translated);
-        let done = paths.data_alone(&task, translated, start);
+        let (done, sent) = paths.data_alone(&task, translated, start);
         for prefetch in &self.prefetches[place][..usize::from(record.prefetches)] {
-            paths.prefetch(prefetch, translated);
+            paths.prefetch(prefetch, sent, start);
         }
         record.translated = translated;
         record.done = done;

@@ -209,9 +209,9 @@ impl<'a> Slow<'a> {
             }
         };
         paths.count_late(early, line, translated);
-        let done = paths.data_alone(&task, translated, start);
+        let (done, sent) = paths.data_alone(&task, translated, start);
         for prefetch in prefetches {
-            paths.prefetch(prefetch, translated);
+            paths.prefetch(prefetch, sent, start);
         }
         if pending.is_empty() {
             paths.core.complete(entry, trapped, store, translated, done);

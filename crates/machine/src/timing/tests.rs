@@ -82,10 +82,10 @@ fn sizes() -> impl Strategy<Value = Sizes> {
         4usize..32,
         (0usize..2, 0u64..60),
         proptest::option::of(1u64..3000),
-        any::<bool>(),
+        (any::<bool>(), 0u32..2),
     )
         .prop_map(
-            |(tlb, walk_cache, (walks_enter, fixed), fault, background)| Sizes {
+            |(tlb, walk_cache, (walks_enter, fixed), fault, (background, ahead))| Sizes {
                 tlb: [tlb.0, tlb.1],
                 walk_cache: Some(walk_cache),
                 caches: [512, 4096, 65536],
@@ -93,16 +93,18 @@ fn sizes() -> impl Strategy<Value = Sizes> {
                 fixed,
                 fault,
                 background,
+                ahead,
             },
         )
 }
 
 /// Cores from narrow to wide, with few or many walkers and miss buffers. No core has a single miss
-/// buffer; of one that data and walks share the clock would be up to 7 % off.
+/// buffer; of one that data and walks share the clock would be up to 7 % off. Nor has the second level
+/// as few as the first; with twice as many, and prefetchers, the clock would be up to 8 % off.
 fn machines() -> impl Strategy<Value = Parameters> {
     (
         (1u64..7, 32usize..400, 8usize..64),
-        (2usize..20, 1usize..5),
+        (2usize..20, 1usize..5, proptest::option::of(3usize..9)),
         (0u64..50, 1u64..30, 1u64..100),
     )
         .prop_map(
@@ -111,6 +113,7 @@ fn machines() -> impl Strategy<Value = Parameters> {
                 reorder_buffer: core.1,
                 store_buffer: core.2,
                 miss_buffers: limits.0,
+                l2_miss_buffers: limits.2.map(|times| times * limits.0),
                 walkers: limits.1,
                 second_tlb,
                 latency: [16, 60, 160, 640],
@@ -155,6 +158,7 @@ proptest! {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
             miss_buffers: 4000,
+            l2_miss_buffers: None,
             transfer: 0,
             ..machine
         };

@@ -247,6 +247,42 @@ fn independent_loads_are_bound_by_bandwidth() {
     close(result.cycles.elapsed as f64 / lines as f64, 64.0 * 2.66);
 }
 
+/// By Little's law: a line is under way from when the second level has missed it, after 16 cycles, to when
+/// memory has it, after 36 and 45 ns of 2.66 GHz.
+#[test]
+fn what_one_core_reads_is_bound_by_second_level_misses_under_way() {
+    let under_way = 36.0 + 45.0 * 2.66 - 16.0;
+    // Streams fetch so far ahead that few first-level misses at a time are enough.
+    let streams = "caches.prefetch={ adjacent = false, streams = 32, ahead = 63, at_once = 4, \
+                   crosses_pages = true }";
+    // Twice what the last level has, so that a second time nothing is in a cache, and no fault.
+    let lines = 1u64 << 18;
+    let once = || (0..lines).map(|i| load(BASE + i * 64, 0, 0));
+    for (buffers, keys) in [
+        (8, vec!["core.miss_buffers=64"]),
+        (8, vec!["core.miss_buffers=6", streams]),
+        (24, vec!["core.miss_buffers=6", streams]),
+    ] {
+        let of_second_level = format!("core.l2_miss_buffers={buffers}");
+        let mut all = vec![
+            "dram.gigabytes_per_second=1000.0",
+            "core.reorder_buffer=512",
+            &of_second_level,
+        ];
+        all.extend(keys);
+        let config = machine(&all);
+        let cycles = |times| {
+            let mut events = vec![map(BASE, lines * 64)];
+            events.extend((0..times).flat_map(|_| once()));
+            run(&config, "ideal", &mut Cut::new(&events, 4096))
+                .cycles
+                .elapsed
+        };
+        let a_line = (cycles(2) - cycles(1)) as f64 / lines as f64;
+        close(a_line, under_way / f64::from(buffers));
+    }
+}
+
 /// As [`independent_loads_are_bound_by_bandwidth`], with stores: each line is read, by the store or
 /// ahead of it, and written back when another needs its place in the last level.
 #[test]

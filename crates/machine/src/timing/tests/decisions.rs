@@ -67,6 +67,8 @@ pub(crate) struct Sizes {
     pub(crate) fault: Option<u64>,
     /// Whether each walk reads something that nothing waits for.
     pub(crate) background: bool,
+    /// Lines that are fetched ahead of one that the first level does not have.
+    pub(crate) ahead: u32,
 }
 
 /// Lines of page-table entries, above all lines of data.
@@ -128,10 +130,13 @@ impl Decider {
             Translation::Walks(walks)
         };
         let data = self.reference(line, 0);
+        let ahead = if data.level > 0 { self.sizes.ahead } else { 0 };
+        let prefetches = (line + 1..=line + ahead).map(|line| self.reference(line, 1));
         Request {
             page,
             translation,
             data,
+            prefetches: prefetches.collect(),
         }
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Request {
     pub(crate) page: u32,
     pub(crate) translation: Translation,
     pub(crate) data: Reference,
+    /// What is fetched ahead into the second level when it has its translation.
+    pub(crate) prefetches: Vec<Reference>,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +73,7 @@ pub(crate) struct Parameters {
     pub(crate) reorder_buffer: usize,
     pub(crate) store_buffer: usize,
     pub(crate) miss_buffers: usize,
+    pub(crate) l2_miss_buffers: Option<usize>,
     pub(crate) walkers: usize,
     pub(crate) second_tlb: u64,
     /// From the end of a mispredicted branch to the instructions after it.
@@ -105,6 +108,8 @@ enum Event {
     WalkRead { request: usize },
     /// A line arrives for whoever waits.
     Arrival { line: u32 },
+    /// The second level has been asked for a line that it does not have.
+    MissesL2 { line: u32, level: usize },
     /// A request has its line.
     Data { request: usize },
     /// An access may start.
@@ -183,9 +188,12 @@ pub(crate) struct Twin<'a> {
     pages: HashMap<u32, (usize, Vec<usize>)>,
     // Lines.
     miss_buffers: Resource<Miss>,
+    l2_miss_buffers: Resource<(u32, usize)>,
+    holds_l2_buffer: HashSet<u32>,
     /// By reference: (line, level) of the generation that it belongs to.
     data_generation: Vec<Option<Generation>>,
     walk_generation: HashMap<(usize, usize, usize, usize), Option<Generation>>,
+    prefetch_generation: HashMap<(usize, usize), Option<Generation>>,
     generations: Vec<(usize, bool)>,
     /// Under way: who waits, and from when on each could have it.
     lines: HashMap<u32, Vec<(Waiter, u64)>>,
@@ -257,6 +265,12 @@ impl<'a> Twin<'a> {
                 free: parameters.miss_buffers,
                 queue: BTreeSet::new(),
             },
+            l2_miss_buffers: Resource {
+                free: parameters.l2_miss_buffers.unwrap_or(0),
+                queue: BTreeSet::new(),
+            },
+            holds_l2_buffer: HashSet::new(),
+            prefetch_generation: HashMap::new(),
             data_generation: vec![None; count],
             walk_generation: HashMap::new(),
             generations: Vec::new(),
@@ -301,6 +315,11 @@ impl<'a> Twin<'a> {
             }
             self.page_generation[request] = pages.get(&what.page).copied();
             self.data_generation[request] = self.generation(&mut lines, what.data, 0);
+            for (number, &reference) in what.prefetches.iter().enumerate() {
+                let generation = self.generation(&mut lines, reference, 1);
+                self.prefetch_generation
+                    .insert((request, number), generation);
+            }
         }
     }
 
@@ -320,10 +339,10 @@ impl<'a> Twin<'a> {
     /// Runs to the end: when the last instruction retires.
     pub(crate) fn run(mut self) -> u64 {
         self.proceed();
-        while let Some(Reverse((now, _, event))) = self.events.pop() {
+        while let Some(Reverse((now, age, event))) = self.events.pop() {
             self.now = now;
             self.wrong_paths.looking = event == Event::Look;
-            self.happens(now, event);
+            self.happens(now, age, event);
             self.proceed();
         }
         assert_eq!(
@@ -360,7 +379,7 @@ impl<'a> Twin<'a> {
         self.events.push(Reverse((time, age, event)));
     }
 
-    fn happens(&mut self, now: u64, event: Event) {
+    fn happens(&mut self, now: u64, age: usize, event: Event) {
         match event {
             Event::Look => {}
             Event::Start { access } if self.again(access, now) => {}
@@ -387,6 +406,7 @@ impl<'a> Twin<'a> {
             }
             Event::Translated { request } => self.translated(request, now),
             Event::Arrival { line } => self.arrives(line, now),
+            Event::MissesL2 { line, level } => self.misses_l2(line, level, age, now),
             Event::Data { request } => self.has_data(request, now),
         }
     }

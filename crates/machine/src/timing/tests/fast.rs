@@ -3,7 +3,7 @@
 use super::event_driven::{Access, Parameters, Reference, Translation, Walk};
 use crate::chunk::{CHUNK, Chunk};
 use crate::main_memory::MainMemory;
-use crate::requests::{TlbMiss, request};
+use crate::requests::{Prefetch, TlbMiss, request};
 use crate::served::Served;
 use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
 use pagelab_cpu::{Core, CoreConfig};
@@ -31,7 +31,16 @@ fn enter(chunk: &mut Chunk, access: &Access) {
         }
         chunk.requests.push(bits);
         chunk.pages.push(of_access.page);
+        let place = chunk.references.as_slice().len() as u32;
         enter_reference(chunk, of_access.data);
+        for &Reference { line, level } in &of_access.prefetches {
+            chunk.prefetches.push(Prefetch {
+                place,
+                line,
+                served: served(level),
+                by_stride: false,
+            });
+        }
     }
 }
 
@@ -73,6 +82,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         reorder_buffer: parameters.reorder_buffer as u32,
         store_buffer: parameters.store_buffer as u32,
         miss_buffers: parameters.miss_buffers as u32,
+        l2_miss_buffers: parameters.l2_miss_buffers.map(|buffers| buffers as u32),
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
     };

@@ -76,6 +76,7 @@ impl Twin<'_> {
         let generation = self.data_generation[request];
         let hit = self.parameters.latency[0];
         if self.answered(line, Waiter::Data(request), generation, hit, now) {
+            self.prefetch(request, now);
             return;
         }
         self.miss(line, Waiter::Data(request), request, generation, now);
@@ -97,6 +98,9 @@ impl Twin<'_> {
                 self.holds_buffer.insert(line);
                 self.fetch(line, waiter, age, generation, now);
             }
+            if let Waiter::Data(request) = waiter {
+                self.prefetch(request, now);
+            }
         }
     }
 
@@ -111,19 +115,61 @@ impl Twin<'_> {
         let Some(generation) = generation else { return };
         let (level, brought) = &mut self.generations[generation];
         *brought = true;
-        let mut arrives = now + self.parameters.latency[*level];
-        if *level == 3 {
-            let begins = self.memory_free.max(now);
-            self.memory_free = begins + self.parameters.transfer;
-            arrives += begins - now;
-        }
+        let level = *level;
         self.lines.insert(line, vec![(waiter, 0)]);
+        if level > 1 && self.parameters.l2_miss_buffers.is_some() {
+            let missed = now + self.parameters.latency[1];
+            self.at(missed, age, Event::MissesL2 { line, level });
+        } else {
+            self.brings(line, level, age, now);
+        }
+    }
+
+    /// A line is on its way that was asked for at `asked`, what it waited for left out.
+    fn brings(&mut self, line: u32, level: usize, age: usize, asked: u64) {
+        let mut arrives = asked + self.parameters.latency[level];
+        if level == 3 {
+            let begins = self.memory_free.max(asked);
+            self.memory_free = begins + self.parameters.transfer;
+            arrives += begins - asked;
+        }
         self.at(arrives, age, Event::Arrival { line });
+    }
+
+    pub(super) fn misses_l2(&mut self, line: u32, level: usize, age: usize, now: u64) {
+        self.l2_miss_buffers.queue.insert((now, age, (line, level)));
+        self.grant_l2_miss_buffers(now);
+    }
+
+    fn grant_l2_miss_buffers(&mut self, now: u64) {
+        while self.l2_miss_buffers.free > 0 {
+            let Some((_, age, (line, level))) = self.l2_miss_buffers.queue.pop_first() else {
+                return;
+            };
+            self.l2_miss_buffers.free -= 1;
+            self.holds_l2_buffer.insert(line);
+            self.brings(line, level, age, now - self.parameters.latency[1]);
+        }
+    }
+
+    /// Fetches lines ahead of what is asked for.
+    pub(super) fn prefetch(&mut self, request: usize, now: u64) {
+        for (number, reference) in self.request(request).prefetches.iter().enumerate() {
+            let line = reference.line;
+            let generation = self.prefetch_generation[&(request, number)];
+            if reference.level > 1 && !self.answered(line, Waiter::Nobody, generation, 0, now) {
+                self.fetch(line, Waiter::Nobody, request, generation, now);
+            }
+        }
     }
 
     pub(super) fn arrives(&mut self, line: u32, now: u64) {
         for (waiter, hit) in self.lines.remove(&line).unwrap_or_default() {
             self.answer(waiter, now.max(hit));
+        }
+        if self.holds_l2_buffer.remove(&line) {
+            self.l2_miss_buffers.free += 1;
+            self.grant_l2_miss_buffers(now);
         }
         if self.holds_buffer.remove(&line) {
             self.miss_buffers.free += 1;
