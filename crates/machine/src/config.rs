@@ -374,9 +374,9 @@ const OPTIONAL: &[&str] = &[
     "fetch",
     "tlb_prefetch",
     "caches.prefetch",
-    "core.l2_miss_buffers",
     "caches.coherence",
     "caches.others",
+    "core.l2_miss_buffers",
     "dram.rows",
 ];
 
