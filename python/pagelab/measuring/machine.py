@@ -120,8 +120,10 @@ def preset(measurement: Measurement, name: str) -> Preset:
     page = effective_page(measurement)
     guest = here.hypervisor is not None
     design = "nested-radix" if guest else "radix"
+    core = list(_core(measurement, ghz))
+    first = next(of.value for of in core if of.key == "miss_buffers")
     tables = {
-        "core": [*_core(measurement, ghz), _l2_miss_buffers(measurement, found)],
+        "core": [*core, _l2_miss_buffers(measurement, found, int(first) if first else None)],
         "tlb": list(_tlb(measurement, small, ghz)),
         "caches": [*machine_caches.entries(measurement, found, ghz)],
         "fetch": list(machine_code.entries(measurement)),
@@ -184,22 +186,25 @@ def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
         yield _under_way(key, under_way, known, published.name if published else "", noisy)
 
 
-def _l2_miss_buffers(measurement: Measurement, found: Hierarchy) -> Entry:
+def _l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | None) -> Entry:
     """How many lines one core reads at a time that come from memory, ahead or not.
 
-    By Little's law from what it reads in order, of which nothing else is the bound where all cores
-    read more. A line takes a buffer from when the second level has missed it.
+    By Little's law from what it reads in order. Nothing else is the bound of that where all cores
+    read more, and where it is more than the first level's `first` misses. A line takes a buffer
+    from when the second level has missed it.
     """
     key, second = "l2_miss_buffers", found.levels[1].latency
     flushed = measurement.parts["caches"].get("flushed_ns")
     one, every = (_bandwidth(measurement).get(of) for of in ("one_core", "all_cores"))
-    if one is None or flushed is None or second is None:
+    if one is None or flushed is None or second is None or first is None:
         return Entry(key, None, "open", "not measured: any number")
     waits = Estimate.model_validate(flushed).median - second
     low, count, high = (rate * waits / LINE for rate in (one.low, one.median, one.high))
     what = f"one core reads {one.median:.3g} GB/s of lines that take {waits:.3g} ns"
     if every is None or one.high >= every.median:
         return Entry(key, None, "open", f"not concluded, {what} and may be memory's bound")
+    if count <= first:
+        return Entry(key, None, "open", f"not concluded, {what}: the first level's misses do that")
     if one.relative_error() >= 0.2:
         return Entry(key, None, "open", f"not concluded, {what} ({low:.1f} to {high:.1f})")
     return Entry(key, str(max(1, round(count))), "measured", f"{what} ({low:.1f} to {high:.1f})")
