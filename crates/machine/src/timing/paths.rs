@@ -7,7 +7,7 @@ use crate::main_memory::MainMemory;
 use crate::mmu::Ahead;
 use crate::requests::{Early, Prefetch, request};
 use crate::served::Served;
-use pagelab_cpu::{Core, Grant, Idle};
+use pagelab_cpu::{Core, Idle};
 use pagelab_memory::MODIFY;
 
 /// What the references of a core go through.
@@ -182,32 +182,31 @@ impl Paths<'_> {
     }
 
     /// When a line comes that is asked for at `now`, from beyond whoever asks, for an access that starts
-    /// at `start`. What the second level misses waits there for a buffer, and has it until it comes.
+    /// at `start`.
     #[inline(always)]
     pub(super) fn comes(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
-        let buffer = match served {
-            Served::L1 | Served::L2 => None,
-            _ => self.l2_miss_buffer(served, line, now),
-        };
-        let Some(buffer) = buffer else {
-            return now + self.latencies.of(served, line, self.memory, now);
-        };
-        let to_miss = self.latencies.served[Served::L2 as usize];
-        let sent = buffer.begins - to_miss;
-        let comes = sent + self.latencies.of(served, line, self.memory, sent);
-        let mut idle = self.idle_from(start, Served::Llc);
-        idle.least = idle.least.saturating_sub(to_miss).max(1);
-        self.core.l2_missed(buffer, comes.max(buffer.begins), idle);
-        comes
+        if self.core.bounds_l2_misses() && !matches!(served, Served::L1 | Served::L2) {
+            return self.comes_past_l2(served, line, now, start);
+        }
+        now + self.latencies.of(served, line, self.memory, now)
     }
 
-    /// The buffer of a line that the second level has missed which is asked for at `now`.
+    /// The same of a line that the second level misses, where it has so many buffers for that: the line
+    /// waits there for one, and has it until it comes.
     #[inline(never)]
-    fn l2_miss_buffer(&self, served: Served, line: u32, now: u64) -> Option<Grant> {
+    fn comes_past_l2(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
         let to_miss = self.latencies.served[Served::L2 as usize];
         let idle = || self.latencies.idle(served, line, self.memory);
         let length = || idle().saturating_sub(to_miss);
-        self.core.l2_miss_buffer(now + to_miss, length)
+        let buffer = self.core.l2_miss_buffer(now + to_miss, length);
+        let sent = buffer.map_or(now, |buffer| buffer.begins - to_miss);
+        let comes = sent + self.latencies.of(served, line, self.memory, sent);
+        if let Some(buffer) = buffer {
+            let mut idle = self.idle_from(start, Served::Llc);
+            idle.least = idle.least.saturating_sub(to_miss).max(1);
+            self.core.l2_missed(buffer, comes.max(buffer.begins), idle);
+        }
+        comes
     }
 
     /// Fetches a line into the second level at `now` for an access that starts at `start`. It needs no
