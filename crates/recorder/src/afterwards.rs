@@ -114,6 +114,8 @@ fn play_all<S: Sink + 'static>(
     let shared = Shared::new(|header| {
         *header = fresh();
         header.verbatim = u32::from(head.verbatim);
+        // What is in the words of a round was settled when they were taken.
+        *header.epoch.0.get_mut() = u64::MAX / 2;
         windows.set_up(header);
     });
     let shared = shared.map_err(|error| RecordError::System {

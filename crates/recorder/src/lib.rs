@@ -12,6 +12,8 @@ mod code;
 mod controls;
 mod files;
 mod following;
+#[cfg(test)]
+mod handed_over;
 mod jitdump;
 mod joined;
 mod kernel;

@@ -4,6 +4,10 @@
 //! address space (see the plugin's syscalls.rs). What a thread did in an earlier epoch comes
 //! before what another did in a later one. Within an epoch, threads take turns of a few
 //! thousand accesses.
+//!
+//! Rings are looked at one after the other while threads go on. So a ring may show what was done upon
+//! something that a ring looked at before did not show yet, but only in an epoch that began after the
+//! first look: a round goes as far as the epoch that it has begun in.
 
 use std::collections::HashMap;
 use std::io;
@@ -100,6 +104,12 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             .filter(|active| active.ready())
             .map(|active| active.epoch)
             .min()
+    }
+
+    /// The epoch that threads are in.
+    fn epoch(&self) -> u64 {
+        // With this, what was written before the epoch began is seen.
+        self.shared.header().epoch.0.load(Ordering::Acquire)
     }
 
     /// Notices rings that have come into use.
@@ -261,6 +271,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let active = &mut self.rings[index];
         active.thread.finish_block(&self.plans, self.output.batch());
         self.keep(index, start);
+        let newest = self.epoch();
         let active = &mut self.rings[index];
         let word = active.reader.decode();
         let Word::Message(kind, payload) = word else {
@@ -270,7 +281,8 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         };
         let words = 1 + Word::tail(kind, payload);
         match kind {
-            Kind::Epoch => active.epoch = payload,
+            // No thread is ahead of all; the words of one that says so would be waited for for ever.
+            Kind::Epoch => active.epoch = payload.min(newest),
             Kind::Syscall => {
                 let arguments =
                     std::array::from_fn::<u64, SYSCALL_ARGS, _>(|at| active.reader.word(1 + at));
@@ -498,6 +510,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 
 impl<S: Sink + 'static> Following for Recording<'_, S> {
     fn round(&mut self) -> io::Result<bool> {
+        let settled = self.epoch();
         self.find_rings();
         for active in self.rings.iter_mut().filter(|active| !active.definitions) {
             active.reader.look();
@@ -510,7 +523,7 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
         }
         self.read_definitions();
         let mut progress = false;
-        while let Some(epoch) = self.earliest() {
+        while let Some(epoch) = self.earliest().filter(|&epoch| epoch <= settled) {
             for index in 0..self.rings.len() {
                 if self.rings[index].ready() && self.rings[index].epoch == epoch {
                     self.turn(index)?;

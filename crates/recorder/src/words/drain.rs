@@ -1,8 +1,9 @@
 //! Takes the words out of the rings and writes them to a file, in the order in which a recording would
 //! have read them.
 //!
-//! It goes round as a [`Recording`](crate::recording::Recording) does, and says where each round ends. Of what the words
-//! say it follows only which processes there are, and when they are gone.
+//! It goes round as a [`Recording`](crate::recording::Recording) does, no further than the epoch in which a
+//! round has begun, and says where each round ends. Of what the words say it follows only which processes
+//! there are, and when they are gone.
 
 use std::collections::HashMap;
 use std::io;
@@ -63,6 +64,8 @@ pub(crate) struct Drain<'a> {
     writer: FrameWriter,
     limit: Option<Limit>,
     words: u64,
+    /// The epoch that a round goes to.
+    settled: u64,
 }
 
 impl<'a> Drain<'a> {
@@ -89,12 +92,14 @@ impl<'a> Drain<'a> {
             writer,
             limit,
             words: 0,
+            settled: 0,
         }
     }
 
     /// Takes what there is; how many words there were.
     fn take(&mut self) -> io::Result<u64> {
         let before = self.words;
+        self.settled = self.shared.header().epoch.0.load(Ordering::Acquire);
         let mut seen = self.find_rings();
         for ring in self.rings.iter_mut().filter(|ring| !ring.definitions) {
             ring.reader.look();
@@ -186,7 +191,7 @@ impl<'a> Drain<'a> {
             let part = &words[..words.len().min(PART)];
             let out = &mut self.frame.streams;
             let codes = out.codes.len();
-            let (mut done, mut items, mut damaged) = (0, 0, false);
+            let (mut done, mut items, mut damaged, mut early) = (0, 0, false, false);
             while done < part.len() {
                 let used = self.encoder.words(&mut ring.place, &part[done..], out);
                 items += used;
@@ -197,6 +202,17 @@ impl<'a> Drain<'a> {
                     break;
                 };
                 if kind == Kind::Wrap {
+                    break;
+                }
+                // What no thread can have seen is no epoch, and nothing to wait for. Of a program that has
+                // replaced itself no thread is left that others would have to wait for.
+                let newest = || self.shared.header().epoch.0.load(Ordering::Relaxed);
+                if kind == Kind::Epoch
+                    && payload > self.settled
+                    && payload <= newest()
+                    && !ring.replaced
+                {
+                    early = true;
                     break;
                 }
                 let end = done + 1 + Word::tail(kind, payload);
@@ -231,6 +247,8 @@ impl<'a> Drain<'a> {
             if damaged {
                 let text = format!("a ring is damaged: {:x}", ring.reader.peek());
                 Event::Note(text).put(&mut self.frame.events);
+            }
+            if damaged || early {
                 ring.reader.postpone();
             }
             ring.reader.release();
@@ -294,7 +312,7 @@ impl<'a> Drain<'a> {
     }
 
     /// A process is gone, with this status: everything it wrote is in the rings, and nothing more will come.
-    pub(super) fn gone(&mut self, process: u32, status: i32) -> io::Result<()> {
+    pub(crate) fn gone(&mut self, process: u32, status: i32) -> io::Result<()> {
         while self.take()? > 0 {}
         self.say(&Event::Gone { process, status })?;
         self.let_go(|ring| ring.process == process);

@@ -210,6 +210,7 @@ impl<'a> Program<'a> {
             }
             Act::Maps { at } => {
                 self.epoch += 2;
+                (self.shared.header().epoch.0).store(self.epoch, Ordering::Release);
                 words.push(Kind::Epoch.word(self.epoch - 1));
                 words.extend(call(9, [0, 4096, 3, 0x22, u64::MAX, 0]));
                 words.extend(returns(9, u64::from(at) << 12));
