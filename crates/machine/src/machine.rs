@@ -34,6 +34,8 @@ mod totals;
 mod translate;
 mod windows;
 
+pub(crate) use translate::reference;
+
 /// Faults that one access may take before the run is given up: each either maps the page or
 /// makes it writable, so a third one means that page table and operating system disagree.
 pub(crate) const MAX_FAULTS: u32 = 3;

@@ -414,7 +414,7 @@ impl<M: Mmu> Machine<M> {
 /// The physical line of an address in a frame, 31 bits since the memory is at most 128 GiB, with
 /// `MODIFY` for a store.
 #[inline(always)]
-pub(super) fn reference(pfn: Pfn, addr: u64, op: Op) -> u32 {
+pub(crate) fn reference(pfn: Pfn, addr: u64, op: Op) -> u32 {
     let modify = if op.is_store() { MODIFY } else { 0 };
     (pfn.0 * LINES_PER_PAGE) | line_in_page(addr) | modify
 }

@@ -6,7 +6,7 @@
 
 use super::bad::BadSurvey;
 use super::names::{name, unit};
-use super::recent::{Line, Lines};
+use super::recent::{Line, Lines, Used};
 use super::survey::{Event, GRAINS, Intervals, Seen, Survey, What};
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Another version is another way to look at a stream, or to write down what was seen.
-const MAGIC: &[u8; 17] = b"pagelab survey 3\n";
+const MAGIC: &[u8; 17] = b"pagelab survey 4\n";
 
 /// Bytes that an access may take in a survey, at the most: an event, and a use of each grain.
 const BYTES_AN_ACCESS: u64 = 128;
@@ -313,15 +313,40 @@ fn take_uses(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<I
     Some(all)
 }
 
-fn put_known(out: &mut Vec<u8>, Lines { lines, all }: &Lines) {
+fn put_known(out: &mut Vec<u8>, Lines { lines, gone, all }: &Lines) {
     put_lines(out, lines);
+    put_gone(out, gone);
     put(out, u64::from(*all));
 }
 
 fn take_known(input: &mut &[u8]) -> Option<Lines> {
     let lines = take_lines(input)?;
+    let gone = take_gone(input, lines.len())?;
     let all = take_bool(input)?;
-    Some(Lines { lines, all })
+    Some(Lines { lines, gone, all })
+}
+
+/// Places of lines, in order, each with a time: mostly that of the one before.
+fn put_gone(out: &mut Vec<u8>, gone: &[(u32, u64)]) {
+    put(out, gone.len() as u64);
+    let (mut next, mut before) = (0, 0u64);
+    for &(place, time) in gone {
+        put(out, u64::from(place) - next);
+        put(out, zigzag(time.wrapping_sub(before) as i64));
+        (next, before) = (u64::from(place) + 1, time);
+    }
+}
+
+fn take_gone(input: &mut &[u8], lines: usize) -> Option<Vec<(u32, u64)>> {
+    let count = take(input)?;
+    let (mut next, mut before) = (0u64, 0u64);
+    let gone = (0..count).map(|_| {
+        let place = next.checked_add(take(input)?)?;
+        before = before.wrapping_add(unzigzag(take(input)?) as u64);
+        next = place + 1;
+        (place < lines as u64).then_some((place as u32, before))
+    });
+    gone.collect()
 }
 
 /// Each as far as it is from the one before.
@@ -345,15 +370,26 @@ fn take_lines(input: &mut &[u8]) -> Option<Vec<Line>> {
 }
 
 /// Lines that are brought in before a piece.
-pub(super) fn lines_to_bytes(lines: &[Line]) -> io::Result<Vec<u8>> {
+pub(super) fn lines_to_bytes(all: &[Used]) -> io::Result<Vec<u8>> {
     let mut raw = Vec::new();
-    put_lines(&mut raw, lines);
+    let lines: Vec<Line> = all.iter().map(|used| used.line).collect();
+    put_lines(&mut raw, &lines);
+    let gone = (0..).zip(all).filter(|(_, used)| !used.is_there());
+    let gone: Vec<_> = gone.map(|(place, used)| (place, used.until)).collect();
+    put_gone(&mut raw, &gone);
     compressed(&raw)
 }
 
-pub(super) fn lines_from_bytes(bytes: &[u8], accesses: u64) -> Result<Vec<Line>, BadSurvey> {
+pub(super) fn lines_from_bytes(bytes: &[u8], accesses: u64) -> Result<Vec<Used>, BadSurvey> {
     let raw = decompressed(bytes, accesses)?;
     let mut rest = raw.as_slice();
-    let lines = take_lines(&mut rest);
+    let lines = take_lines(&mut rest).and_then(|lines| {
+        let gone = take_gone(&mut rest, lines.len())?;
+        let mut all: Vec<Used> = lines.into_iter().map(Used::that_is_there).collect();
+        for (place, until) in gone {
+            all[place as usize].until = until;
+        }
+        Some(all)
+    });
     (lines.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
 }

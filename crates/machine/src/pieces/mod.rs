@@ -14,6 +14,7 @@ mod recent;
 mod regions;
 mod state;
 mod survey;
+mod taken;
 mod together;
 mod touched;
 
@@ -21,6 +22,8 @@ mod touched;
 mod kept_tests;
 #[cfg(test)]
 mod plan_tests;
+#[cfg(test)]
+mod recent_tests;
 #[cfg(test)]
 mod tests;
 

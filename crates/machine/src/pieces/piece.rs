@@ -1,20 +1,19 @@
 //! One piece of a stream.
 
 use super::crew::Crew;
-use super::recent::Line;
-use super::state::MemoryState;
+use super::recent::{Line, Used};
+use super::state::{MemoryState, Warmth, look_up};
 use super::survey::Event;
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
+use crate::hierarchy;
 use crate::machine::{Cursor, Machine};
 use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
 use crate::statistics::Outcome;
 use crate::stopped::Stopped;
-use pagelab_addr::VirtAddr;
 use pagelab_events::{Access, Batch, Divisible, Op, SourceError, Unit, WarmUp};
-use pagelab_os::{Os, OsStatistics};
-use pagelab_translation::{Page, PageTable};
+use pagelab_os::OsStatistics;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -37,7 +36,7 @@ pub(crate) struct OnePiece<'a> {
     pub(super) stream: &'a dyn Divisible,
     pub(super) extent: Extent,
     pub(super) events: &'a [Event],
-    pub(super) lines: &'a [Line],
+    pub(super) lines: &'a [Used],
     pub(super) crew: &'a Crew,
 }
 
@@ -83,7 +82,7 @@ pub(super) struct Run<'a> {
 pub(super) fn run<M: ConfiguredMmu>(
     run: &Run,
     extent: Extent,
-    lines: &[Line],
+    warmth: &[Warmth],
     memory: MemoryState<M::Table>,
 ) -> Result<Ended, BuildError> {
     let MemoryState {
@@ -94,8 +93,9 @@ pub(super) fn run<M: ConfiguredMmu>(
     let mmu = M::over(table, run.config, &os)?;
     let mut machine = Machine::new(run.config, os, mmu, M::statistics)?;
     machine.directory = directory;
-    let lines = mapped(&machine, lines);
-    let data = lines.iter().filter(|(line, _)| !line.is_code()).count();
+    let lines = mapped(&machine, warmth);
+    let data = lines.iter().filter(|line| matches!(line, Mapped::Data(..)));
+    let data = data.count();
     let warm_up = data as u64 + extent.start - extent.from;
     if warm_up > 0 {
         machine.untimed = warm_up.saturating_sub(TIMED);
@@ -150,30 +150,46 @@ pub(super) fn run<M: ConfiguredMmu>(
     })
 }
 
-/// Of lines that were used before, those whose pages are mapped: the others' are gone, or come later.
-/// Whether one is stored to is left out where it may not be any more.
-fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, lines: &[Line]) -> Vec<(Line, bool)> {
+/// A line that can be brought in.
+#[derive(Clone, Copy)]
+enum Mapped {
+    /// And whether it is stored to.
+    Data(Line, bool),
+    Code(Line),
+    /// A physical line.
+    Frame(u32),
+}
+
+/// Of lines of pages, those whose pages are mapped: the others come later. Whether one is stored to is
+/// left out where it may not be any more.
+fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Mapped> {
     // Pages that it does not know yet are numbered when they are used.
     let mut directory = machine.directory.clone();
     let table = machine.mmu.table();
     let mut last = None;
-    let mut found = Vec::with_capacity(lines.len());
-    for &line in lines {
-        let (process, vpn) = (line.process(), VirtAddr(line.addr()).vpn());
+    let mut found = Vec::with_capacity(warmth.len());
+    for &warm in warmth {
+        let line = match warm {
+            Warmth::Page(line) => line,
+            Warmth::Frame(line) => {
+                found.push(Mapped::Frame(line));
+                continue;
+            }
+        };
+        let (process, vpn) = (line.process(), line.vpn());
         let writable = match last {
             Some((page, writable)) if page == (process, vpn) => writable,
             _ => {
-                let asid = Os::asid(process).ok();
-                let id = asid.and_then(|asid| Some((asid, directory.page(asid, vpn).ok()?)));
-                let page = id.map(|(asid, id)| Page { id, asid, vpn });
-                let writable = page
-                    .and_then(|page| table.lookup(page))
-                    .map(|found| found.writable);
+                let translation = look_up(table, &mut directory, process, vpn);
+                let writable = translation.map(|found| found.writable);
                 last = Some(((process, vpn), writable));
                 writable
             }
         };
-        found.extend(writable.map(|writable| (line, writable && line.stored())));
+        found.extend(writable.map(|writable| match line.is_code() {
+            true => Mapped::Code(line),
+            false => Mapped::Data(line, writable && line.stored()),
+        }));
     }
     found
 }
@@ -181,21 +197,20 @@ fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, lines: &[Line]) -> Vec<(Line, 
 /// Uses lines once each.
 fn bring_in<M: ConfiguredMmu>(
     machine: &mut Machine<M>,
-    lines: &[(Line, bool)],
+    lines: &[Mapped],
     progress: &AtomicU64,
 ) -> Result<(), RunError> {
     let mut batch = Batch::default();
-    let together = |(a, _): &(Line, _), (b, _): &(Line, _)| a.space() == b.space();
-    for lines in lines.chunk_by(together) {
-        if lines[0].0.is_code() {
-            for (line, _) in lines {
-                machine.bring_in_code(line.process(), line.addr())?;
-            }
-            continue;
+    for &line in lines {
+        let of = match line {
+            Mapped::Data(line, _) => Some(line.process()),
+            _ => None,
+        };
+        if of != Some(batch.process) || batch.len() == BATCH {
+            use_all(machine, &mut batch, progress)?;
         }
-        for lines in lines.chunks(BATCH) {
-            batch.clear();
-            for &(line, store) in lines {
+        match line {
+            Mapped::Data(line, store) => {
                 batch.process = line.process();
                 batch.push(Access {
                     addr: line.addr(),
@@ -204,9 +219,24 @@ fn bring_in<M: ConfiguredMmu>(
                     dep: 0,
                 });
             }
-            machine.run(&batch)?;
-            progress.fetch_add(lines.len() as u64, Ordering::Relaxed);
+            Mapped::Code(line) => machine.bring_in_code(line.process(), line.addr())?,
+            Mapped::Frame(line) => {
+                hierarchy::fetch(&mut machine.caches[0], &mut machine.shared, line, None);
+            }
         }
+    }
+    use_all(machine, &mut batch, progress)
+}
+
+fn use_all<M: ConfiguredMmu>(
+    machine: &mut Machine<M>,
+    batch: &mut Batch,
+    progress: &AtomicU64,
+) -> Result<(), RunError> {
+    if !batch.is_empty() {
+        machine.run(batch)?;
+        progress.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        batch.clear();
     }
     Ok(())
 }

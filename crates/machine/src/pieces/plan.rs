@@ -1,8 +1,9 @@
 //! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
 
 use super::piece::{Extent, TIMED};
-use super::recent::{self, Line};
+use super::recent::{self, Sought, Used};
 use super::survey::{GRAINS, Intervals, LONGEST, Survey, Uses};
+use super::taken::Taken;
 use crate::config::MachineConfig;
 use pagelab_addr::PAGE_BYTES;
 use pagelab_os::PagePolicy;
@@ -109,7 +110,7 @@ pub(crate) struct Plan {
     /// Of each piece that can be read, accesses before it that warm caches and TLB.
     pub(super) warm_up: Vec<u64>,
     /// Lines that are brought in before these.
-    pub(super) lines: Vec<Vec<Line>>,
+    pub(super) lines: Vec<Vec<Used>>,
 }
 
 impl Plan {
@@ -128,6 +129,7 @@ impl Plan {
             counts(intervals, config)
         };
         let reuses = Reuses::of(survey, config);
+        let taken = Taken::of(&survey.events, intervals.start(intervals.count - 1));
         let most = (MARGIN * lines(config)) as usize;
         let copy = config.memory.memory_bytes / PAGE_BYTES / FRAMES_AN_ACCESS;
         let worth_it = (BESIDES * intervals.accesses as f64) as u64;
@@ -137,6 +139,7 @@ impl Plan {
                 Cut::new(intervals, count),
                 survey,
                 &reuses,
+                &taken,
                 most,
                 config.fetch.is_some(),
             );
@@ -158,7 +161,14 @@ impl Plan {
         }
     }
 
-    fn with(cut: Cut, survey: &Survey, reuses: &Reuses, most: usize, fetches: bool) -> Self {
+    fn with(
+        cut: Cut,
+        survey: &Survey,
+        reuses: &Reuses,
+        taken: &Taken,
+        most: usize,
+        fetches: bool,
+    ) -> Self {
         let intervals = survey.intervals;
         let each = intervals.count / cut.pieces;
         let pieces = (survey.uses.len() as u64).div_ceil(each);
@@ -183,20 +193,28 @@ impl Plan {
                 last.map_or(0, |last| cut.start(piece) - last)
             });
             let back = back.max().unwrap_or_default();
-            let known = (back > RECENT || fetches).then(|| {
-                let until = (piece * each) as usize;
-                let least = most / MARGIN as usize;
-                recent::before(&survey.lines, until, most, least, fetches)
+            // What was used of pages that are no more is not in the sample: their frames have other names.
+            let seek = back > RECENT || fetches || taken.any_before(cut.start(piece));
+            let known = seek.then(|| {
+                let sought = Sought {
+                    until: (piece * each) as usize,
+                    most,
+                    least: most / MARGIN as usize,
+                    code: fetches,
+                };
+                recent::before(intervals, &survey.lines, taken, sought)
             });
-            match known.flatten() {
-                Some(lines) if lines.len() as u64 + RECENT < back => (RECENT, lines),
-                Some(mut lines) => {
-                    // How far back is looked for data's sake alone.
-                    lines.retain(|line| line.is_code());
-                    (back.max(u64::from(!lines.is_empty())), lines)
-                }
-                None => (back, Vec::new()),
-            }
+            let known = known.flatten();
+            let count = known.as_ref().map_or(u64::MAX, |lines| lines.len() as u64);
+            let all = count.saturating_add(RECENT) < back;
+            let back = if all { RECENT } else { back };
+            let from = cut.start(piece).saturating_sub(back + TIMED);
+            let lines = known.into_iter().flatten();
+            let lines = lines.map(|used| used.seen_from(from, taken));
+            // How far back is looked for data's sake alone.
+            let lines = lines.filter(|used| all || used.line.is_code() || !used.is_there());
+            let lines: Vec<Used> = lines.collect();
+            (back.max(u64::from(!lines.is_empty())), lines)
         });
         let (warm_up, lines) = warm_up.unzip();
         Plan {

@@ -5,17 +5,21 @@
 
 use super::names::{Spread, name};
 use super::regions::Regions;
-use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT};
+use super::survey::Intervals;
+use super::taken::Taken;
+use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
+use std::ops::Range;
 
 /// Of an interval that uses more lines so many are kept, those that it used last: what caches of 32 MiB hold.
-const MOST: usize = 1 << 19;
+pub(super) const MOST: usize = 1 << 19;
 
 const REGION_SHIFT: u32 = 30;
 const LINES: usize = 1 << (REGION_SHIFT - LINE_SHIFT);
-const PAGE_LINES: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
+const PAGES: usize = 1 << (REGION_SHIFT - PAGE_SHIFT);
+pub(super) const PAGE_LINES: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
 /// What a process uses of its address space, and in which way: both may use the same line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +45,7 @@ const SPACE_BITS: u32 = 63 - LINE_BITS;
 
 impl Line {
     /// `None` for what no program uses.
-    fn new(space: Space, line: u64, stored: bool) -> Option<Self> {
+    pub(super) fn new(space: Space, line: u64, stored: bool) -> Option<Self> {
         let fits = line >> LINE_BITS == 0 && space.0 >> SPACE_BITS == 0;
         let packed = u64::from(space.0) << LINE_BITS | line;
         fits.then_some(Line(packed << 1 | u64::from(stored)))
@@ -69,6 +73,10 @@ impl Line {
         (self.unit() & ((1 << LINE_BITS) - 1)) << LINE_SHIFT
     }
 
+    pub(super) fn vpn(self) -> Vpn {
+        VirtAddr(self.addr()).vpn()
+    }
+
     pub(super) fn stored(self) -> bool {
         self.0 & 1 == 1
     }
@@ -78,39 +86,120 @@ impl Line {
 #[derive(Default)]
 pub(super) struct Recent {
     numbers: Regions,
-    /// Of each GiB of an address space, when each line was used last, in accesses of the interval from
-    /// 1 on, twice; plus one if it was stored to.
-    regions: Vec<Box<[u32]>>,
-    /// Pages that were used.
-    pages: Vec<(Space, u64)>,
+    /// Each GiB of an address space.
+    regions: Vec<Region>,
+    /// Lines of pages that have been taken away since, each with its last use and when that was.
+    gone: Vec<(u32, Line, u64)>,
+    /// Whether some of these were dropped.
+    dropped: bool,
+}
+
+struct Region {
+    /// When each line was used last, in accesses of the interval from 1 on, twice; plus one if it was
+    /// stored to.
+    times: Box<[u32]>,
+    /// Pages that were used: a bit each.
+    pages: Box<[u64]>,
+}
+
+impl Region {
+    fn new() -> Self {
+        // Zeros as they come from the system: only what is used takes memory.
+        Region {
+            times: vec![0; LINES].into(),
+            pages: vec![0; PAGES / 64].into(),
+        }
+    }
+
+    /// Those of these pages of it that were used.
+    fn used(&self, of: Range<usize>) -> impl Iterator<Item = usize> {
+        let (first, last) = (of.start, of.end.saturating_sub(1));
+        let words = first / 64..(of.end.div_ceil(64)).max(first / 64);
+        words.flat_map(move |word| {
+            let low = first.saturating_sub(word * 64);
+            let high = last.saturating_sub(word * 64).min(63);
+            let mut bits = self.pages[word] & u64::MAX << low & u64::MAX >> (63 - high);
+            std::iter::from_fn(move || {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits.wrapping_sub(1);
+                (bit < 64).then_some(word * 64 + bit)
+            })
+        })
+    }
+
+    /// The lines of a page that were used, and when.
+    fn lines(&self, (space, gib): (u32, u64), page: usize) -> impl Iterator<Item = (u32, Line)> {
+        let place = page * PAGE_LINES as usize;
+        let first = (gib << (REGION_SHIFT - LINE_SHIFT)) + place as u64;
+        let times = &self.times[place..place + PAGE_LINES as usize];
+        let used = (first..).zip(times).filter(|&(_, &time)| time > 0);
+        used.filter_map(move |(line, &time)| {
+            Some((time >> 1, Line::new(Space(space), line, time & 1 == 1)?))
+        })
+    }
 }
 
 impl Recent {
     /// A line is used by the access of the interval with this number, or just before it.
     #[inline(always)]
     pub(super) fn used(&mut self, space: Space, addr: u64, number: u64, store: bool) {
-        let name = (space.0, addr >> REGION_SHIFT);
-        let region = match self.numbers.number(name) {
-            Some(region) => region,
-            None => self.add(name),
-        };
-        let at = &mut self.regions[region][(addr >> LINE_SHIFT) as usize % LINES];
+        let region = self.region((space.0, addr >> REGION_SHIFT));
+        let at = &mut self.regions[region].times[(addr >> LINE_SHIFT) as usize % LINES];
         // An interval has at most 2^30 accesses.
         *at = (number as u32 + 1) << 1 | *at & 1 | u32::from(store);
+    }
+
+    #[inline(always)]
+    fn region(&mut self, name: (u32, u64)) -> usize {
+        match self.numbers.number(name) {
+            Some(region) => region,
+            None => self.add(name),
+        }
     }
 
     #[cold]
     fn add(&mut self, name: (u32, u64)) -> usize {
         let region = self.regions.len();
-        // Zeros as they come from the system: only what is used takes memory.
-        self.regions.push(vec![0; LINES].into());
+        self.regions.push(Region::new());
         self.numbers.add(name, region);
         region
     }
 
-    /// A page is used; once is enough.
+    /// A page is used; once is enough, until it is taken away.
     pub(super) fn page(&mut self, space: Space, page: u64) {
-        self.pages.push((space, page));
+        let region = self.region((space.0, page >> (REGION_SHIFT - PAGE_SHIFT)));
+        let page = page as usize % PAGES;
+        self.regions[region].pages[page / 64] |= 1 << (page % 64);
+    }
+
+    /// Pages of a process are taken away, after so many accesses of the stream: what was used of them
+    /// is nobody's from then on, and others may use it under other names.
+    pub(super) fn take(&mut self, process: u32, pages: Range<u64>, after: u64) {
+        if pages.is_empty() {
+            return;
+        }
+        for (&(space, gib), &region) in &self.numbers.numbers {
+            let start = gib << (REGION_SHIFT - PAGE_SHIFT);
+            let first = pages.start.max(start);
+            let end = pages.end.min(start + PAGES as u64);
+            if space >> 1 != process || first >= end {
+                continue;
+            }
+            let region = &mut self.regions[region];
+            let within = (first - start) as usize..(end - start) as usize;
+            let used: Vec<usize> = region.used(within).collect();
+            for page in used {
+                let lines = region.lines((space, gib), page);
+                self.gone
+                    .extend(lines.map(|(time, line)| (time, line, after)));
+                region.pages[page / 64] &= !(1 << (page % 64));
+                region.times[page * PAGE_LINES as usize..][..PAGE_LINES as usize].fill(0);
+            }
+        }
+        if self.gone.len() > 2 * MOST {
+            keep_last(&mut self.gone, MOST);
+            self.dropped = true;
+        }
     }
 
     /// The lines that were used last.
@@ -118,41 +207,40 @@ impl Recent {
         self.last(MOST)
     }
 
-    fn last(mut self, most: usize) -> Lines {
-        self.pages.sort_unstable();
-        self.pages.dedup();
-        let mut lines: Vec<(u32, Line)> = Vec::new();
-        let mut all = true;
-        for &(space, page) in &self.pages {
-            let first = page * PAGE_LINES;
-            let name = (space.0, first >> (REGION_SHIFT - LINE_SHIFT));
-            let Some(region) = self.numbers.number(name) else {
-                continue;
-            };
-            let place = first as usize % LINES;
-            let times = &self.regions[region][place..place + PAGE_LINES as usize];
-            for (line, &time) in (first..).zip(times) {
-                let line = Line::new(space, line, time & 1 == 1);
-                lines.extend(line.filter(|_| time > 0).map(|line| (time >> 1, line)));
-            }
-            // Not for each page: what is kept is chosen anew each time.
-            if lines.len() > 2 * most {
-                keep_last(&mut lines, most);
-                all = false;
+    pub(super) fn last(self, most: usize) -> Lines {
+        let mut lines = self.gone;
+        let mut all = !self.dropped;
+        for (&name, &region) in &self.numbers.numbers {
+            let region = &self.regions[region];
+            for page in region.used(0..PAGES) {
+                let used = region.lines(name, page);
+                lines.extend(used.map(|(time, line)| (time, line, NOT_TAKEN)));
+                // Not for each page: what is kept is chosen anew each time.
+                if lines.len() > 2 * most {
+                    keep_last(&mut lines, most);
+                    all = false;
+                }
             }
         }
         all &= lines.len() <= most;
         keep_last(&mut lines, most);
         lines.sort_unstable();
-        let lines = lines.into_iter().map(|(_, line)| line).collect();
-        Lines { lines, all }
+        let gone = (0..)
+            .zip(&lines)
+            .map(|(place, &(_, _, after))| (place, after));
+        let gone = gone.filter(|&(_, after)| after != NOT_TAKEN).collect();
+        let lines = lines.into_iter().map(|(_, line, _)| line).collect();
+        Lines { lines, gone, all }
     }
 }
 
+/// The page is there when the interval ends.
+const NOT_TAKEN: u64 = u64::MAX;
+
 /// Keeps so many lines, those that were used last, in any order.
-fn keep_last(lines: &mut Vec<(u32, Line)>, most: usize) {
+fn keep_last(lines: &mut Vec<(u32, Line, u64)>, most: usize) {
     if lines.len() > most {
-        lines.select_nth_unstable_by_key(most, |&(time, line)| Reverse((time, line)));
+        lines.select_nth_unstable_by_key(most, |&one| Reverse(one));
         lines.truncate(most);
     }
 }
@@ -161,32 +249,112 @@ fn keep_last(lines: &mut Vec<(u32, Line)>, most: usize) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
+    /// Which of them, by place, are of pages that were taken away within the interval, and after how many
+    /// accesses of the stream.
+    pub(super) gone: Vec<(u32, u64)>,
     /// Whether the interval has used no others.
     pub(super) all: bool,
 }
 
-/// The lines that were used before an interval, those of code only if they are asked for, in the order of
-/// their last uses; of more than `most` the last. `None` if less than `least` are known, and there are others.
+impl Lines {
+    /// From the last to the first, each with the time until which its page was what it was: the
+    /// interval's end, if no other.
+    fn backwards(&self, end: u64) -> impl Iterator<Item = Used> {
+        let mut gone = self.gone.iter().rev().peekable();
+        let lines = self.lines.iter().enumerate().rev();
+        lines.map(move |(place, &line)| {
+            let gone = gone.next_if(|&&(at, _)| at as usize == place);
+            let until = gone.map_or(end, |&(_, after)| after);
+            Used { line, until }
+        })
+    }
+}
+
+/// A line that was used, and until how many accesses of the stream it was in the frame it was in then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Used {
+    pub(super) line: Line,
+    pub(super) until: u64,
+}
+
+impl Used {
+    /// Which of the pages that its address had one after the other it is of.
+    pub(super) fn generation(&self, taken: &Taken) -> usize {
+        taken.before(self.line.process(), self.line.vpn().0, self.until)
+    }
+
+    /// What was used of a page that is still there after so many accesses has no end.
+    pub(super) fn seen_from(mut self, accesses: u64, taken: &Taken) -> Self {
+        let (process, page) = (self.line.process(), self.line.vpn().0);
+        if self.until >= accesses || self.generation(taken) == taken.before(process, page, accesses)
+        {
+            self.until = NOT_TAKEN;
+        }
+        self
+    }
+
+    /// A line of a page that has not been taken away.
+    pub(super) fn that_is_there(line: Line) -> Self {
+        Used {
+            line,
+            until: NOT_TAKEN,
+        }
+    }
+
+    /// Whether its page is there still.
+    pub(super) fn is_there(&self) -> bool {
+        self.until == NOT_TAKEN
+    }
+}
+
+/// Which lines are looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Sought {
+    /// Before which interval.
+    pub(super) until: usize,
+    /// How many at most, the last ...
+    pub(super) most: usize,
+    /// ... and how many at least, if there are others.
+    pub(super) least: usize,
+    /// Those of code as well.
+    pub(super) code: bool,
+}
+
+/// The lines that were used before an interval, in the order of their last uses. `None` if fewer are known
+/// than are needed.
 pub(super) fn before(
-    intervals: &[Lines],
-    until: usize,
-    most: usize,
-    least: usize,
-    code: bool,
-) -> Option<Vec<Line>> {
+    intervals: Intervals,
+    known: &[Lines],
+    taken: &Taken,
+    sought: Sought,
+) -> Option<Vec<Used>> {
+    let Sought {
+        until,
+        most,
+        least,
+        code,
+    } = sought;
     let mut seen: HashSet<u64, BuildHasherDefault<Spread>> = HashSet::default();
+    // Of addresses that had other pages before.
+    let mut seen_later: HashSet<(u64, usize)> = HashSet::new();
     let mut found = Vec::new();
-    'all: for Lines { lines, all } in intervals.get(..until)?.iter().rev() {
-        for &line in lines.iter().rev().filter(|line| code || !line.is_code()) {
+    'all: for (interval, lines) in known.get(..until)?.iter().enumerate().rev() {
+        let end = intervals.start(interval as u64 + 1);
+        let used = lines.backwards(end);
+        for used in used.filter(|used| code || !used.line.is_code()) {
             if found.len() == most {
                 break 'all;
             }
-            if seen.insert(name(line.unit())) {
-                found.push(line);
+            let new = match used.generation(taken) {
+                0 => seen.insert(name(used.line.unit())),
+                generation => seen_later.insert((used.line.unit(), generation)),
+            };
+            if new {
+                found.push(used);
             }
         }
         // Those before them are older than others that nobody knows of.
-        match all {
+        match lines.all {
             true => {}
             false if found.len() < least => return None,
             false => break,
@@ -194,82 +362,4 @@ pub(super) fn before(
     }
     found.reverse();
     Some(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// Against lists that a line moves to the end of.
-        #[test]
-        fn as_lists(
-            uses in proptest::collection::vec((0u32..2, 0u64..300, any::<bool>()), 1..400),
-            length in 20usize..80,
-            most in 1usize..400,
-            kept in 1usize..120,
-        ) {
-            // Across the border of two regions.
-            let base = (1 << 30) - 150 * 64;
-            let mut all = Vec::new();
-            let mut ends = Vec::new();
-            let mut list: Vec<(u32, u64)> = Vec::new();
-            for interval in uses.chunks(length) {
-                let mut recent = Recent::default();
-                for (number, &(process, line, store)) in (0..).zip(interval) {
-                    let addr = base + line * 64 + line % 60;
-                    recent.page(Space::data(process), addr >> 12);
-                    recent.used(Space::data(process), addr, number, store);
-                    list.retain(|&one| one != (process, addr >> 6));
-                    list.push((process, addr >> 6));
-                }
-                let lines = recent.last(kept);
-                prop_assert!(lines.lines.len() <= kept);
-                for line in &lines.lines {
-                    let stored = interval.iter().any(|&(process, number, store)| {
-                        store && process == line.process() && (base >> 6) + number == line.addr() >> 6
-                    });
-                    prop_assert_eq!(line.stored(), stored);
-                }
-                all.push(lines);
-                ends.push(list.clone());
-            }
-            for (until, list) in (1..).zip(&ends) {
-                // So many are known at the least, of the last interval alone.
-                let known = kept.min(all[until - 1].lines.len());
-                let found = before(&all, until, most, known.min(most), true).unwrap();
-                let found: Vec<_> = found.iter().map(|l| (l.process(), l.addr() >> 6)).collect();
-                let expected = &list[list.len().saturating_sub(most)..];
-                prop_assert!(expected.ends_with(&found));
-                prop_assert!(found.len() >= known.min(most));
-                if all[..until].iter().all(|lines| lines.all) {
-                    prop_assert_eq!(found, expected);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn of_many_lines_the_last_are_kept() {
-        let mut recent = Recent::default();
-        let used = 5 * MOST as u64 / 2;
-        for line in 0..used {
-            recent.page(Space::data(0), line / PAGE_LINES);
-            recent.used(Space::data(0), line << LINE_SHIFT, line, false);
-        }
-        let kept = recent.finish();
-        let addresses = kept.lines.iter().map(|line| line.addr() >> LINE_SHIFT);
-        assert!(addresses.eq(used - MOST as u64..used) && !kept.all);
-        let one = |line, all| Lines {
-            lines: vec![Line(line)],
-            all,
-        };
-        let all = [one(2, true), one(6, false), one(4, true)];
-        assert!(before(&all, 3, 3, 3, true).is_none());
-        let last = vec![Line(6), Line(4)];
-        assert_eq!(before(&all, 3, 3, 2, true), Some(last));
-        // As many as are wanted are known.
-        assert_eq!(before(&all, 3, 1, 1, true), Some(vec![Line(4)]));
-    }
 }

@@ -1,11 +1,14 @@
 //! The memory of a machine as it is at a place of a stream.
 
+use super::recent::{Line, Used};
 use super::survey::{Event, What};
 use crate::error::RunError;
-use crate::machine::MAX_FAULTS;
-use pagelab_addr::{PageDirectory, Vpn};
+use crate::machine::{MAX_FAULTS, reference};
+use pagelab_addr::{PageDirectory, Pfn, Vpn};
+use pagelab_events::Op;
 use pagelab_os::{Effects, Os, OsError};
-use pagelab_translation::{Page, PageTable};
+use pagelab_translation::{Page, PageTable, Translation};
+use std::collections::HashMap;
 
 /// Frames, address spaces and page table, and how pages are named: what a piece needs exactly.
 ///
@@ -85,9 +88,37 @@ impl<P: PageTable> MemoryState<P> {
     }
 }
 
+/// What a page is mapped to; `directory` is one to number in what is not known yet.
+pub(super) fn look_up(
+    table: &impl PageTable,
+    directory: &mut PageDirectory,
+    process: u32,
+    vpn: Vpn,
+) -> Option<Translation> {
+    let asid = Os::asid(process).ok()?;
+    let id = directory.page(asid, vpn).ok()?;
+    table.lookup(Page { id, asid, vpn })
+}
+
+/// What is brought into the caches before a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Warmth {
+    /// A line of a page, by its address.
+    Page(Line),
+    /// A physical line that was used under an address which has another page by now, or none.
+    Frame(u32),
+}
+
+/// A page as it was until so many accesses of the stream.
+type Past = (u64, u32, Vpn);
+
 /// Goes through a stream's events, ahead of the pieces.
 pub(super) struct Leader<P> {
     state: Option<MemoryState<P>>,
+    /// Pages whose frames are wanted that they had once, in order, and how far they have been found.
+    wanted: Vec<Past>,
+    found: usize,
+    frames: HashMap<Past, Pfn>,
     /// Whether instructions are fetched.
     fetches: bool,
     /// The event that comes next.
@@ -98,9 +129,21 @@ pub(super) struct Leader<P> {
 }
 
 impl<P: PageTable + Clone> Leader<P> {
-    pub(super) fn new(state: MemoryState<P>, fetches: bool) -> Self {
+    /// Begins before the first event. `lines` are those of all pieces.
+    pub(super) fn new<'a>(
+        state: MemoryState<P>,
+        fetches: bool,
+        lines: impl Iterator<Item = &'a Used>,
+    ) -> Self {
+        let gone = lines.filter(|used| !used.is_there());
+        let mut wanted: Vec<Past> = gone.map(past).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
         Leader {
             state: Some(state),
+            wanted,
+            found: 0,
+            frames: HashMap::new(),
             fetches,
             next: 0,
             effects: Effects::default(),
@@ -117,10 +160,11 @@ impl<P: PageTable + Clone> Leader<P> {
         events: &[Event],
         last: bool,
     ) -> Option<MemoryState<P>> {
-        let state = self.state.as_mut()?;
         while let Some(event) = events.get(self.next)
             && event.after < accesses
         {
+            self.find_frames(event.after);
+            let state = self.state.as_mut()?;
             self.next += 1;
             if !self.fetches && matches!(event.what, What::Fetch { .. }) {
                 continue;
@@ -131,10 +175,50 @@ impl<P: PageTable + Clone> Leader<P> {
                 return None;
             }
         }
+        self.find_frames(accesses);
         if last {
             self.state.take()
         } else {
             self.state.clone()
         }
     }
+
+    /// Finds what pages are mapped to that are as they were until so many accesses.
+    fn find_frames(&mut self, until: u64) {
+        let Some(state) = &self.state else { return };
+        let from = self.found;
+        let wanted = self.wanted[from..].iter();
+        let wanted = wanted.take_while(|past| past.0 <= until);
+        let mut directory = None;
+        for &past in wanted {
+            self.found += 1;
+            let (_, process, vpn) = past;
+            let directory = directory.get_or_insert_with(|| state.directory.clone());
+            if let Some(found) = look_up(&state.table, directory, process, vpn) {
+                self.frames.insert(past, found.pfn);
+            }
+        }
+    }
+
+    /// What is to be brought in of lines, all of which are known by now.
+    pub(super) fn warmth(&self, lines: &[Used]) -> Vec<Warmth> {
+        let lines = lines.iter().filter_map(|used| {
+            let line = used.line;
+            if used.is_there() {
+                return Some(Warmth::Page(line));
+            }
+            let op = if line.stored() {
+                Op::store(1)
+            } else {
+                Op::load(1)
+            };
+            let &pfn = self.frames.get(&past(used))?;
+            Some(Warmth::Frame(reference(pfn, line.addr(), op)))
+        });
+        lines.collect()
+    }
+}
+
+fn past(used: &Used) -> Past {
+    (used.until, used.line.process(), used.line.vpn())
 }

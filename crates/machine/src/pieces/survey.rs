@@ -5,6 +5,7 @@ use super::code::Executed;
 use super::crew::Crew;
 use super::names::{Spread, name};
 use super::recent::{Lines, Recent, Space};
+use super::taken::Taking;
 use super::touched::Touched;
 use crate::progress::Progress;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
@@ -286,6 +287,7 @@ pub(super) fn look(
         fetched: Touched::default(),
         last_line: None,
         recent: Recent::default(),
+        taking: Taking::default(),
         first: from,
         at: from,
         last: [(0, 0); GRAINS.len()],
@@ -315,6 +317,7 @@ struct Looking {
     /// The line of code used last, until a control event.
     last_line: Option<u64>,
     recent: Recent,
+    taking: Taking,
     /// Accesses before the interval, and before the next access.
     first: u64,
     at: u64,
@@ -405,6 +408,9 @@ impl Looking {
             }
             Control::Skipped { accesses, .. } if *accesses > 0 => self.seen.left_out.push(self.at),
             _ => {}
+        }
+        for pages in self.taking.control(process, control) {
+            self.recent.take(process, pages, self.at);
         }
         self.touched.control(process, control);
         self.fetched.control(process, control);

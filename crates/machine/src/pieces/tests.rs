@@ -1,6 +1,7 @@
 //! The memory that pieces begin with, against that of a machine that has simulated all before.
 
-use super::state::{Leader, MemoryState};
+use super::recent::{Line, Space, Used};
+use super::state::{Leader, MemoryState, Warmth};
 use super::survey;
 use super::survey::{Intervals, Joint};
 use crate::config::MachineConfig;
@@ -138,7 +139,17 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         table: P::build(config).unwrap(),
         directory: PageDirectory::new(),
     };
-    let mut leader = Leader::new(memory, false);
+    // A line of each page as it was at each of the places.
+    let mut past = Vec::new();
+    for (&until, process) in at.iter().flat_map(|at| [(at, 0), (at, 1)]) {
+        past.extend((0..PAGES).filter_map(|number| {
+            let line = (BASE + (number << 12) + 192) >> 6;
+            let line = Line::new(Space::data(process), line, false)?;
+            Some(Used { line, until })
+        }));
+    }
+    let mut frames = Vec::new();
+    let mut leader = Leader::new(memory, false, past.iter());
     for &at in at {
         let state = leader.at(at, &survey.events, false).unwrap();
         let table = P::build(config).unwrap();
@@ -160,9 +171,14 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
             };
             let expected = found(&machine.directory, machine.mmu.table());
             assert_eq!(found(&state.directory, &state.table), expected);
+            if number < PAGES {
+                let frame = expected.map(|found| found.pfn.0 * 64 + 3);
+                frames.extend(frame.map(Warmth::Frame));
+            }
         }
         assert_eq!(state.table.table_bytes(), machine.mmu.table().table_bytes());
     }
+    assert_eq!(leader.warmth(&past), frames);
 }
 
 proptest! {

@@ -3,7 +3,7 @@ use super::join;
 use super::kept::SurveyFile;
 use super::piece::{self, Ended, Extent, OnePiece, Run};
 use super::plan::{self, Plan};
-use super::state::{Leader, MemoryState};
+use super::state::{Leader, MemoryState, Warmth};
 use super::survey::Survey;
 use crate::config::MachineConfig;
 use crate::design_name::DesignName;
@@ -89,7 +89,8 @@ pub(crate) fn run_one<M: ConfiguredMmu>(
         lines,
         crew,
     } = *piece;
-    let mut leader = Leader::new(first_memory::<M>(config)?, config.fetch.is_some());
+    let memory = first_memory::<M>(config)?;
+    let mut leader = Leader::new(memory, config.fetch.is_some(), lines.iter());
     let run = Run {
         config,
         stream,
@@ -99,9 +100,10 @@ pub(crate) fn run_one<M: ConfiguredMmu>(
     let end = extent.to.unwrap_or_else(|| stream.accesses());
     let result = Mutex::new(None);
     let state = Mutex::new(leader.at(extent.from, events, true));
+    let warmth = leader.warmth(lines);
     crew.side_by_side(progress, end - extent.from, None, || {
         let state = lock(&state).take();
-        let ended = state.map(|state| piece::run::<M>(&run, extent, lines, state));
+        let ended = state.map(|state| piece::run::<M>(&run, extent, &warmth, state));
         *lock(&result) = ended;
     });
     let result = result.into_inner();
@@ -196,7 +198,8 @@ impl Work<'_> {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Option<Ended>>, BuildError> {
         let count = self.plan.warm_up.len() as u64;
-        let leader = Mutex::new(Leader::new(state, self.config.fetch.is_some()));
+        let lines = self.plan.lines.iter().flatten();
+        let leader = Mutex::new(Leader::new(state, self.config.fetch.is_some(), lines));
         let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
         let run = Run {
             config: self.config,
@@ -208,11 +211,10 @@ impl Work<'_> {
         let pieces = Some(self.plan.cut.pieces);
         self.crew.side_by_side(progress, accesses, pieces, || {
             while !self.crew.stopped() {
-                let Some((piece, extent, state)) = self.begin(&leader) else {
+                let Some((piece, extent, warmth, state)) = self.begin(&leader) else {
                     return;
                 };
-                let lines = &self.plan.lines[piece as usize];
-                let ended = piece::run::<M>(&run, extent, lines, state);
+                let ended = piece::run::<M>(&run, extent, &warmth, state);
                 *lock(&results[piece as usize]) = Some(ended);
                 self.crew.ended.fetch_add(1, Ordering::Relaxed);
             }
@@ -226,17 +228,18 @@ impl Work<'_> {
             .collect()
     }
 
-    /// The next piece, where it is, and the memory that it begins with.
+    /// The next piece, where it is, and what it begins with: of caches and of memory.
     fn begin<P: PageTable + Clone>(
         &self,
         leader: &Mutex<Leader<P>>,
-    ) -> Option<(u64, Extent, MemoryState<P>)> {
+    ) -> Option<(u64, Extent, Vec<Warmth>, MemoryState<P>)> {
         let mut leader = lock(leader);
         let &piece = self.order.get(leader.begun)?;
         let extent = self.plan.extent(piece)?;
         leader.begun += 1;
         let last = leader.begun == self.order.len();
         let state = leader.at(extent.from, &self.survey.events, last)?;
-        Some((piece, extent, state))
+        let warmth = leader.warmth(&self.plan.lines[piece as usize]);
+        Some((piece, extent, warmth, state))
     }
 }

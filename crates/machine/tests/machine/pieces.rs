@@ -1,8 +1,8 @@
 //! One stream in pieces, against the same in one piece.
 
-use crate::common::{BASE, Event, Held, load, map, run, small_machine};
+use crate::common::{BASE, Event, Held, load, map, run, small_machine, store};
 use pagelab_events::{
-    Batch, Control, Divisible, DivisibleTrace, Metadata, Source, SourceError, TraceReader,
+    Advice, Batch, Control, Divisible, DivisibleTrace, Metadata, Source, SourceError, TraceReader,
     TraceWriter,
 };
 use pagelab_machine::{Design, MachineConfig, Progress, RunResult, simulate_in_pieces};
@@ -185,6 +185,57 @@ fn a_cut_changes_little() {
                 "{name}: {what}: {cut} and {whole}"
             );
         }
+    }
+}
+
+/// Memory is taken, filled and given back in turns, with long loops over little between them.
+fn given_back(give: impl Fn(u64, u64, u64) -> Control) -> Held {
+    const LEN: u64 = 512 << 10;
+    let mut events = vec![map(BASE, 4096)];
+    for round in 1..=16 {
+        let addr = BASE + (round << 21);
+        events.push(map(addr, LEN));
+        events.extend((0..LEN).step_by(64).map(|at| store(addr + at)));
+        events.push(Event::Control(give(round, addr, LEN)));
+        events.extend((0..60_000).map(|n| load(BASE + n % 512 * 8, 2, 0)));
+    }
+    Held(events)
+}
+
+/// What was used of pages that are no more is in the caches when their frames are used again.
+#[test]
+fn frames_that_are_used_again_are_cached() {
+    let mut config = small_machine();
+    config.caches.llc.kib = 2048;
+    config.memory.fragmentation = 0.0;
+    let unmap = |_, addr, len| Control::Unmap { addr, len };
+    let give_up = |_, addr, len| Control::Advise {
+        addr,
+        len,
+        advice: Advice::DontNeed,
+    };
+    let move_and_replace = |round, addr, len| match round % 2 {
+        0 => Control::Unmap { addr, len },
+        _ => Control::Remap {
+            old_addr: addr,
+            old_len: len,
+            new_addr: BASE + (1 << 30),
+            new_len: len,
+        },
+    };
+    let streams = [
+        given_back(unmap),
+        given_back(give_up),
+        given_back(move_and_replace),
+    ];
+    for stream in streams {
+        let whole = run(&config, "radix", &mut *stream.interval(0, None).unwrap());
+        let cut = pieces(&config, "radix", &stream, 2, 8);
+        let [all, missed] = [whole.accesses, whole.caches.data.dram].map(|n| n as f64);
+        // Most of what is filled was cached, or the test would say nothing.
+        assert!(missed < 0.02 * all, "{missed} of {all}");
+        let off = cut.caches.data.dram.abs_diff(whole.caches.data.dram) as f64;
+        assert!(off < 0.01 * missed, "{} and {missed}", cut.caches.data.dram);
     }
 }
 

@@ -1,0 +1,138 @@
+//! Lines in the order of their last uses, against lists that a line moves to the end of.
+
+use super::recent::{Line, Lines, MOST, PAGE_LINES, Recent, Sought, Space, Used, before};
+use super::survey::{Event, Intervals, What};
+use super::taken::Taken;
+use pagelab_addr::{LINE_SHIFT, Vpn};
+use pagelab_events::Control;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Across the border of two regions.
+const BASE: u64 = (1 << 30) - 150 * 64;
+
+fn sought(until: usize, most: usize, least: usize) -> Sought {
+    Sought {
+        until,
+        most,
+        least,
+        code: true,
+    }
+}
+
+/// What a process uses, or pages of it that are unmapped before it does.
+type Step = (u32, u64, bool, Option<(u64, u64)>);
+
+fn step() -> impl Strategy<Value = Step> {
+    let unmapped = proptest::option::weighted(0.05, (0u64..6, 0u64..3));
+    (0u32..2, 0u64..300, any::<bool>(), unmapped)
+}
+
+proptest! {
+    #[test]
+    fn as_lists(
+        steps in proptest::collection::vec(step(), 1..400),
+        length in 20usize..80,
+        most in 1usize..400,
+        kept in 1usize..120,
+    ) {
+        let intervals = Intervals {
+            count: steps.len().div_ceil(length) as u64,
+            length: length as u64,
+            accesses: steps.len() as u64,
+        };
+        let mut all = Vec::new();
+        let mut ends = Vec::new();
+        let mut events = Vec::new();
+        // Of each page, how often it was taken away, and whether it was used since.
+        let mut pages = HashMap::<(u32, u64), (usize, bool)>::new();
+        let mut list: Vec<(u32, u64, usize)> = Vec::new();
+        for (start, interval) in (0..).step_by(length).zip(steps.chunks(length)) {
+            let mut recent = Recent::default();
+            let mut stored = HashMap::new();
+            for (number, &(process, line, store, unmapped)) in (0..).zip(interval) {
+                let after = start + number;
+                if let Some((first, count)) = unmapped {
+                    let first = (BASE >> 12) + first;
+                    recent.take(process, first..first + count, after);
+                    let control = Control::Unmap { addr: first << 12, len: count << 12 };
+                    events.push(Event { after, process, what: What::Control(control) });
+                    for page in first..first + count {
+                        let (times, used) = pages.entry((process, page)).or_default();
+                        *times += usize::from(std::mem::take(used));
+                    }
+                }
+                let addr = BASE + line * 64 + line % 60;
+                let (times, used) = pages.entry((process, addr >> 12)).or_default();
+                if !std::mem::replace(used, true) {
+                    let what = What::Touch { vpn: Vpn(addr >> 12), store };
+                    events.push(Event { after, process, what });
+                }
+                recent.page(Space::data(process), addr >> 12);
+                recent.used(Space::data(process), addr, number, store);
+                let one = (process, addr >> 6, *times);
+                *stored.entry(one).or_insert(false) |= store;
+                list.retain(|&other| other != one);
+                list.push(one);
+            }
+            let lines = recent.last(kept);
+            prop_assert!(lines.lines.len() <= kept);
+            all.push((lines, stored));
+            ends.push(list.clone());
+        }
+        let taken = Taken::of(&events, u64::MAX);
+        let name = |used: &Used| {
+            (used.line.process(), used.line.addr() >> 6, used.generation(&taken))
+        };
+        let (all, stored): (Vec<Lines>, Vec<_>) = all.into_iter().unzip();
+        for (until, list) in (1..).zip(&ends) {
+            // So many are known at the least, of the last interval alone.
+            let known = kept.min(all[until - 1].lines.len());
+            let sought = sought(until, most, known.min(most));
+            let found = before(intervals, &all, &taken, sought).unwrap();
+            let names: Vec<_> = found.iter().map(name).collect();
+            let expected = &list[list.len().saturating_sub(most)..];
+            prop_assert!(expected.ends_with(&names));
+            prop_assert!(found.len() >= known.min(most));
+            if all[..until].iter().all(|lines| lines.all) {
+                prop_assert_eq!(&names, expected);
+            }
+            for used in found {
+                let name = name(&used);
+                let last = stored[..until].iter().rev().find_map(|of| of.get(&name));
+                prop_assert_eq!(Some(&used.line.stored()), last);
+                let now = intervals.start(until as u64).min(intervals.accesses);
+                let times = taken.before(name.0, name.1 >> 6, now);
+                prop_assert_eq!(used.seen_from(now, &taken).is_there(), times == name.2);
+            }
+        }
+    }
+}
+
+#[test]
+fn of_many_lines_the_last_are_kept() {
+    let mut recent = Recent::default();
+    let used = 5 * MOST as u64 / 2;
+    for line in 0..used {
+        recent.page(Space::data(0), line / PAGE_LINES);
+        recent.used(Space::data(0), line << LINE_SHIFT, line, false);
+    }
+    let kept = recent.finish();
+    let addresses = kept.lines.iter().map(|line| line.addr() >> LINE_SHIFT);
+    assert!(addresses.eq(used - MOST as u64..used) && !kept.all);
+    let one = |line, all| Lines {
+        lines: vec![Line(line)],
+        gone: Vec::new(),
+        all,
+    };
+    let all = [one(2, true), one(6, false), one(4, true)];
+    let intervals = Intervals::of(1 << 16, Some(3));
+    let find = |most, least| {
+        let found = before(intervals, &all, &Taken::default(), sought(3, most, least))?;
+        Some(found.iter().map(|used| used.line).collect::<Vec<_>>())
+    };
+    assert!(find(3, 3).is_none());
+    assert_eq!(find(3, 2), Some(vec![Line(6), Line(4)]));
+    // As many as are wanted are known.
+    assert_eq!(find(1, 1), Some(vec![Line(4)]));
+}
