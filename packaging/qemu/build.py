@@ -34,11 +34,13 @@ PATCHES = sorted((HERE / "patches").glob("*.patch"))
 # What a wheel's platform tag promises.
 NEWEST_GLIBC = (2, 34)
 
-# Without the features that only system emulation or tools use: fewer libraries to link.
+# Without the features that only system emulation or tools use: fewer libraries to link. With what
+# answers getxattr() and its like, which ls, cp and tar call: without it, they are told ENOSYS.
 OPTIONS = [
     "--target-list=x86_64-linux-user",
     "--without-default-features",
     "--enable-plugins",
+    "--enable-attr",
     "--disable-system",
     "--disable-tools",
     "--disable-docs",

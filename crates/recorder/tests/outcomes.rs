@@ -61,6 +61,12 @@ fn a_handled_fault_does_not_disturb_the_recording() {
 }
 
 #[test]
+fn attributes_of_files_are_asked_of_the_kernel() {
+    let recorded = build("attributes.c", &STATIC).record();
+    assert_eq!(recorded.outcome.ended, Ended::Status(0));
+}
+
+#[test]
 fn signals_and_statuses_are_the_programs() {
     assert_eq!(run(&signals("usr1")).outcome.ended, Ended::Status(42));
     let killed = run(&signals("kill"));
