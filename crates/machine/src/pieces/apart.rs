@@ -6,11 +6,13 @@
 
 use super::bad::BadSurvey;
 use super::crew::{Crew, lock};
+use super::event::Event;
+use super::intervals::Intervals;
 use super::kept;
 use super::kept::SurveyFile;
 use super::piece::{Ended, Extent, OnePiece};
 use super::plan::{Plan, may_be_cut};
-use super::survey::{Event, Intervals, Joint, Survey, look};
+use super::survey::{Joint, Survey, look};
 use super::together::LEAVES_OUT;
 use crate::by_code::ByCode;
 use crate::config::MachineConfig;

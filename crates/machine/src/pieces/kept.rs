@@ -5,9 +5,11 @@
 //! is compared at each cut.
 
 use super::bad::BadSurvey;
+use super::event::{Event, What};
+use super::intervals::Intervals;
 use super::names::{name, unit};
 use super::recent::{Line, Lines, Used};
-use super::survey::{Event, GRAINS, Intervals, Seen, Survey, What};
+use super::survey::{GRAINS, Seen, Survey};
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
 use std::fs::{self, File};

@@ -2,10 +2,12 @@
 
 use super::SurveyFile;
 use super::bad::BadSurvey;
+use super::event::{Event, What};
+use super::intervals::Intervals;
 use super::kept;
 use super::names::name;
 use super::recent::{Line, Lines};
-use super::survey::{Event, GRAINS, Intervals, Joint, Seen, Survey, What};
+use super::survey::{GRAINS, Joint, Seen, Survey};
 use pagelab_addr::Vpn;
 use pagelab_events::{Advice, Backing, Control, Protection};
 use proptest::prelude::*;

@@ -5,6 +5,8 @@ mod bad;
 mod bound;
 mod code;
 mod crew;
+mod event;
+mod intervals;
 mod join;
 mod kept;
 mod names;

@@ -1,9 +1,9 @@
 //! One piece of a stream.
 
 use super::crew::Crew;
+use super::event::Event;
 use super::recent::{Line, Used};
 use super::state::{MemoryState, Warmth, look_up};
-use super::survey::Event;
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
 use crate::hierarchy;

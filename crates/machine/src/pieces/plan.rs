@@ -1,8 +1,9 @@
 //! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
 
+use super::intervals::{Intervals, LONGEST};
 use super::piece::{Extent, TIMED};
 use super::recent::{self, Sought, Used};
-use super::survey::{GRAINS, Intervals, LONGEST, Survey, Uses};
+use super::survey::{GRAINS, Survey, Uses};
 use super::taken::Taken;
 use crate::config::MachineConfig;
 use pagelab_addr::PAGE_BYTES;

@@ -1,8 +1,9 @@
 //! Warm-ups against what is known of a stream by its making.
 
+use super::intervals::Intervals;
 use super::names::name;
 use super::plan::Plan;
-use super::survey::{GRAINS, Intervals, Joint, Seen, Survey};
+use super::survey::{GRAINS, Joint, Seen, Survey};
 use crate::config::MachineConfig;
 
 const ACCESSES: u64 = 1 << 24;

@@ -3,9 +3,9 @@
 //! A cache with LRU replacement that is given the lines of the past once each, in the order of their
 //! last uses, holds what it would hold after all of the past; so does a TLB.
 
+use super::intervals::Intervals;
 use super::names::{Spread, name};
 use super::regions::Regions;
-use super::survey::Intervals;
 use super::taken::Taken;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
 use std::cmp::Reverse;

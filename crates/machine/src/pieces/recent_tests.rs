@@ -1,7 +1,8 @@
 //! Lines in the order of their last uses, against lists that a line moves to the end of.
 
+use super::event::{Event, What};
+use super::intervals::Intervals;
 use super::recent::{Line, Lines, MOST, PAGE_LINES, Recent, Sought, Space, Used, before};
-use super::survey::{Event, Intervals, What};
 use super::taken::Taken;
 use pagelab_addr::{LINE_SHIFT, Vpn};
 use pagelab_events::Control;

@@ -1,7 +1,7 @@
 //! The memory of a machine as it is at a place of a stream.
 
+use super::event::{Event, What};
 use super::recent::{Line, Used};
-use super::survey::{Event, What};
 use crate::error::RunError;
 use crate::machine::{MAX_FAULTS, reference};
 use pagelab_addr::{PageDirectory, Pfn, Vpn};

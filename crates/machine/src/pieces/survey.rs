@@ -3,6 +3,8 @@
 
 use super::code::Executed;
 use super::crew::Crew;
+use super::event::{Event, What};
+use super::intervals::Intervals;
 use super::names::{Spread, name};
 use super::recent::{Lines, Recent, Space};
 use super::taken::Taking;
@@ -15,38 +17,6 @@ use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// A stream is looked at in so many intervals if it is long enough: a power of two, of which a
-/// piece has as many as any other.
-const INTERVALS: u64 = 64;
-
-/// An interval has at least so many accesses, unless it is asked for.
-const SHORTEST: u64 = 1 << 14;
-
-/// An interval has at most so many accesses.
-pub(super) const LONGEST: u64 = 1 << 30;
-
-/// What may change the memory of a stream, after so many of its accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) after: u64,
-    pub(super) process: u32,
-    pub(super) what: What,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    Control(Control),
-    /// The next access is to a page that may not be mapped, or not writable.
-    Touch {
-        vpn: Vpn,
-        store: bool,
-    },
-    /// The next instruction is in a page that may not be mapped. Of no account where none are fetched.
-    Fetch {
-        vpn: Vpn,
-    },
-}
 
 /// Sizes of what is looked at for reuse: lines, pages, what a line of page-table entries maps, what
 /// an entry of the level above maps; and of how many of them one is, the logarithm.
@@ -92,47 +62,6 @@ pub(super) struct Seen {
     pub(super) broken: bool,
     /// After how many accesses the stream says that it leaves others out.
     pub(super) left_out: Vec<u64>,
-}
-
-/// Equal parts of a stream, but for the last, which has the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Intervals {
-    pub(super) count: u64,
-    /// Accesses of each.
-    pub(super) length: u64,
-    /// Accesses of the stream.
-    pub(super) accesses: u64,
-}
-
-impl Intervals {
-    /// Those of a stream of so many accesses: `count` of them, if that is said.
-    pub(super) fn of(accesses: u64, count: Option<u64>) -> Self {
-        let count = count.unwrap_or_else(|| {
-            let fit = (accesses / SHORTEST).clamp(1, INTERVALS);
-            let fit = 1 << fit.ilog2();
-            accesses.div_ceil(LONGEST).next_power_of_two().max(fit)
-        });
-        let count = count.clamp(1, accesses.max(1));
-        Intervals {
-            count,
-            length: accesses / count,
-            accesses,
-        }
-    }
-
-    pub(super) fn start(&self, interval: u64) -> u64 {
-        interval * self.length
-    }
-
-    /// The one that an access is in.
-    pub(super) fn of_access(&self, number: u64) -> u64 {
-        (number / self.length.max(1)).min(self.count - 1)
-    }
-
-    /// Where one ends, if not with the stream.
-    pub(super) fn end(&self, interval: u64) -> Option<u64> {
-        (interval + 1 < self.count).then(|| self.start(interval + 1))
-    }
 }
 
 /// What is known of a stream when all of it has been seen.

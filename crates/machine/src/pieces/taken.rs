@@ -2,7 +2,7 @@
 //!
 //! Their frames go to others, and what caches hold of these stays there.
 
-use super::survey::{Event, What};
+use super::event::{Event, What};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
 use pagelab_events::{Advice, Control};
 use std::collections::{BTreeSet, HashMap};

@@ -1,9 +1,10 @@
 //! The memory that pieces begin with, against that of a machine that has simulated all before.
 
+use super::intervals::Intervals;
 use super::recent::{Line, Space, Used};
 use super::state::{Leader, MemoryState, Warmth};
 use super::survey;
-use super::survey::{Intervals, Joint};
+use super::survey::Joint;
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 use crate::mmu::{ConfiguredMmu, ConfiguredTable, Conventional, Mmu};
