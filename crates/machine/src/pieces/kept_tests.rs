@@ -6,7 +6,7 @@ use super::event::{Event, What};
 use super::intervals::Intervals;
 use super::kept;
 use super::names::name;
-use super::recent::{Line, Lines};
+use super::recent::{Line, Lines, Used};
 use super::survey::{GRAINS, Joint, Seen, Survey};
 use pagelab_addr::Vpn;
 use pagelab_events::{Advice, Backing, Control, Protection};
@@ -123,6 +123,13 @@ proptest! {
         let bytes = kept::events_to_bytes(parts.1).unwrap();
         let first = parts.0.last().map_or(0, |event| event.after);
         prop_assert_eq!(kept::events_from_bytes(&bytes, first, accesses).unwrap(), parts.1);
+        let used = uses.iter().map(|&(line, until)| match until % 3 {
+            0 => Used::that_is_there(Line(line)),
+            _ => Used { line: Line(line), until },
+        });
+        let used: Vec<Used> = used.collect();
+        let bytes = kept::lines_to_bytes(&used).unwrap();
+        prop_assert_eq!(kept::lines_from_bytes(&bytes, accesses).unwrap(), used);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
 use crate::statistics::Outcome;
 use crate::stopped::Stopped;
-use pagelab_events::{Access, Batch, Divisible, Op, SourceError, Unit, WarmUp};
+use pagelab_events::{Access, Batch, Divisible, SourceError, Unit, WarmUp};
 use pagelab_os::OsStatistics;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,8 +94,7 @@ pub(super) fn run<M: ConfiguredMmu>(
     let mut machine = Machine::new(run.config, os, mmu, M::statistics)?;
     machine.directory = directory;
     let lines = mapped(&machine, warmth);
-    let data = lines.iter().filter(|line| matches!(line, Mapped::Data(..)));
-    let data = data.count();
+    let data = lines.iter().filter_map(Warmth::data).count();
     let warm_up = data as u64 + extent.start - extent.from;
     if warm_up > 0 {
         machine.untimed = warm_up.saturating_sub(TIMED);
@@ -150,31 +149,18 @@ pub(super) fn run<M: ConfiguredMmu>(
     })
 }
 
-/// A line that can be brought in.
-#[derive(Clone, Copy)]
-enum Mapped {
-    /// And whether it is stored to.
-    Data(Line, bool),
-    Code(Line),
-    /// A physical line.
-    Frame(u32),
-}
-
-/// Of lines of pages, those whose pages are mapped: the others come later. Whether one is stored to is
-/// left out where it may not be any more.
-fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Mapped> {
+/// All but lines of pages that are not mapped, which come later. Whether one is stored to is left out
+/// where it may not be any more.
+fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Warmth> {
     // Pages that it does not know yet are numbered when they are used.
     let mut directory = machine.directory.clone();
     let table = machine.mmu.table();
     let mut last = None;
     let mut found = Vec::with_capacity(warmth.len());
     for &warm in warmth {
-        let line = match warm {
-            Warmth::Page(line) => line,
-            Warmth::Frame(line) => {
-                found.push(Mapped::Frame(line));
-                continue;
-            }
+        let Warmth::Page(line) = warm else {
+            found.push(warm);
+            continue;
         };
         let (process, vpn) = (line.process(), line.vpn());
         let writable = match last {
@@ -186,10 +172,8 @@ fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Mapp
                 writable
             }
         };
-        found.extend(writable.map(|writable| match line.is_code() {
-            true => Mapped::Code(line),
-            false => Mapped::Data(line, writable && line.stored()),
-        }));
+        let line = writable.map(|writable| if writable { line } else { line.loaded() });
+        found.extend(line.map(Warmth::Page));
     }
     found
 }
@@ -197,30 +181,29 @@ fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Mapp
 /// Uses lines once each.
 fn bring_in<M: ConfiguredMmu>(
     machine: &mut Machine<M>,
-    lines: &[Mapped],
+    lines: &[Warmth],
     progress: &AtomicU64,
 ) -> Result<(), RunError> {
     let mut batch = Batch::default();
-    for &line in lines {
-        let of = match line {
-            Mapped::Data(line, _) => Some(line.process()),
-            _ => None,
-        };
+    for &warm in lines {
+        let of = warm.data().map(Line::process);
         if of != Some(batch.process) || batch.len() == BATCH {
             use_all(machine, &mut batch, progress)?;
         }
-        match line {
-            Mapped::Data(line, store) => {
+        match warm {
+            Warmth::Page(line) if line.is_code() => {
+                machine.bring_in_code(line.process(), line.addr())?;
+            }
+            Warmth::Page(line) => {
                 batch.process = line.process();
                 batch.push(Access {
                     addr: line.addr(),
-                    op: if store { Op::store(1) } else { Op::load(1) },
+                    op: line.op(),
                     gap: 0,
                     dep: 0,
                 });
             }
-            Mapped::Code(line) => machine.bring_in_code(line.process(), line.addr())?,
-            Mapped::Frame(line) => {
+            Warmth::Frame(line) => {
                 hierarchy::fetch(&mut machine.caches[0], &mut machine.shared, line, None);
             }
         }

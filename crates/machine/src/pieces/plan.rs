@@ -61,6 +61,12 @@ impl Cut {
         piece * self.length
     }
 
+    /// Where its simulation begins, with so many accesses before it that warm up without a clock.
+    fn from(&self, piece: u64, warm_up: u64) -> u64 {
+        let timed = if piece == 0 { 0 } else { TIMED };
+        self.start(piece).saturating_sub(warm_up + timed)
+    }
+
     /// Where a piece ends, if not with the stream.
     pub(super) fn end(&self, piece: u64) -> Option<u64> {
         (piece + 1 < self.pieces).then(|| self.start(piece + 1))
@@ -195,7 +201,7 @@ impl Plan {
             });
             let back = back.max().unwrap_or_default();
             // What was used of pages that are no more is not in the sample: their frames have other names.
-            let seek = back > RECENT || fetches || taken.any_before(cut.start(piece));
+            let seek = back > RECENT || fetches || !taken.is_empty();
             let known = seek.then(|| {
                 let sought = Sought {
                     until: (piece * each) as usize,
@@ -209,7 +215,7 @@ impl Plan {
             let count = known.as_ref().map_or(u64::MAX, |lines| lines.len() as u64);
             let all = count.saturating_add(RECENT) < back;
             let back = if all { RECENT } else { back };
-            let from = cut.start(piece).saturating_sub(back + TIMED);
+            let from = cut.from(piece, back);
             let lines = known.into_iter().flatten();
             let lines = lines.map(|used| used.seen_from(from, taken));
             // How far back is looked for data's sake alone.
@@ -235,11 +241,9 @@ impl Plan {
     /// Where a piece is, if it can be read.
     pub(super) fn extent(&self, piece: u64) -> Option<Extent> {
         let &warm_up = self.warm_up.get(piece as usize)?;
-        let start = self.cut.start(piece);
-        let timed = if piece == 0 { 0 } else { TIMED };
         Some(Extent {
-            start,
-            from: start - (warm_up + timed).min(start),
+            start: self.cut.start(piece),
+            from: self.cut.from(piece, warm_up),
             to: self.cut.end(piece),
         })
     }

@@ -8,6 +8,7 @@ use super::names::{Spread, name};
 use super::regions::Regions;
 use super::taken::Taken;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
+use pagelab_events::Op;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -79,6 +80,20 @@ impl Line {
 
     pub(super) fn stored(self) -> bool {
         self.0 & 1 == 1
+    }
+
+    /// The same line, loaded from only.
+    pub(super) fn loaded(self) -> Self {
+        Line(self.0 & !1)
+    }
+
+    /// An access that uses it.
+    pub(super) fn op(self) -> Op {
+        if self.stored() {
+            Op::store(1)
+        } else {
+            Op::load(1)
+        }
     }
 }
 

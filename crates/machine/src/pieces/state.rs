@@ -5,7 +5,6 @@ use super::recent::{Line, Used};
 use crate::error::RunError;
 use crate::machine::{MAX_FAULTS, reference};
 use pagelab_addr::{PageDirectory, Pfn, Vpn};
-use pagelab_events::Op;
 use pagelab_os::{Effects, Os, OsError};
 use pagelab_translation::{Page, PageTable, Translation};
 use std::collections::HashMap;
@@ -109,6 +108,16 @@ pub(super) enum Warmth {
     Frame(u32),
 }
 
+impl Warmth {
+    /// The line of a page's data, if it is one.
+    pub(super) fn data(&self) -> Option<Line> {
+        match *self {
+            Warmth::Page(line) if !line.is_code() => Some(line),
+            _ => None,
+        }
+    }
+}
+
 /// A page as it was until so many accesses of the stream.
 type Past = (u64, u32, Vpn);
 
@@ -207,13 +216,8 @@ impl<P: PageTable + Clone> Leader<P> {
             if used.is_there() {
                 return Some(Warmth::Page(line));
             }
-            let op = if line.stored() {
-                Op::store(1)
-            } else {
-                Op::load(1)
-            };
             let &pfn = self.frames.get(&past(used))?;
-            Some(Warmth::Frame(reference(pfn, line.addr(), op)))
+            Some(Warmth::Frame(reference(pfn, line.addr(), line.op())))
         });
         lines.collect()
     }

@@ -1,6 +1,8 @@
 //! Pages that are taken away: unmapped, replaced, given back, or left by a process that ends.
 //!
-//! Their frames go to others, and what caches hold of these stays there.
+//! Their frames go to others, and what caches hold of these stays there. `touched.rs` follows the same
+//! events for another end: it must forget a page too many rather than one too few, and these are named
+//! by when they went, so that none may be too many.
 
 use super::event::{Event, What};
 use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT};
@@ -27,6 +29,7 @@ pub(super) struct Taking {
 }
 
 impl Taking {
+    /// What this one takes away from its process.
     pub(super) fn control(&mut self, process: u32, control: &Control) -> [Pages; 2] {
         match *control {
             Control::Map { addr, len, .. }
@@ -70,13 +73,9 @@ impl Taking {
     }
 }
 
-/// After how many accesses pages that had been used were taken away.
+/// After how many accesses pages that had been used were taken away: times of each page, in order.
 #[derive(Default)]
-pub(super) struct Taken {
-    /// Of each page, in order.
-    times: HashMap<(u32, u64), Vec<u64>>,
-    first: Option<u64>,
-}
+pub(super) struct Taken(HashMap<(u32, u64), Vec<u64>>);
 
 impl Taken {
     /// Of events before so many accesses.
@@ -110,18 +109,17 @@ impl Taken {
                 }
             }
         }
-        let first = times.values().flatten().min().copied();
-        Taken { times, first }
+        Taken(times)
     }
 
-    /// Whether any page was taken away before so many accesses.
-    pub(super) fn any_before(&self, accesses: u64) -> bool {
-        self.first.is_some_and(|first| first < accesses)
+    /// Whether no page was.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// How often a page was taken away before so many accesses.
     pub(super) fn before(&self, process: u32, page: u64, accesses: u64) -> usize {
-        let times = self.times.get(&(process, page));
+        let times = self.0.get(&(process, page));
         times.map_or(0, |times| times.partition_point(|&at| at < accesses))
     }
 }
