@@ -106,12 +106,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             .min()
     }
 
-    /// The epoch that threads are in.
-    fn epoch(&self) -> u64 {
-        // With this, what was written before the epoch began is seen.
-        self.shared.header().epoch.0.load(Ordering::Acquire)
-    }
-
     /// Notices rings that have come into use.
     fn find_rings(&mut self) {
         let used = self.shared.header().rings_used.0.load(Ordering::Acquire) as usize;
@@ -271,7 +265,6 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let active = &mut self.rings[index];
         active.thread.finish_block(&self.plans, self.output.batch());
         self.keep(index, start);
-        let newest = self.epoch();
         let active = &mut self.rings[index];
         let word = active.reader.decode();
         let Word::Message(kind, payload) = word else {
@@ -282,7 +275,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let words = 1 + Word::tail(kind, payload);
         match kind {
             // No thread is ahead of all; the words of one that says so would be waited for for ever.
-            Kind::Epoch => active.epoch = payload.min(newest),
+            Kind::Epoch => active.epoch = payload.min(self.shared.epoch()),
             Kind::Syscall => {
                 let arguments =
                     std::array::from_fn::<u64, SYSCALL_ARGS, _>(|at| active.reader.word(1 + at));
@@ -510,7 +503,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
 
 impl<S: Sink + 'static> Following for Recording<'_, S> {
     fn round(&mut self) -> io::Result<bool> {
-        let settled = self.epoch();
+        let settled = self.shared.epoch();
         self.find_rings();
         for active in self.rings.iter_mut().filter(|active| !active.definitions) {
             active.reader.look();

@@ -66,6 +66,11 @@ impl Shared {
         unsafe { &*self.address.cast::<Header>() }
     }
 
+    /// The epoch that threads are in: what was written before it began is seen from now on.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.header().epoch.0.load(Ordering::Acquire)
+    }
+
     /// Which accesses are reported.
     pub(crate) fn reporting(&self) -> Reporting {
         if self.header().verbatim == 0 {

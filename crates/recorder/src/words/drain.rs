@@ -99,7 +99,7 @@ impl<'a> Drain<'a> {
     /// Takes what there is; how many words there were.
     fn take(&mut self) -> io::Result<u64> {
         let before = self.words;
-        self.settled = self.shared.header().epoch.0.load(Ordering::Acquire);
+        self.settled = self.shared.epoch();
         let mut seen = self.find_rings();
         for ring in self.rings.iter_mut().filter(|ring| !ring.definitions) {
             ring.reader.look();
@@ -204,12 +204,11 @@ impl<'a> Drain<'a> {
                 if kind == Kind::Wrap {
                     break;
                 }
-                // What no thread can have seen is no epoch, and nothing to wait for. Of a program that has
-                // replaced itself no thread is left that others would have to wait for.
-                let newest = || self.shared.header().epoch.0.load(Ordering::Relaxed);
+                // What no thread can have seen is no epoch, and nothing to wait for. A program that has
+                // replaced itself is read to its end before its rings are let go.
                 if kind == Kind::Epoch
                     && payload > self.settled
-                    && payload <= newest()
+                    && payload <= self.shared.epoch()
                     && !ring.replaced
                 {
                     early = true;
