@@ -35,7 +35,7 @@ PATCHES = sorted((HERE / "patches").glob("*.patch"))
 NEWEST_GLIBC = (2, 34)
 
 # Without the features that only system emulation or tools use: fewer libraries to link. With what
-# answers getxattr() and its like, which ls, cp and tar call: without it, they are told ENOSYS.
+# answers getxattr() and its like: without it, they say ENOSYS, and `ls -l` says that of each file.
 OPTIONS = [
     "--target-list=x86_64-linux-user",
     "--without-default-features",

@@ -1,6 +1,6 @@
 /*
  * Asks for attributes of a file. Whatever the file system says of them, it is an answer: an
- * emulator that knows no such calls has programs as ls, cp and tar fail or do something else.
+ * emulator that knows no such calls says ENOSYS, and programs do something else than natively.
  */
 #include <errno.h>
 #include <sys/xattr.h>
