@@ -62,7 +62,9 @@ pub struct Dram {
 struct Window {
     /// Which of the windows that share the place.
     turn: u32,
-    /// From its beginning.
+    /// From its beginning. Of a full window, the room and how many windows from it on are known to
+    /// be full, 0 for itself alone: so that what is asked for while much waits need not look at
+    /// each (a disjoint-set forest: Tarjan, JACM 22(2), 1975).
     taken: u32,
 }
 
@@ -98,8 +100,8 @@ impl Dram {
         }
         let within = now - (window << self.window_shift);
         let mut from = self.taken(window).max(within as u32 * ROOM_PER_TICK as u32);
-        while from >= self.room {
-            window += 1;
+        if from >= self.room {
+            window = self.with_room(window);
             from = self.taken(window);
         }
         let begins = (window << self.window_shift) + u64::from(from / ROOM_PER_TICK as u32);
@@ -122,6 +124,24 @@ impl Dram {
         }
     }
 
+    /// The first window with room, from a full one on; the full ones before it then lead there.
+    fn with_room(&mut self, full: u64) -> u64 {
+        let mut found = full;
+        while let taken = self.taken(found)
+            && taken >= self.room
+        {
+            found += u64::from(taken - self.room).max(1);
+        }
+        let mut window = full;
+        while window < found {
+            let place = &mut self.windows[(window % SPAN) as usize];
+            let next = window + u64::from(place.taken - self.room).max(1);
+            place.taken = self.room + (found - window) as u32;
+            window = next;
+        }
+        found
+    }
+
     /// Moves a line that nobody waits for.
     #[inline]
     pub fn occupy(&mut self, now: u64) {
@@ -130,7 +150,7 @@ impl Dram {
         self.queued_ticks = queued;
     }
 
-    /// How far a window is taken. Its place in the ledger may still be that of an older one.
+    /// How far a window is taken, the room or more if all of it is. Its place in the ledger may still be that of an older one.
     #[inline]
     fn taken(&self, window: u64) -> u32 {
         let place = self.windows[(window % SPAN) as usize];
@@ -185,6 +205,61 @@ mod tests {
                     prop_assert!((later - first) as f64 <= fit + 3.0, "{from} {to}");
                 }
             }
+        }
+    }
+
+    /// How long each transfer waits when every window from its own on is looked at in turn.
+    fn one_by_one(ticks_per_line: f64, asked: &[u64]) -> Vec<u64> {
+        let Dram {
+            window_shift,
+            room,
+            room_per_line,
+            ..
+        } = Dram::new(ticks_per_line);
+        let mut taken = std::collections::HashMap::new();
+        let mut latest = 0;
+        let mut wait_of = |&now: &u64| {
+            let mut window = now >> window_shift;
+            if window + SPAN <= latest {
+                return 0;
+            }
+            let within = (now - (window << window_shift)) as u32 * ROOM_PER_TICK as u32;
+            let mut from = within.max(*taken.entry(window).or_default());
+            while from == room {
+                window += 1;
+                from = *taken.entry(window).or_default();
+            }
+            let begins = (window << window_shift) + u64::from(from / ROOM_PER_TICK as u32);
+            let mut rest = room_per_line;
+            loop {
+                let here = rest.min(room - from);
+                taken.insert(window, from + here);
+                rest -= here;
+                if rest == 0 {
+                    latest = latest.max(window);
+                    return begins.saturating_sub(now);
+                }
+                window += 1;
+                from = *taken.entry(window).or_default();
+            }
+        };
+        asked.iter().map(&mut wait_of).collect()
+    }
+
+    proptest! {
+        /// Bursts at one time, and what is asked for before and after them.
+        #[test]
+        fn windows_that_are_passed_over_are_full(
+            ticks_per_line in 0.3f64..40.0,
+            bursts in proptest::collection::vec((0u64..5_000, 1usize..60), 1..40),
+        ) {
+            let asked: Vec<u64> = bursts
+                .iter()
+                .flat_map(|&(at, count)| std::iter::repeat_n(at, count))
+                .collect();
+            let mut dram = Dram::new(ticks_per_line);
+            let waits: Vec<u64> = asked.iter().map(|&at| dram.transfer(at)).collect();
+            prop_assert_eq!(waits, one_by_one(ticks_per_line, &asked));
         }
     }
 
