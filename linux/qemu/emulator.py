@@ -91,15 +91,12 @@ def _compile(work: Path, archive: Path, progress: qemu.Progress) -> Path:
     (source / "pc-bios" / "meson.build").write_text("roms = []\n")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     environment["CFLAGS"] = qemu.CFLAGS
+    configure = [str(source / "configure"), f"--python={sys.executable}", *OPTIONS]
+    configure += qemu.compiler(work, environment)
     log = BUILD / "build.log"
     with log.open("w") as out:
         progress.step("configuring")
-        qemu.run(
-            [str(source / "configure"), f"--python={sys.executable}", *OPTIONS],
-            objects,
-            environment,
-            out,
-        )
+        qemu.run(configure, objects, environment, out)
         progress.step("compiling, some minutes")
         ninja = str(qemu.beside_python("ninja"))
         qemu.run([ninja, BINARY], objects, environment, out)

@@ -355,16 +355,26 @@ def compile_in(work: Path, archive: Path, patches: list[Path], progress: Progres
     for name in ("LDFLAGS", "CC", "PKG_CONFIG_PATH"):
         environment.pop(name, None)
     environment["CFLAGS"] = CFLAGS
+    configure = [str(source / "configure"), f"--python={sys.executable}", *options(source)]
+    configure += compiler(work, environment)
     with log.open("w") as out:
         progress.step("configuring")
-        run([str(source / "configure"), f"--python={sys.executable}", *options(source)],
-            objects, environment, out)  # fmt: skip
+        run(configure, objects, environment, out)
         compile_all(objects, environment, out, progress)
     shutil.copy2(objects / BINARY, result / BINARY)
     subprocess.run(["strip", "--strip-unneeded", result / BINARY], check=True)
     for name in ("COPYING", "COPYING.LIB", "LICENSE"):
         shutil.copy2(source / name, result / name)
     return result
+
+
+def compiler(work: Path, environment: dict[str, str]) -> list[str]:
+    """Options to compile through ccache in a folder, if there is one: another checkout may have."""
+    if not shutil.which("ccache"):
+        return []
+    # Paths below it are hashed as relative ones.
+    environment["CCACHE_BASEDIR"] = str(work)
+    return ["--cc=ccache cc"]
 
 
 def options(source: Path) -> list[str]:

@@ -284,11 +284,11 @@ def _make_argv(layout: Layout, out: Path, targets: list[str]) -> list[str]:
 def _environment(layout: Layout) -> dict[str, str]:
     # A fixed date and host keep the compiler's cache useful from one build to the next.
     return os.environ | {
-        "CCACHE_DIR": str(layout.ccache),
         # Look up what the compiler says it read, and do not run the preprocessor first: a fifth
         # of the time of what is not in the cache.
         "CCACHE_DEPEND": "1",
-        # Paths below it are hashed as relative ones: two trees can share what is in the cache.
+        # Paths below it are hashed as relative ones: trees share what is in the user's cache, those
+        # of two checkouts, too.
         "CCACHE_BASEDIR": str(layout.cache),
         "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_USER": "pagelab",

@@ -102,11 +102,6 @@ class Layout:
         return self.builds or self.root / "build"
 
     @property
-    def ccache(self) -> Path:
-        """The compiler's cache, for all kernels."""
-        return self.cache / "linux" / "ccache"
-
-    @property
     def tree(self) -> Path:
         """The kernel source with the series applied, a git repository."""
         return self.work / "tree"
