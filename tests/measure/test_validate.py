@@ -1,6 +1,7 @@
 """Programs natively and simulated: the judgement, and one program from end to end."""
 
 import json
+import os
 import random
 import resource
 import shutil
@@ -16,7 +17,7 @@ import pagelab
 from emulators import needs_recorder
 from pagelab import progress
 from pagelab.cli import app
-from pagelab.errors import InterruptedRunError, PagelabError
+from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.measuring import (
     agreement,
     agreement_page,
@@ -27,11 +28,28 @@ from pagelab.measuring import (
     suite,
     validate_cli,
 )
-from pagelab.measuring.agreement import Agreement, Predicted
+from pagelab.measuring.agreement import Agreement, Change, Predicted
+from pagelab.measuring.given_pages import GivenPages
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.results import Run as Run_
 
 OFF = HugePages("never", None, {})
+
+THP = Path("/sys/kernel/mm/transparent_hugepage")
+
+
+def setting(kib: int) -> str:
+    """What the kernel says of pages of that size."""
+    text = (THP / f"hugepages-{kib}kB" / "enabled").read_text(encoding="ascii")
+    return text.partition("[")[2].partition("]")[0]
+
+
+needs_sizes = pytest.mark.skipif(
+    os.geteuid() != 0
+    or not (THP / "hugepages-64kB" / "enabled").exists()
+    or native.huge_pages().policy is None,
+    reason="needs root, and a kernel with multi-size THP and huge pages switched on",
+)
 
 
 def runs(cpu: list[float], faults: int = 100) -> list[Run]:
@@ -43,8 +61,15 @@ def compared(ratio: float, predicted: float, noise: float = 0.0, rounds: int = 2
     draw = random.Random(3)
     small = [ratio * (1 + draw.gauss(0, noise)) for _ in range(rounds)]
     huge = [1 + draw.gauss(0, noise) for _ in range(rounds)]
-    measured = Native(runs(small), runs(huge))
-    return Agreement("it", 10**9, measured, Predicted(predicted, 0, 90), Predicted(1, 0, 9))
+    measured = Native(runs(small), {"2M": runs(huge)})
+    larger = {"2M": Predicted(1, 0, 9)}
+    return Agreement("it", 10**9, measured, Predicted(predicted, 0, 90), larger)
+
+
+def change(ratio: float, predicted: float, noise: float = 0.0, rounds: int = 25) -> Change:
+    """The only change of such a program."""
+    [only] = compared(ratio, predicted, noise, rounds).changes
+    return only
 
 
 @pytest.mark.parametrize(
@@ -61,7 +86,7 @@ def compared(ratio: float, predicted: float, noise: float = 0.0, rounds: int = 2
 def test_a_prediction_is_near_within_a_quarter_or_three_points(
     ratio: float, predicted: float, verdict: str
 ) -> None:
-    assert compared(ratio, predicted).verdict == verdict
+    assert change(ratio, predicted).verdict == verdict
 
 
 def test_memory_is_had_from_a_host_once_and_given_back() -> None:
@@ -79,9 +104,9 @@ def test_memory_is_had_from_a_host_once_and_given_back() -> None:
 
 
 def test_noise_gives_no_verdict_rather_than_a_wrong_one() -> None:
-    noisy = compared(1.10, 1.30, noise=0.3, rounds=6)
+    noisy = change(1.10, 1.30, noise=0.3, rounds=6)
     assert noisy.verdict.startswith("no verdict")
-    assert compared(1.10, 1.30, noise=0.01).verdict == "far"
+    assert change(1.10, 1.30, noise=0.01).verdict == "far"
 
 
 def test_zeroing_pages_is_the_kernels_time() -> None:
@@ -94,9 +119,9 @@ def test_zeroing_pages_is_the_kernels_time() -> None:
 
 
 def test_the_sign_counts_only_where_the_interval_excludes_zero() -> None:
-    assert compared(1.3, 1.1).direction is True
-    assert compared(0.8, 1.1).direction is False
-    assert compared(1.0, 1.1, noise=0.05).direction is None
+    assert change(1.3, 1.1).direction is True
+    assert change(0.8, 1.1).direction is False
+    assert change(1.0, 1.1, noise=0.05).direction is None
 
 
 def test_a_program_recorded_in_part_is_not_compared_as_a_whole() -> None:
@@ -105,7 +130,7 @@ def test_a_program_recorded_in_part_is_not_compared_as_a_whole() -> None:
     assert whole.measured_ns is not None
     assert part.measured_ns is None
     assert part.time_error is None
-    assert part.direction is None
+    assert [one.direction for one in part.changes] == [None]
     assert agreement.summary([part]) == []
     assert agreement.summary([whole, part])[0].startswith(
         "Direction of the change: right for 1 of 1"
@@ -115,8 +140,8 @@ def test_a_program_recorded_in_part_is_not_compared_as_a_whole() -> None:
 def test_rounds_are_paired_so_that_a_slower_machine_changes_nothing() -> None:
     """Each round is twice as slow as the one before; the ratio within each is 1.5."""
     speed = [2.0**i for i in range(8)]
-    measured = Native(runs([1.5 * s for s in speed]), runs(speed))
-    gain = measured.gain()
+    measured = Native(runs([1.5 * s for s in speed]), {"64K": runs(speed)})
+    gain = measured.gain("64K")
     assert gain is not None
     assert gain.low == pytest.approx(0.5)
     assert gain.high == pytest.approx(0.5)
@@ -124,7 +149,11 @@ def test_rounds_are_paired_so_that_a_slower_machine_changes_nothing() -> None:
 
 
 def test_few_rounds_settle_nothing() -> None:
-    assert not Native(runs([1.0] * 4), runs([1.0] * 4)).settled()
+    few = Native(runs([1.0] * 4), {"2M": runs([1.0] * 4)})
+    assert not few.settled()
+    many = runs([1.0] * 9)
+    assert Native(many, {"2M": many}).settled()
+    assert not Native(many, {"2M": many, "64K": few.small}).settled()
 
 
 def test_bootstrap_intervals_cover_the_median_as_often_as_they_promise() -> None:
@@ -155,7 +184,8 @@ def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(native, "run", lambda *_, **__: Run(1.0, 1.0, 1.0, 10))
     monkeypatch.setattr(Native, "settled", lambda _: False)
     said: list[str] = []
-    native.measure(["true"], HugePages("so", "always", {}), 99.5, said.append)
+    pages = HugePages("always", "thp", {})
+    native.measure(["true"], pages, GivenPages(), ["2M"], 99.5, said.append)
     assert len(said) == 100 / 5
     assert said[0] == "5 rounds, 5 s"
 
@@ -193,7 +223,7 @@ def test_every_program_of_the_suite_has_a_name_of_its_own(tmp_path: Path) -> Non
 def test_the_page_shows_every_program_and_what_is_not_known() -> None:
     rows = [
         compared(1.4, 1.5),
-        Agreement("alone", 10**9, Native(runs([1])), Predicted(1, 0, 5), None),
+        Agreement("alone", 10**9, Native(runs([1])), Predicted(1, 0, 5), {}),
     ]
     html = agreement_page.render(rows, agreement.summary(rows), "a machine", OFF)
     for expected in ("+40.0%", "alone", "not measured", "a machine", "switched off"):
@@ -230,9 +260,58 @@ def test_a_program_is_validated_from_end_to_end(tmp_path: Path) -> None:
     # Each of 131,072 elements is written once, and 100,000 are read.
     assert program["accesses"] > 231_072
     # 8 MiB are 2,048 pages, natively and simulated.
-    assert program["faults"]["measured"] > 2_048
-    assert program["faults"]["predicted"] == pytest.approx(program["faults"]["measured"], rel=0.2)
+    faults = program["faults"]["4K"]
+    assert faults["measured"] > 2_048
+    assert faults["predicted"] == pytest.approx(faults["measured"], rel=0.2)
     assert "pagelab-probe" in page.read_text()
+
+
+@needs_recorder
+@needs_sizes
+@pytest.mark.usefixtures("nothing_touched")
+def test_sizes_between_are_given_compared_and_taken_back(tmp_path: Path) -> None:
+    """8 MiB, of which the allocator asks for whole huge pages: 128 faults for 2,048."""
+    before = {size: setting(size) for size in (64, 512, 2048)}
+    command = [str(probe.find()), "program", "chase", "--mib", "8", "--steps", "100000"]
+    arguments = ["validate", "-m", "skylake-sp", "--budget", "1", "-q", "--json"]
+    more = ["--pages", "64K", "--allow-tuning", "-o", str(tmp_path / "page.html")]
+    outcome = CliRunner().invoke(app, [*arguments, *more, "--", *command])
+    assert outcome.exit_code == 0, outcome.output
+    [program] = json.loads(outcome.stdout)["programs"]
+    assert list(program["changes"]) == ["64K"]
+    small, folios = program["faults"]["4K"], program["faults"]["64K"]
+    assert small["measured"] - folios["measured"] == pytest.approx(1920, rel=0.1)
+    assert small["predicted"] - folios["predicted"] == pytest.approx(1920, rel=0.1)
+    assert {size: setting(size) for size in before} == before
+
+
+@needs_sizes
+def test_the_kernel_gives_what_was_asked_for_until_the_end() -> None:
+    before = {size: setting(size) for size in (64, 128, 2048)}
+    with GivenPages() as kernel:
+        kernel.give("64K")
+        assert [setting(size) for size in (64, 128, 2048)] == ["inherit", "never", "never"]
+        kernel.give("128K")
+        assert [setting(size) for size in (64, 128, 2048)] == ["never", "inherit", "never"]
+        kernel.give("2M")
+        assert {size: setting(size) for size in before} == before
+        kernel.give("64K")
+    assert {size: setting(size) for size in before} == before
+
+
+def test_sizes_between_are_refused_where_they_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*arguments: str) -> str:
+        outcome = CliRunner().invoke(app, ["validate", "-q", *arguments, "--", "true"])
+        assert isinstance(outcome.exception, UsageError)
+        return str(outcome.exception)
+
+    monkeypatch.setattr(native, "huge_pages", lambda: HugePages("always", "thp", {}))
+    assert "--allow-tuning" in refused("--pages", "4K,64K")
+    assert "not 1G" in refused("--pages", "1G")
+    monkeypatch.setattr(native, "huge_pages", lambda: OFF)
+    assert "switched off" in refused("--pages", "64K", "--allow-tuning")
 
 
 def test_a_program_that_is_not_there_is_named() -> None:

@@ -108,7 +108,7 @@ fn large_sizes(vma: &Vma, policy: PagePolicy) -> &'static [PageSize] {
         return &[];
     }
     match policy {
-        PagePolicy::Base | PagePolicy::Folio { .. } => &[],
+        PagePolicy::Base | PagePolicy::Folio { .. } | PagePolicy::FolioMadvise { .. } => &[],
         PagePolicy::ThpMadvise if vma.advice != HugeAdvice::Wanted => &[],
         PagePolicy::Thp | PagePolicy::ThpMadvise => &[PageSize::Large2M],
         PagePolicy::Huge1G => &[PageSize::Huge1G, PageSize::Large2M],
@@ -169,9 +169,9 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             return Err(self.out_of_memory("the page of zeros"));
         }
-        if let PagePolicy::Folio { order } = policy
-            && takes_folios(vma)
-            && self.map_folio(vma, page, u32::from(order), writable)?
+        if takes_folios(vma)
+            && let Some(order) = policy.folio_order(vma.advice == HugeAdvice::Wanted)
+            && self.map_folio(vma, page, order, writable)?
         {
             return Ok(PageSize::Base4K);
         }

@@ -16,6 +16,11 @@ pub enum PagePolicy {
         /// 2 to 8: 16 KiB to 1 MiB.
         order: u8,
     },
+    /// The same only after MADV_HUGEPAGE (that size set to `madvise`).
+    FolioMadvise {
+        /// As of `Folio`.
+        order: u8,
+    },
     /// Transparent 2 MiB pages where a VMA covers one, but for MADV_NOHUGEPAGE
     /// (transparent_hugepage=always).
     Thp,
@@ -26,7 +31,7 @@ pub enum PagePolicy {
 }
 
 /// The names, the usual one of each first.
-const NAMES: [(&str, PagePolicy); 13] = [
+const NAMES: [(&str, PagePolicy); 20] = [
     ("base", PagePolicy::Base),
     ("4K", PagePolicy::Base),
     ("16K", PagePolicy::Folio { order: 2 }),
@@ -36,6 +41,13 @@ const NAMES: [(&str, PagePolicy); 13] = [
     ("256K", PagePolicy::Folio { order: 6 }),
     ("512K", PagePolicy::Folio { order: 7 }),
     ("1M", PagePolicy::Folio { order: 8 }),
+    ("16K-madvise", PagePolicy::FolioMadvise { order: 2 }),
+    ("32K-madvise", PagePolicy::FolioMadvise { order: 3 }),
+    ("64K-madvise", PagePolicy::FolioMadvise { order: 4 }),
+    ("128K-madvise", PagePolicy::FolioMadvise { order: 5 }),
+    ("256K-madvise", PagePolicy::FolioMadvise { order: 6 }),
+    ("512K-madvise", PagePolicy::FolioMadvise { order: 7 }),
+    ("1M-madvise", PagePolicy::FolioMadvise { order: 8 }),
     ("thp", PagePolicy::Thp),
     ("2M", PagePolicy::Thp),
     ("thp-madvise", PagePolicy::ThpMadvise),
@@ -80,6 +92,20 @@ impl From<PagePolicy> for String {
 }
 
 impl PagePolicy {
+    /// Order of the folios that a fault takes, if memory may have any between 4 KiB and 2 MiB.
+    pub(crate) fn folio_order(self, wanted: bool) -> Option<u32> {
+        match self {
+            PagePolicy::Folio { order } => Some(order.into()),
+            PagePolicy::FolioMadvise { order } if wanted => Some(order.into()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of folios between 4 KiB and 2 MiB.
+    pub fn is_of_folios(self) -> bool {
+        self.folio_order(true).is_some()
+    }
+
     /// The size of the pieces in which memory appears that no event announced.
     pub(crate) fn implicit_unit(self) -> PageSize {
         match self {

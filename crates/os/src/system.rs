@@ -7,7 +7,7 @@ use crate::mapper::Mapper;
 use crate::preallocate::{hashed_frames, preallocate, preallocate_hashed};
 use crate::random::SplitMix64;
 use crate::segments::Segments;
-use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, PagePolicy, Placement};
+use crate::{Effects, OsConfig, OsConfigError, OsError, OsStatistics, Placement};
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, Pfn};
 use pagelab_events::Control;
 use pagelab_translation::{Iceberg, Page, PageTable, Tiers};
@@ -103,7 +103,7 @@ impl Os {
                     .to_owned(),
             });
         }
-        if matches!(config.page_policy, PagePolicy::Folio { .. })
+        if config.page_policy.is_of_folios()
             && (!matches!(placing, Placing::Anywhere) || !config.manager.is_default())
         {
             return Err(OsConfigError {

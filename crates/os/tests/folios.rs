@@ -91,6 +91,25 @@ fn where_a_folio_does_not_fit_there_is_a_page() {
 }
 
 #[test]
+fn where_folios_are_to_be_asked_for_who_does_not_gets_pages() {
+    let policy = PagePolicy::FolioMadvise { order: ORDER };
+    let mut machine = Machine::new(config(policy, 0.0), MapTable::new(Tables::None));
+    map(&mut machine, 0, 2 * PAGES, READ_WRITE);
+    let asks = Control::Advise {
+        addr: PAGES * PAGE_BYTES,
+        len: PAGES * PAGE_BYTES,
+        advice: Advice::HugePage,
+    };
+    machine.control(0, asks).unwrap();
+    touch(&mut machine, 3);
+    touch(&mut machine, PAGES + 3);
+    let there = mapped(&mut machine, 0..2 * PAGES);
+    assert_eq!(there[..PAGES as usize].iter().flatten().count(), 1);
+    assert!(there[PAGES as usize..].iter().all(Option::is_some));
+    machine.check();
+}
+
+#[test]
 fn populating_makes_folios_and_counts_their_pages() {
     let mut machine = machine();
     let event = Control::Map {
@@ -161,7 +180,16 @@ fn hashed_frames_are_refused() {
 
 #[test]
 fn policies_are_written_as_sizes() {
-    for name in ["base", "64K", "1M", "thp", "thp-madvise", "1G"] {
+    for name in [
+        "base",
+        "64K",
+        "1M",
+        "64K-madvise",
+        "1M-madvise",
+        "thp",
+        "thp-madvise",
+        "1G",
+    ] {
         let policy = PagePolicy::try_from(name.to_owned()).unwrap();
         assert_eq!(policy.to_string(), name);
     }

@@ -8,13 +8,15 @@ use pagelab_probe::programs;
 use pagelab_probe::system::environment::Environment;
 use pagelab_probe::system::mapping::PAGE;
 use pagelab_probe::system::tuning::{self, Tuning};
-use pagelab_probe::system::{Refused, process};
+use pagelab_probe::system::{Refused, folio_sizes, process};
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const FOLIO_SIZES: &str = "folio-sizes";
 
 /// Version of the result's format: raised when a reader of an older one would misunderstand it.
 const FORMAT_VERSION: u32 = 1;
@@ -71,6 +73,10 @@ fn command() -> Command {
             Command::new("restore")
                 .about("Undo the changes of a run that was killed, and nothing else"),
         )
+        .subcommand(
+            Command::new(FOLIO_SIZES)
+                .about("Give pages of the size that each line of standard input names, in KiB"),
+        )
         .subcommand(programs::command())
         .subcommand(
             Command::new("exec")
@@ -123,12 +129,16 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         return Ok(());
     }
     let allowed = matches.get_flag("allow-tuning");
-    let tuning = if allowed {
+    let mut tuning = if allowed {
         restored?;
         Tuning::allowed().map_err(fail)?
     } else {
         Tuning::forbidden()
     };
+    if name == FOLIO_SIZES {
+        let (wanted, answers) = (std::io::stdin().lock(), std::io::stdout().lock());
+        return folio_sizes::serve(&mut tuning, wanted, answers).map_err(fail);
+    }
     let cpu = matches
         .get_one("cpu")
         .map(|&n: &u64| n as usize)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from pagelab.measuring.native import Interval, Native
+from pagelab.measuring.native import HUGE, SMALL, Interval, Native
 
 # A prediction of a change is good when it is off by at most this: relative to the change, or in
 # points.
@@ -30,34 +30,84 @@ class Predicted:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What pages larger than 4 KB change in a program's processor time, as shares.
+
+    `time` without over with them, less 1: measured, where rounds were enough for an interval, and
+    predicted. With `incomplete`, why the recording ends before the program, they are not judged.
+    """
+
+    pages: str
+    measured: Interval | None
+    predicted: float
+    # The predicted change of the program's own time: without page faults.
+    without_faults: float
+    incomplete: str | None = None
+
+    @property
+    def direction(self) -> bool | None:
+        """Whether the sign is right; None where the measured change may be 0."""
+        if self.incomplete or self.measured is None or not self.measured.excludes_zero:
+            return None
+        return (self.measured.median > 0) == (self.predicted > 0)
+
+    @property
+    def verdict(self) -> str:
+        """`near`, `far`, or why neither can be said."""
+        measured = self.measured
+        if self.incomplete:
+            return "no verdict: recorded in part"
+        if measured is None:
+            return "no verdict: too few rounds"
+        off = abs(self.predicted - measured.median)
+        if off <= max(NEAR_POINTS, NEAR_SHARE * abs(measured.median)):
+            return "near"
+        if measured.low - NEAR_POINTS <= self.predicted <= measured.high + NEAR_POINTS:
+            return "no verdict: within the interval"
+        if (measured.high - measured.low) / 2 > max(_TOO_WIDE, abs(measured.median)):
+            return "no verdict: too noisy"
+        return "far"
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "measured": vars(self.measured) if self.measured else None,
+            "predicted": self.predicted,
+            "predicted_without_faults": self.without_faults,
+            "direction_right": self.direction,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True)
 class Agreement:
     """One program, natively and simulated. `accesses` are loads and stores that were recorded.
 
-    With `incomplete`, why the recording ends before the program, the program as a whole is not
-    compared with what was simulated of it.
+    `larger` has a prediction for each page size of the native runs. With `incomplete`, why the
+    recording ends before the program, the program as a whole is not compared with what was
+    simulated of it.
     """
 
     name: str
     accesses: int
     native: Native
     small: Predicted
-    huge: Predicted | None
+    larger: dict[str, Predicted]
     incomplete: str | None = None
 
     @property
-    def gain(self) -> Interval | None:
-        """The measured change by huge pages."""
-        return self.native.gain()
-
-    @property
-    def predicted_gain(self) -> float | None:
-        """The predicted one."""
-        return self.small.total / self.huge.total - 1 if self.huge else None
-
-    @property
-    def predicted_gain_of_translation(self) -> float | None:
-        """The predicted change of the program's own time: without page faults."""
-        return self.small.program / self.huge.program - 1 if self.huge else None
+    def changes(self) -> list[Change]:
+        """By each of the larger page sizes."""
+        return [
+            Change(
+                pages=size,
+                measured=self.native.gain(size),
+                predicted=self.small.total / predicted.total - 1,
+                without_faults=self.small.program / predicted.program - 1,
+                incomplete=self.incomplete,
+            )
+            for size, predicted in self.larger.items()
+        ]
 
     @property
     def measured_ns(self) -> float | None:
@@ -71,90 +121,63 @@ class Agreement:
         """The same in the simulator."""
         return self.small.program / self.accesses * 1e9
 
-    @property
-    def measured_faults(self) -> int:
-        """Page faults of a native run, small pages; the median."""
-        return round(median(run.faults for run in self.native.small))
+    def measured_faults(self, size: str = SMALL) -> int:
+        """Page faults of a native run with pages of that size; the median."""
+        runs = self.native.small if size == SMALL else self.native.larger[size]
+        return round(median(run.faults for run in runs))
+
+    def predicted_faults(self, size: str = SMALL) -> int | None:
+        """The same in the simulator; None where not all of the program was simulated."""
+        predicted = self.small if size == SMALL else self.larger[size]
+        return None if self.incomplete else predicted.faults
 
     @property
     def time_error(self) -> float | None:
         """How far the predicted time of an access is off; None where no time was measured."""
         return self.predicted_ns / self.measured_ns - 1 if self.measured_ns else None
 
-    @property
-    def direction(self) -> bool | None:
-        """Whether the sign of the change is right; None where the measured one may be 0."""
-        gain, predicted = self.gain, self.predicted_gain
-        if self.incomplete or gain is None or predicted is None or not gain.excludes_zero:
-            return None
-        return (gain.median > 0) == (predicted > 0)
-
-    @property
-    def verdict(self) -> str:
-        """`near`, `far`, or why neither can be said."""
-        gain, predicted = self.gain, self.predicted_gain
-        if self.incomplete:
-            return "no verdict: recorded in part"
-        if predicted is None:
-            return "no verdict: no huge pages"
-        if gain is None:
-            return "no verdict: too few rounds"
-        off = abs(predicted - gain.median)
-        if off <= max(NEAR_POINTS, NEAR_SHARE * abs(gain.median)):
-            return "near"
-        if gain.low - NEAR_POINTS <= predicted <= gain.high + NEAR_POINTS:
-            return "no verdict: within the interval"
-        if (gain.high - gain.low) / 2 > max(_TOO_WIDE, abs(gain.median)):
-            return "no verdict: too noisy"
-        return "far"
-
     def as_json(self) -> dict[str, Any]:
-        """For programs: times in seconds, changes as shares."""
-        gain = self.gain
-        runs = {
-            name: [vars(run) for run in of]
-            for name, of in (("small", self.native.small), ("huge", self.native.huge))
-        }
+        """For programs: times in seconds, changes as shares, all by page size."""
+        native = {SMALL: self.native.small, **self.native.larger}
+        predicted = {SMALL: self.small, **self.larger}
         return {
             "name": self.name,
             "accesses": self.accesses,
             "incomplete": self.incomplete,
-            "native": runs,
-            "predicted": {
-                "small": vars(self.small),
-                "huge": vars(self.huge) if self.huge else None,
-            },
+            "native": {size: [vars(run) for run in runs] for size, runs in native.items()},
+            "predicted": {size: vars(one) for size, one in predicted.items()},
             "ns_per_access": {"measured": self.measured_ns, "predicted": self.predicted_ns},
-            "gain": {
-                "measured": vars(gain) if gain else None,
-                "predicted": self.predicted_gain,
-                "predicted_without_faults": self.predicted_gain_of_translation,
-            },
             "faults": {
-                "measured": self.measured_faults,
-                "predicted": self.small.faults,
+                size: {
+                    "measured": self.measured_faults(size),
+                    "predicted": self.predicted_faults(size),
+                }
+                for size in predicted
             },
-            "direction_right": self.direction,
-            "verdict": self.verdict,
+            "changes": {change.pages: change.as_json() for change in self.changes},
         }
 
 
 def summary(rows: list[Agreement]) -> list[str]:
-    """What all programs together say, a sentence each."""
-    signs = [row.direction for row in rows if row.direction is not None]
-    judged = [row for row in rows if row.verdict in ("near", "far")]
-    near = sum(row.verdict == "near" for row in judged)
+    """What all programs together say, a sentence or two for each page size."""
+    sizes = list(dict.fromkeys(size for row in rows for size in row.larger))
     sentences = []
-    if signs:
-        sentences.append(
-            f"Direction of the change: right for {sum(signs)} of {len(signs)} programs whose "
-            "measured change excludes zero."
-        )
-    if judged:
-        sentences.append(
-            f"The change is predicted within a quarter of itself or 3 points for {near} of "
-            f"{len(judged)}; {len(rows) - len(judged)} without a verdict."
-        )
+    for size in sizes:
+        by = "" if sizes == [HUGE] else f"{size} pages. "
+        changes = [change for row in rows for change in row.changes if change.pages == size]
+        signs = [change.direction for change in changes if change.direction is not None]
+        judged = [change for change in changes if change.verdict in ("near", "far")]
+        near = sum(change.verdict == "near" for change in judged)
+        if signs:
+            sentences.append(
+                f"{by}Direction of the change: right for {sum(signs)} of {len(signs)} programs "
+                "whose measured change excludes zero."
+            )
+        if judged:
+            sentences.append(
+                f"{by}The change is predicted within a quarter of itself or 3 points for {near} "
+                f"of {len(judged)}; {len(changes) - len(judged)} without a verdict."
+            )
     errors = [abs(row.time_error) for row in rows if row.time_error is not None]
     if errors:
         off = median(errors)

@@ -1,11 +1,11 @@
 """The page of `pagelab validate`: predicted beside measured, as bars and in figures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pagelab import units
-from pagelab.measuring.agreement import Agreement
+from pagelab.measuring.agreement import Agreement, Change
 from pagelab.measuring.bars import Bars
-from pagelab.measuring.native import HugePages
+from pagelab.measuring.native import SMALL, HugePages
 from pagelab.report.bars import BarChart, Row, Segment
 from pagelab.report.scales import Tick, linear_ticks
 from pagelab.report.templating import environment
@@ -22,7 +22,7 @@ def render(rows: list[Agreement], sentences: list[str], machine: str, pages: Hug
         ("huge pages", pages.how),
         ("time of an access", "user time with small pages, by the loads and stores recorded"),
         (
-            "change by huge pages",
+            "change by larger pages",
             "processor time without over that with them, less 1: the median of paired rounds, and "
             "its 95 % bootstrap interval",
         ),
@@ -31,44 +31,64 @@ def render(rows: list[Agreement], sentences: list[str], machine: str, pages: Hug
     return _TEMPLATES.get_template("validate.html").render(
         title="Predicted and measured",
         sentences=sentences,
-        bars=[chart for chart in (_gains(rows), _times(rows)) if chart],
-        rows=[{"name": row.name, "cells": _cells(row)} for row in rows],
+        bars=[chart for chart in (*_gains(rows), _times(rows)) if chart],
+        rows=[{"name": row.name, "cells": cells} for row in rows for cells in _lines(row)],
         facts=facts,
     )
 
 
-def _cells(row: Agreement) -> list[str]:
-    """A line of the table, without the name."""
-    gain = row.gain
-    return [
+def _lines(row: Agreement) -> list[list[str]]:
+    """Lines of the table without the name: one for each larger page size, or one without any."""
+    begin = [
         units.count(row.accesses),
         "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
         f"{row.predicted_ns:.2f}",
-        f"{gain.median:+.1%} ({gain.low:+.1%} to {gain.high:+.1%})" if gain else "not measured",
-        _signed(row.predicted_gain),
-        _signed(row.predicted_gain_of_translation),
-        units.count(row.measured_faults),
-        "" if row.incomplete else units.count(row.small.faults),
-        str(len(row.native.small)),
-        row.verdict,
     ]
+    rounds = str(len(row.native.small))
+    none = ["", "not measured", "", "", *_faults(row, SMALL), rounds, "no verdict: no huge pages"]
+    return [
+        [
+            *begin,
+            change.pages,
+            _measured(change),
+            f"{change.predicted:+.1%}",
+            f"{change.without_faults:+.1%}",
+            *_faults(row, change.pages),
+            rounds,
+            change.verdict,
+        ]
+        for change in row.changes
+    ] or [[*begin, *none]]
 
 
-def _signed(share: float | None) -> str:
-    return "" if share is None else f"{share:+.1%}"
+def _measured(change: Change) -> str:
+    gain = change.measured
+    return f"{gain.median:+.1%} ({gain.low:+.1%} to {gain.high:+.1%})" if gain else "not measured"
 
 
-def _gains(rows: list[Agreement]) -> Bars | None:
-    """Changes by huge pages; a bar has no length below 0, the figure behind it says it."""
-    pairs = {
-        row.name: (row.gain.median, row.predicted_gain)
-        for row in rows
-        if row.gain is not None and row.predicted_gain is not None and not row.incomplete
-    }
-    if not pairs:
-        return None
-    what = "How much less processor time programs would take with huge pages."
-    return Bars("Change by huge pages", what, _paired(pairs, lambda share: f"{share:+.0%}"))
+def _faults(row: Agreement, size: str) -> tuple[str, str]:
+    """Without larger pages and with them, measured and predicted."""
+    sizes = dict.fromkeys((SMALL, size))
+    measured = [units.count(row.measured_faults(one)) for one in sizes]
+    predicted = [
+        units.count(count) for one in sizes if (count := row.predicted_faults(one)) is not None
+    ]
+    return " → ".join(measured), " → ".join(predicted)
+
+
+def _gains(rows: list[Agreement]) -> Iterator[Bars]:
+    """Changes by each page size; a bar has no length below 0, the figure behind it says it."""
+    for size in dict.fromkeys(size for row in rows for size in row.larger):
+        pairs = {
+            row.name: (change.measured.median, change.predicted)
+            for row in rows
+            for change in row.changes
+            if change.pages == size and change.measured is not None and not row.incomplete
+        }
+        if pairs:
+            what = f"How much less processor time programs would take with pages of {size}."
+            bars = _paired(pairs, lambda share: f"{share:+.0%}")
+            yield Bars(f"Change by {size} pages", what, bars)
 
 
 def _times(rows: list[Agreement]) -> Bars | None:

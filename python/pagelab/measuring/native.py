@@ -7,11 +7,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from pagelab.errors import PagelabError
 from pagelab.measuring import probe
+from pagelab.measuring.given_pages import GivenPages
 from pagelab.progress import SECONDS_BETWEEN_LINES
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -19,6 +21,10 @@ _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # Where huge pages are only for who asks: glibc's allocator asks for its memory (tunables of glibc
 # 2.35 and later). Both settings run with it, so that they allocate alike.
 TUNABLES = "glibc.malloc.hugetlb=1"
+
+# Page sizes as `--pages` has them.
+SMALL = "4K"
+HUGE = "2M"
 
 CONFIDENCE = 0.95
 _RESAMPLES = 2000
@@ -39,6 +45,13 @@ class HugePages:
     mode: str
     policy: str | None
     environment: dict[str, str]
+
+    def policy_of(self, size: str) -> str:
+        """The `memory.page_policy` of programs that are given pages of that size."""
+        assert self.policy is not None
+        if size == HUGE:
+            return self.policy
+        return size if self.mode == "always" else f"{size}-{self.mode}"
 
     @property
     def how(self) -> str:
@@ -99,23 +112,23 @@ class Interval:
 
 @dataclass
 class Native:
-    """All runs of a program: rounds of one with small pages and one with huge pages each."""
+    """All runs of a program: rounds of one with small pages and one with each larger size."""
 
     small: list[Run] = field(default_factory=list)
-    huge: list[Run] = field(default_factory=list)
+    larger: dict[str, list[Run]] = field(default_factory=dict)
 
-    def gain(self) -> Interval | None:
-        """What huge pages change: processor time without over with them, less 1."""
-        return changes((run.cpu for run in self.small), (run.cpu for run in self.huge))
+    def gain(self, size: str) -> Interval | None:
+        """What pages of that size change: processor time without over with them, less 1."""
+        return changes((run.cpu for run in self.small), (run.cpu for run in self.larger[size]))
 
     def user(self) -> Interval:
         """Seconds in the program itself with small pages."""
         return bootstrap([run.user for run in self.small])
 
     def settled(self) -> bool:
-        """Whether the change is known well enough."""
-        gain = self.gain()
-        return gain is not None and gain.narrow
+        """Whether every change is known well enough."""
+        gains = [self.gain(size) for size in self.larger]
+        return all(gain is not None and gain.narrow for gain in gains)
 
 
 def changes(above: Iterable[float], below: Iterable[float]) -> Interval | None:
@@ -168,17 +181,32 @@ def interleave(
 
 
 def measure(
-    command: list[str], pages: HugePages, budget: float, say: Callable[[str], None]
+    command: list[str],
+    pages: HugePages,
+    kernel: GivenPages,
+    sizes: list[str],
+    budget: float,
+    say: Callable[[str], None],
 ) -> Native:
-    """Runs rounds without and with huge pages, as `interleave` does."""
-    settings = {"small": lambda: run(command, pages.environment, huge=False)}
-    if pages.policy:
-        settings["huge"] = lambda: run(command, pages.environment, huge=True)
+    """Runs rounds with small pages and with each of the larger `sizes`, as `interleave` does.
+
+    Raises PagelabError when a program cannot be run or fails, or the kernel gives no such pages.
+    """
+
+    def larger(size: str) -> Run:
+        kernel.give(size)
+        return run(command, pages.environment, huge=True)
+
+    settings = {SMALL: lambda: run(command, pages.environment, huge=False)}
+    settings |= {size: partial(larger, size) for size in sizes}
+
+    def gathered(runs: Mapping[str, list[Run]]) -> Native:
+        return Native(runs[SMALL], {size: runs[size] for size in sizes})
 
     def settled(runs: Mapping[str, list[Run]]) -> bool:
-        return not pages.policy or Native(**runs).settled()
+        return not sizes or gathered(runs).settled()
 
-    return Native(**interleave(settings, settled, budget, say))
+    return gathered(interleave(settings, settled, budget, say))
 
 
 def run(command: list[str], environment: Mapping[str, str], *, huge: bool) -> Run:

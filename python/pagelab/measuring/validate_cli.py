@@ -3,7 +3,8 @@
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +29,12 @@ from pagelab.measuring import (
     suite,
 )
 from pagelab.measuring import validate as chain
-from pagelab.measuring.agreement import Agreement
-from pagelab.measuring.native import HugePages
+from pagelab.measuring.agreement import Agreement, Change
+from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.native import HugePages, Native
 from pagelab.measuring.result import Measurement
 from pagelab.measuring.suite import Program
+from pagelab.pages import parse
 
 Machine = tuple[str, str, str]
 
@@ -56,6 +59,18 @@ def validate(
     design: Annotated[
         str | None, typer.Option("--design", "-d", help="The design of that machine.")
     ] = None,
+    page_sizes: Annotated[
+        str,
+        typer.Option(
+            "--pages", metavar="SIZES", help="Compare these with 4K: 2M, and 16K to 1M as root."
+        ),
+    ] = native.HUGE,
+    allow_tuning: Annotated[
+        bool,
+        typer.Option(
+            "--allow-tuning", help="Allow to set the kernel to 16K to 1M; undone at the end."
+        ),
+    ] = False,
     budget: Annotated[
         float, typer.Option("--budget", min=1, help="Seconds of native runs a program.")
     ] = 60,
@@ -87,6 +102,7 @@ def validate(
         return
     accesses = units.parse_count(limit)
     pages = native.huge_pages()
+    sizes = _larger(page_sizes, pages, allow_tuning=allow_tuning)
     with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
         directory = Path(scratch)
         chosen, missing = _programs(program, only, directory)
@@ -98,11 +114,14 @@ def validate(
         rows: list[Agreement] = []
         interrupted = False
         try:
-            with progress.display(notes, quiet=quiet) as meters:
+            with progress.display(notes, quiet=quiet) as meters, GivenPages() as kernel:
+                measure = partial(
+                    native.measure, pages=pages, kernel=kernel, sizes=sizes, budget=budget
+                )
                 for one in chosen:
                     with _reported(one, say):
                         rows.append(
-                            _validate(one, used, pages, budget, accesses, directory, say, meters)
+                            _validate(one, used, pages, measure, accesses, directory, say, meters)
                         )
         except KeyboardInterrupt:
             # Each program has taken a minute or more.
@@ -116,7 +135,7 @@ def validate(
     page.write(agreement_page.render(rows, sentences, used[2], pages), out)
     if as_json:
         whole = {
-            "schema": "pagelab.validation/1",
+            "schema": "pagelab.validation/2",
             "machine": used[2],
             "design": used[1],
             "huge_pages": pages.how,
@@ -131,6 +150,22 @@ def validate(
         typer.echo(str(out))
     if interrupted:
         raise typer.Exit(130)
+
+
+def _larger(text: str, pages: HugePages, *, allow_tuning: bool) -> list[str]:
+    """The page sizes to compare with 4K, ascending. Raises UsageError for what cannot be had."""
+    wanted = {parse(part) for part in text.split(",")} - {native.SMALL}
+    for size in wanted & {"1G", "madvise"}:
+        raise UsageError(f"programs run natively with pages from 4K to 2M, not {size}")
+    between = sorted(wanted - {native.HUGE}, key=units.parse_size)
+    if between and pages.policy is None:
+        raise UsageError(f"huge pages are {pages.how}, and with them {', '.join(between)}")
+    if between and not allow_tuning:
+        raise UsageError(
+            f"pages of {', '.join(between)} need a setting of the whole system changed: "
+            "run as root with --allow-tuning"
+        )
+    return [*between, *([native.HUGE] if native.HUGE in wanted and pages.policy else [])]
 
 
 def _programs(
@@ -193,7 +228,7 @@ def _validate(
     program: Program,
     used: Machine,
     pages: HugePages,
-    budget: float,
+    measure: Callable[..., Native],
     limit: int,
     directory: Path,
     say: probe.Say,
@@ -206,49 +241,70 @@ def _validate(
         if free := machine.free_blocks(now):
             # The measurement may be of another guest on such a CPU.
             overrides = [f"memory.memory_bytes={machine.total(now)}", f"memory.free_blocks={free}"]
-    runs = native.measure(
-        program.command, pages, budget, lambda line: say(f"{program.name}: {line}")
-    )
+    runs = measure(program.command, say=lambda line: say(f"{program.name}: {line}"))
     trace, recorded = predict.record(program, pages, limit, directory, meters)
     try:
-        policies = ["base", *([pages.policy] if pages.policy else [])]
-        predicted = predict.simulate(trace, used[0], used[1], policies, overrides, meters)
+        policies = ["base", *(pages.policy_of(size) for size in runs.larger)]
+        small, *larger = predict.simulate(trace, used[0], used[1], policies, overrides, meters)
     finally:
         trace.unlink()
     partly = "the recording is limited" if recorded.accesses >= limit else None
-    huge = predicted[1] if len(predicted) > 1 else None
-    return Agreement(program.name, recorded.accesses, runs, predicted[0], huge, partly)
+    predicted = dict(zip(runs.larger, larger, strict=True))
+    return Agreement(program.name, recorded.accesses, runs, small, predicted, partly)
 
 
 def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
-    """The table, in 80 columns."""
+    """The table, in 80 columns: a line a program, or one for each page size if there are more."""
+    several = any(set(row.larger) - {native.HUGE} for row in rows)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("program")
-    for heading in ("ns", "predicted", "huge pages", "predicted", "faults", "predicted"):
+    change = ("pages", "change") if several else ("huge pages",)
+    for heading in ("ns", "predicted", *change, "predicted", "faults", "predicted"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for row in rows:
-        gain, predicted = row.gain, row.predicted_gain
-        span = f"{gain.low:+.0%}..{gain.high:+.0%}" if gain else ""
-        short = row.verdict.partition(":")[0].replace("no verdict", "?")
-        table.add_row(
-            row.name,
-            "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
-            f"{row.predicted_ns:.2f}",
-            span,
-            f"{predicted:+.1%}" if predicted is not None else "",
-            units.count(row.measured_faults),
-            "" if row.incomplete else units.count(row.small.faults),
-            short,
-        )
+        ns = "" if row.measured_ns is None else f"{row.measured_ns:.2f}"
+        begin = [row.name, ns, f"{row.predicted_ns:.2f}"]
+        if several:
+            table.add_row(*begin, native.SMALL, "", "", *_faults(row, native.SMALL), "")
+            for one in row.changes:
+                table.add_row(
+                    "", "", "", one.pages, *_change(one), *_faults(row, one.pages), _short(one)
+                )
+        else:
+            one, *_ = [*row.changes, None]
+            shown = [*_change(one), *_faults(row, native.SMALL), _short(one)]
+            table.add_row(*begin, *shown)
     console.print(table)
     console.print(
-        "ns: user time an access. huge pages: the change of processor time, 95 % interval.",
+        "ns: user time an access. The change is one of processor time, 95 % interval.",
         style="dim",
         highlight=False,
     )
     for sentence in sentences:
         console.print(sentence, highlight=False)
+
+
+def _change(change: Change | None) -> tuple[str, str]:
+    """Measured and predicted."""
+    if change is None:
+        return "", ""
+    gain = change.measured
+    return f"{gain.low:+.0%}..{gain.high:+.0%}" if gain else "", f"{change.predicted:+.1%}"
+
+
+def _faults(row: Agreement, size: str) -> tuple[str, str]:
+    """Measured and predicted."""
+    predicted = row.predicted_faults(size)
+    return (
+        units.count(row.measured_faults(size)),
+        "" if predicted is None else units.count(predicted),
+    )
+
+
+def _short(change: Change | None) -> str:
+    """The verdict in a word."""
+    return change.verdict.partition(":")[0].replace("no verdict", "?") if change else "?"
 
 
 def _chain(

@@ -6,11 +6,11 @@
 
 use super::{Context, Failure, Part, no_options};
 use crate::rounds::{Clock, estimate, timed, timed_by};
-use crate::system::environment::THP;
+use crate::system::folio_sizes;
 use crate::system::frames::{frames, share_in_runs};
 use crate::system::mapping::{HUGE, Mapping, PAGE, backing};
 use crate::system::process::{self, fork};
-use crate::system::{Refused, budget, files};
+use crate::system::{Refused, budget};
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -82,12 +82,13 @@ fn kinds(context: &mut Context) -> Vec<Kind> {
         split: false,
     }];
     let mut left_out = Vec::new();
-    for bytes in sizes() {
+    let sizes = folio_sizes::sizes();
+    for &bytes in &sizes {
         let on = matches!(
-            setting(bytes).as_deref(),
+            folio_sizes::setting(bytes).as_deref(),
             Some("always" | "madvise" | "inherit")
         );
-        let alone = on && sizes().iter().all(|&b| b >= bytes || !is_on(b));
+        let alone = on && sizes.iter().all(|&b| b >= bytes || !folio_sizes::is_on(b));
         if context.tuning.is_allowed() || (alone && bytes == HUGE) {
             kinds.push(Kind {
                 bytes,
@@ -110,59 +111,13 @@ fn kinds(context: &mut Context) -> Vec<Kind> {
     kinds
 }
 
-/// Sizes of anonymous transparent huge pages this kernel knows, ascending.
-fn sizes() -> Vec<usize> {
-    let mut sizes: Vec<usize> = std::fs::read_dir(THP)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let kib = name
-                .to_str()?
-                .strip_prefix("hugepages-")?
-                .strip_suffix("kB")?;
-            let bytes = kib.parse::<usize>().ok()? << 10;
-            // Some sizes are for files only and have no such setting.
-            setting(bytes).map(|_| bytes)
-        })
-        .collect();
-    if sizes.is_empty() && files::choice(format!("{THP}/enabled")).is_some() {
-        sizes.push(HUGE);
-    }
-    sizes.sort_unstable();
-    sizes
-}
-
-fn setting_path(bytes: usize) -> String {
-    format!("{THP}/hugepages-{}kB/enabled", bytes >> 10)
-}
-
-fn setting(bytes: usize) -> Option<String> {
-    files::choice(setting_path(bytes))
-}
-
-fn is_on(bytes: usize) -> bool {
-    setting(bytes).is_some_and(|s| s != "never")
-}
-
 /// Turns the size on for memory that asks for it, and the others off. Without leave to change
 /// settings only such sizes are measured for which nothing needs to be changed.
 fn select(context: &mut Context, kind: Kind) -> Result<(), Refused> {
     if !context.tuning.is_allowed() || kind.bytes == PAGE {
         return Ok(());
     }
-    for bytes in sizes() {
-        let text = if bytes == kind.bytes {
-            "madvise"
-        } else {
-            "never"
-        };
-        if setting(bytes).as_deref() != Some(text) {
-            context.tuning.set(setting_path(bytes), text)?;
-        }
-    }
-    Ok(())
+    folio_sizes::give(&mut context.tuning, kind.bytes, "madvise")
 }
 
 const FIGURES: [&str; 12] = [

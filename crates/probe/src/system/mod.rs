@@ -5,6 +5,7 @@ pub mod claims;
 pub mod counters;
 pub mod environment;
 pub mod files;
+pub mod folio_sizes;
 pub mod frames;
 pub mod mapping;
 pub mod process;
