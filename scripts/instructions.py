@@ -73,7 +73,10 @@ def compiler() -> str:
 
 def build() -> Path:
     """The program that has the work."""
-    command = "cargo bench --locked --no-run --message-format json -p pagelab-machine --bench"
+    # With the module's package its dependencies have the features that they have for the module,
+    # so that what was compiled for that is not compiled again.
+    packages = "-p pagelab-machine -p pagelab-python"
+    command = f"cargo bench --locked --no-run --message-format json {packages} --bench"
     built = subprocess.run(
         [*command.split(), "instructions"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     )

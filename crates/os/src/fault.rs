@@ -169,8 +169,8 @@ impl<T: PageTable> Mapper<'_, T> {
             }
             return Err(self.out_of_memory("the page of zeros"));
         }
-        if takes_folios(vma)
-            && let Some(order) = policy.folio_order(vma.advice == HugeAdvice::Wanted)
+        if let Some(order) = policy.folio_order(vma.advice == HugeAdvice::Wanted)
+            && takes_folios(vma)
             && self.map_folio(vma, page, order, writable)?
         {
             return Ok(PageSize::Base4K);

@@ -6,8 +6,11 @@ use iced_x86::{
 
 use super::operands::{reads, writes};
 
-/// Registers followed: 16 general-purpose ones, then 16 vector ones.
+/// Registers followed: 16 general-purpose ones, 15 vector ones, of which the last stands for two, and
+/// the flags.
 pub const REGISTERS: usize = 32;
+const LAST_VECTOR: usize = 30;
+const FLAGS: usize = 31;
 
 /// The youngest two loads that a value depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,23 +66,18 @@ impl Source {
 /// The source of each register's value.
 pub(super) struct Producers {
     registers: [Source; REGISTERS],
-    /// That of the flags. They are not followed from block to block: who moves by them has
-    /// compared just before.
-    flags: Source,
 }
 
 impl Producers {
     pub(super) fn new() -> Producers {
         Producers {
             registers: std::array::from_fn(Source::register),
-            flags: Source::NONE,
         }
     }
 
     /// Nothing is known of any register from now on.
     pub(super) fn forget(&mut self) {
         self.registers = [Source::NONE; REGISTERS];
-        self.flags = Source::NONE;
     }
 
     /// The load that produced the address of an operand.
@@ -157,10 +155,11 @@ impl Producers {
         if instruction.mnemonic() == Mnemonic::Leave {
             self.registers[RSP] = before[RBP];
         }
-        self.flags = match instruction.rflags_modified() {
-            RflagsBits::NONE => self.flags,
+        let flags = &mut self.registers[FLAGS];
+        *flags = match instruction.rflags_modified() {
+            RflagsBits::NONE => *flags,
             all if all & ARITHMETIC == ARITHMETIC => result,
-            _ => result.or(self.flags),
+            _ => result.or(*flags),
         };
         result
     }
@@ -170,15 +169,20 @@ impl Producers {
         if instruction.rflags_read() & ARITHMETIC == 0 {
             Source::NONE
         } else {
-            self.flags
+            self.registers[FLAGS]
         }
     }
 
     /// The registers whose source is another than at the block's beginning.
-    pub(super) fn updates(&self) -> Vec<(u8, Source)> {
+    ///
+    /// Who moves by the flags has compared just before: they are left to a block that follows
+    /// without a jump, as where a page ends between the two. Nearly all blocks end with a jump,
+    /// and would have the flags besides.
+    pub(super) fn updates(&self, jumps: bool) -> Vec<(u8, Source)> {
         (0..REGISTERS as u8)
             .zip(self.registers)
             .filter(|&(register, source)| source != Source::register(register.into()))
+            .filter(|&(register, _)| usize::from(register) != FLAGS || !jumps)
             .collect()
     }
 }
@@ -224,9 +228,9 @@ fn forgets(instruction: &Instruction) -> bool {
     }
 }
 
-/// Whether writing this register leaves a part of the larger one as it was.
+/// Whether writing this register leaves a part of what stands for it as it was.
 fn keeps_part(register: Register) -> bool {
-    register.is_gpr8() || register.is_gpr16()
+    register.is_gpr8() || register.is_gpr16() || number(register) == Some(LAST_VECTOR)
 }
 
 /// The register's place among those followed.
@@ -234,7 +238,7 @@ pub(super) fn number(register: Register) -> Option<usize> {
     if register.is_gpr() {
         Some(register.full_register().number())
     } else if register.is_vector_register() && register.number() < 16 {
-        Some(16 + register.number())
+        Some((16 + register.number()).min(LAST_VECTOR))
     } else {
         None
     }

@@ -14,7 +14,9 @@ mod operands;
 mod path;
 mod trusted;
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, UsedMemory};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, UsedMemory,
+};
 
 use crate::word::MAX_ENTRIES;
 use address::Addresses;
@@ -91,6 +93,8 @@ struct Analysis {
     info: InstructionInfoFactory,
     addresses: Addresses,
     producers: Producers,
+    /// Whether the last instruction goes on elsewhere than with the next one, or may.
+    jumps: bool,
 }
 
 impl Analysis {
@@ -104,6 +108,7 @@ impl Analysis {
             info: InstructionInfoFactory::new(),
             addresses: Addresses::new(),
             producers: Producers::new(),
+            jumps: false,
         }
     }
 
@@ -128,6 +133,7 @@ impl Analysis {
         }
         let made_by = self.producers.step(instruction, &info, load);
         self.block.branch = Branch::of(instruction, made_by);
+        self.jumps = instruction.flow_control() != FlowControl::Next;
         self.addresses.step(instruction, &info);
     }
 
@@ -217,7 +223,7 @@ impl Analysis {
 
     fn finish(mut self, instructions: usize) -> Block {
         self.block.instructions = instructions as u32;
-        self.block.updates = self.producers.updates();
+        self.block.updates = self.producers.updates(self.jumps);
         if self.reporting == Reporting::Needed {
             self.block.opening = opening(&self.block.script);
         }
