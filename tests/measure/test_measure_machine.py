@@ -492,6 +492,33 @@ def test_one_core_reads_as_many_lines_at_a_time_as_its_second_level_has_buffers(
     assert len(open_keys) == (buffers is None)
 
 
+@pytest.mark.parametrize(
+    ("instructions", "stores", "buffers"),
+    [
+        # Zen 4 has 320 and 64: all of them, half of them, and what is neither.
+        ([312, 320], [62, 64], [320, 64]),
+        ([152, 160], [30, 32], [160, 32]),
+        ([200, 208], [44, 46], [202, 44]),
+        (None, None, [320, 64]),
+    ],
+)
+def test_a_core_looks_as_far_ahead_as_its_other_thread_leaves_it(
+    zen4_guest: Measurement,
+    instructions: list[int] | None,
+    stores: list[int] | None,
+    buffers: list[int],
+) -> None:
+    zen4 = {"vendor": "AuthenticAMD", "family": 0x19, "model": 0x11}
+    here = zen4_guest.environment.model_copy(update=zen4)
+    measured = zen4_guest.model_copy(update={"environment": here})
+    found = {"additions": instructions, "stores": stores}
+    measured.parts["window"] = {
+        of: {"together_and_apart": step, "x": [], "ns": []} for of, step in found.items()
+    }
+    table = tomllib.loads(machine.preset(measured, "here").toml())["core"]
+    assert [table["reorder_buffer"], table["store_buffer"]] == buffers
+
+
 def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     caches = zen4_guest.parts["caches"]
     caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}

@@ -18,8 +18,9 @@ pub struct Chain {
     marks: Box<[*const Link]>,
 }
 
+/// A place of a chain.
 #[repr(transparent)]
-struct Link(*const Link);
+pub struct Link(*const Link);
 
 /// Bytes of a line of every x86 and most Arm caches.
 pub const LINE: usize = 64;
@@ -73,6 +74,11 @@ impl Chain {
     /// Where `count` walkers begin that are as far from each other as the chain allows.
     fn starts(&self, count: usize) -> Vec<*const Link> {
         self.marks.iter().copied().step_by(MARKS / count).collect()
+    }
+
+    /// Two links that are half of the chain apart.
+    pub fn two(&self) -> [*const Link; 2] {
+        [self.marks[0], self.marks[MARKS / 2]]
     }
 
     /// Nanoseconds a load when `walkers` (one of [`WALKERS`]) follow the chain side by side, evenly

@@ -19,6 +19,7 @@ PARTS = (
     "tlb",
     "chain",
     "memory",
+    "window",
     "faults",
     "folios",
     "huge",

@@ -26,7 +26,10 @@ class Finding:
 def findings(measurement: Measurement) -> list[Finding]:
     """Everything worth a row, in the order of the parts."""
     rows: list[Finding] = []
-    readers = (_caches, _branches, _tlbs, _faults, _folios, _huge, _syscalls, _shared, _calls)
+    readers = (
+        *(_caches, _branches, _window, _tlbs, _faults),
+        *(_folios, _huge, _syscalls, _shared, _calls),
+    )
     for read in readers:
         rows += read(measurement)
     return rows
@@ -128,6 +131,20 @@ def _branches(measurement: Measurement) -> Iterator[Finding]:
     cost = measurement.parts.get("branches", {}).get("misprediction_ns")
     if cost is not None:
         yield _time("branches", "mispredicted branch", cost)
+
+
+def _window(measurement: Measurement) -> Iterator[Finding]:
+    raw = measurement.parts.get("window", {})
+    for key, what in (("additions", "instructions ahead"), ("stores", "stores ahead")):
+        if key not in raw:
+            continue
+        step = raw[key]["together_and_apart"]
+        if step is None:
+            why = "loads never, or always, wait for each other"
+            yield Finding("window", what, "no conclusion", None, why)
+        else:
+            note = f"between two loads that wait together, not {step[1]}"
+            yield Finding("window", what, str(step[0]), float(step[0]), note)
 
 
 _PAGES = {

@@ -14,9 +14,9 @@ from typing import Any
 
 from pagelab import units
 from pagelab.errors import PagelabError
-from pagelab.measuring import cores, machine_caches, machine_code
+from pagelab.measuring import cores, machine_caches, machine_code, machine_core
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
-from pagelab.measuring.findings import LINE, capacity, effective_page, second_level_sets
+from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
 from pagelab.measuring.result import Environment, Estimate, Measurement, Step, Stepped
 
@@ -120,10 +120,13 @@ def preset(measurement: Measurement, name: str) -> Preset:
     page = effective_page(measurement)
     guest = here.hypervisor is not None
     design = "nested-radix" if guest else "radix"
-    core = list(_core(measurement, ghz))
+    core = list(machine_core.entries(measurement, ghz))
     first = next(of.value for of in core if of.key == "miss_buffers")
     tables = {
-        "core": [*core, _l2_miss_buffers(measurement, found, int(first) if first else None)],
+        "core": [
+            *core,
+            machine_core.l2_miss_buffers(measurement, found, int(first) if first else None),
+        ],
         "tlb": list(_tlb(measurement, small, ghz)),
         "caches": [*machine_caches.entries(measurement, found, ghz)],
         "fetch": list(machine_code.entries(measurement)),
@@ -159,89 +162,6 @@ def write(measurement: Measurement, name: str, path: Path) -> Preset:
     except OSError as error:
         raise PagelabError(f"cannot write {path}: {error.strerror}") from error
     return made
-
-
-def _core(measurement: Measurement, ghz: float) -> Iterator[Entry]:
-    yield Entry("ghz", f"{ghz:.3g}", "measured", "a chain of multiplications")
-    published = cores.documented(measurement.environment)
-    for key in ("width", "reorder_buffer", "store_buffer"):
-        if published:
-            value = str(getattr(published, key))
-            yield Entry(key, value, "published", f"of {published.name}")
-        else:
-            yield Entry(key, None, "open", f"this core is not known; {BASE}'s")
-    yield _misprediction(measurement.parts.get("branches", {}), ghz)
-    raw = measurement.parts.get("memory", {})
-    of_levels = (raw.get("misses") or {}).values()
-    misses = [level["under_way"] for level in of_levels if level["under_way"]]
-    # Of chains beyond the second level and beyond the last: those that were disturbed less.
-    surest = min(misses, key=lambda m: Estimate.model_validate(m).relative_error(), default=None)
-    for key, under_way in (
-        ("miss_buffers", surest),
-        ("walkers", (raw.get("walks") or {}).get("under_way")),
-    ):
-        known = getattr(published, key) if published else None
-        # What is lost to others makes one chain slower than it is, and seems to overlap with more.
-        noisy = measurement.noise.verdict == "very noisy"
-        yield _under_way(key, under_way, known, published.name if published else "", noisy)
-
-
-def _l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | None) -> Entry:
-    """How many lines one core reads at a time that come from memory, ahead or not.
-
-    By Little's law from what it reads in order. Nothing else is the bound of that where all cores
-    read more, and where it is more than the first level's `first` misses. A line takes a buffer
-    from when the second level has missed it.
-    """
-    key, second = "l2_miss_buffers", found.levels[1].latency
-    flushed = measurement.parts["caches"].get("flushed_ns")
-    one, every = (_bandwidth(measurement).get(of) for of in ("one_core", "all_cores"))
-    if one is None or flushed is None or second is None or first is None:
-        return Entry(key, None, "open", "not measured: any number")
-    waits = Estimate.model_validate(flushed).median - second
-    low, count, high = (rate * waits / LINE for rate in (one.low, one.median, one.high))
-    what = f"one core reads {one.median:.3g} GB/s of lines that take {waits:.3g} ns"
-    if every is None or one.high >= every.median:
-        return Entry(key, None, "open", f"not concluded, {what} and may be memory's bound")
-    if count <= first:
-        return Entry(key, None, "open", f"not concluded, {what}: the first level's misses do that")
-    if one.relative_error() >= 0.2:
-        return Entry(key, None, "open", f"not concluded, {what} ({low:.1f} to {high:.1f})")
-    return Entry(key, str(max(1, round(count))), "measured", f"{what} ({low:.1f} to {high:.1f})")
-
-
-def _misprediction(raw: dict[str, Any], ghz: float) -> Entry:
-    """Cycles from a mispredicted branch to what follows it."""
-    key, cost = "misprediction", raw.get("misprediction_ns")
-    if cost is None:
-        return Entry(key, None, "open", f"not measured; {BASE}'s")
-    found = Estimate.model_validate(cost)
-    what = f"branches on random bits ({found.low * ghz:.1f} to {found.high * ghz:.1f} cycles)"
-    if found.relative_error() < 0.2 and 1 <= found.median * ghz < 100:
-        return Entry(key, str(cycles(found.median, ghz)), "measured", what)
-    return Entry(key, None, "open", f"not concluded from {what}; {BASE}'s")
-
-
-def _under_way(key: str, raw: Any, published: int | None, core: str, noisy: bool) -> Entry:
-    """Misses or walks at a time: measured by chains side by side, else as published.
-
-    What is measured is a lower bound where queues in front of memory fill first.
-    """
-    if raw is not None:
-        found = Estimate.model_validate(raw)
-        what = f"chains side by side ({found.low:.1f} to {found.high:.1f})"
-        if published is not None and found.low * 0.9 <= published <= found.high * 1.1:
-            return Entry(key, str(published), "published", f"of {core}; {what}")
-        sure = published is None or not noisy
-        if sure and found.relative_error() < 0.2 and found.median >= 1:
-            also = f"; {core} has {published}" if published else ""
-            return Entry(key, str(round(found.median)), "measured", what + also)
-        if published is None:
-            return Entry(key, None, "open", f"{what}; {BASE}'s")
-        return Entry(key, str(published), "published", f"of {core}; not concluded from {what}")
-    if published is None:
-        return Entry(key, None, "open", f"not measured; {BASE}'s")
-    return Entry(key, str(published), "published", f"of {core}; not measured")
 
 
 def _tlb(measurement: Measurement, small: Stepped, ghz: float) -> Iterator[Entry]:
@@ -489,7 +409,7 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
             what += ", less an eighth of a walk"
         latency = max(1.0, beyond - last)
         yield Entry("latency_ns", f"{latency:.1f}", "measured", what)
-    rates = _bandwidth(measurement)
+    rates = machine_core.bandwidth(measurement)
     if rates:
         # All cores together read no less than one alone, but for others who take their time.
         of = max(rates, key=lambda of: rates[of].median)
@@ -500,12 +420,6 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
-
-
-def _bandwidth(measurement: Measurement) -> dict[str, Estimate]:
-    """GB/s that one core and all cores read, as far as they were measured."""
-    raw = measurement.parts.get("memory", {}).get("bandwidth") or {}
-    return {of: Estimate.model_validate(raw[of]) for of in ("one_core", "all_cores") if raw.get(of)}
 
 
 def _memory(here: Environment) -> Iterator[Entry]:

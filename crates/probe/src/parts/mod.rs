@@ -11,6 +11,7 @@ mod memory;
 mod shared_code;
 mod syscalls;
 mod tlb;
+mod window;
 
 use crate::detect::Steps;
 use crate::noise::Noise;
@@ -28,6 +29,7 @@ pub const PARTS: &[Part] = &[
     tlb::PART,
     chain::PART,
     memory::PART,
+    window::PART,
     faults::PART,
     folios::PART,
     huge::PART,

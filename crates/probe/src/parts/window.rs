@@ -1,0 +1,248 @@
+//! How far a core looks ahead: its reorder buffer and its store buffer, as much of them as it has now.
+//!
+//! Two chains of loads from memory, with so many instructions between a load of one and the next of the
+//! other. As long as both loads fit into the reorder buffer with what is between them they are waited
+//! for together, and beyond that one after the other (Wong, "Measuring Reorder Buffer Capacity", 2013).
+//! Between stores it is the store buffer that is full first.
+//!
+//! What runs on the core's other thread matters: AMD's and Intel's cores divide both buffers in two
+//! while both threads run (AMD 56665, "Simultaneous multi-threading"; Intel's optimization manual,
+//! "Hyper-Threading Technology"), and a guest does not see who has the other one.
+
+use super::{Context, Failure, Part, no_options};
+use crate::chain::{Chain, LINE, Link};
+use crate::places::{Pages, Places, Region, Spread};
+use crate::rounds::{Stopwatch, estimate};
+use crate::stats::Estimate;
+use crate::system::mapping::{HUGE, Mapping};
+use crate::system::{Refused, budget, claims};
+use clap::ArgMatches;
+use serde_json::{Value, json};
+
+pub const PART: Part = Part {
+    name: "window",
+    about: "Instructions and stores that a core looks ahead",
+    in_all: true,
+    options: no_options,
+    run,
+};
+
+/// Loads of each chain in a sample: longer than what reading the clock costs, and short enough to
+/// fall between two timer interrupts.
+const LOADS: u64 = 1024;
+
+/// Loads that are waited for one after the other take twice as long as together; this is between.
+const APART: f64 = 1.5;
+
+/// What stands between two loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filler {
+    /// Additions of integers and of vectors in turn, so that neither kind of register runs out first.
+    Additions,
+    /// Stores to one place of the stack.
+    Stores,
+}
+
+impl Filler {
+    /// How many there are between two loads, at the least, the most and from one length to the next.
+    fn lengths(self) -> std::ops::RangeInclusive<usize> {
+        match self {
+            Filler::Additions => 16..=640,
+            Filler::Stores => 4..=160,
+        }
+    }
+
+    fn step(self) -> usize {
+        match self {
+            Filler::Additions => 8,
+            Filler::Stores => 2,
+        }
+    }
+
+    fn code(self, index: usize) -> &'static [u8] {
+        match self {
+            // add eax, ecx
+            Filler::Additions if index.is_multiple_of(2) => &[0x01, 0xc8],
+            // paddd xmm0, xmm1
+            Filler::Additions => &[0x66, 0x0f, 0xfe, 0xc1],
+            // mov [rsp-64], rax: in the red zone, which a function that calls none may use.
+            Filler::Stores => &[0x48, 0x89, 0x44, 0x24, 0xc0],
+        }
+    }
+}
+
+/// Where two chains have come to.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Pair {
+    first: *const Link,
+    second: *const Link,
+}
+
+/// A loop that follows two chains `times` links on each.
+type Loop = unsafe extern "sysv64" fn(first: *const Link, second: *const Link, times: u64) -> Pair;
+
+/// The machine code of a loop: `first` is in rdi, `second` in rsi, `times` in rdx.
+fn code(filler: Filler, between: usize) -> Vec<u8> {
+    let fill = |code: &mut Vec<u8>| {
+        for index in 0..between {
+            code.extend_from_slice(filler.code(index));
+        }
+    };
+    let mut code = Vec::new();
+    code.extend_from_slice(&[0x48, 0x8b, 0x3f]); // mov rdi, [rdi]
+    fill(&mut code);
+    code.extend_from_slice(&[0x48, 0x8b, 0x36]); // mov rsi, [rsi]
+    fill(&mut code);
+    code.extend_from_slice(&[0x48, 0xff, 0xca]); // dec rdx
+    code.extend_from_slice(&[0x0f, 0x85]); // jnz back to the beginning
+    let back = -(code.len() as i32 + 4);
+    code.extend_from_slice(&back.to_le_bytes());
+    code.extend_from_slice(&[0x48, 0x89, 0xf8]); // mov rax, rdi
+    code.extend_from_slice(&[0x48, 0x89, 0xf2]); // mov rdx, rsi
+    code.push(0xc3); // ret
+    code
+}
+
+/// A loop that can be called.
+struct Compiled {
+    memory: Mapping,
+}
+
+impl Compiled {
+    fn new(filler: Filler, between: usize) -> Result<Compiled, Refused> {
+        let code = code(filler, between);
+        let len = code.len().next_multiple_of(4096);
+        let memory = Mapping::anonymous(len)?;
+        // SAFETY: the mapping is ours alone and has room for the code.
+        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), memory.as_ptr(), code.len()) };
+        memory.protect(0, len, libc::PROT_READ | libc::PROT_EXEC)?;
+        Ok(Compiled { memory })
+    }
+
+    /// Follows both chains; nanoseconds for a link of each.
+    ///
+    /// # Safety
+    /// `at` must be links of a chain that stays readable.
+    unsafe fn follow(&self, at: &mut Pair) -> f64 {
+        // SAFETY: what `code` has made for these arguments, whose registers the convention lets it use.
+        let follow: Loop = unsafe { std::mem::transmute(self.memory.as_ptr()) };
+        let watch = Stopwatch::start();
+        // SAFETY: it loads links only, each of which leads to one, and stores into its red zone.
+        *at = unsafe { follow(at.first, at.second, LOADS) };
+        watch.stop().0 / LOADS as f64
+    }
+}
+
+fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Failure::Lacking("not written for this processor".into()));
+    }
+    let last = claims::caches().last().map_or(32 << 20, |cache| cache.size) as usize;
+    let len = (4 * last).clamp(64 << 20, 256 << 20);
+    let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
+    if len < 16 << 20 {
+        return Err(Failure::Lacking("too little memory is free".into()));
+    }
+    let mut region = Region::new(len, Pages::Huge, Spread::Packed)
+        .or_else(|_| Region::new(len, Pages::Small, Spread::Packed))?;
+    let order = region.first((len / LINE) as u64, &mut context.rng);
+    let chain = region.chain(&order);
+    Ok(json!({
+        "additions": measure(context, &chain, Filler::Additions)?,
+        "stores": measure(context, &chain, Filler::Stores)?,
+    }))
+}
+
+/// The time for a load of each chain, by how many instructions are between them.
+fn measure(context: &mut Context, chain: &Chain, filler: Filler) -> Result<Value, Failure> {
+    let lengths: Vec<usize> = filler.lengths().step_by(filler.step()).collect();
+    let loops: Vec<Compiled> = (lengths.iter())
+        .map(|&between| Compiled::new(filler, between))
+        .collect::<Result<_, _>>()?;
+    let [first, second] = chain.two();
+    let mut at = Pair { first, second };
+    let cases: Vec<usize> = (0..lengths.len()).collect();
+    let rounds = if context.quick { 5 } else { 15 };
+    let mut rng = context.rng.fork();
+    let estimates = estimate(&cases, rounds, &mut rng, |case| {
+        // SAFETY: `at` goes on in the chain that it began in, which outlives this.
+        Ok::<_, Failure>([unsafe { loops[case].follow(&mut at) }])
+    })?;
+    let ns: Vec<Option<Estimate>> = estimates.into_iter().map(|[ns]| ns).collect();
+    let step = step(&ns).map(|(last, first)| [lengths[last], lengths[first]]);
+    Ok(json!({ "x": lengths, "ns": ns, "together_and_apart": step }))
+}
+
+/// The last length with which loads are waited for together, and the first with which they are not:
+/// where the fewest lengths are on the wrong side. None where there is no such place, or many are.
+fn step(ns: &[Option<Estimate>]) -> Option<(usize, usize)> {
+    const FIRST: usize = 3;
+    const STRAY: usize = 2;
+    let medians: Vec<f64> = (ns.iter())
+        .map(|ns| ns.map(|ns| ns.median))
+        .collect::<Option<_>>()?;
+    let together = medians.get(..FIRST)?.iter().copied();
+    let limit = APART * together.fold(f64::INFINITY, f64::min);
+    let strays = |at: usize| {
+        let before = medians[..at].iter().filter(|&&ns| ns >= limit).count();
+        before + medians[at..].iter().filter(|&&ns| ns < limit).count()
+    };
+    let fewest = (1..medians.len()).map(strays).min()?;
+    let mut places = (1..medians.len()).filter(|&at| strays(at) == fewest);
+    let first = places.next()?;
+    let last = places.next_back().unwrap_or(first);
+    // All of them together, or none.
+    let both = medians[0] < limit && *medians.last()? >= limit;
+    (fewest <= STRAY && both).then_some((first - 1, last))
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_follows_both_chains_so_many_links() {
+        for filler in [Filler::Additions, Filler::Stores] {
+            for between in [0, 1, 40, 640] {
+                let compiled = Compiled::new(filler, between).unwrap();
+                let mut region = Region::new(HUGE, Pages::Small, Spread::Packed).unwrap();
+                // More links than are followed, in order, so that it is known where it ends.
+                let order: Vec<usize> = (0..4096).collect();
+                let chain = region.chain(&order);
+                let [first, second] = chain.two();
+                let mut at = Pair { first, second };
+                // SAFETY: links of `chain`, which lives.
+                assert!(unsafe { compiled.follow(&mut at) } > 0.0);
+                let moved = |from: *const Link, to: *const Link| to as usize - from as usize;
+                assert_eq!(moved(first, at.first), LOADS as usize * LINE);
+                assert_eq!(moved(second, at.second), LOADS as usize * LINE);
+            }
+        }
+    }
+
+    fn estimates(ns: &[f64]) -> Vec<Option<Estimate>> {
+        ns.iter()
+            .map(|&ns| Estimate::of(&[ns, ns * 1.01, ns * 0.99, ns, ns]))
+            .collect()
+    }
+
+    #[test]
+    fn the_step_is_where_loads_begin_to_wait_for_each_other() {
+        let steep = [200.0, 205.0, 210.0, 220.0, 410.0, 420.0, 450.0];
+        assert_eq!(step(&estimates(&steep)), Some((3, 4)));
+        // One length is disturbed, on either side.
+        assert_eq!(
+            step(&estimates(&[
+                200.0, 205.0, 210.0, 400.0, 220.0, 420.0, 450.0
+            ])),
+            Some((2, 5))
+        );
+        // No step, or many.
+        assert_eq!(step(&estimates(&[200.0, 205.0, 210.0, 220.0])), None);
+        let both = [
+            200.0, 400.0, 210.0, 220.0, 400.0, 410.0, 220.0, 210.0, 450.0,
+        ];
+        assert_eq!(step(&estimates(&both)), None);
+    }
+}

@@ -1,0 +1,123 @@
+"""The core of a machine preset: what it looks ahead, and what it has under way."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pagelab.measuring import cores
+from pagelab.measuring.entry import BASE, Entry, cycles
+from pagelab.measuring.findings import LINE
+from pagelab.measuring.levels import Hierarchy
+from pagelab.measuring.result import Estimate, Measurement
+
+
+def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
+    """The keys of `core` but `l2_miss_buffers`, of a clock of so many GHz."""
+    yield Entry("ghz", f"{ghz:.3g}", "measured", "a chain of multiplications")
+    published = cores.documented(measurement.environment)
+    window = measurement.parts.get("window", {})
+    yield _published("width", published)
+    yield _ahead("reorder_buffer", window.get("additions"), published, beside=2)
+    yield _ahead("store_buffer", window.get("stores"), published, beside=0)
+    yield _misprediction(measurement.parts.get("branches", {}), ghz)
+    raw = measurement.parts.get("memory", {})
+    of_levels = (raw.get("misses") or {}).values()
+    misses = [level["under_way"] for level in of_levels if level["under_way"]]
+    # Of chains beyond the second level and beyond the last: those that were disturbed less.
+    surest = min(misses, key=lambda m: Estimate.model_validate(m).relative_error(), default=None)
+    for key, under_way in (
+        ("miss_buffers", surest),
+        ("walkers", (raw.get("walks") or {}).get("under_way")),
+    ):
+        known = getattr(published, key) if published else None
+        # What is lost to others makes one chain slower than it is, and seems to overlap with more.
+        noisy = measurement.noise.verdict == "very noisy"
+        yield _under_way(key, under_way, known, published.name if published else "", noisy)
+
+
+def _published(key: str, core: cores.Core | None) -> Entry:
+    """What the manufacturer says of this core."""
+    if core is None:
+        return Entry(key, None, "open", f"this core is not known; {BASE}'s")
+    return Entry(key, str(getattr(core, key)), "published", f"of {core.name}")
+
+
+def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, beside: int) -> Entry:
+    """A buffer by what fits into it between two loads, and `beside` for these.
+
+    Taken is what is published where that fits, or half of it, which is what a thread has while the
+    core's other one runs; else the most that fitted.
+    """
+    step = between and between["together_and_apart"]
+    if not step:
+        return _published(key, core)
+    low, high = (length + beside for length in step)
+    found = f"two loads wait together with up to {step[0]} between, not with {step[1]}"
+    whole = getattr(core, key) if core else None
+    for value, of in ((whole, "all of"), (whole and whole // 2, "half of")):
+        if core and value and low <= value <= high:
+            return Entry(key, str(value), "measured", f"{found}: {of} {core.name}'s {whole}")
+    return Entry(key, str(low), "measured", found)
+
+
+def l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | None) -> Entry:
+    """How many lines one core reads at a time that come from memory, ahead or not.
+
+    By Little's law from what it reads in order. Nothing else is the bound of that where all cores
+    read more, and where it is more than the first level's `first` misses. A line takes a buffer
+    from when the second level has missed it.
+    """
+    key, second = "l2_miss_buffers", found.levels[1].latency
+    flushed = measurement.parts["caches"].get("flushed_ns")
+    one, every = (bandwidth(measurement).get(of) for of in ("one_core", "all_cores"))
+    if one is None or flushed is None or second is None or first is None:
+        return Entry(key, None, "open", "not measured: any number")
+    waits = Estimate.model_validate(flushed).median - second
+    low, count, high = (rate * waits / LINE for rate in (one.low, one.median, one.high))
+    what = f"one core reads {one.median:.3g} GB/s of lines that take {waits:.3g} ns"
+    if every is None or one.high >= every.median:
+        return Entry(key, None, "open", f"not concluded, {what} and may be memory's bound")
+    if count <= first:
+        return Entry(key, None, "open", f"not concluded, {what}: the first level's misses do that")
+    if one.relative_error() >= 0.2:
+        return Entry(key, None, "open", f"not concluded, {what} ({low:.1f} to {high:.1f})")
+    return Entry(key, str(max(1, round(count))), "measured", f"{what} ({low:.1f} to {high:.1f})")
+
+
+def _misprediction(raw: dict[str, Any], ghz: float) -> Entry:
+    """Cycles from a mispredicted branch to what follows it."""
+    key, cost = "misprediction", raw.get("misprediction_ns")
+    if cost is None:
+        return Entry(key, None, "open", f"not measured; {BASE}'s")
+    found = Estimate.model_validate(cost)
+    what = f"branches on random bits ({found.low * ghz:.1f} to {found.high * ghz:.1f} cycles)"
+    if found.relative_error() < 0.2 and 1 <= found.median * ghz < 100:
+        return Entry(key, str(cycles(found.median, ghz)), "measured", what)
+    return Entry(key, None, "open", f"not concluded from {what}; {BASE}'s")
+
+
+def _under_way(key: str, raw: Any, published: int | None, core: str, noisy: bool) -> Entry:
+    """Misses or walks at a time: measured by chains side by side, else as published.
+
+    What is measured is a lower bound where queues in front of memory fill first.
+    """
+    if raw is not None:
+        found = Estimate.model_validate(raw)
+        what = f"chains side by side ({found.low:.1f} to {found.high:.1f})"
+        if published is not None and found.low * 0.9 <= published <= found.high * 1.1:
+            return Entry(key, str(published), "published", f"of {core}; {what}")
+        sure = published is None or not noisy
+        if sure and found.relative_error() < 0.2 and found.median >= 1:
+            also = f"; {core} has {published}" if published else ""
+            return Entry(key, str(round(found.median)), "measured", what + also)
+        if published is None:
+            return Entry(key, None, "open", f"{what}; {BASE}'s")
+        return Entry(key, str(published), "published", f"of {core}; not concluded from {what}")
+    if published is None:
+        return Entry(key, None, "open", f"not measured; {BASE}'s")
+    return Entry(key, str(published), "published", f"of {core}; not measured")
+
+
+def bandwidth(measurement: Measurement) -> dict[str, Estimate]:
+    """GB/s that one core and all cores read, as far as they were measured."""
+    raw = measurement.parts.get("memory", {}).get("bandwidth") or {}
+    return {of: Estimate.model_validate(raw[of]) for of in ("one_core", "all_cores") if raw.get(of)}
