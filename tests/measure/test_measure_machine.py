@@ -493,28 +493,34 @@ def test_one_core_reads_as_many_lines_at_a_time_as_its_second_level_has_buffers(
 
 
 @pytest.mark.parametrize(
-    ("instructions", "stores", "buffers"),
+    ("instructions", "stores", "share", "buffers"),
     [
         # Zen 4 has 320 and 64: all of them, half of them, and what is neither.
-        ([312, 320], [62, 64], [320, 64]),
-        ([152, 160], [30, 32], [160, 32]),
-        ([200, 208], [44, 46], [202, 44]),
-        (None, None, [320, 64]),
+        ([[312, 320]], [[62, 64]], 0, [320, 64]),
+        ([[152, 160]], [[30, 32]], 0, [160, 32]),
+        ([[200, 208]], [[44, 46]], 0, [202, 44]),
+        # Half of them for a part of the time.
+        ([[152, 160], [312, 320]], [[30, 32], [62, 64]], 0.3, [320, 64]),
+        ([[152, 160], [312, 320]], [[30, 32], [62, 64]], 0.7, [160, 32]),
+        (None, None, 0, [320, 64]),
     ],
 )
 def test_a_core_looks_as_far_ahead_as_its_other_thread_leaves_it(
     zen4_guest: Measurement,
-    instructions: list[int] | None,
-    stores: list[int] | None,
+    instructions: list[list[int]] | None,
+    stores: list[list[int]] | None,
+    share: float,
     buffers: list[int],
 ) -> None:
     zen4 = {"vendor": "AuthenticAMD", "family": 0x19, "model": 0x11}
     here = zen4_guest.environment.model_copy(update=zen4)
     measured = zen4_guest.model_copy(update={"environment": here})
-    found = {"additions": instructions, "stores": stores}
-    measured.parts["window"] = {
-        of: {"together_and_apart": step, "x": [], "ns": []} for of, step in found.items()
-    }
+
+    def found(steps: list[list[int]] | None) -> dict[str, Any]:
+        step = steps and {"half": steps[0], "whole": steps[-1], "share_of_half": share}
+        return {"together_and_apart": step, "x": [], "ns": [], "apart": []}
+
+    measured.parts["window"] = {"additions": found(instructions), "stores": found(stores)}
     table = tomllib.loads(machine.preset(measured, "here").toml())["core"]
     assert [table["reorder_buffer"], table["store_buffer"]] == buffers
 

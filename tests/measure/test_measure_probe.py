@@ -38,8 +38,9 @@ def test_what_a_core_looks_ahead_is_within_what_was_tried(binary: Path) -> None:
     window = probe.run("window", lambda line: None, quick=True).parts["window"]
     for found in (window["additions"], window["stores"]):
         assert len(found["ns"]) == len(found["x"])
-        if (step := found["together_and_apart"]) is not None:
-            assert found["x"][0] <= step[0] < step[1] <= found["x"][-1]
+        if (steps := found["together_and_apart"]) is not None:
+            half, whole = steps["half"], steps["whole"]
+            assert found["x"][0] <= half[0] < half[1] <= whole[1] <= found["x"][-1]
 
 
 def test_calls_are_counted_as_strace_counts_them(binary: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What manufacturers publish about cores and no measurement here finds: the buffers of a core.
+"""What manufacturers publish about cores: width and buffers, whole, whoever has a part of them.
 
 Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual, the sections on each
 microarchitecture (Skylake, Ice Lake, Golden Cove); AMD Software Optimization Guides for families

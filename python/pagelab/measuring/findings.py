@@ -138,13 +138,15 @@ def _window(measurement: Measurement) -> Iterator[Finding]:
     for key, what in (("additions", "instructions ahead"), ("stores", "stores ahead")):
         if key not in raw:
             continue
-        step = raw[key]["together_and_apart"]
-        if step is None:
-            why = "loads never, or always, wait for each other"
-            yield Finding("window", what, "no conclusion", None, why)
-        else:
-            note = f"between two loads that wait together, not {step[1]}"
-            yield Finding("window", what, str(step[0]), float(step[0]), note)
+        steps = raw[key]["together_and_apart"]
+        if steps is None:
+            yield Finding("window", what, "no conclusion", None, "loads wait now so, now so")
+            continue
+        (half, _), (whole, apart) = steps["half"], steps["whole"]
+        note = f"between two loads that wait together, not {apart}"
+        if half != whole:
+            note += f"; {half} in {steps['share_of_half']:.0%} of the samples"
+        yield Finding("window", what, str(whole), float(whole), note)
 
 
 _PAGES = {

@@ -9,6 +9,9 @@ from pagelab.measuring.findings import LINE
 from pagelab.measuring.levels import Hierarchy
 from pagelab.measuring.result import Estimate, Measurement
 
+# What there was in more samples than this is what the core has.
+_MOSTLY = 0.5
+
 
 def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     """The keys of `core` but `l2_miss_buffers`, of a clock of so many GHz."""
@@ -44,14 +47,19 @@ def _published(key: str, core: cores.Core | None) -> Entry:
 def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, beside: int) -> Entry:
     """A buffer by what fits into it between two loads, and `beside` for these.
 
-    Taken is what is published where that fits, or half of it, which is what a thread has while the
-    core's other one runs; else the most that fitted.
+    Of a core whose other thread ran for a part of the measurement it is what there was for most of
+    it. Taken is what is published where that fits, or half of it; else the most that fitted.
     """
-    step = between and between["together_and_apart"]
-    if not step:
+    steps = between and between["together_and_apart"]
+    if not steps:
         return _published(key, core)
+    halved = steps["share_of_half"]
+    step = steps["half" if halved > _MOSTLY else "whole"]
     low, high = (length + beside for length in step)
     found = f"two loads wait together with up to {step[0]} between, not with {step[1]}"
+    if steps["half"] != steps["whole"]:
+        found += f"; as large as with {steps['half'][0]} in {halved:.0%} of the samples"
+        found += f", with {steps['whole'][0]} in the others"
     whole = getattr(core, key) if core else None
     for value, of in ((whole, "all of"), (whole and whole // 2, "half of")):
         if core and value and low <= value <= high:

@@ -13,7 +13,7 @@ use super::{Context, Failure, Part, no_options};
 use crate::chain::{Chain, LINE, Link};
 use crate::places::{Pages, Places, Region, Spread};
 use crate::rounds::{Stopwatch, estimate};
-use crate::stats::Estimate;
+use crate::stats::{Estimate, median};
 use crate::system::mapping::{HUGE, Mapping};
 use crate::system::{Refused, budget, claims};
 use clap::ArgMatches;
@@ -154,7 +154,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     }))
 }
 
-/// The time for a load of each chain, by how many instructions are between them.
+/// The time for a load of each chain, by how many instructions are between them, and from which
+/// number on the two are not waited for together.
 fn measure(context: &mut Context, chain: &Chain, filler: Filler) -> Result<Value, Failure> {
     let lengths: Vec<usize> = filler.lengths().step_by(filler.step()).collect();
     let loops: Vec<Compiled> = (lengths.iter())
@@ -163,38 +164,85 @@ fn measure(context: &mut Context, chain: &Chain, filler: Filler) -> Result<Value
     let [first, second] = chain.two();
     let mut at = Pair { first, second };
     let cases: Vec<usize> = (0..lengths.len()).collect();
-    let rounds = if context.quick { 5 } else { 15 };
+    let rounds = if context.quick { 9 } else { 31 };
     let mut rng = context.rng.fork();
+    let mut samples = vec![Vec::new(); lengths.len()];
     let estimates = estimate(&cases, rounds, &mut rng, |case| {
         // SAFETY: `at` goes on in the chain that it began in, which outlives this.
-        Ok::<_, Failure>([unsafe { loops[case].follow(&mut at) }])
+        let ns = unsafe { loops[case].follow(&mut at) };
+        samples[case].push(ns);
+        Ok::<_, Failure>([ns])
     })?;
     let ns: Vec<Option<Estimate>> = estimates.into_iter().map(|[ns]| ns).collect();
-    let step = step(&ns).map(|(last, first)| [lengths[last], lengths[first]]);
-    Ok(json!({ "x": lengths, "ns": ns, "together_and_apart": step }))
+    let apart = apart(&samples);
+    let steps = steps(&apart).map(|steps| {
+        let [half, whole] = steps.at.map(|at| [lengths[at - 1], lengths[at]]);
+        json!({ "half": half, "whole": whole, "share_of_half": steps.between })
+    });
+    Ok(json!({ "x": lengths, "ns": ns, "apart": apart, "together_and_apart": steps }))
 }
 
-/// The last length with which loads are waited for together, and the first with which they are not:
-/// where the fewest lengths are on the wrong side. None where there is no such place, or many are.
-fn step(ns: &[Option<Estimate>]) -> Option<(usize, usize)> {
-    const FIRST: usize = 3;
-    const STRAY: usize = 2;
-    let medians: Vec<f64> = (ns.iter())
-        .map(|ns| ns.map(|ns| ns.median))
-        .collect::<Option<_>>()?;
-    let together = medians.get(..FIRST)?.iter().copied();
+/// The share of the samples of each length in which loads were not waited for together.
+fn apart(samples: &[Vec<f64>]) -> Vec<f64> {
+    const SHORTEST: usize = 3;
+    let together = samples.iter().take(SHORTEST).filter_map(|ns| median(ns));
     let limit = APART * together.fold(f64::INFINITY, f64::min);
-    let strays = |at: usize| {
-        let before = medians[..at].iter().filter(|&&ns| ns >= limit).count();
-        before + medians[at..].iter().filter(|&&ns| ns < limit).count()
+    let share = |ns: &Vec<f64>| {
+        let apart = ns.iter().filter(|&&ns| ns >= limit).count();
+        apart as f64 / ns.len().max(1) as f64
     };
-    let fewest = (1..medians.len()).map(strays).min()?;
-    let mut places = (1..medians.len()).filter(|&at| strays(at) == fewest);
-    let first = places.next()?;
-    let last = places.next_back().unwrap_or(first);
-    // All of them together, or none.
-    let both = medians[0] < limit && *medians.last()? >= limit;
-    (fewest <= STRAY && both).then_some((first - 1, last))
+    samples.iter().map(share).collect()
+}
+
+/// Where loads begin to be apart: in `between` of the samples from the first place on, and in all
+/// from the second on. They are the same where the buffer was as large in all samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Steps {
+    at: [usize; 2],
+    between: f64,
+}
+
+/// The two steps that explain the shares best, by least squares; none where that is not well or
+/// loads are never, or always, together.
+fn steps(apart: &[f64]) -> Option<Steps> {
+    /// Mean square of what is not explained.
+    const MOST_LEFT: f64 = 0.02;
+    /// In fewer samples than this, or in all but so many, there is one step and disturbances.
+    const FEW: f64 = 0.15;
+    let squares = |shares: &[f64], level: f64| -> f64 {
+        shares.iter().map(|share| (share - level).powi(2)).sum()
+    };
+    let mut best: Option<(f64, Steps)> = None;
+    for first in 1..apart.len() {
+        for second in first..apart.len() {
+            let middle = &apart[first..second];
+            let between = match middle.len() {
+                0 => 0.0,
+                count => middle.iter().sum::<f64>() / count as f64,
+            };
+            let left = squares(&apart[..first], 0.0)
+                + squares(middle, between)
+                + squares(&apart[second..], 1.0);
+            if best.is_none_or(|(least, _)| left < least) {
+                let at = [first, second];
+                best = Some((left, Steps { at, between }));
+            }
+        }
+    }
+    let (left, steps) = best?;
+    let [first, second] = steps.at;
+    let one = match steps.between {
+        share if share < FEW => Steps {
+            at: [second; 2],
+            between: 0.0,
+        },
+        share if share > 1.0 - FEW => Steps {
+            at: [first; 2],
+            between: 0.0,
+        },
+        _ => steps,
+    };
+    (left <= MOST_LEFT * apart.len() as f64).then_some(one)
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -221,28 +269,35 @@ mod tests {
         }
     }
 
-    fn estimates(ns: &[f64]) -> Vec<Option<Estimate>> {
-        ns.iter()
-            .map(|&ns| Estimate::of(&[ns, ns * 1.01, ns * 0.99, ns, ns]))
-            .collect()
+    #[test]
+    fn samples_are_apart_that_take_half_as_long_again() {
+        let samples = [200.0, 205.0, 210.0, 290.0, 310.0].map(|ns| vec![ns, ns, 2.0 * ns, ns]);
+        assert_eq!(apart(&samples), [0.25, 0.25, 0.25, 0.25, 1.0]);
+    }
+
+    fn found(apart: &[f64]) -> Option<([usize; 2], f64)> {
+        steps(apart).map(|steps| (steps.at, steps.between))
     }
 
     #[test]
-    fn the_step_is_where_loads_begin_to_wait_for_each_other() {
-        let steep = [200.0, 205.0, 210.0, 220.0, 410.0, 420.0, 450.0];
-        assert_eq!(step(&estimates(&steep)), Some((3, 4)));
-        // One length is disturbed, on either side.
+    fn one_step_is_where_loads_begin_to_wait_for_each_other() {
+        assert_eq!(found(&[0.0, 0.0, 0.0, 1.0, 1.0]), Some(([3, 3], 0.0)));
+        // With what is disturbed here and there.
         assert_eq!(
-            step(&estimates(&[
-                200.0, 205.0, 210.0, 400.0, 220.0, 420.0, 450.0
-            ])),
-            Some((2, 5))
+            found(&[0.0, 0.1, 0.0, 0.05, 0.9, 1.0, 1.0, 0.95]),
+            Some(([4, 4], 0.0))
         );
-        // No step, or many.
-        assert_eq!(step(&estimates(&[200.0, 205.0, 210.0, 220.0])), None);
-        let both = [
-            200.0, 400.0, 210.0, 220.0, 400.0, 410.0, 220.0, 210.0, 450.0,
-        ];
-        assert_eq!(step(&estimates(&both)), None);
+        // None, or no step.
+        assert_eq!(found(&[0.0, 0.0, 0.0, 0.0]), None);
+        assert_eq!(found(&[0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0]), None);
+    }
+
+    #[test]
+    fn a_buffer_that_was_divided_for_a_third_of_the_time_has_two_steps() {
+        let third = 1.0 / 3.0;
+        let shares = [0.0, 0.0, third, third, third, third, 1.0, 1.0];
+        let (at, between) = found(&shares).unwrap();
+        assert_eq!(at, [2, 6]);
+        assert!((between - third).abs() < 1e-9);
     }
 }
