@@ -79,8 +79,8 @@ struct Pair {
     second: *const Link,
 }
 
-/// A loop that follows two chains `times` links on each.
-type Loop = unsafe extern "sysv64" fn(first: *const Link, second: *const Link, times: u64) -> Pair;
+/// A loop that follows two chains `times` links on each, called as the System V ABI for x86-64 has it.
+type Loop = unsafe extern "C" fn(first: *const Link, second: *const Link, times: u64) -> Pair;
 
 /// The machine code of a loop: `first` is in rdi, `second` in rsi, `times` in rdx.
 fn code(filler: Filler, between: usize) -> Vec<u8> {
