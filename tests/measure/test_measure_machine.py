@@ -517,7 +517,7 @@ def test_a_core_looks_as_far_ahead_as_its_other_thread_leaves_it(
     measured = zen4_guest.model_copy(update={"environment": here})
 
     def found(steps: list[list[int]] | None) -> dict[str, Any]:
-        step = steps and {"half": steps[0], "whole": steps[-1], "share_of_half": share}
+        step = steps and {"smaller": steps[0], "larger": steps[-1], "share_of_smaller": share}
         return {"together_and_apart": step, "x": [], "ns": [], "apart": []}
 
     measured.parts["window"] = {"additions": found(instructions), "stores": found(stores)}

@@ -39,7 +39,7 @@ def test_what_a_core_looks_ahead_is_within_what_was_tried(binary: Path) -> None:
     for found in (window["additions"], window["stores"]):
         assert len(found["ns"]) == len(found["x"])
         if (steps := found["together_and_apart"]) is not None:
-            half, whole = steps["half"], steps["whole"]
+            half, whole = steps["smaller"], steps["larger"]
             assert found["x"][0] <= half[0] < half[1] <= whole[1] <= found["x"][-1]
 
 

@@ -150,7 +150,8 @@ impl Dram {
         self.queued_ticks = queued;
     }
 
-    /// How far a window is taken, the room or more if all of it is. Its place in the ledger may still be that of an older one.
+    /// How far a window is taken, the room or more if all of it is. Its place in the ledger may
+    /// still be that of an older one.
     #[inline]
     fn taken(&self, window: u64) -> u32 {
         let place = self.windows[(window % SPAN) as usize];

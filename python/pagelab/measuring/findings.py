@@ -142,11 +142,11 @@ def _window(measurement: Measurement) -> Iterator[Finding]:
         if steps is None:
             yield Finding("window", what, "no conclusion", None, "loads wait now so, now so")
             continue
-        (half, _), (whole, apart) = steps["half"], steps["whole"]
+        (smaller, _), (larger, apart) = steps["smaller"], steps["larger"]
         note = f"between two loads that wait together, not {apart}"
-        if half != whole:
-            note += f"; {half} in {steps['share_of_half']:.0%} of the samples"
-        yield Finding("window", what, str(whole), float(whole), note)
+        if smaller != larger:
+            note += f"; {smaller} in {steps['share_of_smaller']:.0%} of the samples"
+        yield Finding("window", what, str(larger), float(larger), note)
 
 
 _PAGES = {

@@ -47,19 +47,19 @@ def _published(key: str, core: cores.Core | None) -> Entry:
 def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, beside: int) -> Entry:
     """A buffer by what fits into it between two loads, and `beside` for these.
 
-    Of a core whose other thread ran for a part of the measurement it is what there was for most of
-    it. Taken is what is published where that fits, or half of it; else the most that fitted.
+    Where there was less of it for a part of the measurement it is what there was for most of that.
+    Taken is what is published where it fits, or half of it; else the most that fitted.
     """
     steps = between and between["together_and_apart"]
     if not steps:
         return _published(key, core)
-    halved = steps["share_of_half"]
-    step = steps["half" if halved > _MOSTLY else "whole"]
+    share = steps["share_of_smaller"]
+    step = steps["smaller" if share > _MOSTLY else "larger"]
     low, high = (length + beside for length in step)
     found = f"two loads wait together with up to {step[0]} between, not with {step[1]}"
-    if steps["half"] != steps["whole"]:
-        found += f"; as large as with {steps['half'][0]} in {halved:.0%} of the samples"
-        found += f", with {steps['whole'][0]} in the others"
+    if steps["smaller"] != steps["larger"]:
+        found += f"; as large as with {steps['smaller'][0]} in {share:.0%} of the samples"
+        found += f", with {steps['larger'][0]} in the others"
     whole = getattr(core, key) if core else None
     for value, of in ((whole, "all of"), (whole and whole // 2, "half of")):
         if core and value and low <= value <= high:

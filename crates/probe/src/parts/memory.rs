@@ -7,11 +7,11 @@
 use super::{Context, Failure, Part, no_options};
 use crate::chain::{Chain, LINE, WALKERS, sweep};
 use crate::detect::Curve;
-use crate::places::{Aliases, Grouped, LINES_TOGETHER, Pages, Places, Region, Spread};
+use crate::places::{Aliases, Grouped, LINES_TOGETHER, Places, Region, Spread};
 use crate::rounds::{Clock, timed_by};
 use crate::stats::{Estimate, median, quantile, resample};
 use crate::system::mapping::{HUGE, Mapping, PAGE};
-use crate::system::{budget, claims, files, process};
+use crate::system::{claims, files, process};
 use clap::ArgMatches;
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -26,21 +26,10 @@ pub const PART: Part = Part {
 };
 
 fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
+    let mut region = context.beyond_caches()?;
+    let len = region.count() * LINE;
     let claims = claims::caches();
-    let last = claims.last().map_or(32 << 20, |c| c.size) as usize;
     let second = claims.iter().find(|c| c.level == 2).map(|c| c.size);
-    let len = (4 * last).clamp(64 << 20, 1 << 30);
-    let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
-    if len < 16 << 20 {
-        return Err(Failure::Lacking("too little memory is free".into()));
-    }
-    let mut region = match Region::new(len, Pages::Huge, Spread::Packed) {
-        Ok(region) => region,
-        Err(error) => {
-            context.skip("huge pages (page walks are in the figures)", error);
-            Region::new(len, Pages::Small, Spread::Packed)?
-        }
-    };
     context.say("prefetchers");
     let prefetching = prefetching(context, &mut region)?;
     context.say("bandwidth");

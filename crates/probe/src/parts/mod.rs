@@ -15,8 +15,10 @@ mod window;
 
 use crate::detect::Steps;
 use crate::noise::Noise;
-use crate::system::Refused;
+use crate::places::{Pages, Region, Spread};
+use crate::system::mapping::HUGE;
 use crate::system::tuning::Tuning;
+use crate::system::{Refused, budget, claims};
 use clap::{ArgMatches, Command};
 use fastrand::Rng;
 use serde::Serialize;
@@ -110,6 +112,23 @@ pub enum Failure {
 }
 
 impl Context {
+    /// Memory of lines in a row that no cache holds, in huge pages if there are any.
+    fn beyond_caches(&mut self) -> Result<Region, Failure> {
+        let last = claims::caches().last().map_or(32 << 20, |c| c.size) as usize;
+        let len = (4 * last).clamp(64 << 20, 1 << 30);
+        let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
+        if len < 16 << 20 {
+            return Err(Failure::Lacking("too little memory is free".into()));
+        }
+        match Region::new(len, Pages::Huge, Spread::Packed) {
+            Ok(region) => Ok(region),
+            Err(error) => {
+                self.skip("huge pages (page walks are in the figures)", error);
+                Ok(Region::new(len, Pages::Small, Spread::Packed)?)
+            }
+        }
+    }
+
     /// Notes that something could not be measured.
     pub fn skip(&mut self, what: impl Into<String>, why: impl ToString) {
         let (what, why) = (what.into(), why.to_string());

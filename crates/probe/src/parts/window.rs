@@ -5,17 +5,17 @@
 //! for together, and beyond that one after the other (Wong, "Measuring Reorder Buffer Capacity", 2013).
 //! Between stores it is the store buffer that is full first.
 //!
-//! What runs on the core's other thread matters: AMD's and Intel's cores divide both buffers in two
-//! while both threads run (AMD 56665, "Simultaneous multi-threading"; Intel's optimization manual,
-//! "Hyper-Threading Technology"), and a guest does not see who has the other one.
+//! There may be less of them for a part of the time: cores give each of two threads half of such
+//! buffers (Intel's optimization manual, "Partitioned Resources"), and a guest does not see who has
+//! the core's other one.
 
 use super::{Context, Failure, Part, no_options};
-use crate::chain::{Chain, LINE, Link};
-use crate::places::{Pages, Places, Region, Spread};
+use crate::chain::{Chain, Link};
+use crate::places::Places;
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::{Estimate, median};
-use crate::system::mapping::{HUGE, Mapping};
-use crate::system::{Refused, budget, claims};
+use crate::system::Refused;
+use crate::system::mapping::Mapping;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
@@ -44,18 +44,11 @@ enum Filler {
 }
 
 impl Filler {
-    /// How many there are between two loads, at the least, the most and from one length to the next.
-    fn lengths(self) -> std::ops::RangeInclusive<usize> {
+    /// How many there are between two loads.
+    fn lengths(self) -> Vec<usize> {
         match self {
-            Filler::Additions => 16..=640,
-            Filler::Stores => 4..=160,
-        }
-    }
-
-    fn step(self) -> usize {
-        match self {
-            Filler::Additions => 8,
-            Filler::Stores => 2,
+            Filler::Additions => (16..=640).step_by(8).collect(),
+            Filler::Stores => (4..=160).step_by(2).collect(),
         }
     }
 
@@ -79,7 +72,7 @@ struct Pair {
     second: *const Link,
 }
 
-/// A loop that follows two chains `times` links on each, called as the System V ABI for x86-64 has it.
+/// A loop that follows two chains `times` links on each, called as the System V ABI has it.
 type Loop = unsafe extern "C" fn(first: *const Link, second: *const Link, times: u64) -> Pair;
 
 /// The machine code of a loop: `first` is in rdi, `second` in rsi, `times` in rdx.
@@ -138,15 +131,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Failure::Lacking("not written for this processor".into()));
     }
-    let last = claims::caches().last().map_or(32 << 20, |cache| cache.size) as usize;
-    let len = (4 * last).clamp(64 << 20, 256 << 20);
-    let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
-    if len < 16 << 20 {
-        return Err(Failure::Lacking("too little memory is free".into()));
-    }
-    let mut region = Region::new(len, Pages::Huge, Spread::Packed)
-        .or_else(|_| Region::new(len, Pages::Small, Spread::Packed))?;
-    let order = region.first((len / LINE) as u64, &mut context.rng);
+    let mut region = context.beyond_caches()?;
+    let order = region.first(region.count() as u64, &mut context.rng);
     let chain = region.chain(&order);
     Ok(json!({
         "additions": measure(context, &chain, Filler::Additions)?,
@@ -157,7 +143,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
 /// The time for a load of each chain, by how many instructions are between them, and from which
 /// number on the two are not waited for together.
 fn measure(context: &mut Context, chain: &Chain, filler: Filler) -> Result<Value, Failure> {
-    let lengths: Vec<usize> = filler.lengths().step_by(filler.step()).collect();
+    let lengths = filler.lengths();
     let loops: Vec<Compiled> = (lengths.iter())
         .map(|&between| Compiled::new(filler, between))
         .collect::<Result<_, _>>()?;
@@ -176,8 +162,8 @@ fn measure(context: &mut Context, chain: &Chain, filler: Filler) -> Result<Value
     let ns: Vec<Option<Estimate>> = estimates.into_iter().map(|[ns]| ns).collect();
     let apart = apart(&samples);
     let steps = steps(&apart).map(|steps| {
-        let [half, whole] = steps.at.map(|at| [lengths[at - 1], lengths[at]]);
-        json!({ "half": half, "whole": whole, "share_of_half": steps.between })
+        let [smaller, larger] = steps.at.map(|at| [lengths[at - 1], lengths[at]]);
+        json!({ "smaller": smaller, "larger": larger, "share_of_smaller": steps.between })
     });
     Ok(json!({ "x": lengths, "ns": ns, "apart": apart, "together_and_apart": steps }))
 }
@@ -248,6 +234,9 @@ fn steps(apart: &[f64]) -> Option<Steps> {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::chain::LINE;
+    use crate::places::{Pages, Region, Spread};
+    use crate::system::mapping::HUGE;
 
     #[test]
     fn a_loop_follows_both_chains_so_many_links() {

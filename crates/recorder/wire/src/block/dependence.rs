@@ -177,7 +177,7 @@ impl Producers {
     ///
     /// Who moves by the flags has compared just before: they are left to a block that follows
     /// without a jump, as where a page ends between the two. Nearly all blocks end with a jump,
-    /// and would have the flags besides.
+    /// and would have the flags besides; one that reads them after a jump finds older ones, if any.
     pub(super) fn updates(&self, jumps: bool) -> Vec<(u8, Source)> {
         (0..REGISTERS as u8)
             .zip(self.registers)
