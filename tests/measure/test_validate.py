@@ -7,6 +7,7 @@ import resource
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -21,6 +22,7 @@ from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.measuring import (
     agreement,
     agreement_page,
+    buffers,
     guest_memory,
     native,
     predict,
@@ -29,6 +31,7 @@ from pagelab.measuring import (
     validate_cli,
 )
 from pagelab.measuring.agreement import Agreement, Change, Predicted
+from pagelab.measuring.buffers import Buffers, Had, Watch
 from pagelab.measuring.given_pages import GivenPages
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.results import Run as Run_
@@ -185,7 +188,7 @@ def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Native, "settled", lambda _: False)
     said: list[str] = []
     pages = HugePages("always", "thp", {})
-    native.measure(["true"], pages, GivenPages(), ["2M"], 99.5, said.append)
+    native.measure(["true"], pages, GivenPages(), ["2M"], 99.5, said.append, lambda: None)
     assert len(said) == 100 / 5
     assert said[0] == "5 rounds, 5 s"
 
@@ -318,6 +321,91 @@ def test_a_program_that_is_not_there_is_named() -> None:
     arguments = ["validate", "-m", "skylake-sp", "--budget", "1", "-q", "--only", "sorting"]
     outcome = CliRunner().invoke(app, arguments)
     assert outcome.exit_code != 0
+
+
+ZEN_3 = Buffers(256, 64)
+
+
+def window(smaller: int, larger: int, share: float) -> dict[str, Any]:
+    """What the probe says of a reorder buffer: so many instructions fit, the next number not."""
+    steps = {
+        "smaller": [smaller, smaller + 8],
+        "larger": [larger, larger + 8],
+        "share_of_smaller": share,
+    }
+    return {"additions": {"together_and_apart": steps}}
+
+
+@pytest.mark.parametrize(
+    ("found", "half"),
+    [
+        (window(120, 120, 0.0), 1.0),
+        (window(248, 248, 0.0), 0.0),
+        # As far as registers reach.
+        (window(232, 232, 0.0), 0.0),
+        (window(120, 232, 0.6), 0.6),
+        # More than there is, and a thing that is neither.
+        (window(400, 400, 0.0), None),
+        (window(64, 248, 0.5), None),
+        ({"additions": {"together_and_apart": None}}, None),
+    ],
+)
+def test_half_of_a_buffer_is_told_from_all(found: dict[str, Any], half: float | None) -> None:
+    assert buffers.share_of_half(found, ZEN_3) == half
+
+
+def test_a_core_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred rounds of a second each, and a core that is whole in one look of four."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    looks = 0
+
+    def measure() -> dict[str, Any]:
+        nonlocal looks
+        looks += 1
+        return window(232, 232, 0) if looks % 4 == 0 else window(120, 120, 0)
+
+    watch = Watch(ZEN_3, measure)
+    assert watch.had.shares == {}
+    for second in range(200):
+        now = float(second)
+        watch.look()
+    assert looks == 20
+    assert watch.had.shares == {ZEN_3: 0.25, Buffers(128, 32): 0.75}
+
+
+def test_shares_too_small_to_be_told_are_none() -> None:
+    assert Had(ZEN_3, [0.0, 0.0, 0.12]).shares == {ZEN_3: 1.0}
+    assert Had(ZEN_3, [1.0, 1.0, 0.9]).shares == {Buffers(128, 32): 1.0}
+
+
+def test_halves_of_the_time_are_added_by_what_is_done_in_them() -> None:
+    """A job of 1 s on one machine, 3 s on the other: after 0.75 s of each it is done."""
+    fast, slow = Predicted(1.0, 0.2, 7), Predicted(3.0, 0.2, 7)
+    found = agreement.in_turns([0.5, 0.5], [fast, slow])
+    assert found == Predicted(1.5, 0.2, 7, least=1.0, most=3.0)
+
+
+def test_a_program_is_simulated_with_what_the_core_had(tmp_path: Path) -> None:
+    """Loads that wait for memory, far from each other: with less of the buffer they take longer."""
+    lines = ["map,7f0000000000,67108864"]
+    for i in range(2000):
+        lines += [f"L,{0x7F0000000000 + i * 32768:x},8,100,0"]
+    trace = tmp_path / "far.csv"
+    trace.write_text("\n".join(lines) + "\n")
+
+    def predicted(looks: list[float]) -> Predicted:
+        with progress.display(Console(stderr=True), quiet=True) as display:
+            [found] = predict.simulate_in_turns(
+                trace, "zen4", "radix", ["thp"], [], Had(ZEN_3, looks), display
+            )
+        return found
+
+    whole, half, turns = predicted([0.0]), predicted([1.0]), predicted([0.5])
+    assert half.program > 1.3 * whole.program
+    assert turns.program == pytest.approx(2 / (1 / whole.program + 1 / half.program))
+    assert turns.least == pytest.approx(whole.program)
+    assert turns.most == pytest.approx(half.program)
 
 
 @pytest.mark.usefixtures("nothing_touched")

@@ -1,9 +1,11 @@
 """What was predicted beside what was measured, and how far they agree."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from pagelab.measuring.buffers import Had
 from pagelab.measuring.native import HUGE, SMALL, Interval, Native
 
 # A prediction of a change is good when it is off by at most this: relative to the change, or in
@@ -17,16 +19,32 @@ _TOO_WIDE = 0.1
 
 @dataclass(frozen=True)
 class Predicted:
-    """One simulation: seconds in the program, in page faults, and how many of those."""
+    """A simulation: seconds in the program, in page faults, and how many of those.
+
+    `least` and `most` are the ends of what the program may take, where there are several
+    simulations of it.
+    """
 
     program: float
     kernel: float
     faults: int
+    least: float | None = None
+    most: float | None = None
 
     @property
     def total(self) -> float:
         """Seconds of processor time."""
         return self.program + self.kernel
+
+
+def in_turns(shares: Sequence[float], of: Sequence[Predicted]) -> Predicted:
+    """What a machine takes that is each of several for so large a share of the time.
+
+    A second of each brings the program on by what that one does of it in a second.
+    """
+    done = sum(share / one.program for share, one in zip(shares, of, strict=True))
+    programs = [one.program for one in of]
+    return replace(of[0], program=1 / done, least=min(programs), most=max(programs))
 
 
 @dataclass(frozen=True)
@@ -85,7 +103,8 @@ class Agreement:
 
     `larger` has a prediction for each page size of the native runs. With `incomplete`, why the
     recording ends before the program, the program as a whole is not compared with what was
-    simulated of it.
+    simulated of it. `buffers` is what the core had of them while it ran, if
+    that was looked at.
     """
 
     name: str
@@ -94,6 +113,7 @@ class Agreement:
     small: Predicted
     larger: dict[str, Predicted]
     incomplete: str | None = None
+    buffers: Had | None = None
 
     @property
     def changes(self) -> list[Change]:
@@ -132,6 +152,13 @@ class Agreement:
         return None if self.incomplete else predicted.faults
 
     @property
+    def predicted_range(self) -> tuple[float, float] | None:
+        """Nanoseconds an access with most and with least of the buffers, if both were simulated."""
+        if self.small.least is None or self.small.most is None:
+            return None
+        return self.small.least / self.accesses * 1e9, self.small.most / self.accesses * 1e9
+
+    @property
     def time_error(self) -> float | None:
         """How far the predicted time of an access is off; None where no time was measured."""
         return self.predicted_ns / self.measured_ns - 1 if self.measured_ns else None
@@ -154,6 +181,7 @@ class Agreement:
                 }
                 for size in predicted
             },
+            "buffers": self.buffers and self.buffers.as_json(),
             "changes": {change.pages: change.as_json() for change in self.changes},
         }
 
@@ -182,4 +210,15 @@ def summary(rows: list[Agreement]) -> list[str]:
     if errors:
         off = median(errors)
         sentences.append(f"Time of an access: off by {off:.0%} at the median.")
-    return sentences
+    return sentences + _of_buffers(rows)
+
+
+def _of_buffers(rows: list[Agreement]) -> list[str]:
+    """What cores had of their buffers, where it was less than all."""
+    halves = [row.buffers.half for row in rows if row.buffers and row.buffers.half is not None]
+    if not any(halves):
+        return []
+    return [
+        f"The core had half of its buffers for {min(halves):.0%} to {max(halves):.0%} of the time "
+        "that programs ran (measured beside them), and is simulated so."
+    ]

@@ -26,6 +26,11 @@ def render(rows: list[Agreement], sentences: list[str], machine: str, pages: Hug
             "processor time without over that with them, less 1: the median of paired rounds, and "
             "its 95 % bootstrap interval",
         ),
+        (
+            "predicted (from, to)",
+            "with as much of the core's buffers as it had while the program ran, by shares of the "
+            "time; with all of them, and with half",
+        ),
         ("without faults", "the predicted change of the program's own time"),
     ]
     return _TEMPLATES.get_template("validate.html").render(
@@ -42,7 +47,7 @@ def _lines(row: Agreement) -> list[list[str]]:
     begin = [
         units.count(row.accesses),
         "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
-        f"{row.predicted_ns:.2f}",
+        _predicted(row),
     ]
     rounds = str(len(row.native.small))
     none = ["", "not measured", "", "", *_faults(row, SMALL), rounds, "no verdict: no huge pages"]
@@ -59,6 +64,14 @@ def _lines(row: Agreement) -> list[list[str]]:
         ]
         for change in row.changes
     ] or [[*begin, *none]]
+
+
+def _predicted(row: Agreement) -> str:
+    """Nanoseconds an access, and with all and with half of the core's buffers."""
+    text = f"{row.predicted_ns:.2f}"
+    if ends := row.predicted_range:
+        text += f" ({ends[0]:.2f} to {ends[1]:.2f})"
+    return text
 
 
 def _measured(change: Change) -> str:

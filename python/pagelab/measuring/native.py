@@ -153,11 +153,13 @@ def interleave(
     settled: Callable[[Mapping[str, list[Run]]], bool],
     budget: float,
     say: Callable[[str], None],
+    between: Callable[[], None] = lambda: None,
 ) -> dict[str, list[Run]]:
     """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
 
     It takes five rounds at the least, if they can be had in four times the budget. The first one
-    warms up files and is thrown away. Raises PagelabError when a program cannot be run or fails.
+    warms up files and is thrown away. `between` is called before each round.
+    Raises PagelabError when a program cannot be run or fails.
     """
     runs: dict[str, list[Run]] = {name: [] for name in settings}
     order = random.Random(1)
@@ -167,6 +169,7 @@ def interleave(
     for name in names:
         settings[name]()
     for rounds in count(1):
+        between()
         order.shuffle(names)
         for name in names:
             runs[name].append(settings[name]())
@@ -187,6 +190,7 @@ def measure(
     sizes: list[str],
     budget: float,
     say: Callable[[str], None],
+    between: Callable[[], None],
 ) -> Native:
     """Runs rounds with small pages and with each of the larger `sizes`, as `interleave` does.
 
@@ -206,7 +210,7 @@ def measure(
     def settled(runs: Mapping[str, list[Run]]) -> bool:
         return not sizes or gathered(runs).settled()
 
-    return gathered(interleave(settings, settled, budget, say))
+    return gathered(interleave(settings, settled, budget, say, between))
 
 
 def run(command: list[str], environment: Mapping[str, str], *, huge: bool) -> Run:

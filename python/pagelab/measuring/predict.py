@@ -8,7 +8,8 @@ from pathlib import Path
 from pagelab import jobs, recording
 from pagelab.errors import PagelabError
 from pagelab.jobs import Simulation
-from pagelab.measuring.agreement import Predicted
+from pagelab.measuring.agreement import Predicted, in_turns
+from pagelab.measuring.buffers import Had
 from pagelab.measuring.native import HugePages
 from pagelab.measuring.suite import Program
 from pagelab.progress import Display
@@ -40,6 +41,26 @@ def record(
     if outcome.signal or outcome.exit_status:
         raise PagelabError(f"under the recorder it failed: {recording.summary(outcome)}")
     return trace, outcome
+
+
+def simulate_in_turns(
+    trace: Path,
+    machine: str,
+    design: str,
+    policies: list[str],
+    overrides: list[str],
+    had: Had | None,
+    display: Display,
+) -> list[Predicted]:
+    """As `simulate`, on a core that had such buffers; if that is not known, the machine's own."""
+    shares = had.shares if had else {}
+    if not shares:
+        return simulate(trace, machine, design, policies, overrides, display)
+    each = [
+        simulate(trace, machine, design, policies, [*overrides, *buffers.overrides], display)
+        for buffers in shares
+    ]
+    return [in_turns(list(shares.values()), of) for of in zip(*each, strict=True)]
 
 
 def simulate(

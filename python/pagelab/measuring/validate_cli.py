@@ -18,6 +18,7 @@ from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknow
 from pagelab.measuring import (
     agreement,
     agreement_page,
+    buffers,
     guest_memory,
     here,
     machine,
@@ -30,6 +31,7 @@ from pagelab.measuring import (
 )
 from pagelab.measuring import validate as chain
 from pagelab.measuring.agreement import Agreement, Change
+from pagelab.measuring.buffers import Watch
 from pagelab.measuring.given_pages import GivenPages
 from pagelab.measuring.native import HugePages, Native
 from pagelab.measuring.result import Measurement
@@ -119,9 +121,12 @@ def validate(
                     native.measure, pages=pages, kernel=kernel, sizes=sizes, budget=budget
                 )
                 for one in chosen:
+                    core = _watch(measurement)
                     with _reported(one, say):
                         rows.append(
-                            _validate(one, used, pages, measure, accesses, directory, say, meters)
+                            _validate(
+                                one, used, core, pages, measure, accesses, directory, say, meters
+                            )
                         )
         except KeyboardInterrupt:
             # Each program has taken a minute or more.
@@ -215,6 +220,13 @@ def _measurement(measured: Path | None, say: probe.Say, *, quick: bool) -> Measu
     return result.load(here.measurement_file())
 
 
+def _watch(measurement: Measurement | None) -> Watch | None:
+    """For one program; of another machine there is nothing to be watched here."""
+    if measurement is None or measurement.environment.cpu != here.cpu():
+        return None
+    return buffers.watch(measurement)
+
+
 @contextlib.contextmanager
 def _reported(program: Program, say: probe.Say) -> Iterator[None]:
     """One program that fails is said to, and the others go on."""
@@ -227,6 +239,7 @@ def _reported(program: Program, say: probe.Say) -> Iterator[None]:
 def _validate(
     program: Program,
     used: Machine,
+    core: Watch | None,
     pages: HugePages,
     measure: Callable[..., Native],
     limit: int,
@@ -241,16 +254,23 @@ def _validate(
         if free := machine.free_blocks(now):
             # The measurement may be of another guest on such a CPU.
             overrides = [f"memory.memory_bytes={machine.total(now)}", f"memory.free_blocks={free}"]
-    runs = measure(program.command, say=lambda line: say(f"{program.name}: {line}"))
+    runs = measure(
+        program.command,
+        say=lambda line: say(f"{program.name}: {line}"),
+        between=core.look if core else lambda: None,
+    )
     trace, recorded = predict.record(program, pages, limit, directory, meters)
     try:
         policies = ["base", *(pages.policy_of(size) for size in runs.larger)]
-        small, *larger = predict.simulate(trace, used[0], used[1], policies, overrides, meters)
+        had = core.had if core else None
+        small, *larger = predict.simulate_in_turns(
+            trace, used[0], used[1], policies, overrides, had, meters
+        )
     finally:
         trace.unlink()
     partly = "the recording is limited" if recorded.accesses >= limit else None
     predicted = dict(zip(runs.larger, larger, strict=True))
-    return Agreement(program.name, recorded.accesses, runs, small, predicted, partly)
+    return Agreement(program.name, recorded.accesses, runs, small, predicted, partly, had)
 
 
 def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
