@@ -177,6 +177,13 @@ pub struct CostConfig {
     pub table_page_ns: f64,
     /// Copying (fork) or moving (mremap, a table's own upkeep) one page-table entry.
     pub entry_ns: f64,
+    /// Taking the entry of a page, of any size, out of the page table when memory is given back
+    /// (munmap, MADV_DONTNEED, exec, exit), and forgetting who maps it. Pages of zeros take none.
+    #[serde(default)]
+    pub unmap_ns: f64,
+    /// Giving 4 KiB of data back to the kernel's allocator.
+    #[serde(default)]
+    pub free_4k_ns: f64,
     /// Looking at a frame in search of a place for a page-table page.
     pub probe_ns: f64,
     /// Moving a 4 KiB page of data; larger pages take as many times as they have 4 KiB.

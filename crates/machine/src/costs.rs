@@ -11,6 +11,8 @@ pub(crate) struct Costs {
     copy_4k: u64,
     table_page: u64,
     entry: u64,
+    unmap: u64,
+    free_4k: u64,
     probe: u64,
     migrate_4k: u64,
     shootdown: u64,
@@ -36,6 +38,8 @@ impl Costs {
             copy_4k: slots("cost.copy_4k_ns", config.copy_4k_ns)?,
             table_page: slots("cost.table_page_ns", config.table_page_ns)?,
             entry: slots("cost.entry_ns", config.entry_ns)?,
+            unmap: slots("cost.unmap_ns", config.unmap_ns)?,
+            free_4k: slots("cost.free_4k_ns", config.free_4k_ns)?,
             probe: slots("cost.probe_ns", config.probe_ns)?,
             migrate_4k: slots("cost.migrate_4k_ns", config.migrate_4k_ns)?,
             shootdown: slots("cost.shootdown_ns", config.shootdown_ns)?,
@@ -67,6 +71,8 @@ impl Costs {
             + effects.pages_copied * self.copy_4k
             + work.table_frames * self.table_page
             + entries * self.entry
+            + effects.entries_unmapped * self.unmap
+            + effects.frames_freed * self.free_4k
             + work.probes * self.probe;
         let shootdowns = work.displaced.len() as u64 + effects.shootdowns;
         let migration = effects.pages_migrated * self.migrate_4k + shootdowns * self.shootdown;

@@ -34,6 +34,8 @@ pub struct Effects {
     pub entries_forked: u64,
     /// Entries moved by mremap, of any size.
     pub entries_moved: u64,
+    /// Entries of pages of any size, but for pages of zeros, that were taken out of the page table.
+    pub entries_unmapped: u64,
     /// Frames of data freed.
     pub frames_freed: u64,
     /// What the page table did.
@@ -63,6 +65,7 @@ impl Effects {
         self.narrowed = false;
         self.entries_forked = 0;
         self.entries_moved = 0;
+        self.entries_unmapped = 0;
         self.frames_freed = 0;
         let Work {
             table_frames,

@@ -155,7 +155,9 @@ impl<T: PageTable> Mapper<'_, T> {
         while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
             for page in run.pages() {
                 let translation = self.take_out(page, run.size);
+                let zeros = self.frames.is_zeros(translation.pfn);
                 let freed = self.frames.remove_page(translation.pfn, run.size, page.id);
+                self.effects.entries_unmapped += u64::from(!zeros);
                 self.effects.frames_freed += u64::from(freed);
                 self.effects.invalidate(page.id, run.size);
                 self.effects.narrowed = true;

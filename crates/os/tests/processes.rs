@@ -112,6 +112,8 @@ fn part_of_a_large_page_is_unmapped_and_its_frames_are_free() {
     };
     machine.control(0, event).unwrap();
     assert_eq!(machine.effects.frames_freed, 100);
+    // It has been split before.
+    assert_eq!(machine.effects.entries_unmapped, 100);
     assert_eq!(machine.os.frames().data_frames(), 412);
     assert_eq!(machine.load(0, 512), Ok(1));
     machine.check();

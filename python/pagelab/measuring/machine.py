@@ -476,10 +476,12 @@ def _cost(measurement: Measurement) -> Iterator[Entry]:
 
 
 def _fault(life: dict[str, Any]) -> Iterator[Entry]:
-    """A fault and the zeroing of a page, from the first touches of small and of huge pages.
+    """Faults and the zeroing of pages, and giving them back, by those of small and of huge pages.
 
-    A small page's takes a fault and one zeroing, a huge page's a fault and 512 of them.
+    A small page takes a fault and one zeroing, a huge page a fault and 512 of them; likewise an
+    entry taken out and 4 KiB given back, or 512 times as much.
     """
+    yield from _unmap(life)
     small = life["written"]["first_touch"]["median"]
     huge = life["written_huge"]["first_touch"]["median"] * (HUGE // 4096)
     zero = (huge - small) / (HUGE // 4096 - 1)
@@ -492,3 +494,16 @@ def _fault(life: dict[str, Any]) -> Iterator[Entry]:
     yield Entry("fault_ns", f"{fault:.1f}", "measured", "a fault that only maps")
     zero = life["zeroing_in_user_mode"]["median"]
     yield Entry("zero_4k_ns", f"{zero:.1f}", "measured", "zeroing in user mode")
+
+
+def _unmap(life: dict[str, Any]) -> Iterator[Entry]:
+    """Giving pages back."""
+    small = life["written"]["unmap"]["median"]
+    huge = life["written_huge"]["unmap"]["median"] * (HUGE // 4096)
+    free = max(0.0, (huge - small) / (HUGE // 4096 - 1))
+    if free > small / 2:
+        # As where no huge page was had.
+        yield Entry("unmap_ns", f"{small:.1f}", "measured", "munmap")
+        return
+    yield Entry("unmap_ns", f"{small - free:.1f}", "measured", "munmap, less what is given back")
+    yield Entry("free_4k_ns", f"{free:.2f}", "measured", "munmap of a huge page, less an entry")
