@@ -74,7 +74,8 @@ def test_where_nothing_helps_the_bound_is_said_and_what_takes_the_time() -> None
     )
     assert verdict(comparison).headline == (
         "No page table would help: even free translation would gain only 2.8 %. 12 % of the "
-        "time is page faults: --pages 4K,2M shows what larger pages would do about them."
+        "time is page faults and unmapping: --pages 4K,2M shows what larger pages would do about "
+        "them."
     )
 
 

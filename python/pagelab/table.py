@@ -125,13 +125,13 @@ def legend(comparison: Comparison) -> str:
     if columns(comparison) == [_COLUMNS[name] for name in _OF_TABLES]:
         words = (
             f"comp., data, transl., OS: percent of cycles spent computing{_branches(base)}, "
-            "waiting for data, translating, in faults and migrations. walk: mean cycles of a "
+            "waiting for data, translating, in the kernel. walk: mean cycles of a "
             "page walk."
         )
     else:
         words = (
             "data, transl., faults, zero.: percent of cycles spent waiting for data, translating, "
-            "in page faults, zeroing new pages. memory: peak, with page tables."
+            "in faults and unmapping, zeroing new pages. memory: peak, with page tables."
         )
     text = (
         f"speed: against {comparison.on(base.machine_name).label(base)}"

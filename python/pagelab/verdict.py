@@ -20,7 +20,7 @@ _PART_NAMES = {
     "translation": "Time in address translation",
     "mispredictions": "Time lost to mispredicted branches",
     "fetch": "Time waiting for instructions",
-    "faults": "Time in page faults",
+    "faults": "Time in page faults and unmapping",
     "zeroing": "Time zeroing pages",
     "migrations": "Time moving pages",
 }
@@ -174,7 +174,7 @@ def _fault_hint(comparison: Comparison) -> str:
     if _few_faults(base):
         return ""
     now = _faults(comparison, base)
-    text = f" {_Share(now)} of the time is page faults"
+    text = f" {_Share(now)} of the time is page faults and unmapping"
     others = [run for run in _rivals(comparison) if run.pages != base.pages and run.complete]
     if not others:
         return f"{text}: --pages 4K,2M shows what larger pages would do about them."

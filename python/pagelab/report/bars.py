@@ -13,7 +13,7 @@ PART_LABELS = {
     "translation": "translation",
     "mispredictions": "mispredicted branches",
     "fetch": "fetching instructions",
-    "faults": "page faults",
+    "faults": "faults, unmapping",
     "zeroing": "zeroing pages",
     "migrations": "moving pages",
 }

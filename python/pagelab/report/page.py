@@ -52,7 +52,9 @@ _COLUMNS = [
     Column("speed", "vs base", "How much faster than the baseline the program would run"),
     Column("cycles", "", "Simulated cycles from start to end"),
     Column("translation", "% of cycles", "Share of the cycles charged to address translation"),
-    Column("faults", "% of cycles", "Share of the cycles in page faults, without zeroing"),
+    Column(
+        "faults", "% of cycles", "Share of the cycles in page faults and unmapping, without zeroing"
+    ),
     Column("zeroing", "% of cycles", "Share of the cycles in which new pages are zeroed"),
     Column("mean walk", "cycles", "Mean latency of a page-table walk"),
     Column("p99 walk", "cycles", "99 of 100 walks take no longer"),
