@@ -5,9 +5,9 @@ import os
 import random
 import resource
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -34,6 +34,7 @@ from pagelab.measuring.agreement import Agreement, Change, Predicted
 from pagelab.measuring.buffers import Buffers, Had, Watch
 from pagelab.measuring.given_pages import GivenPages
 from pagelab.measuring.native import HugePages, Native, Run
+from pagelab.measuring.serving import Serving
 from pagelab.results import Run as Run_
 
 OFF = HugePages("never", None, {})
@@ -188,7 +189,7 @@ def test_rounds_are_said_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Native, "settled", lambda _: False)
     said: list[str] = []
     pages = HugePages("always", "thp", {})
-    native.measure(["true"], pages, GivenPages(), ["2M"], 99.5, said.append, lambda: None)
+    native.measure(["true"], pages, GivenPages(), ["2M"], 99.5, said.append)
     assert len(said) == 100 / 5
     assert said[0] == "5 rounds, 5 s"
 
@@ -326,57 +327,124 @@ def test_a_program_that_is_not_there_is_named() -> None:
 ZEN_3 = Buffers(256, 64)
 
 
-def window(smaller: int, larger: int, share: float) -> dict[str, Any]:
-    """What the probe says of a reorder buffer: so many instructions fit, the next number not."""
-    steps = {
-        "smaller": [smaller, smaller + 8],
-        "larger": [larger, larger + 8],
-        "share_of_smaller": share,
-    }
-    return {"additions": {"together_and_apart": steps}}
+HALF_OF_IT = Buffers(128, 32)
+
+
+def test_what_is_half_for_a_part_of_the_time_is_split_so() -> None:
+    had = Had(ZEN_3)
+    assert had.split(0.25) == {ZEN_3: 0.75, HALF_OF_IT: 0.25}
+    # Too small a share is not told from disturbances.
+    assert had.split(0.04) == {ZEN_3: 1.0}
+    assert had.split(0.97) == {HALF_OF_IT: 1.0}
 
 
 @pytest.mark.parametrize(
-    ("found", "half"),
+    ("began", "ended", "cpu", "alone"),
     [
-        (window(120, 120, 0.0), 1.0),
-        (window(248, 248, 0.0), 0.0),
-        # As far as registers reach.
-        (window(232, 232, 0.0), 0.0),
-        (window(120, 232, 0.6), 0.6),
-        # More than there is, and a thing that is neither.
-        (window(400, 400, 0.0), None),
-        (window(64, 248, 0.5), None),
-        ({"additions": {"together_and_apart": None}}, None),
+        (1.5, 1.9, None, True),
+        (1.0, 2.0, None, True),
+        # A look on the other CPU found half between, or right after.
+        (1.5, 3.5, None, False),
+        (2.5, 2.9, None, False),
+        (2.5, 2.9, 7, False),
+        (1.5, 3.5, 4, True),
+        # Nobody has looked before, or since.
+        (0.5, 1.5, 4, False),
+        (4.5, 5.5, None, False),
     ],
 )
-def test_half_of_a_buffer_is_told_from_all(found: dict[str, Any], half: float | None) -> None:
-    assert buffers.share_of_half(found, ZEN_3) == half
+def test_a_run_has_the_core_to_itself_between_looks_that_say_so(
+    began: float, ended: float, cpu: int | None, *, alone: bool
+) -> None:
+    found = [(0.0, 0.0), (0.03, 0.0), (0.0, 0.8), (0.0, 0.0)]
+    looks = [(at, {4: a, 7: b}) for at, (a, b) in zip((1.0, 2.0, 3.0, 5.0), found, strict=True)]
+    assert buffers.alone(Had(ZEN_3, looks).around(began, ended, cpu)) is alone
 
 
-def test_a_core_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hundred rounds of a second each, and a core that is whole in one look of four."""
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    looks = 0
-
-    def measure() -> dict[str, Any]:
-        nonlocal looks
-        looks += 1
-        return window(232, 232, 0) if looks % 4 == 0 else window(120, 120, 0)
-
-    watch = Watch(ZEN_3, measure)
-    assert watch.had.shares == {}
-    for second in range(200):
-        now = float(second)
-        watch.look()
-    assert looks == 20
-    assert watch.had.shares == {ZEN_3: 0.25, Buffers(128, 32): 0.75}
+def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
+    assert Had(ZEN_3, [(1.0, {0: 0.0, 1: 1.0}), (2.0, {0: 0.5, 1: 0.1})]).quietest() == 1
+    assert Had(ZEN_3).quietest() is None
 
 
-def test_shares_too_small_to_be_told_are_none() -> None:
-    assert Had(ZEN_3, [0.0, 0.0, 0.12]).shares == {ZEN_3: 1.0}
-    assert Had(ZEN_3, [1.0, 1.0, 0.9]).shares == {Buffers(128, 32): 1.0}
+class Rounds:
+    """Runs of a second each on a machine that others use for all but 25 of 75 seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        monkeypatch.setattr(native, "run", self.run)
+
+    @property
+    def busy(self) -> bool:
+        """Whether others are at work now."""
+        return int(self.now) // 25 % 3 > 0
+
+    def run(self, *_: object, huge: bool, cpu: int | None) -> Run:
+        """Two seconds apart; huge pages halve the time, others double it."""
+        self.now += 1.0
+        began = self.now
+        self.now += 1.0
+        seconds = (1.0 if huge else 2.0) * (2.0 if self.busy else 1.0)
+        return Run(seconds, 0.0, 1.0, 10, began, cpu)
+
+    def ask(self, _: str) -> str:
+        """What a look finds, in half a second."""
+        self.now += 0.5
+        busy, quiet = "1.00 0.40", "0.00 0.03"
+        return busy if self.busy else quiet
+
+
+def test_rounds_are_compared_in_which_nobody_else_was_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds = Rounds(monkeypatch)
+    watch = Watch(ZEN_3, print)
+    monkeypatch.setattr(Serving, "ask", lambda _, line: rounds.ask(line))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    pages = HugePages("always", "thp", {})
+    found = native.measure(["true"], pages, GivenPages(), ["2M"], 300.0, lambda _: None, watch)
+    assert found.alone
+    assert len(found.small) < found.rounds / 2
+    assert {run.user for run in found.small} == {2.0}
+    assert {run.user for run in found.larger["2M"]} == {1.0}
+    assert found.buffers == {ZEN_3: 1.0}
+    # Of few rounds that are undisturbed nothing is concluded: all are taken.
+    few = native.measure(["true"], pages, GivenPages(), ["2M"], 20.0, lambda _: None, watch)
+    assert not few.alone
+    assert len(few.small) == few.rounds
+    assert set(few.buffers) == {ZEN_3, HALF_OF_IT}
+    assert few.shared
+
+
+def test_what_cannot_be_looked_at_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> str:
+        raise PagelabError("no memory")
+
+    monkeypatch.setattr(Serving, "ask", fails)
+    said: list[str] = []
+    watch = Watch(ZEN_3, said.append)
+    watch.look()
+    watch.look()
+    assert said == ["how far cores look ahead is not known: no memory"]
+    assert watch.had.looks == []
+
+
+def test_cores_of_this_machine_are_looked_at() -> None:
+    if not {"x86_64"} & set(os.uname()):
+        pytest.skip("not written for this processor")
+    said: list[str] = []
+    watch = Watch(ZEN_3, said.append)
+    watch.look()
+    watch.end()
+    assert said == []
+    [(_, shares)] = watch.had.looks
+    assert set(shares) == os.sched_getaffinity(0)
+
+
+def test_a_program_is_bound_to_the_cpu_that_is_given() -> None:
+    last = max(os.sched_getaffinity(0))
+    check = f"import os, sys; sys.exit(os.sched_getaffinity(0) != {{{last}}})"
+    assert native.run([sys.executable, "-c", check], {}, huge=True, cpu=last).bound == last
 
 
 def test_halves_of_the_time_are_added_by_what_is_done_in_them() -> None:
@@ -394,14 +462,15 @@ def test_a_program_is_simulated_with_what_the_core_had(tmp_path: Path) -> None:
     trace = tmp_path / "far.csv"
     trace.write_text("\n".join(lines) + "\n")
 
-    def predicted(looks: list[float]) -> Predicted:
+    def predicted(half: float) -> Predicted:
+        shares = Had(ZEN_3).split(half)
         with progress.display(Console(stderr=True), quiet=True) as display:
             [found] = predict.simulate_in_turns(
-                trace, "zen4", "radix", ["thp"], [], Had(ZEN_3, looks), display
+                trace, "zen4", "radix", ["thp"], [], shares, display
             )
         return found
 
-    whole, half, turns = predicted([0.0]), predicted([1.0]), predicted([0.5])
+    whole, half, turns = predicted(0.0), predicted(1.0), predicted(0.5)
     assert half.program > 1.3 * whole.program
     assert turns.program == pytest.approx(2 / (1 / whole.program + 1 / half.program))
     assert turns.least == pytest.approx(whole.program)

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use fastrand::Rng;
 use pagelab_probe::noise;
-use pagelab_probe::parts::{Context, PARTS, Part};
+use pagelab_probe::parts::{self, Context, PARTS, Part};
 use pagelab_probe::programs;
 use pagelab_probe::system::environment::Environment;
 use pagelab_probe::system::mapping::PAGE;
@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const FOLIO_SIZES: &str = "folio-sizes";
+const LOOK_AHEAD: &str = "look-ahead";
 
 /// Version of the result's format: raised when a reader of an older one would misunderstand it.
 const FORMAT_VERSION: u32 = 1;
@@ -77,6 +78,18 @@ fn command() -> Command {
             Command::new(FOLIO_SIZES)
                 .about("Give pages of the size that each line of standard input names, in KiB"),
         )
+        .subcommand(
+            Command::new(LOOK_AHEAD)
+                .about(
+                    "Say for each line of standard input, and each CPU, how often it does not look \
+                     so far ahead",
+                )
+                .arg(
+                    Arg::new("instructions")
+                        .required(true)
+                        .value_parser(value_parser!(u64).range(1..=10_000)),
+                ),
+        )
         .subcommand(programs::command())
         .subcommand(
             Command::new("exec")
@@ -112,7 +125,8 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         return Ok(());
     }
     if let Some(become_this) = matches.subcommand_matches("exec") {
-        return Err(exec(become_this));
+        let cpu = matches.get_one("cpu").map(|&n: &u64| n as usize);
+        return Err(exec(become_this, cpu));
     }
     if matches.subcommand_matches("environment").is_some() {
         return print(&Environment::here(process::current_cpu()));
@@ -120,6 +134,9 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     let fail = |error: Refused| error.to_string();
     if matches.get_flag("end-with-parent") {
         process::end_with_parent();
+    }
+    if let Some(options) = matches.subcommand_matches(LOOK_AHEAD) {
+        return look_ahead(options);
     }
     let restored = tuning::recover().map_err(fail);
     let (name, arguments) = matches.subcommand().ok_or("no part given")?;
@@ -162,8 +179,23 @@ fn print(result: &impl serde::Serialize) -> Result<(), String> {
         .map_err(|error| format!("cannot write the result: {error}"))
 }
 
-/// Becomes another program; returns only to say why it cannot.
-fn exec(options: &ArgMatches) -> String {
+/// Answers lines by how far the cores look ahead.
+fn look_ahead(options: &ArgMatches) -> Result<(), String> {
+    let instructions: u64 = *options
+        .get_one("instructions")
+        .ok_or("no number of instructions given")?;
+    let (wanted, answers) = (std::io::stdin().lock(), std::io::stdout().lock());
+    parts::serve_look_ahead(instructions as usize, &mut Rng::new(), wanted, answers)
+        .map_err(|error| error.to_string())
+}
+
+/// Becomes another program, bound to a CPU if one is given; returns only to say why it cannot.
+fn exec(options: &ArgMatches, cpu: Option<usize>) -> String {
+    if let Some(cpu) = cpu
+        && let Err(error) = process::pin(cpu)
+    {
+        return error.to_string();
+    }
     if options.get_flag("no-huge-pages")
         && let Err(error) = process::forgo_huge_pages()
     {

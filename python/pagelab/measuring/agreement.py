@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from pagelab.measuring.buffers import Had
 from pagelab.measuring.native import HUGE, SMALL, Interval, Native
 
 # A prediction of a change is good when it is off by at most this: relative to the change, or in
@@ -103,8 +102,7 @@ class Agreement:
 
     `larger` has a prediction for each page size of the native runs. With `incomplete`, why the
     recording ends before the program, the program as a whole is not compared with what was
-    simulated of it. `buffers` is what the core had of them while it ran, if
-    that was looked at.
+    simulated of it.
     """
 
     name: str
@@ -113,7 +111,6 @@ class Agreement:
     small: Predicted
     larger: dict[str, Predicted]
     incomplete: str | None = None
-    buffers: Had | None = None
 
     @property
     def changes(self) -> list[Change]:
@@ -171,7 +168,8 @@ class Agreement:
             "name": self.name,
             "accesses": self.accesses,
             "incomplete": self.incomplete,
-            "native": {size: [vars(run) for run in runs] for size, runs in native.items()},
+            "native": {size: [run.as_json() for run in runs] for size, runs in native.items()},
+            "rounds": self.native.rounds,
             "predicted": {size: vars(one) for size, one in predicted.items()},
             "ns_per_access": {"measured": self.measured_ns, "predicted": self.predicted_ns},
             "faults": {
@@ -181,7 +179,7 @@ class Agreement:
                 }
                 for size in predicted
             },
-            "buffers": self.buffers and self.buffers.as_json(),
+            "buffers": self.native.looks_as_json(),
             "changes": {change.pages: change.as_json() for change in self.changes},
         }
 
@@ -215,10 +213,18 @@ def summary(rows: list[Agreement]) -> list[str]:
 
 def _of_buffers(rows: list[Agreement]) -> list[str]:
     """What cores had of their buffers, where it was less than all."""
-    halves = [row.buffers.half for row in rows if row.buffers and row.buffers.half is not None]
-    if not any(halves):
+    looked = [row.native for row in rows if row.native.half is not None]
+    if not any(native.shared for native in looked):
         return []
-    return [
-        f"The core had half of its buffers for {min(halves):.0%} to {max(halves):.0%} of the time "
-        "that programs ran (measured beside them), and is simulated so."
+    halves = [native.half or 0.0 for native in looked if not native.alone]
+    alone = sum(native.alone for native in looked)
+    sentences = [
+        f"{alone} of {len(looked)} programs are compared by the rounds in which cores had all of "
+        "their buffers: others seem to use these cores, too."
     ]
+    if halves:
+        sentences.append(
+            f"Of the rest cores had half of them for {min(halves):.0%} to {max(halves):.0%} of the "
+            "time, and are simulated so; what else is shared then is not."
+        )
+    return sentences

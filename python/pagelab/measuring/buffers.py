@@ -4,23 +4,31 @@ In a guest it may be half of them for a part of the time, which moves within min
 measured hours ago does not say what a program had (docs/fidelity.md, "64 KB pages on a Zen 3").
 """
 
+import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import mean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pagelab.errors import PagelabError
 from pagelab.measuring import cores, probe
 from pagelab.measuring.result import Measurement
+from pagelab.measuring.serving import Serving
 
-# A look takes a second or two.
-_SECONDS_BETWEEN_LOOKS = 10.0
-
-# Shares of the reorder buffer: from the first to the second it is half, from there to the last all.
-_LEAST, _BETWEEN, _MOST = 0.4, 0.7, 1.1
+# A look takes some 20 ms a CPU.
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 # What there was in a smaller share of the looks than this is not told from disturbances.
 _LEAST_SHARE = 0.05
+
+# A run before and after which there was half in no more samples than this had all throughout.
+_ALONE = 0.1
+
+# Instructions between two loads that tell half of a reorder buffer from all of it, by its size:
+# registers may run out before all of it is full (on a Zen 3 at 234 of 256).
+_BETWEEN = 0.7
+
+# A look at more of them would take longer than the programs do.
+_MOST_CPUS = 8
 
 
 class Buffers(NamedTuple):
@@ -37,89 +45,89 @@ class Buffers(NamedTuple):
 
 @dataclass
 class Had:
-    """What a core had while a program ran. `whole` is all it has.
+    """What the cores had while a program ran. `whole` is all that one has.
 
-    `halved` is the share of the time with half of that, of each look that told.
+    `looks` are the times of looks, in seconds of the monotonic clock, and what they found: by CPU,
+    the share of the samples in which there was half of that.
     """
 
     whole: Buffers
-    halved: list[float] = field(default_factory=list)
+    looks: list[tuple[float, dict[int, float]]] = field(default_factory=list)
 
-    @property
-    def half(self) -> float | None:
-        """The share of the time with half of the buffers; None where no look told."""
-        if not self.halved:
+    def quietest(self) -> int | None:
+        """The CPU that had most of its buffers when last looked at."""
+        if not self.looks:
             return None
-        half = mean(self.halved)
-        if half < _LEAST_SHARE:
-            return 0.0
-        return half if half <= 1 - _LEAST_SHARE else 1.0
+        _, last = self.looks[-1]
+        return min(last, key=lambda cpu: last[cpu])
 
-    @property
-    def shares(self) -> dict[Buffers, float]:
-        """What there was, and for what share of the time; empty where no look told."""
-        half = self.half
-        if half is None:
-            return {}
+    def around(self, began: float, ended: float, cpu: int | None) -> list[float]:
+        """What was found from the last look before a run to the first one after it.
+
+        On its CPU, or on all; empty where nobody has looked on both sides.
+        """
+        before = [at for at, _ in self.looks if at <= began]
+        after = [at for at, _ in self.looks if at >= ended]
+        if not before or not after:
+            return []
+        found = (look for at, look in self.looks if max(before) <= at <= min(after))
+        return [share for look in found for at, share in look.items() if cpu in (None, at)]
+
+    def split(self, half: float) -> dict[Buffers, float]:
+        """What there was, and for what share of the time, if that was half for so large a share."""
+        half = 0.0 if half < _LEAST_SHARE else 1.0 if half > 1 - _LEAST_SHARE else half
         halves = Buffers(self.whole.reorder // 2, self.whole.stores // 2)
         each = {self.whole: 1 - half, halves: half}
         return {buffers: share for buffers, share in each.items() if share}
 
-    def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        shares = [
-            {"reorder_buffer": had.reorder, "store_buffer": had.stores, "share": share}
-            for had, share in self.shares.items()
-        ]
-        return {"shares": shares, "looks": self.halved}
+
+def alone(found: list[float]) -> bool:
+    """Whether looks around a run say that it had all buffers throughout."""
+    return bool(found) and max(found) <= _ALONE
 
 
 class Watch:
-    """Looks at the buffers beside the runs of a program.
+    """Looks at the cores' buffers beside the runs of programs, of one after the other.
 
-    `measure` makes a quick measurement, and returns its part `window`.
+    What cannot be looked at is said once, and tells nothing: the programs run all the same.
     """
 
-    def __init__(self, whole: Buffers, measure: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, whole: Buffers, say: probe.Say) -> None:
         self.had = Had(whole)
-        self._measure = measure
-        self._next = 0.0
+        self._probe = Serving("look-ahead", str(round(whole.reorder * _BETWEEN)))
+        self._say = say
+        self._fails = False
+
+    def begin(self) -> Had:
+        """Forgets what was found; what is found from now on."""
+        self.had = Had(self.had.whole)
+        return self.had
 
     def look(self) -> None:
-        """Looks, unless it has done so seconds ago."""
-        if time.monotonic() < self._next:
+        """Looks, unless it has done so just now."""
+        began = time.monotonic()
+        looks = self.had.looks
+        if self._fails or (looks and began < looks[-1][0] + _SECONDS_BETWEEN_LOOKS):
             return
-        share = share_of_half(self._measure(), self.had.whole)
-        if share is not None:
-            self.had.halved.append(share)
-        self._next = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+        try:
+            answer = self._probe.ask("")
+            cpus = sorted(os.sched_getaffinity(0))
+            shares = dict(zip(cpus, map(float, answer.split()), strict=True))
+        except (PagelabError, ValueError) as error:
+            self._say(f"how far cores look ahead is not known: {error}")
+            self._fails = True
+            return
+        looks.append((time.monotonic(), shares))
+
+    def end(self) -> None:
+        """Ends the probe."""
+        self._probe.end()
 
 
-def watch(measurement: Measurement) -> Watch | None:
-    """A watch of this machine's core, or none where nothing could be told."""
+def watch(measurement: Measurement, say: probe.Say) -> Watch | None:
+    """A watch of this machine's cores, or none where nothing could be told."""
     core = cores.documented(measurement.environment)
-    if core is None or "window" not in measurement.parts:
+    told = core is not None and "window" in measurement.parts
+    if core is None or not told or len(os.sched_getaffinity(0)) > _MOST_CPUS:
         return None
-
-    def measure() -> dict[str, Any]:
-        return probe.run("window", lambda _: None, quick=True).parts["window"]
-
-    return Watch(Buffers(core.reorder_buffer, core.store_buffer), measure)
-
-
-def share_of_half(window: dict[str, Any], whole: Buffers) -> float | None:
-    """The share of the samples in which there was half of the reorder buffer rather than all.
-
-    None where that cannot be told. What waits together between two loads may be less than a buffer
-    holds, since registers run out before (on a Zen 3 with 234 of 256).
-    """
-    steps: dict[str, Any] | None = window["additions"]["together_and_apart"]
-    if steps is None:
-        return None
-    smaller, larger = (steps[of][1] / whole.reorder for of in ("smaller", "larger"))
-    if smaller < _LEAST or larger > _MOST:
-        return None
-    halves = [smaller < _BETWEEN, larger < _BETWEEN]
-    if halves == [True, False]:
-        return float(steps["share_of_smaller"])
-    return float(halves[0])
+    return Watch(Buffers(core.reorder_buffer, core.store_buffer), say)

@@ -4,12 +4,12 @@ A kernel with multi-size THP (Linux 6.8) has a setting for each of them, for all
 probe changes these, with leave, and undoes its changes however it or this process ends.
 """
 
-import subprocess
 from types import TracebackType
 
 from pagelab import units
 from pagelab.errors import PagelabError
 from pagelab.measuring import probe
+from pagelab.measuring.serving import Serving
 from pagelab.pages import SIZES
 
 # What the kernel was set to, by the name of the size that it is used for.
@@ -24,7 +24,7 @@ class GivenPages:
 
     def __init__(self) -> None:
         self._given = OWN
-        self._probe: subprocess.Popen[str] | None = None
+        self._probe = Serving("folio-sizes", "--allow-tuning")
 
     def give(self, size: str) -> None:
         """One of `SIZES` from 16K to 1M and no other, or 2M, for what the kernel was set to.
@@ -34,37 +34,12 @@ class GivenPages:
         if size == self._given:
             return
         assert size in SIZES
-        process = self._probe or self._start()
         wanted = "own" if size == OWN else str(units.parse_size(size) >> 10)
-        try:
-            print(wanted, file=process.stdin, flush=True)
-            answer = process.stdout.readline() if process.stdout else ""
-        except BrokenPipeError:
-            answer = ""
-        if answer.strip() != "ok":
-            raise PagelabError(self._end() or f"{probe.NAME} did not say that {size} is given")
+        # Of a probe that has ended the guard has undone everything.
+        self._given = OWN
+        if self._probe.ask(wanted) != "ok":
+            raise PagelabError(f"{probe.NAME} did not say that {size} is given")
         self._given = size
-
-    def _start(self) -> subprocess.Popen[str]:
-        command = [str(probe.find()), "folio-sizes", "--allow-tuning", "--end-with-parent"]
-        pipe = subprocess.PIPE
-        try:
-            # A session of its own: an interrupt at the terminal is for this process, which ends it.
-            self._probe = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-            )
-        except OSError as error:
-            raise PagelabError(f"cannot run {command[0]}: {error.strerror}") from error
-        return self._probe
-
-    def _end(self) -> str:
-        """Has the settings undone; what the probe said before it ended."""
-        process, self._probe, self._given = self._probe, None, OWN
-        if process is None:
-            return ""
-        # The end of its input is the end of its work; its guard has undone everything by then.
-        _, said = process.communicate()
-        return said.strip().rpartition("\n")[2]
 
     def __enter__(self) -> "GivenPages":
         return self
@@ -75,6 +50,6 @@ class GivenPages:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        said = self._end()
+        said = self._probe.end()
         if said and error is None:
             raise PagelabError(said)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from pagelab.errors import PagelabError
-from pagelab.measuring import probe
+from pagelab.measuring import buffers, probe
+from pagelab.measuring.buffers import Buffers, Had, Watch
 from pagelab.measuring.given_pages import GivenPages
 from pagelab.progress import SECONDS_BETWEEN_LINES
 
@@ -84,11 +86,19 @@ class Run:
     system: float
     wall: float
     faults: int
+    # By the monotonic clock.
+    began: float = 0.0
+    # The CPU that it was bound to.
+    bound: int | None = None
 
     @property
     def cpu(self) -> float:
         """Seconds of processor time."""
         return self.user + self.system
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {"user": self.user, "system": self.system, "wall": self.wall, "faults": self.faults}
 
 
 @dataclass(frozen=True)
@@ -112,10 +122,44 @@ class Interval:
 
 @dataclass
 class Native:
-    """All runs of a program: rounds of one with small pages and one with each larger size."""
+    """Runs of a program: rounds of one with small pages and one with each larger size.
+
+    `had` is what cores had of their buffers in all `rounds`, if that was looked at, and `half` for
+    what share of the time that was half. `alone`: these runs are of the rounds in which it was all;
+    else of all rounds.
+    """
 
     small: list[Run] = field(default_factory=list)
     larger: dict[str, list[Run]] = field(default_factory=dict)
+    rounds: int = 0
+    had: Had | None = None
+    half: float | None = None
+    alone: bool = False
+
+    @property
+    def buffers(self) -> dict[Buffers, float]:
+        """What cores had in these runs, by shares of the time; empty where that is not known."""
+        if self.had is None or self.half is None:
+            return {}
+        return self.had.split(0.0 if self.alone else self.half)
+
+    @property
+    def shared(self) -> bool:
+        """Whether others seem to have used these cores in any of the rounds."""
+        if self.had is None or self.half is None:
+            return False
+        return set(self.had.split(self.half)) != {self.had.whole}
+
+    def looks_as_json(self) -> dict[str, Any] | None:
+        """For programs: what was looked at, and what was seen by CPU."""
+        if self.had is None:
+            return None
+        shares = [
+            {"reorder_buffer": had.reorder, "store_buffer": had.stores, "share": share}
+            for had, share in self.buffers.items()
+        ]
+        looks = [found for _, found in self.had.looks]
+        return {"half": self.half, "alone": self.alone, "shares": shares, "looks": looks}
 
     def gain(self, size: str) -> Interval | None:
         """What pages of that size change: processor time without over with them, less 1."""
@@ -158,7 +202,7 @@ def interleave(
     """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
 
     It takes five rounds at the least, if they can be had in four times the budget. The first one
-    warms up files and is thrown away. `between` is called before each round.
+    warms up files and is thrown away. `between` is called before each run and after the last one.
     Raises PagelabError when a program cannot be run or fails.
     """
     runs: dict[str, list[Run]] = {name: [] for name in settings}
@@ -169,9 +213,9 @@ def interleave(
     for name in names:
         settings[name]()
     for rounds in count(1):
-        between()
         order.shuffle(names)
         for name in names:
+            between()
             runs[name].append(settings[name]())
         spent = time.monotonic() - begin
         if spent >= said + SECONDS_BETWEEN_LINES:
@@ -180,6 +224,7 @@ def interleave(
         over = spent > budget or settled(runs)
         if (over and rounds >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
             break
+    between()
     return runs
 
 
@@ -190,33 +235,65 @@ def measure(
     sizes: list[str],
     budget: float,
     say: Callable[[str], None],
-    between: Callable[[], None],
+    watch: Watch | None = None,
+    single: bool = False,
 ) -> Native:
     """Runs rounds with small pages and with each of the larger `sizes`, as `interleave` does.
 
+    With a `watch`, which begins anew, those are taken in which cores had all of their buffers, if
+    they are enough. A `single` thread runs on the CPU that had most of them when last looked at.
     Raises PagelabError when a program cannot be run or fails, or the kernel gives no such pages.
     """
+    had = watch.begin() if watch else None
 
-    def larger(size: str) -> Run:
-        kernel.give(size)
-        return run(command, pages.environment, huge=True)
-
-    settings = {SMALL: lambda: run(command, pages.environment, huge=False)}
-    settings |= {size: partial(larger, size) for size in sizes}
+    def one(size: str) -> Run:
+        cpu = had.quietest() if had and single else None
+        if size != SMALL:
+            kernel.give(size)
+        return run(command, pages.environment, huge=size != SMALL, cpu=cpu)
 
     def gathered(runs: Mapping[str, list[Run]]) -> Native:
-        return Native(runs[SMALL], {size: runs[size] for size in sizes})
+        return _gathered(runs, sizes, had)
 
     def settled(runs: Mapping[str, list[Run]]) -> bool:
-        return not sizes or gathered(runs).settled()
+        found = gathered(runs)
+        # Where nothing is told of the cores, all rounds are what there is.
+        return (found.alone or found.half is None) and (not sizes or found.settled())
 
+    settings = {size: partial(one, size) for size in (SMALL, *sizes)}
+    between = watch.look if watch else lambda: None
     return gathered(interleave(settings, settled, budget, say, between))
 
 
-def run(command: list[str], environment: Mapping[str, str], *, huge: bool) -> Run:
-    """One run. Without `huge` it has no huge pages, whatever the kernel's setting is."""
-    # The probe becomes the program, so that the setting is the program's alone.
-    become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"]), "--", *command]
+def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) -> Native:
+    """Of all rounds those that were undisturbed, if they are enough, by what was looked at."""
+    count = len(runs[SMALL])
+    if had is None:
+        return Native(runs[SMALL], {size: runs[size] for size in sizes}, count)
+    found = [
+        [had.around(run.began, run.began + run.wall, run.bound) for run in of]
+        for of in zip(*runs.values(), strict=False)
+    ]
+    seen = [share for of in found for around in of for share in around]
+    half = statistics.mean(seen) if seen else None
+    undisturbed = [i for i, of in enumerate(found) if all(map(buffers.alone, of))]
+    alone = len(undisturbed) >= _LEAST_ROUNDS
+    taken = {size: [of[i] for i in undisturbed] if alone else list(of) for size, of in runs.items()}
+    larger = {size: taken[size] for size in sizes}
+    return Native(taken[SMALL], larger, count, had, half, alone)
+
+
+def run(
+    command: list[str], environment: Mapping[str, str], *, huge: bool, cpu: int | None = None
+) -> Run:
+    """One run, on a CPU if one is given.
+
+    Without `huge` it has no huge pages, whatever the kernel's setting is.
+    """
+    # The probe becomes the program, so that the settings are the program's alone.
+    become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"])]
+    become += ["--cpu", str(cpu)] if cpu is not None else []
+    become += ["--", *command]
     begin = time.monotonic()
     with subprocess.Popen(
         become,
@@ -232,4 +309,4 @@ def run(command: list[str], environment: Mapping[str, str], *, huge: bool) -> Ru
     if code != 0:
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
         raise PagelabError(f"{command[0]} {ended}")
-    return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt)
+    return Run(usage.ru_utime, usage.ru_stime, wall, usage.ru_minflt, begin, cpu)

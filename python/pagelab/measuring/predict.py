@@ -1,7 +1,7 @@
 """Records a program and simulates it on a machine, with small and with huge pages."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from pagelab import jobs, recording
 from pagelab.errors import PagelabError
 from pagelab.jobs import Simulation
 from pagelab.measuring.agreement import Predicted, in_turns
-from pagelab.measuring.buffers import Had
+from pagelab.measuring.buffers import Buffers
 from pagelab.measuring.native import HugePages
 from pagelab.measuring.suite import Program
 from pagelab.progress import Display
@@ -49,11 +49,10 @@ def simulate_in_turns(
     design: str,
     policies: list[str],
     overrides: list[str],
-    had: Had | None,
+    shares: Mapping[Buffers, float],
     display: Display,
 ) -> list[Predicted]:
-    """As `simulate`, on a core that had such buffers; if that is not known, the machine's own."""
-    shares = had.shares if had else {}
+    """As `simulate`, on cores with such buffers for such shares of the time; empty: with theirs."""
     if not shares:
         return simulate(trace, machine, design, policies, overrides, display)
     each = [

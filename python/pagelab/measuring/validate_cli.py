@@ -116,17 +116,23 @@ def validate(
         rows: list[Agreement] = []
         interrupted = False
         try:
-            with progress.display(notes, quiet=quiet) as meters, GivenPages() as kernel:
+            with (
+                progress.display(notes, quiet=quiet) as meters,
+                GivenPages() as kernel,
+                _watching(measurement, say) as watch,
+            ):
                 measure = partial(
-                    native.measure, pages=pages, kernel=kernel, sizes=sizes, budget=budget
+                    native.measure,
+                    pages=pages,
+                    kernel=kernel,
+                    sizes=sizes,
+                    budget=budget,
+                    watch=watch,
                 )
                 for one in chosen:
-                    core = _watch(measurement)
                     with _reported(one, say):
                         rows.append(
-                            _validate(
-                                one, used, core, pages, measure, accesses, directory, say, meters
-                            )
+                            _validate(one, used, pages, measure, accesses, directory, say, meters)
                         )
         except KeyboardInterrupt:
             # Each program has taken a minute or more.
@@ -220,11 +226,16 @@ def _measurement(measured: Path | None, say: probe.Say, *, quick: bool) -> Measu
     return result.load(here.measurement_file())
 
 
-def _watch(measurement: Measurement | None) -> Watch | None:
-    """For one program; of another machine there is nothing to be watched here."""
-    if measurement is None or measurement.environment.cpu != here.cpu():
-        return None
-    return buffers.watch(measurement)
+@contextlib.contextmanager
+def _watching(measurement: Measurement | None, say: probe.Say) -> Iterator[Watch | None]:
+    """A watch of this machine's cores; of another machine there is nothing to be watched here."""
+    own = measurement is not None and measurement.environment.cpu == here.cpu()
+    watch = buffers.watch(measurement, say) if measurement is not None and own else None
+    try:
+        yield watch
+    finally:
+        if watch:
+            watch.end()
 
 
 @contextlib.contextmanager
@@ -239,7 +250,6 @@ def _reported(program: Program, say: probe.Say) -> Iterator[None]:
 def _validate(
     program: Program,
     used: Machine,
-    core: Watch | None,
     pages: HugePages,
     measure: Callable[..., Native],
     limit: int,
@@ -247,30 +257,30 @@ def _validate(
     say: probe.Say,
     meters: progress.Display,
 ) -> Agreement:
-    """One program: natively, recorded, simulated with the free memory as the program found it."""
+    """One program: recorded, natively, simulated with the free memory as the program found it."""
     overrides = []
     if used[2] == here.cpu():
         now = probe.environment()
         if free := machine.free_blocks(now):
             # The measurement may be of another guest on such a CPU.
             overrides = [f"memory.memory_bytes={machine.total(now)}", f"memory.free_blocks={free}"]
-    runs = measure(
-        program.command,
-        say=lambda line: say(f"{program.name}: {line}"),
-        between=core.look if core else lambda: None,
-    )
     trace, recorded = predict.record(program, pages, limit, directory, meters)
+    whole = recorded.accesses < limit
     try:
+        runs = measure(
+            program.command,
+            say=lambda line: say(f"{program.name}: {line}"),
+            single=whole and recorded.threads == recorded.processes == 1,
+        )
         policies = ["base", *(pages.policy_of(size) for size in runs.larger)]
-        had = core.had if core else None
         small, *larger = predict.simulate_in_turns(
-            trace, used[0], used[1], policies, overrides, had, meters
+            trace, used[0], used[1], policies, overrides, runs.buffers, meters
         )
     finally:
         trace.unlink()
-    partly = "the recording is limited" if recorded.accesses >= limit else None
+    partly = None if whole else "the recording is limited"
     predicted = dict(zip(runs.larger, larger, strict=True))
-    return Agreement(program.name, recorded.accesses, runs, small, predicted, partly, had)
+    return Agreement(program.name, recorded.accesses, runs, small, predicted, partly)
 
 
 def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:

@@ -23,6 +23,7 @@ use clap::{ArgMatches, Command};
 use fastrand::Rng;
 use serde::Serialize;
 use serde_json::{Value, json};
+pub use window::serve as serve_look_ahead;
 
 /// Every part, in the order in which a whole run takes them.
 pub const PARTS: &[Part] = &[
@@ -111,22 +112,31 @@ pub enum Failure {
     Json(#[from] serde_json::Error),
 }
 
+/// Memory of lines in a row that no cache holds, in huge pages, or why there were none.
+fn beyond_caches() -> Result<(Region, Option<Refused>), Failure> {
+    let last = claims::caches().last().map_or(32 << 20, |c| c.size) as usize;
+    let len = (4 * last).clamp(64 << 20, 1 << 30);
+    let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
+    if len < 16 << 20 {
+        return Err(Failure::Lacking("too little memory is free".into()));
+    }
+    match Region::new(len, Pages::Huge, Spread::Packed) {
+        Ok(region) => Ok((region, None)),
+        Err(error) => {
+            let region = Region::new(len, Pages::Small, Spread::Packed)?;
+            Ok((region, Some(error)))
+        }
+    }
+}
+
 impl Context {
-    /// Memory of lines in a row that no cache holds, in huge pages if there are any.
+    /// As the function of that name; notes it when there were no huge pages.
     fn beyond_caches(&mut self) -> Result<Region, Failure> {
-        let last = claims::caches().last().map_or(32 << 20, |c| c.size) as usize;
-        let len = (4 * last).clamp(64 << 20, 1 << 30);
-        let len = len.min(budget::bytes() as usize) / HUGE * HUGE;
-        if len < 16 << 20 {
-            return Err(Failure::Lacking("too little memory is free".into()));
+        let (region, no_huge) = beyond_caches()?;
+        if let Some(error) = no_huge {
+            self.skip("huge pages (page walks are in the figures)", error);
         }
-        match Region::new(len, Pages::Huge, Spread::Packed) {
-            Ok(region) => Ok(region),
-            Err(error) => {
-                self.skip("huge pages (page walks are in the figures)", error);
-                Ok(Region::new(len, Pages::Small, Spread::Packed)?)
-            }
-        }
+        Ok(region)
     }
 
     /// Notes that something could not be measured.

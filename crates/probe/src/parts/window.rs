@@ -14,10 +14,12 @@ use crate::chain::{Chain, Link};
 use crate::places::Places;
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::{Estimate, median};
-use crate::system::Refused;
 use crate::system::mapping::Mapping;
+use crate::system::{Refused, process};
 use clap::ArgMatches;
+use fastrand::Rng;
 use serde_json::{Value, json};
+use std::io::{BufRead, Write};
 
 pub const PART: Part = Part {
     name: "window",
@@ -33,6 +35,9 @@ const LOADS: u64 = 1024;
 
 /// Loads that are waited for one after the other take twice as long as together; this is between.
 const APART: f64 = 1.5;
+
+/// Pairs of samples in an answer of [`serve`].
+const PAIRS: usize = 32;
 
 /// What stands between two loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +143,56 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "additions": measure(context, &chain, Filler::Additions)?,
         "stores": measure(context, &chain, Filler::Stores)?,
     }))
+}
+
+/// For each line of `wanted`: on each of this process's CPUs, the share of samples in which `between`
+/// instructions do not fit between two loads that wait together, in a line, as `0.12 1.00`.
+///
+/// # Errors
+/// When memory is short, a CPU cannot be had, or nobody reads.
+pub fn serve(
+    between: usize,
+    rng: &mut Rng,
+    wanted: impl BufRead,
+    mut answers: impl Write,
+) -> Result<(), Failure> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Failure::Lacking("not written for this processor".into()));
+    }
+    let (mut region, _) = super::beyond_caches()?;
+    let order = region.first(region.count() as u64, rng);
+    let chain = region.chain(&order);
+    let [first, second] = chain.two();
+    let mut at = Pair { first, second };
+    let few = Compiled::new(Filler::Additions, Filler::Additions.lengths()[0])?;
+    let many = Compiled::new(Filler::Additions, between)?;
+    let cpus = process::cpus()?;
+    for line in wanted.lines() {
+        line.map_err(|e| Refused::because("reading what is wanted", e))?;
+        let mut shares = Vec::new();
+        for &cpu in &cpus {
+            process::pin(cpu)?;
+            // SAFETY: `at` goes on in the chain that it began in, which outlives this.
+            let mut follow = |compiled: &Compiled| unsafe { compiled.follow(&mut at) };
+            // What ran before has left its own lines and translations.
+            follow(&few);
+            let pairs = (0..PAIRS).map(|_| [follow(&few), follow(&many)]);
+            shares.push(format!("{:.2}", share_apart(&pairs.collect::<Vec<_>>())));
+        }
+        writeln!(answers, "{}", shares.join(" "))
+            .and_then(|()| answers.flush())
+            .map_err(|e| Refused::because("answering", e))?;
+    }
+    Ok(())
+}
+
+/// The share of the second ones that take half as long again as the first ones, whose loads wait
+/// together.
+fn share_apart(pairs: &[[f64; 2]]) -> f64 {
+    let together: Vec<f64> = pairs.iter().map(|[few, _]| *few).collect();
+    let limit = APART * median(&together).unwrap_or(f64::INFINITY);
+    let apart = pairs.iter().filter(|[_, many]| *many >= limit).count();
+    apart as f64 / pairs.len().max(1) as f64
 }
 
 /// The time for a load of each chain, by how many instructions are between them, and from which
@@ -256,6 +311,32 @@ mod tests {
                 assert_eq!(moved(second, at.second), LOADS as usize * LINE);
             }
         }
+    }
+
+    #[test]
+    fn every_line_is_answered_by_a_share_for_each_cpu() {
+        let mut answers = Vec::new();
+        let before = process::cpus().unwrap();
+        serve(179, &mut Rng::with_seed(3), &b"\n\n\n"[..], &mut answers).unwrap();
+        let answers = String::from_utf8(answers).unwrap();
+        assert_eq!(answers.lines().count(), 3);
+        for line in answers.lines() {
+            let shares: Vec<f64> = line.split(' ').map(|s| s.parse().unwrap()).collect();
+            assert_eq!(shares.len(), before.len());
+            assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+        }
+    }
+
+    #[test]
+    fn samples_are_apart_from_those_they_alternate_with() {
+        let slow = [
+            [100.0, 240.0],
+            [100.0, 110.0],
+            [300.0, 140.0],
+            [100.0, 149.0],
+        ];
+        assert_eq!(share_apart(&slow), 0.25);
+        assert_eq!(share_apart(&[[100.0, 200.0]; 8]), 1.0);
     }
 
     #[test]

@@ -88,7 +88,26 @@ pub fn current_cpu() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// CPUs this process may run on.
+/// The CPUs that this thread may run on.
+///
+/// # Errors
+/// What sched_getaffinity(2) says.
+pub fn cpus() -> Result<Vec<usize>, Refused> {
+    // SAFETY: the kernel fills in the set, whose size it is told.
+    let (result, set) = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        let result = libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set);
+        (result, set)
+    };
+    if result != 0 {
+        return Err(Refused::last("cannot ask for the CPUs of this process"));
+    }
+    // SAFETY: CPU_ISSET reads a bit of the set.
+    let has = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
+}
+
+/// How many CPUs this process may run on.
 pub fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
