@@ -28,8 +28,13 @@ def render(rows: list[Agreement], sentences: list[str], machine: str, pages: Hug
         ),
         (
             "predicted (from, to)",
-            "with as much of the core's buffers as it had while the program ran, by shares of the "
-            "time; with all of them, and with half",
+            "where cores had half of their buffers for a part of the time: for such shares of it; "
+            "with all of them, and with half",
+        ),
+        (
+            "rounds",
+            "those compared: where cores had all of their buffers throughout, if that was so in "
+            "five",
         ),
         ("without faults", "the predicted change of the program's own time"),
     ]
@@ -49,7 +54,8 @@ def _lines(row: Agreement) -> list[list[str]]:
         "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
         _predicted(row),
     ]
-    rounds = str(len(row.native.small))
+    compared, run = len(row.native.small), row.native.rounds
+    rounds = f"{compared} of {run}" if run > compared else str(compared)
     none = ["", "not measured", "", "", *_faults(row, SMALL), rounds, "no verdict: no huge pages"]
     return [
         [
