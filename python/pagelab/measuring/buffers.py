@@ -1,12 +1,14 @@
 """How much of its buffers a core has while programs run on it.
 
 In a guest it may be half of them for a part of the time, which moves within minutes: what was
-measured hours ago does not say what a program had (docs/fidelity.md, "64 KB pages on a Zen 3").
+measured hours ago does not say what a program had (docs/fidelity.md, "Who else uses the core").
 """
 
 import os
 import time
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from pagelab.errors import PagelabError
@@ -66,11 +68,11 @@ class Had:
 
         On its CPU, or on all; empty where nobody has looked on both sides.
         """
-        before = [at for at, _ in self.looks if at <= began]
-        after = [at for at, _ in self.looks if at >= ended]
-        if not before or not after:
+        first = bisect_right(self.looks, began, key=itemgetter(0)) - 1
+        last = bisect_left(self.looks, ended, key=itemgetter(0))
+        if first < 0 or last == len(self.looks):
             return []
-        found = (look for at, look in self.looks if max(before) <= at <= min(after))
+        found = (look for _, look in self.looks[first : last + 1])
         return [share for look in found for at, share in look.items() if cpu in (None, at)]
 
     def split(self, half: float) -> dict[Buffers, float]:
