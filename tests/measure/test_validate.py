@@ -325,8 +325,6 @@ def test_a_program_that_is_not_there_is_named() -> None:
 
 
 ZEN_3 = Buffers(256, 64)
-
-
 HALF_OF_IT = Buffers(128, 32)
 
 
@@ -416,6 +414,27 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert few.shared
 
 
+def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its rounds take less time than lies between two looks."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def run(*_: object, cpu: int | None, **__: object) -> Run:
+        nonlocal now
+        began = now
+        now += 0.01
+        return Run(0.01, 0.0, 0.01, 10, began, cpu)
+
+    monkeypatch.setattr(native, "run", run)
+    monkeypatch.setattr(Serving, "ask", lambda *_: "0.00")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    watch, pages = Watch(ZEN_3, print), HugePages("always", "thp", {})
+    for budget in (0.05, 60.0):
+        found = native.measure(["true"], pages, GivenPages(), ["2M"], budget, print, watch)
+        assert (found.alone, found.half) == (True, 0.0)
+        assert len(found.small) == found.rounds >= 5
+
+
 def test_what_cannot_be_looked_at_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> str:
         raise PagelabError("no memory")
@@ -430,7 +449,7 @@ def test_what_cannot_be_looked_at_is_said_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_cores_of_this_machine_are_looked_at() -> None:
-    if not {"x86_64"} & set(os.uname()):
+    if os.uname().machine != "x86_64":
         pytest.skip("not written for this processor")
     said: list[str] = []
     watch = Watch(ZEN_3, said.append)
@@ -473,6 +492,8 @@ def test_a_program_is_simulated_with_what_the_core_had(tmp_path: Path) -> None:
     whole, half, turns = predicted(0.0), predicted(1.0), predicted(0.5)
     assert half.program > 1.3 * whole.program
     assert turns.program == pytest.approx(2 / (1 / whole.program + 1 / half.program))
+    # What was simulated once has no ends.
+    assert whole.least is None
     assert turns.least == pytest.approx(whole.program)
     assert turns.most == pytest.approx(half.program)
 

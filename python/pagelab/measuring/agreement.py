@@ -41,6 +41,8 @@ def in_turns(shares: Sequence[float], of: Sequence[Predicted]) -> Predicted:
 
     A second of each brings the program on by what that one does of it in a second.
     """
+    if len(of) == 1:
+        return of[0]
     done = sum(share / one.program for share, one in zip(shares, of, strict=True))
     programs = [one.program for one in of]
     return replace(of[0], program=1 / done, least=min(programs), most=max(programs))

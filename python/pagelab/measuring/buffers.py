@@ -105,11 +105,11 @@ class Watch:
         self.had = Had(self.had.whole)
         return self.had
 
-    def look(self) -> None:
-        """Looks, unless it has done so just now."""
-        began = time.monotonic()
+    def look(self, *, now: bool = False) -> None:
+        """Looks, unless it has done so just before and need not look `now`."""
         looks = self.had.looks
-        if self._fails or (looks and began < looks[-1][0] + _SECONDS_BETWEEN_LOOKS):
+        just = looks and time.monotonic() < looks[-1][0] + _SECONDS_BETWEEN_LOOKS
+        if self._fails or (just and not now):
             return
         try:
             answer = self._probe.ask("")
@@ -129,7 +129,8 @@ class Watch:
 def watch(measurement: Measurement, say: probe.Say) -> Watch | None:
     """A watch of this machine's cores, or none where nothing could be told."""
     core = cores.documented(measurement.environment)
-    told = core is not None and "window" in measurement.parts
-    if core is None or not told or len(os.sched_getaffinity(0)) > _MOST_CPUS:
+    if core is None or "window" not in measurement.parts:
+        return None
+    if len(os.sched_getaffinity(0)) > _MOST_CPUS:
         return None
     return Watch(Buffers(core.reorder_buffer, core.store_buffer), say)

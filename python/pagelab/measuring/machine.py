@@ -461,6 +461,7 @@ def _cost(measurement: Measurement) -> Iterator[Entry]:
     life: dict[str, Any] = measurement.parts.get("faults", {}).get("per_page_ns", {})
     if life:
         yield from _fault(life)
+        yield from _unmap(life)
     else:
         yield Entry("fault_ns", None, "open", f"not measured; {BASE}'s")
     sizes = measurement.parts.get("folios", {}).get("sizes", [])
@@ -476,12 +477,10 @@ def _cost(measurement: Measurement) -> Iterator[Entry]:
 
 
 def _fault(life: dict[str, Any]) -> Iterator[Entry]:
-    """Faults and the zeroing of pages, and giving them back, by those of small and of huge pages.
+    """A fault and the zeroing of a page, from the first touches of small and of huge pages.
 
-    A small page takes a fault and one zeroing, a huge page a fault and 512 of them; likewise an
-    entry taken out and 4 KiB given back, or 512 times as much.
+    A small page's takes a fault and one zeroing, a huge page's a fault and 512 of them.
     """
-    yield from _unmap(life)
     small = life["written"]["first_touch"]["median"]
     huge = life["written_huge"]["first_touch"]["median"] * (HUGE // 4096)
     zero = (huge - small) / (HUGE // 4096 - 1)
@@ -497,13 +496,17 @@ def _fault(life: dict[str, Any]) -> Iterator[Entry]:
 
 
 def _unmap(life: dict[str, Any]) -> Iterator[Entry]:
-    """Giving pages back."""
+    """Taking an entry out and giving 4 KiB back, from the unmapping of small and of huge pages.
+
+    A small page's takes one of each, a huge page's an entry and 512 times 4 KiB.
+    """
     small = life["written"]["unmap"]["median"]
     huge = life["written_huge"]["unmap"]["median"] * (HUGE // 4096)
     free = max(0.0, (huge - small) / (HUGE // 4096 - 1))
     if free > small / 2:
         # As where no huge page was had.
         yield Entry("unmap_ns", f"{small:.1f}", "measured", "munmap")
+        yield Entry("free_4k_ns", "0.0", "open", "not concluded; in unmap_ns")
         return
     yield Entry("unmap_ns", f"{small - free:.1f}", "measured", "munmap, less what is given back")
     yield Entry("free_4k_ns", f"{free:.2f}", "measured", "munmap of a huge page, less an entry")

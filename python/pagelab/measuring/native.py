@@ -202,7 +202,7 @@ def interleave(
     """Runs rounds of all settings, in an order drawn anew, until settled or for `budget` s.
 
     It takes five rounds at the least, if they can be had in four times the budget. The first one
-    warms up files and is thrown away. `between` is called before each run and after the last one.
+    warms up files and is thrown away. `between` is called before each run.
     Raises PagelabError when a program cannot be run or fails.
     """
     runs: dict[str, list[Run]] = {name: [] for name in settings}
@@ -224,7 +224,6 @@ def interleave(
         over = spent > budget or settled(runs)
         if (over and rounds >= _LEAST_ROUNDS) or spent > _PATIENCE * budget:
             break
-    between()
     return runs
 
 
@@ -258,29 +257,31 @@ def measure(
     def settled(runs: Mapping[str, list[Run]]) -> bool:
         found = gathered(runs)
         # Where nothing is told of the cores, all rounds are what there is.
-        return (found.alone or found.half is None) and (not sizes or found.settled())
+        told = had is not None and bool(had.looks)
+        return (found.alone or not told) and (not sizes or found.settled())
 
     settings = {size: partial(one, size) for size in (SMALL, *sizes)}
     between = watch.look if watch else lambda: None
-    return gathered(interleave(settings, settled, budget, say, between))
+    runs = interleave(settings, settled, budget, say, between)
+    if watch:
+        watch.look(now=True)
+    return gathered(runs)
 
 
 def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) -> Native:
     """Of all rounds those that were undisturbed, if they are enough, by what was looked at."""
-    count = len(runs[SMALL])
-    if had is None:
-        return Native(runs[SMALL], {size: runs[size] for size in sizes}, count)
     found = [
-        [had.around(run.began, run.began + run.wall, run.bound) for run in of]
-        for of in zip(*runs.values(), strict=False)
+        [had.around(run.began, run.began + run.wall, run.bound) if had else [] for run in of]
+        for of in zip(*runs.values(), strict=True)
     ]
     seen = [share for of in found for around in of for share in around]
     half = statistics.mean(seen) if seen else None
     undisturbed = [i for i, of in enumerate(found) if all(map(buffers.alone, of))]
     alone = len(undisturbed) >= _LEAST_ROUNDS
-    taken = {size: [of[i] for i in undisturbed] if alone else list(of) for size, of in runs.items()}
-    larger = {size: taken[size] for size in sizes}
-    return Native(taken[SMALL], larger, count, had, half, alone)
+    count = len(runs[SMALL])
+    if alone:
+        runs = {size: [of[i] for i in undisturbed] for size, of in runs.items()}
+    return Native(runs[SMALL], {size: runs[size] for size in sizes}, count, had, half, alone)
 
 
 def run(

@@ -146,7 +146,7 @@ def validate(
     page.write(agreement_page.render(rows, sentences, used[2], pages), out)
     if as_json:
         whole = {
-            "schema": "pagelab.validation/2",
+            "schema": "pagelab.validation/3",
             "machine": used[2],
             "design": used[1],
             "huge_pages": pages.how,
@@ -229,8 +229,9 @@ def _measurement(measured: Path | None, say: probe.Say, *, quick: bool) -> Measu
 @contextlib.contextmanager
 def _watching(measurement: Measurement | None, say: probe.Say) -> Iterator[Watch | None]:
     """A watch of this machine's cores; of another machine there is nothing to be watched here."""
-    own = measurement is not None and measurement.environment.cpu == here.cpu()
-    watch = buffers.watch(measurement, say) if measurement is not None and own else None
+    watch = None
+    if measurement is not None and measurement.environment.cpu == here.cpu():
+        watch = buffers.watch(measurement, say)
     try:
         yield watch
     finally:

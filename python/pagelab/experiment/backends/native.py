@@ -79,7 +79,7 @@ def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
         raise
     except PagelabError as error:
         raise RunError(str(error)) from error
-    found = {name: [asdict(run) for run in of] for name, of in runs.items()}
+    found = {name: [run.as_json() for run in of] for name, of in runs.items()}
     return {"runs": found, "settled": settled(runs)}
 
 
