@@ -16,7 +16,7 @@ from pagelab.measuring import cores, probe
 from pagelab.measuring.result import Measurement
 from pagelab.measuring.serving import Serving
 
-# A look takes some 20 ms a CPU.
+# A look takes 20 to 40 ms a CPU.
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 # What there was in a smaller share of the looks than this is not told from disturbances.
