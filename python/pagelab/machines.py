@@ -129,6 +129,7 @@ class Machine(MachineBase):
         *,
         latency_ns: float | None = None,
         gigabytes_per_second: float | None = None,
+        spread: list[Any] | None = None,
         write_backs: bool | None = None,
         rows: Mapping[str, Any] | None = None,
     ) -> "Machine":
@@ -138,6 +139,7 @@ class Machine(MachineBase):
             {
                 "latency_ns": latency_ns,
                 "gigabytes_per_second": gigabytes_per_second,
+                "spread": spread,
                 "write_backs": write_backs,
                 "rows": rows,
             },

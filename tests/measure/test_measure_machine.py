@@ -533,6 +533,18 @@ def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     assert "flushed lines (162 to 165.5)" in made
 
 
+def test_latencies_of_memory_differ_as_those_of_single_lines(zen4_guest: Measurement) -> None:
+    """Timing each takes 20 ns here, which is in all of them."""
+    caches = zen4_guest.parts["caches"]
+    caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}
+    beyond = [100.0] * 8 + [150.0] * 4 + [200.0] * 2 + [300.0] * 2
+    caches["flushed_sixteenths_ns"] = [ns + 13 + 20 for ns in beyond]
+    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())["dram"]
+    mean = sum(beyond) / 16
+    assert table["latency_ns"] == pytest.approx(mean, abs=0.1)
+    assert table["spread"] == pytest.approx(beyond, abs=0.5)
+
+
 def hide_last_level(here: Measurement) -> None:
     """A step from the second level to memory."""
     lines = here.parts["caches"]["lines"]

@@ -384,6 +384,7 @@ const OPTIONAL: &[&str] = &[
     "caches.coherence",
     "caches.others",
     "core.l2_miss_buffers",
+    "dram.spread",
     "dram.rows",
 ];
 

@@ -40,6 +40,7 @@ mod rows;
 mod served;
 mod sharing;
 mod simulate;
+mod spread;
 mod statistics;
 mod stopped;
 mod timeline;

@@ -3,6 +3,7 @@
 use crate::config::MachineConfig;
 use crate::error::BuildError;
 use crate::rows::Rows;
+use crate::spread::Spread;
 use pagelab_addr::{LINE_BYTES, LINE_SHIFT};
 use pagelab_cpu::InFlight;
 use pagelab_memory::{BankCounts, Dram, DramConfig};
@@ -26,9 +27,19 @@ struct Node {
     end: u32,
     /// From the core to its data and back, in slots, when it is idle.
     latency: u64,
+    /// What the sixteenths of its reads take instead.
+    spread: Option<Spread>,
     dram: Dram,
     rows: Option<Rows>,
     reads: u64,
+}
+
+impl Node {
+    #[inline]
+    fn latency(&self, line: u32, stretch: u32) -> u64 {
+        let spread = self.spread.as_ref();
+        spread.map_or(self.latency, |spread| spread.of(line, stretch))
+    }
 }
 
 impl MainMemory {
@@ -60,6 +71,13 @@ impl MainMemory {
         let width = f64::from(config.core.width);
         let slots_per_ns = config.core.ghz * width;
         let last_level = u64::from(config.caches.llc.cycles) * u64::from(config.core.width);
+        if config.dram.spread.is_some() && config.dram.rows.is_some() {
+            return Err(BuildError::Value {
+                key: "dram.spread",
+                value: "a list, and dram.rows".into(),
+                expected: "one of the two: rows that are open or not make latencies differ, too",
+            });
+        }
         let mut end = 0;
         let mut built = Vec::with_capacity(nodes.len());
         for (bytes, dram) in nodes {
@@ -73,9 +91,13 @@ impl MainMemory {
                 });
             }
             end += bytes >> LINE_SHIFT;
+            let latency = dram.latency_ns * slots_per_ns;
             built.push(Node {
                 end: end as u32,
-                latency: last_level + (dram.latency_ns * config.core.ghz * width).round() as u64,
+                latency: last_level + latency.round() as u64,
+                spread: (dram.spread.as_ref())
+                    .map(|shape| Spread::new(shape, latency, last_level))
+                    .transpose()?,
                 dram: Dram::new(transfer),
                 rows: (dram.rows.as_ref())
                     .map(|rows| Rows::new(rows, dram.latency_ns, slots_per_ns))
@@ -93,11 +115,12 @@ impl MainMemory {
     /// One node for a core by itself: its latency and the time that it takes to move a line, in
     /// slots.
     #[cfg(test)]
-    pub(crate) fn of_one_node(latency: u64, transfer: f64) -> Self {
+    pub(crate) fn of_one_node(latency: u64, transfer: f64, spread: Option<Spread>) -> Self {
         MainMemory {
             nodes: vec![Node {
                 end: u32::MAX,
                 latency,
+                spread,
                 dram: Dram::new(transfer),
                 rows: None,
                 reads: 0,
@@ -107,14 +130,14 @@ impl MainMemory {
         }
     }
 
-    /// Reads a line that is asked for at `now`; returns how long that takes.
+    /// Reads a line that is asked for at `now` in a stretch of a program; returns how long that takes.
     #[inline]
-    pub(crate) fn read(&mut self, line: u32, now: u64) -> u64 {
+    pub(crate) fn read(&mut self, (line, stretch): (u32, u32), now: u64) -> u64 {
         let number = self.node(line);
         let node = &mut self.nodes[number];
         node.reads += 1;
         let latency = match &mut node.rows {
-            None => node.latency + node.dram.transfer(now),
+            None => node.latency(line, stretch) + node.dram.transfer(now),
             Some(rows) => {
                 let (asked, idle) = rows.read(line, node.latency, now);
                 idle + node.dram.transfer(asked)
@@ -148,10 +171,10 @@ impl MainMemory {
         arrives.map_or(usual, |arrives| usual.max(arrives - now))
     }
 
-    /// How long the read of a line takes when nothing else is read.
+    /// How long the read of a line takes in a stretch of a program when nothing else is read.
     #[inline]
-    pub(crate) fn latency(&self, line: u32) -> u64 {
-        self.nodes[self.node(line)].latency
+    pub(crate) fn latency(&self, (line, stretch): (u32, u32)) -> u64 {
+        self.nodes[self.node(line)].latency(line, stretch)
     }
 
     #[inline]

@@ -2,18 +2,26 @@ use crate::BusyConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Parts that the reads of a memory are divided into, by how long they take.
+pub const SIXTEENTHS: usize = 16;
+
 /// Latency and bandwidth of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramConfig {
-    /// Latency of an idle memory in nanoseconds, from the last-level cache's miss on.
+    /// Latency of an idle memory in nanoseconds, from the last-level cache's miss on: the mean, where
+    /// there is a `spread`.
     pub latency_ns: f64,
     /// Peak bandwidth in 10^9 bytes a second, over all channels.
     pub gigabytes_per_second: f64,
+    /// What each sixteenth of its reads takes, the shortest first, in any unit: they are scaled so that
+    /// their mean is `latency_ns`. Without, all reads take that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<[f64; SIXTEENTHS]>,
     /// Whether the modified lines that leave the last level take of it, too.
     #[serde(default)]
     pub write_backs: bool,
-    /// Its banks, whose open rows answer sooner. Without, every read takes `latency_ns`.
+    /// Its banks, whose open rows answer sooner. Without, none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowsConfig>,
 }

@@ -18,7 +18,7 @@ mod strides;
 pub use banks::{BankCounts, BankTimes, Banks, BusyConfig};
 pub use cache::{Cache, CacheAccess, CacheConfig, MODIFY, NO_LINE, Outcome};
 pub use demand::MOST_ASKED;
-pub use dram::{Dram, DramConfig, RowsConfig};
+pub use dram::{Dram, DramConfig, RowsConfig, SIXTEENTHS};
 pub use geometry::GeometryError;
 pub use hinted_sets::HintedSets;
 pub use lanes::host_prefetch;

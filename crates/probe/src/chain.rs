@@ -116,6 +116,28 @@ impl Chain {
         watch.stop().0 / (blocks * BLOCK) as f64
     }
 
+    /// Nanoseconds of each load of one lap from the beginning, as the caches happen to be; `None` where
+    /// the processor has no counter to read between two loads, or another thread ran meanwhile. What reading
+    /// the counter takes is in each alike.
+    pub fn each_of_one_lap(&self) -> Option<Vec<f64>> {
+        let mut ticks = vec![0; self.links];
+        let watch = Stopwatch::start();
+        let mut at = self.start;
+        let mut before = ticks_after_loads()?;
+        for ticks in &mut ticks {
+            // SAFETY: as in `walk`.
+            at = unsafe { at.read_volatile() }.0;
+            let now = ticks_after_loads()?;
+            *ticks = now.wrapping_sub(before);
+            before = now;
+        }
+        std::hint::black_box(at);
+        let (taken, disturbed) = watch.stop();
+        let all: u64 = ticks.iter().sum();
+        let ns = |of: u64| of as f64 * taken / all as f64;
+        (!disturbed && all > 0).then(|| ticks.into_iter().map(ns).collect())
+    }
+
     /// Walks three laps; how many loads that was. For counters around it.
     pub fn laps(&self) -> usize {
         let blocks = (3 * self.links).div_ceil(BLOCK);
@@ -164,6 +186,22 @@ impl Chain {
         }
         last
     }
+}
+
+/// The processor's counter of time, once every load before has its data.
+fn ticks_after_loads() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_lfence, _rdtsc};
+        // SAFETY: SSE2 is part of x86-64; and Linux lets programs read the counter, but for those that
+        // asked it not to (prctl(2), PR_SET_TSC), which this one has not.
+        Some(unsafe {
+            _mm_lfence();
+            _rdtsc()
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
 }
 
 const BLOCK: usize = 16;

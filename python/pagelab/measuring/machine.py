@@ -6,10 +6,10 @@ says so.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from pagelab import units
@@ -396,6 +396,7 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         lines = Estimate.model_validate(flushed)
         what = f"flushed lines ({lines.low:.4g} to {lines.high:.4g}) less the last level"
         yield Entry("latency_ns", f"{max(1.0, lines.median - last):.1f}", "measured", what)
+        yield from _spread(measurement.parts["caches"], lines.median, last)
     elif found.memory is None or last is None:
         why = found.memory_source if found.memory is None else "the last level's latency is open"
         yield Entry("latency_ns", None, "open", f"{why}; {BASE}'s")
@@ -420,6 +421,21 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
+
+
+def _spread(raw: Mapping[str, Any], mean: float, last: float) -> Iterator[Entry]:
+    """What the sixteenths of memory's latencies are beyond the last level.
+
+    Each load was timed with a counter, which takes time as well, and the same for each: what they
+    take more or less than all of them in the mean is from there, and the mean from the chain.
+    """
+    each: list[float] | None = raw.get("flushed_sixteenths_ns")
+    if each is None:
+        return
+    rest = mean - last - fmean(each)
+    beyond = [max(1.0, ns + rest) for ns in each]
+    what = f"flushed lines one by one: a sixteenth takes {each[-1] / each[0]:.2g} times the least"
+    yield Entry("spread", f"[{', '.join(f'{ns:.3g}' for ns in beyond)}]", "measured", what)
 
 
 def _memory(here: Environment) -> Iterator[Entry]:

@@ -3,6 +3,7 @@
 use super::piece::Empty;
 use crate::config::MachineConfig;
 use crate::result::PiecesBound;
+use crate::spread::Spread;
 
 /// Counts what pieces did not know of the past: the places that they filled which nothing had been
 /// in.
@@ -25,7 +26,11 @@ impl Bound {
     pub(super) fn new(config: &MachineConfig) -> Self {
         let caches = &config.caches;
         let dram = config.memory.nodes.iter().map(|node| node.latency_ns);
-        let slowest = dram.fold(config.dram.latency_ns, f64::max);
+        let slowest = dram.fold(config.dram.latency_ns, f64::max)
+            * config
+                .dram
+                .spread
+                .map_or(1.0, |spread| Spread::slowest(&spread));
         let dram = (slowest * config.core.ghz).ceil() as u64;
         let [l1, l2, llc] = [caches.l1, caches.l2, caches.llc].map(|level| u64::from(level.cycles));
         let tlb = &config.tlb;

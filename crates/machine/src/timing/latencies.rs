@@ -19,12 +19,20 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
-    /// How long a reference takes that goes out at `now`.
+    /// How long a reference takes that goes out at `now`. Of memory's latencies the line and the stretch
+    /// of the program have one.
     #[inline(always)]
-    pub(super) fn of(&self, served: Served, line: u32, memory: &mut MainMemory, now: u64) -> u64 {
+    pub(super) fn of(
+        &self,
+        served: Served,
+        (line, stretch): (u32, u32),
+        memory: &mut MainMemory,
+        now: u64,
+    ) -> u64 {
+        let read = (line & !MODIFY, stretch);
         match served {
-            Served::Dram => memory.read(line & !MODIFY, now),
-            Served::PastCaches => self.past_caches(memory.read(line & !MODIFY, now)),
+            Served::Dram => memory.read(read, now),
+            Served::PastCaches => self.past_caches(memory.read(read, now)),
             Served::Llc => {
                 memory.of_last_level(line & !MODIFY, now, self.served[Served::Llc as usize])
             }
@@ -34,10 +42,16 @@ impl Latencies {
 
     /// How long a reference takes when memory is idle.
     #[inline(always)]
-    pub(super) fn idle(&self, served: Served, line: u32, memory: &MainMemory) -> u64 {
+    pub(super) fn idle(
+        &self,
+        served: Served,
+        (line, stretch): (u32, u32),
+        memory: &MainMemory,
+    ) -> u64 {
+        let read = (line & !MODIFY, stretch);
         match served {
-            Served::Dram => memory.latency(line & !MODIFY),
-            Served::PastCaches => self.past_caches(memory.latency(line & !MODIFY)),
+            Served::Dram => memory.latency(read),
+            Served::PastCaches => self.past_caches(memory.latency(read)),
             cache => self.served[cache as usize],
         }
     }

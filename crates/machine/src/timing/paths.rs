@@ -10,6 +10,10 @@ use crate::served::Served;
 use pagelab_cpu::{Core, Idle};
 use pagelab_memory::MODIFY;
 
+/// Accesses in whose time a line of memory always takes as long, where reads take different times: a
+/// clock without translation then has the same latencies, and a program that reads a line again others.
+const STRETCH: usize = 4096;
+
 /// What the references of a core go through.
 pub(crate) struct Paths<'a> {
     pub(crate) core: &'a mut Core,
@@ -142,7 +146,10 @@ impl Paths<'_> {
     /// `start`; and when it has a miss buffer for it.
     #[inline(always)]
     pub(super) fn fetch(&mut self, served: Served, line: u32, now: u64, start: u64) -> (u64, u64) {
-        let idle = || self.latencies.idle(served, line, self.memory);
+        let idle = || {
+            self.latencies
+                .idle(served, (line, self.stretch()), self.memory)
+        };
         let buffer = self.core.miss_buffer(now, idle);
         let done = self.comes(served, line, buffer.begins, start);
         let idle = self.idle_from(start, Served::L2);
@@ -188,7 +195,8 @@ impl Paths<'_> {
         if self.core.bounds_l2_misses() && !matches!(served, Served::L1 | Served::L2) {
             return self.comes_past_l2(served, line, now, start);
         }
-        now + self.latencies.of(served, line, self.memory, now)
+        let stretch = self.stretch();
+        now + self.latencies.of(served, (line, stretch), self.memory, now)
     }
 
     /// The same of a line that the second level misses, where it has so many buffers for that: the line
@@ -196,17 +204,30 @@ impl Paths<'_> {
     #[inline(never)]
     fn comes_past_l2(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
         let to_miss = self.latencies.served[Served::L2 as usize];
-        let idle = || self.latencies.idle(served, line, self.memory);
+        let idle = || {
+            self.latencies
+                .idle(served, (line, self.stretch()), self.memory)
+        };
         let length = || idle().saturating_sub(to_miss);
         let buffer = self.core.l2_miss_buffer(now + to_miss, length);
         let sent = buffer.map_or(now, |buffer| buffer.begins - to_miss);
-        let comes = sent + self.latencies.of(served, line, self.memory, sent);
+        let stretch = self.stretch();
+        let comes = sent
+            + self
+                .latencies
+                .of(served, (line, stretch), self.memory, sent);
         if let Some(buffer) = buffer {
             let mut idle = self.idle_from(start, Served::Llc);
             idle.least = idle.least.saturating_sub(to_miss).max(1);
             self.core.l2_missed(buffer, comes.max(buffer.begins), idle);
         }
         comes
+    }
+
+    /// The stretch of the program in which references go out.
+    #[inline(always)]
+    fn stretch(&self) -> u32 {
+        (self.core.dispatched_accesses() / STRETCH) as u32
     }
 
     /// Fetches a line into the second level at `now` for an access that starts at `start`. It needs no
@@ -305,7 +326,11 @@ impl Paths<'_> {
                 step = read.step;
                 length += std::mem::take(&mut longest);
             }
-            longest = longest.max(self.latencies.idle(read.served, read.line, self.memory));
+            longest = longest.max(self.latencies.idle(
+                read.served,
+                (read.line, self.stretch()),
+                self.memory,
+            ));
         }
         length + longest
     }

@@ -106,9 +106,10 @@ fn machines() -> impl Strategy<Value = Parameters> {
         (1u64..7, 32usize..400, 8usize..64),
         (2usize..20, 1usize..5, proptest::option::of(3usize..9)),
         (0u64..50, 1u64..30, 1u64..100),
+        proptest::option::of(latencies()),
     )
         .prop_map(
-            |(core, limits, (second_tlb, transfer, misprediction))| Parameters {
+            |(core, limits, (second_tlb, transfer, misprediction), spread)| Parameters {
                 width: core.0,
                 reorder_buffer: core.1,
                 store_buffer: core.2,
@@ -117,11 +118,17 @@ fn machines() -> impl Strategy<Value = Parameters> {
                 walkers: limits.1,
                 second_tlb,
                 latency: [16, 60, 160, 640],
+                spread,
                 transfer,
                 misprediction: misprediction.next_multiple_of(core.0),
                 walks_enter: 0,
             },
         )
+}
+
+/// What memory takes, from not much more than the last level to six times as long as usual.
+fn latencies() -> impl Strategy<Value = [f64; 16]> {
+    proptest::array::uniform16(200u32..4000).prop_map(|slots| slots.map(f64::from))
 }
 
 /// Cycles by the twin, and by the clock.

@@ -50,6 +50,7 @@ const KEYS: [&[&str]; 27] = [
     &[
         "dram.rows={ banks = 8, row_bytes = 4096, activate_ns = 10.0, precharge_ns = 10.0 }",
         "dram.gigabytes_per_second=3.0",
+        "dram.spread=[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 20]",
     ],
     &["memory.zero_page=true", "memory.zero_page=false"],
     &["victima.window=500", "victima.parallel=false"],

@@ -114,6 +114,14 @@ fn what_cannot_be_built_is_named() {
         ("dram.gigabytes_per_second=0", "gigabytes_per_second"),
         // In hertz instead of gigahertz: a line would take longer than memory counts.
         ("core.ghz=2.6e9", "gigabytes_per_second"),
+        (
+            "dram.spread=[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1]",
+            "dram.spread",
+        ),
+        (
+            "dram.spread=[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",
+            "dram.spread",
+        ),
         ("cost.fault_ns=-1", "fault_ns"),
         ("radix.levels=3", "levels"),
     ] {

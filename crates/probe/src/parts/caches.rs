@@ -12,11 +12,12 @@ use crate::chain::{Chain, LINE, sweep};
 use crate::detect::{Options, Steps, crossing, find_steps, geometric_grid, shared_level};
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
 use crate::random_loads::WALKERS;
-use crate::stats::Estimate;
+use crate::stats::{Estimate, median};
 use crate::system::mapping::{HUGE, Mapping, PAGE};
 use crate::system::{budget, claims};
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 pub const PART: Part = Part {
     name: "caches",
@@ -62,7 +63,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         })
     })?;
     let flushed = flushed(context)?;
-    let memory = flushed.as_ref().map(|ns| ns.median);
+    let memory = flushed.all.as_ref().map(|ns| ns.median);
     let at_random = loads_at_random(context, &region, &claims, memory)?;
     let line = line_size(context, &found);
     let ways = if pages == Pages::Huge {
@@ -78,7 +79,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "pages": format!("{pages:?}").to_lowercase(),
         "lines": curve_with_steps(&found),
         "at_random": at_random,
-        "flushed_ns": flushed,
+        "flushed_ns": flushed.all,
+        "flushed_sixteenths_ns": flushed.sixteenths,
         "line_bytes": line,
         "associativity": ways,
         "claimed": claims,
@@ -88,17 +90,21 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
 }
 
 /// Latency of lines that were flushed from all caches, in so few pages that every TLB holds them: what
-/// memory takes, whoever uses the last level, and without a walk. `None` where no instruction flushes
-/// a line.
-fn flushed(context: &mut Context) -> Result<Option<Estimate>, Failure> {
+/// memory takes, whoever uses the last level, and without a walk.
+///
+/// Others who use memory come and go: the rounds are spread over a second or two.
+fn flushed(context: &mut Context) -> Result<Flushed, Failure> {
     // No first-level TLB is smaller.
     const PAGES: usize = 16;
     const LINES: usize = PAGE / LINE;
-    let rounds = if context.quick { 50 } else { 200 };
+    const APART: Duration = Duration::from_millis(5);
+    let rounds = if context.quick { 50 } else { 400 };
     let mut region = Region::new(PAGES * PAGE, Pages::Small, Spread::Packed)?;
     let mut rng = context.rng.fork();
+    let mut each = Vec::new();
     let samples: Vec<f64> = (0..rounds)
         .filter_map(|_| {
+            std::thread::sleep(APART);
             // Eight lines of each page, no two of a pair that a prefetcher would complete.
             let mut order: Vec<usize> = (0..PAGES * 8)
                 .map(|i| i / 8 * LINES + i % 8 * 8 + rng.usize(0..8))
@@ -106,13 +112,48 @@ fn flushed(context: &mut Context) -> Result<Option<Estimate>, Failure> {
             rng.shuffle(&mut order);
             let chain = region.chain(&order);
             chain.one_lap();
-            region.flush().then(|| chain.one_lap())
+            if !region.flush() {
+                return None;
+            }
+            let lap = chain.one_lap();
+            region.flush();
+            each.extend(chain.each_of_one_lap().into_iter().flatten());
+            Some(lap)
         })
         .collect();
     if samples.is_empty() {
         context.skip("memory's own latency", "no instruction flushes a line here");
     }
-    Ok(Estimate::of(&samples))
+    Ok(Flushed {
+        all: Estimate::of(&samples),
+        sixteenths: sixteenths(each),
+    })
+}
+
+/// Latencies of lines that no cache has, in ns.
+struct Flushed {
+    /// Of a chain of them. `None` where no instruction flushes a line.
+    all: Option<Estimate>,
+    /// What the sixteenths of its loads take, the shortest first, with the time that it takes to read
+    /// a counter between two of them.
+    sixteenths: Option<[f64; SIXTEENTHS]>,
+}
+
+const SIXTEENTHS: usize = 16;
+
+/// The means of the sixteenths of some times, the shortest first. `None` of too few to tell.
+fn sixteenths(mut each: Vec<f64>) -> Option<[f64; SIXTEENTHS]> {
+    const LEAST: usize = 100 * SIXTEENTHS;
+    // What takes so much longer than most is an interrupt, and no memory.
+    const INTERRUPTED: f64 = 20.0;
+    let limit = INTERRUPTED * median(&each)?;
+    each.retain(|ns| *ns <= limit);
+    each.sort_unstable_by(f64::total_cmp);
+    let part = |number: usize| {
+        let part = &each[number * each.len() / SIXTEENTHS..][..each.len() / SIXTEENTHS];
+        part.iter().sum::<f64>() / part.len() as f64
+    };
+    (each.len() >= LEAST).then(|| std::array::from_fn(part))
 }
 
 /// Latency of loads at random by the lines they are spread over, for several numbers of walkers, and
@@ -276,4 +317,21 @@ fn core_ghz() -> Option<f64> {
 #[cfg(not(target_arch = "x86_64"))]
 fn core_ghz() -> Option<f64> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_is_no_latency() {
+        let mut each: Vec<f64> = (0..3200)
+            .rev()
+            .map(|at| 100.0 + f64::from(at % 16))
+            .collect();
+        each[7] = 5000.0;
+        let found = sixteenths(each.clone()).unwrap();
+        assert!(found.is_sorted() && found[15] < 116.0, "{found:?}");
+        assert!(sixteenths(each[..100].into()).is_none());
+    }
 }

@@ -80,6 +80,8 @@ pub(crate) struct Parameters {
     pub(crate) misprediction: u64,
     /// Of the four levels; memory's without the transfer of the lines before.
     pub(crate) latency: [u64; 4],
+    /// Memory's latencies, if they differ.
+    pub(crate) spread: Option<[f64; 16]>,
     /// How long memory is busy with a line.
     pub(crate) transfer: u64,
     /// The first level in which walks look.

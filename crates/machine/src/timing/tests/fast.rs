@@ -5,6 +5,7 @@ use crate::chunk::{CHUNK, Chunk};
 use crate::main_memory::MainMemory;
 use crate::requests::{Prefetch, TlbMiss, request};
 use crate::served::Served;
+use crate::spread::Spread;
 use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
 use pagelab_cpu::{Core, CoreConfig};
 use pagelab_events::Mispredicted;
@@ -87,7 +88,12 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         misprediction: (parameters.misprediction / parameters.width) as u32,
     };
     let mut core = Core::new(&config, parameters.latency[0]).unwrap();
-    let mut memory = MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64);
+    let memory = parameters.latency[3];
+    let spread = parameters.spread.map(|shape| {
+        let mean = shape.iter().sum::<f64>() / shape.len() as f64;
+        Spread::new(&shape, mean, 0).unwrap()
+    });
+    let mut memory = MainMemory::of_one_node(memory, parameters.transfer as f64, spread);
     let latencies = Latencies {
         served: [0, 1, 2, 3, 3, 3].map(|level| parameters.latency[level]),
         invalidate: 0,

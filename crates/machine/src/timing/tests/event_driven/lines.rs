@@ -129,6 +129,9 @@ impl Twin<'_> {
     fn brings(&mut self, line: u32, level: usize, age: usize, asked: u64) {
         let mut arrives = asked + self.parameters.latency[level];
         if level == 3 {
+            if let Some(spread) = self.parameters.spread {
+                arrives = asked + spread[sixteenth(line)] as u64;
+            }
             let begins = self.memory_free.max(asked);
             self.memory_free = begins + self.parameters.transfer;
             arrives += begins - asked;
@@ -194,4 +197,12 @@ impl Twin<'_> {
             }
         }
     }
+}
+
+/// Which of memory's latencies a line has: the uppermost four bits of what MurmurHash3 ends with. No
+/// stream is longer than a stretch.
+fn sixteenth(line: u32) -> usize {
+    let by = |number: u64, shift: u32, times: u64| (number ^ number >> shift) * times % (1 << 32);
+    let twice = by(by(line.into(), 16, 2_246_822_507), 13, 3_266_489_909);
+    ((twice ^ twice >> 16) / (1 << 28)) as usize
 }
