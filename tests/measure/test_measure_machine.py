@@ -545,6 +545,20 @@ def test_latencies_of_memory_differ_as_those_of_single_lines(zen4_guest: Measure
     assert table["spread"] == pytest.approx(beyond, abs=0.5)
 
 
+def test_memory_that_has_become_slower_is_so_in_the_preset(
+    zen4_guest: Measurement, tmp_path: Path
+) -> None:
+    caches = zen4_guest.parts["caches"]
+    caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}
+    file = tmp_path / "here.toml"
+    machine.write(zen4_guest, "here", file)
+    flushed = machine.flushed(zen4_guest)
+    assert flushed == 163.0
+    key = machine.slower_memory(str(file), 200.0 - flushed)
+    loaded = json.loads(_core.machine(str(file), [key]))
+    assert loaded["dram"]["latency_ns"] == pytest.approx(200 - 13, abs=0.2)
+
+
 def hide_last_level(here: Measurement) -> None:
     """A step from the second level to memory."""
     lines = here.parts["caches"]["lines"]

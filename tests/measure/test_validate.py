@@ -388,7 +388,7 @@ class Rounds:
     def ask(self, _: str) -> str:
         """What a look finds, in half a second."""
         self.now += 0.5
-        busy, quiet = "1.00 0.40", "0.00 0.03"
+        busy, quiet = "1.00/160.0 0.40/170.0", "0.00/95.0 0.03/99.0"
         return busy if self.busy else quiet
 
 
@@ -406,12 +406,16 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert {run.user for run in found.small} == {2.0}
     assert {run.user for run in found.larger["2M"]} == {1.0}
     assert found.buffers == {ZEN_3: 1.0}
+    # Memory is slower while others are at work, which they were not in these rounds.
+    assert found.memory_ns == 97.0
     # Of few rounds that are undisturbed nothing is concluded: all are taken.
     few = native.measure(["true"], pages, GivenPages(), ["2M"], 20.0, lambda _: None, watch)
     assert not few.alone
     assert len(few.small) == few.rounds
     assert set(few.buffers) == {ZEN_3, HALF_OF_IT}
     assert few.shared
+    assert few.memory_ns is not None
+    assert 97.0 < few.memory_ns < 165.0
 
 
 def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +430,7 @@ def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.Monke
         return Run(0.01, 0.0, 0.01, 10, began, cpu)
 
     monkeypatch.setattr(native, "run", run)
-    monkeypatch.setattr(Serving, "ask", lambda *_: "0.00")
+    monkeypatch.setattr(Serving, "ask", lambda *_: "0.00/98.0")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     watch, pages = Watch(ZEN_3, print), HugePages("always", "thp", {})
     for budget in (0.05, 60.0):
@@ -458,6 +462,9 @@ def test_cores_of_this_machine_are_looked_at() -> None:
     assert said == []
     [(_, shares)] = watch.had.looks
     assert set(shares) == os.sched_getaffinity(0)
+    # No memory answers sooner than a last level does.
+    [memory] = watch.had.memory
+    assert memory > 20.0
 
 
 def test_a_program_is_bound_to_the_cpu_that_is_given() -> None:

@@ -2,6 +2,7 @@
 
 pub mod chain;
 pub mod detect;
+pub mod flushed_lines;
 pub mod noise;
 pub mod parts;
 pub mod places;

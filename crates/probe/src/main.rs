@@ -82,7 +82,7 @@ fn command() -> Command {
             Command::new(LOOK_AHEAD)
                 .about(
                     "Say for each line of standard input, and each CPU, how often it does not look \
-                     so far ahead",
+                     so far ahead, and the nanoseconds that memory takes",
                 )
                 .arg(
                     Arg::new("instructions")

@@ -137,9 +137,13 @@ impl Region {
         self.memory.read(at, self.memory.len() - at, LINE);
     }
 
-    /// Flushes every line from all caches; whether there is an instruction for that.
-    pub fn flush(&self) -> bool {
-        self.memory.flush(LINE)
+    /// Flushes the lines of some places from all caches; whether there is an instruction for that.
+    ///
+    /// # Panics
+    /// When there is no such place.
+    pub fn flush(&self, places: &[usize]) -> bool {
+        self.memory
+            .flush(places.iter().map(|&place| self.spread.offset(place)))
     }
 
     /// Nanoseconds a load at random in the first `len` bytes, of so many walkers side by side. See

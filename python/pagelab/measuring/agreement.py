@@ -210,7 +210,18 @@ def summary(rows: list[Agreement]) -> list[str]:
     if errors:
         off = median(errors)
         sentences.append(f"Time of an access: off by {off:.0%} at the median.")
-    return sentences + _of_buffers(rows)
+    return [*sentences, *_of_memory(rows), *_of_buffers(rows)]
+
+
+def _of_memory(rows: list[Agreement]) -> list[str]:
+    """What memory took beside them, where that was looked at."""
+    took = [row.native.memory_ns for row in rows if row.native.memory_ns is not None]
+    if not took:
+        return []
+    return [
+        f"A line of memory took {min(took):.0f} to {max(took):.0f} ns beside them; each is simulated "
+        "with its own."
+    ]
 
 
 def _of_buffers(rows: list[Agreement]) -> list[str]:

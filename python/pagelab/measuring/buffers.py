@@ -1,7 +1,8 @@
-"""How much of its buffers a core has while programs run on it.
+"""How much of its buffers a core has while programs run on it, and how long memory takes.
 
-In a guest it may be half of them for a part of the time, which moves within minutes: what was
-measured hours ago does not say what a program had (docs/fidelity.md, "Who else uses the core").
+In a guest it may be half of them for a part of the time, which moves within minutes, as does how
+long memory takes that others use: what was measured hours ago does not say what a program had
+(docs/fidelity.md, "Who else uses the core").
 """
 
 import os
@@ -9,6 +10,7 @@ import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import itemgetter
+from statistics import median
 from typing import NamedTuple
 
 from pagelab.errors import PagelabError
@@ -50,11 +52,13 @@ class Had:
     """What the cores had while a program ran. `whole` is all that one has.
 
     `looks` are the times of looks, in seconds of the monotonic clock, and what they found: by CPU,
-    the share of the samples in which there was half of that.
+    the share of the samples in which there was half of that. `memory` is what a line of memory took
+    at each of them, in ns.
     """
 
     whole: Buffers
     looks: list[tuple[float, dict[int, float]]] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
 
     def quietest(self) -> int | None:
         """The CPU that had most of its buffers when last looked at."""
@@ -68,12 +72,19 @@ class Had:
 
         On its CPU, or on all; empty where nobody has looked on both sides.
         """
+        found = (look for _, look in self.looks[self._around(began, ended)])
+        return [share for look in found for at, share in look.items() if cpu in (None, at)]
+
+    def memory_around(self, began: float, ended: float) -> list[float]:
+        """What a line of memory took then; empty where nobody has looked on both sides."""
+        return self.memory[self._around(began, ended)]
+
+    def _around(self, began: float, ended: float) -> slice:
         first = bisect_right(self.looks, began, key=itemgetter(0)) - 1
         last = bisect_left(self.looks, ended, key=itemgetter(0))
         if first < 0 or last == len(self.looks):
-            return []
-        found = (look for _, look in self.looks[first : last + 1])
-        return [share for look in found for at, share in look.items() if cpu in (None, at)]
+            return slice(0)
+        return slice(first, last + 1)
 
     def split(self, half: float) -> dict[Buffers, float]:
         """What there was, and for what share of the time, if that was half for so large a share."""
@@ -113,13 +124,16 @@ class Watch:
             return
         try:
             answer = self._probe.ask("")
+            found = [of.split("/") for of in answer.split()]
             cpus = sorted(os.sched_getaffinity(0))
-            shares = dict(zip(cpus, map(float, answer.split()), strict=True))
+            shares = dict(zip(cpus, (float(share) for share, _ in found), strict=True))
+            memory = median(float(ns) for _, ns in found)
         except (PagelabError, ValueError) as error:
             self._say(f"how far cores look ahead is not known: {error}")
             self._fails = True
             return
         looks.append((time.monotonic(), shares))
+        self.had.memory.append(memory)
 
     def end(self) -> None:
         """Ends the probe."""

@@ -6,6 +6,7 @@ says so.
 """
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -421,6 +422,19 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
+
+
+def flushed(measurement: Measurement) -> float | None:
+    """Nanoseconds that a line took which no cache had, if that was measured."""
+    raw = measurement.parts.get("caches", {}).get("flushed_ns")
+    return Estimate.model_validate(raw).median if raw else None
+
+
+def slower_memory(file: str, nanoseconds: float) -> str:
+    """The key for a measured machine's memory that takes so much longer, or less long below 0."""
+    table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    latency: float = table["dram"]["latency_ns"]
+    return f"dram.latency_ns={max(1.0, latency + nanoseconds):.1f}"
 
 
 def _spread(raw: Mapping[str, Any], mean: float, last: float) -> Iterator[Entry]:

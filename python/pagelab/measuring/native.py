@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ class Native:
 
     `had` is what cores had of their buffers in all `rounds`, if that was looked at, and `half` for
     what share of the time that was half. `alone`: these runs are of the rounds in which it was all;
-    else of all rounds.
+    else of all rounds. `memory_ns` is what a line of memory took around these runs.
     """
 
     small: list[Run] = field(default_factory=list)
@@ -135,6 +135,7 @@ class Native:
     had: Had | None = None
     half: float | None = None
     alone: bool = False
+    memory_ns: float | None = None
 
     @property
     def buffers(self) -> dict[Buffers, float]:
@@ -159,7 +160,13 @@ class Native:
             for had, share in self.buffers.items()
         ]
         looks = [found for _, found in self.had.looks]
-        return {"half": self.half, "alone": self.alone, "shares": shares, "looks": looks}
+        return {
+            "half": self.half,
+            "alone": self.alone,
+            "shares": shares,
+            "looks": looks,
+            "memory_ns": {"looks": self.had.memory, "mean": self.memory_ns},
+        }
 
     def gain(self, size: str) -> Interval | None:
         """What pages of that size change: processor time without over with them, less 1."""
@@ -281,7 +288,14 @@ def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) 
     count = len(runs[SMALL])
     if alone:
         runs = {size: [of[i] for i in undisturbed] for size, of in runs.items()}
-    return Native(runs[SMALL], {size: runs[size] for size in sizes}, count, had, half, alone)
+    around = [
+        ns
+        for run in chain.from_iterable(runs.values())
+        for ns in (had.memory_around(run.began, run.began + run.wall) if had else ())
+    ]
+    memory = statistics.mean(around) if around else None
+    larger = {size: runs[size] for size in sizes}
+    return Native(runs[SMALL], larger, count, had, half, alone, memory)
 
 
 def run(

@@ -113,6 +113,7 @@ def validate(
         measurement = None if _named(preset) else _measurement(measured, say, quick=quick)
         used = _machine(preset, design, measurement, directory, say)
         guest_memory.have_it_given(probe.environment(), say)
+        flushed = machine.flushed(measurement) if measurement else None
         rows: list[Agreement] = []
         interrupted = False
         try:
@@ -132,7 +133,9 @@ def validate(
                 for one in chosen:
                     with _reported(one, say):
                         rows.append(
-                            _validate(one, used, pages, measure, accesses, directory, say, meters)
+                            _validate(
+                                one, used, pages, measure, accesses, directory, say, meters, flushed
+                            )
                         )
         except KeyboardInterrupt:
             # Each program has taken a minute or more.
@@ -257,8 +260,13 @@ def _validate(
     directory: Path,
     say: probe.Say,
     meters: progress.Display,
+    flushed: float | None,
 ) -> Agreement:
-    """One program: recorded, natively, simulated with the free memory as the program found it."""
+    """One program: recorded, natively, simulated with the free memory as the program found it.
+
+    A line of memory took `flushed` ns when the machine was measured. What it takes more, or less,
+    beside the runs, it does in the simulation.
+    """
     overrides = []
     if used[2] == here.cpu():
         now = probe.environment()
@@ -273,6 +281,12 @@ def _validate(
             say=lambda line: say(f"{program.name}: {line}"),
             single=whole and recorded.threads == recorded.processes == 1,
         )
+        if flushed is not None and runs.memory_ns is not None:
+            overrides.append(machine.slower_memory(used[0], runs.memory_ns - flushed))
+            say(
+                f"{program.name}: a line of memory took {runs.memory_ns:.0f} ns beside it, "
+                f"{flushed:.0f} when the machine was measured"
+            )
         policies = ["base", *(pages.policy_of(size) for size in runs.larger)]
         small, *larger = predict.simulate_in_turns(
             trace, used[0], used[1], policies, overrides, runs.buffers, meters

@@ -10,6 +10,7 @@
 use super::{Context, Failure, Part, curve_with_steps, no_options};
 use crate::chain::{Chain, LINE, sweep};
 use crate::detect::{Options, Steps, crossing, find_steps, geometric_grid, shared_level};
+use crate::flushed_lines::FlushedLines;
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
 use crate::random_loads::WALKERS;
 use crate::stats::{Estimate, median};
@@ -89,38 +90,19 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     }))
 }
 
-/// Latency of lines that were flushed from all caches, in so few pages that every TLB holds them: what
-/// memory takes, whoever uses the last level, and without a walk.
-///
-/// Others who use memory come and go: the rounds are spread over a second or two.
+/// Latency of flushed lines. Others who use memory come and go: the rounds are spread over a second or
+/// two.
 fn flushed(context: &mut Context) -> Result<Flushed, Failure> {
-    // No first-level TLB is smaller.
-    const PAGES: usize = 16;
-    const LINES: usize = PAGE / LINE;
     const APART: Duration = Duration::from_millis(5);
     let rounds = if context.quick { 50 } else { 400 };
-    let mut region = Region::new(PAGES * PAGE, Pages::Small, Spread::Packed)?;
+    let mut lines = FlushedLines::new()?;
     let mut rng = context.rng.fork();
-    let mut each = Vec::new();
-    let samples: Vec<f64> = (0..rounds)
-        .filter_map(|_| {
-            std::thread::sleep(APART);
-            // Eight lines of each page, no two of a pair that a prefetcher would complete.
-            let mut order: Vec<usize> = (0..PAGES * 8)
-                .map(|i| i / 8 * LINES + i % 8 * 8 + rng.usize(0..8))
-                .collect();
-            rng.shuffle(&mut order);
-            let chain = region.chain(&order);
-            chain.one_lap();
-            if !region.flush() {
-                return None;
-            }
-            let lap = chain.one_lap();
-            region.flush();
-            each.extend(chain.each_of_one_lap().into_iter().flatten());
-            Some(lap)
-        })
-        .collect();
+    let (mut samples, mut each) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        std::thread::sleep(APART);
+        samples.extend(lines.latency(&mut rng));
+        each.extend(lines.each(&mut rng).into_iter().flatten());
+    }
     if samples.is_empty() {
         context.skip("memory's own latency", "no instruction flushes a line here");
     }

@@ -11,6 +11,7 @@
 
 use super::{Context, Failure, Part, no_options};
 use crate::chain::{Chain, Link};
+use crate::flushed_lines::FlushedLines;
 use crate::places::Places;
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::{Estimate, median};
@@ -38,6 +39,9 @@ const APART: f64 = 1.5;
 
 /// Pairs of samples in an answer of [`serve`].
 const PAIRS: usize = 32;
+
+/// Laps through flushed lines in an answer, of 128 lines each.
+const LAPS: usize = 16;
 
 /// What stands between two loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +150,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
 }
 
 /// For each line of `wanted`: on each of this process's CPUs, the share of samples in which `between`
-/// instructions do not fit between two loads that wait together, in a line, as `0.12 1.00`.
+/// instructions do not fit between two loads that wait together, and the nanoseconds that a line of
+/// memory takes, in a line, as `0.12/98.3 1.00/99.1`.
 ///
 /// # Errors
 /// When memory is short, a CPU cannot be had, or nobody reads.
@@ -167,9 +172,10 @@ pub fn serve(
     let few = Compiled::new(Filler::Additions, Filler::Additions.lengths()[0])?;
     let many = Compiled::new(Filler::Additions, between)?;
     let cpus = process::cpus()?;
+    let mut lines = FlushedLines::new()?;
     for line in wanted.lines() {
         line.map_err(|e| Refused::because("reading what is wanted", e))?;
-        let mut shares = Vec::new();
+        let mut found = Vec::new();
         for &cpu in &cpus {
             process::pin(cpu)?;
             // SAFETY: `at` goes on in the chain that it began in, which outlives this.
@@ -177,9 +183,12 @@ pub fn serve(
             // What ran before has left its own lines and translations.
             follow(&few);
             let pairs = (0..PAIRS).map(|_| [follow(&few), follow(&many)]);
-            shares.push(format!("{:.2}", share_apart(&pairs.collect::<Vec<_>>())));
+            let apart = share_apart(&pairs.collect::<Vec<_>>());
+            let laps: Vec<f64> = (0..LAPS).filter_map(|_| lines.latency(rng)).collect();
+            let memory = median(&laps).unwrap_or(f64::NAN);
+            found.push(format!("{apart:.2}/{memory:.1}"));
         }
-        writeln!(answers, "{}", shares.join(" "))
+        writeln!(answers, "{}", found.join(" "))
             .and_then(|()| answers.flush())
             .map_err(|e| Refused::because("answering", e))?;
     }

@@ -210,13 +210,17 @@ impl Mapping {
         }
     }
 
-    /// Takes every line, one every `line` bytes, out of all caches; whether there is an instruction for
-    /// that which programs may use.
-    pub fn flush(&self, line: usize) -> bool {
+    /// Takes the lines at some offsets out of all caches; whether there is an instruction for that which
+    /// programs may use.
+    ///
+    /// # Panics
+    /// When one is past the end.
+    pub fn flush(&self, offsets: impl Iterator<Item = usize>) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_mm_clflush, _mm_mfence};
-            for offset in (0..self.len).step_by(line) {
+            for offset in offsets {
+                assert!(offset < self.len, "{offset} exceeds {}", self.len);
                 // SAFETY: inside the range, which is mapped; flushing changes no contents.
                 unsafe { _mm_clflush(self.addr.add(offset)) };
             }
@@ -226,7 +230,7 @@ impl Mapping {
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            let _ = line;
+            let _ = offsets;
             false
         }
     }
