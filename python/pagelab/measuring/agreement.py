@@ -219,8 +219,8 @@ def _of_memory(rows: list[Agreement]) -> list[str]:
     if not took:
         return []
     return [
-        f"A line of memory took {min(took):.0f} to {max(took):.0f} ns beside them; each is simulated "
-        "with its own."
+        f"A line of memory took {min(took):.0f} to {max(took):.0f} ns beside them; "
+        "each is simulated with its own."
     ]
 
 
