@@ -2,8 +2,8 @@
 //! a walk.
 //!
 //! Where a line is decides, too: in a guest whose host has several nodes, or channels of which some are
-//! busy, one block of 2 MiB takes half as long again as another, for as long as it is there. So each lap
-//! is in pages of its own, all over as much memory as a program has.
+//! busy, one block of memory takes half as long again as another, for as long as it is there. So each
+//! lap is in pages of its own, from all over as much memory as a small program has.
 
 use crate::chain::{Chain, LINE};
 use crate::places::{Pages, Places, Region, Spread};
