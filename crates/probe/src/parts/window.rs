@@ -323,16 +323,20 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_answered_by_a_share_for_each_cpu() {
+    fn every_line_is_answered_by_a_share_and_a_latency_for_each_cpu() {
         let mut answers = Vec::new();
         let before = process::cpus().unwrap();
         serve(179, &mut Rng::with_seed(3), &b"\n\n\n"[..], &mut answers).unwrap();
         let answers = String::from_utf8(answers).unwrap();
         assert_eq!(answers.lines().count(), 3);
         for line in answers.lines() {
-            let shares: Vec<f64> = line.split(' ').map(|s| s.parse().unwrap()).collect();
-            assert_eq!(shares.len(), before.len());
-            assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+            assert_eq!(line.split(' ').count(), before.len());
+            for found in line.split(' ') {
+                let (share, memory) = found.split_once('/').unwrap();
+                assert!((0.0..=1.0).contains(&share.parse::<f64>().unwrap()));
+                // No memory answers as soon as a last level.
+                assert!(memory.parse::<f64>().unwrap() > 20.0, "{memory} ns");
+            }
         }
     }
 
