@@ -31,7 +31,7 @@ from pagelab.measuring import (
     validate_cli,
 )
 from pagelab.measuring.agreement import Agreement, Change, Predicted
-from pagelab.measuring.buffers import Buffers, Had, Watch
+from pagelab.measuring.buffers import Buffers, Had, Look, Watch
 from pagelab.measuring.given_pages import GivenPages
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.measuring.serving import Serving
@@ -355,12 +355,15 @@ def test_a_run_has_the_core_to_itself_between_looks_that_say_so(
     began: float, ended: float, cpu: int | None, *, alone: bool
 ) -> None:
     found = [(0.0, 0.0), (0.03, 0.0), (0.0, 0.8), (0.0, 0.0)]
-    looks = [(at, {4: a, 7: b}) for at, (a, b) in zip((1.0, 2.0, 3.0, 5.0), found, strict=True)]
-    assert buffers.alone(Had(ZEN_3, looks).around(began, ended, cpu)) is alone
+    times = (1.0, 2.0, 3.0, 5.0)
+    looks = [Look(at, {4: a, 7: b}, 90.0) for at, (a, b) in zip(times, found, strict=True)]
+    around = Had(ZEN_3, looks).around(began, ended)
+    assert buffers.alone(buffers.halves(around, cpu)) is alone
 
 
 def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
-    assert Had(ZEN_3, [(1.0, {0: 0.0, 1: 1.0}), (2.0, {0: 0.5, 1: 0.1})]).quietest() == 1
+    looks = [Look(1.0, {0: 0.0, 1: 1.0}, 90.0), Look(2.0, {0: 0.5, 1: 0.1}, 90.0)]
+    assert Had(ZEN_3, looks).quietest() == 1
     assert Had(ZEN_3).quietest() is None
 
 
@@ -460,11 +463,10 @@ def test_cores_of_this_machine_are_looked_at() -> None:
     watch.look()
     watch.end()
     assert said == []
-    [(_, shares)] = watch.had.looks
-    assert set(shares) == os.sched_getaffinity(0)
+    [look] = watch.had.looks
+    assert set(look.half) == os.sched_getaffinity(0)
     # No memory answers sooner than a last level does.
-    [memory] = watch.had.memory
-    assert memory > 20.0
+    assert look.memory_ns > 20.0
 
 
 def test_a_program_is_bound_to_the_cpu_that_is_given() -> None:

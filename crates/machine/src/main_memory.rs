@@ -74,8 +74,8 @@ impl MainMemory {
         if config.dram.spread.is_some() && config.dram.rows.is_some() {
             return Err(BuildError::Value {
                 key: "dram.spread",
-                value: "a list, and dram.rows".into(),
-                expected: "one of the two: rows that are open or not make latencies differ, too",
+                value: "a list beside dram.rows".into(),
+                expected: "possible: rows that are open or not make latencies differ already",
             });
         }
         let mut end = 0;

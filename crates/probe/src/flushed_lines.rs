@@ -1,9 +1,9 @@
 //! Lines that were flushed from all caches: what memory takes, whoever uses the last level, and without
 //! a walk.
 //!
-//! Where a line is decides, too: in a guest whose host has several nodes, or channels of which some are
-//! busy, one block of memory takes half as long again as another, for as long as it is there. So each
-//! lap is in pages of its own, from all over as much memory as a small program has.
+//! Where a line is decides, too: in a guest one block of memory took half as long again as another, for
+//! as long as it was there (docs/measure.md). So each lap is in pages of its own, from all over as much
+//! memory as a small program has.
 
 use crate::chain::{Chain, LINE};
 use crate::places::{Pages, Places, Region, Spread};

@@ -182,6 +182,7 @@ class Agreement:
                 for size in predicted
             },
             "buffers": self.native.looks_as_json(),
+            "memory_ns": self.native.memory_ns,
             "changes": {change.pages: change.as_json() for change in self.changes},
         }
 

@@ -9,7 +9,7 @@ import os
 import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -47,44 +47,38 @@ class Buffers(NamedTuple):
         return [f"core.reorder_buffer={self.reorder}", f"core.store_buffer={self.stores}"]
 
 
-@dataclass
-class Had:
-    """What the cores had while a program ran. `whole` is all that one has.
+class Look(NamedTuple):
+    """What was found at a time, in seconds of the monotonic clock.
 
-    `looks` are the times of looks, in seconds of the monotonic clock, and what they found: by CPU,
-    the share of the samples in which there was half of that. `memory` is what a line of memory took
-    at each of them, in ns.
+    By CPU, the share of the samples in which there was half of the core's buffers; and the
+    nanoseconds that a line of memory took.
     """
 
+    at: float
+    half: dict[int, float]
+    memory_ns: float
+
+
+@dataclass
+class Had:
+    """What the cores had while a program ran. `whole` is all that one has of buffers."""
+
     whole: Buffers
-    looks: list[tuple[float, dict[int, float]]] = field(default_factory=list)
-    memory: list[float] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
 
     def quietest(self) -> int | None:
         """The CPU that had most of its buffers when last looked at."""
         if not self.looks:
             return None
-        _, last = self.looks[-1]
+        last = self.looks[-1].half
         return min(last, key=lambda cpu: last[cpu])
 
-    def around(self, began: float, ended: float, cpu: int | None) -> list[float]:
-        """What was found from the last look before a run to the first one after it.
-
-        On its CPU, or on all; empty where nobody has looked on both sides.
-        """
-        found = (look for _, look in self.looks[self._around(began, ended)])
-        return [share for look in found for at, share in look.items() if cpu in (None, at)]
-
-    def memory_around(self, began: float, ended: float) -> list[float]:
-        """What a line of memory took then; empty where nobody has looked on both sides."""
-        return self.memory[self._around(began, ended)]
-
-    def _around(self, began: float, ended: float) -> slice:
-        first = bisect_right(self.looks, began, key=itemgetter(0)) - 1
-        last = bisect_left(self.looks, ended, key=itemgetter(0))
-        if first < 0 or last == len(self.looks):
-            return slice(0)
-        return slice(first, last + 1)
+    def around(self, began: float, ended: float) -> list[Look]:
+        """From the last look before a run to the first one after it; empty without one of these."""
+        first = bisect_right(self.looks, began, key=attrgetter("at")) - 1
+        last = bisect_left(self.looks, ended, key=attrgetter("at"))
+        on_both_sides = first >= 0 and last < len(self.looks)
+        return self.looks[first : last + 1] if on_both_sides else []
 
     def split(self, half: float) -> dict[Buffers, float]:
         """What there was, and for what share of the time, if that was half for so large a share."""
@@ -94,8 +88,13 @@ class Had:
         return {buffers: share for buffers, share in each.items() if share}
 
 
+def halves(looks: list[Look], cpu: int | None) -> list[float]:
+    """In what shares of the samples there was half, on a CPU or on all of them."""
+    return [share for look in looks for at, share in look.half.items() if cpu in (None, at)]
+
+
 def alone(found: list[float]) -> bool:
-    """Whether looks around a run say that it had all buffers throughout."""
+    """Whether such shares around a run say that it had all buffers throughout."""
     return bool(found) and max(found) <= _ALONE
 
 
@@ -119,21 +118,20 @@ class Watch:
     def look(self, *, now: bool = False) -> None:
         """Looks, unless it has done so just before and need not look `now`."""
         looks = self.had.looks
-        just = looks and time.monotonic() < looks[-1][0] + _SECONDS_BETWEEN_LOOKS
+        just = looks and time.monotonic() < looks[-1].at + _SECONDS_BETWEEN_LOOKS
         if self._fails or (just and not now):
             return
         try:
             answer = self._probe.ask("")
             found = [of.split("/") for of in answer.split()]
             cpus = sorted(os.sched_getaffinity(0))
-            shares = dict(zip(cpus, (float(share) for share, _ in found), strict=True))
+            half = dict(zip(cpus, (float(share) for share, _ in found), strict=True))
             memory = median(float(ns) for _, ns in found)
         except (PagelabError, ValueError) as error:
             self._say(f"how far cores look ahead is not known: {error}")
             self._fails = True
             return
-        looks.append((time.monotonic(), shares))
-        self.had.memory.append(memory)
+        looks.append(Look(time.monotonic(), half, memory))
 
     def end(self) -> None:
         """Ends the probe."""

@@ -115,8 +115,7 @@ def _caches(measurement: Measurement) -> Iterator[Finding]:
             number = crossing["last_below"]
             note = f"({crossing['confidence']:.0%})"
             yield Finding("caches", what, str(number), float(number), note, claimed)
-    if raw.get("flushed_ns"):
-        memory = Estimate.model_validate(raw["flushed_ns"])
+    if (memory := measurement.flushed()) is not None:
         interval = f"{memory.low:.4g} – {memory.high:.4g} ns"
         what = "latency of flushed lines"
         yield Finding("caches", what, nanoseconds(memory.median), memory.median, interval)

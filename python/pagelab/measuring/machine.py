@@ -19,7 +19,7 @@ from pagelab.measuring import cores, machine_caches, machine_code, machine_core
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
-from pagelab.measuring.result import Environment, Estimate, Measurement, Step, Stepped
+from pagelab.measuring.result import Environment, Measurement, Step, Stepped
 
 # Bytes of a leaf entry.
 LEAF = 8
@@ -114,9 +114,8 @@ def preset(measurement: Measurement, name: str) -> Preset:
         raise PagelabError("a machine needs the parts caches and tlb: run  pagelab measure")
     shared = measurement.shared_level()
     raw = measurement.parts["caches"]
-    flushed = raw.get("flushed_ns")
-    no_cache = Estimate.model_validate(flushed).median if flushed else None
-    found = hierarchy(lines, raw["claimed"], shared, no_cache)
+    flushed = measurement.flushed()
+    found = hierarchy(lines, raw["claimed"], shared, flushed.median if flushed else None)
     here = measurement.environment
     page = effective_page(measurement)
     guest = here.hypervisor is not None
@@ -391,10 +390,9 @@ def _nested(
 def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterator[Entry]:
     """What memory adds to the last level, and its bandwidth."""
     last = found.levels[-1].latency
-    flushed = measurement.parts["caches"].get("flushed_ns")
-    if last is not None and flushed is not None:
+    lines = measurement.flushed()
+    if last is not None and lines is not None:
         # Without walks, and whatever of a last level others leave.
-        lines = Estimate.model_validate(flushed)
         what = f"flushed lines ({lines.low:.4g} to {lines.high:.4g}) less the last level"
         yield Entry("latency_ns", f"{max(1.0, lines.median - last):.1f}", "measured", what)
         yield from _spread(measurement.parts["caches"], lines.median, last)
@@ -422,12 +420,6 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
-
-
-def flushed(measurement: Measurement) -> float | None:
-    """Nanoseconds that a line took which no cache had, if that was measured."""
-    raw = measurement.parts.get("caches", {}).get("flushed_ns")
-    return Estimate.model_validate(raw).median if raw else None
 
 
 def slower_memory(file: str, nanoseconds: float) -> str:

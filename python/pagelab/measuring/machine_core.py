@@ -75,11 +75,11 @@ def l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | Non
     from when the second level has missed it.
     """
     key, second = "l2_miss_buffers", found.levels[1].latency
-    flushed = measurement.parts["caches"].get("flushed_ns")
+    flushed = measurement.flushed()
     one, every = (bandwidth(measurement).get(of) for of in ("one_core", "all_cores"))
     if one is None or flushed is None or second is None or first is None:
         return Entry(key, None, "open", "not measured: any number")
-    waits = Estimate.model_validate(flushed).median - second
+    waits = flushed.median - second
     low, count, high = (rate * waits / LINE for rate in (one.low, one.median, one.high))
     what = f"one core reads {one.median:.3g} GB/s of lines that take {waits:.3g} ns"
     if every is None or one.high >= every.median:

@@ -92,6 +92,11 @@ class Run:
     bound: int | None = None
 
     @property
+    def ended(self) -> float:
+        """When, by the same clock."""
+        return self.began + self.wall
+
+    @property
     def cpu(self) -> float:
         """Seconds of processor time."""
         return self.user + self.system
@@ -126,7 +131,7 @@ class Native:
 
     `had` is what cores had of their buffers in all `rounds`, if that was looked at, and `half` for
     what share of the time that was half. `alone`: these runs are of the rounds in which it was all;
-    else of all rounds. `memory_ns` is what a line of memory took around these runs.
+    else of all rounds.
     """
 
     small: list[Run] = field(default_factory=list)
@@ -135,7 +140,18 @@ class Native:
     had: Had | None = None
     half: float | None = None
     alone: bool = False
-    memory_ns: float | None = None
+
+    @property
+    def memory_ns(self) -> float | None:
+        """What a line of memory took around these runs; None where nobody looked."""
+        if self.had is None:
+            return None
+        around = [
+            look.memory_ns
+            for run in chain(self.small, *self.larger.values())
+            for look in self.had.around(run.began, run.ended)
+        ]
+        return statistics.mean(around) if around else None
 
     @property
     def buffers(self) -> dict[Buffers, float]:
@@ -159,14 +175,8 @@ class Native:
             {"reorder_buffer": had.reorder, "store_buffer": had.stores, "share": share}
             for had, share in self.buffers.items()
         ]
-        looks = [found for _, found in self.had.looks]
-        return {
-            "half": self.half,
-            "alone": self.alone,
-            "shares": shares,
-            "looks": looks,
-            "memory_ns": {"looks": self.had.memory, "mean": self.memory_ns},
-        }
+        looks = [look.half for look in self.had.looks]
+        return {"half": self.half, "alone": self.alone, "shares": shares, "looks": looks}
 
     def gain(self, size: str) -> Interval | None:
         """What pages of that size change: processor time without over with them, less 1."""
@@ -278,7 +288,7 @@ def measure(
 def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) -> Native:
     """Of all rounds those that were undisturbed, if they are enough, by what was looked at."""
     found = [
-        [had.around(run.began, run.began + run.wall, run.bound) if had else [] for run in of]
+        [buffers.halves(had.around(run.began, run.ended), run.bound) if had else [] for run in of]
         for of in zip(*runs.values(), strict=True)
     ]
     seen = [share for of in found for around in of for share in around]
@@ -288,14 +298,7 @@ def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) 
     count = len(runs[SMALL])
     if alone:
         runs = {size: [of[i] for i in undisturbed] for size, of in runs.items()}
-    around = [
-        ns
-        for run in chain.from_iterable(runs.values())
-        for ns in (had.memory_around(run.began, run.began + run.wall) if had else ())
-    ]
-    memory = statistics.mean(around) if around else None
-    larger = {size: runs[size] for size in sizes}
-    return Native(runs[SMALL], larger, count, had, half, alone, memory)
+    return Native(runs[SMALL], {size: runs[size] for size in sizes}, count, had, half, alone)
 
 
 def run(

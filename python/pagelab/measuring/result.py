@@ -213,6 +213,11 @@ class Measurement(_Model):
         level = (self.parts.get("caches", {}).get("at_random") or {}).get("level")
         return None if level is None else SharedLevel.model_validate(level)
 
+    def flushed(self) -> Estimate | None:
+        """Nanoseconds that a line takes which no cache has, if that was measured."""
+        raw = self.parts.get("caches", {}).get("flushed_ns")
+        return None if raw is None else Estimate.model_validate(raw)
+
 
 def _curves(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Curve]]:
     """The curves in a part of a result, by where they are."""

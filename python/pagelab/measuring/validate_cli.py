@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -38,7 +38,17 @@ from pagelab.measuring.result import Measurement
 from pagelab.measuring.suite import Program
 from pagelab.pages import parse
 
-Machine = tuple[str, str, str]
+
+class Machine(NamedTuple):
+    """What is simulated: a preset or a file, its design, and what it is called.
+
+    If it was measured, a line of memory took `memory_ns` then.
+    """
+
+    file: str
+    design: str
+    name: str
+    memory_ns: float | None = None
 
 
 def validate(
@@ -113,7 +123,6 @@ def validate(
         measurement = None if _named(preset) else _measurement(measured, say, quick=quick)
         used = _machine(preset, design, measurement, directory, say)
         guest_memory.have_it_given(probe.environment(), say)
-        flushed = machine.flushed(measurement) if measurement else None
         rows: list[Agreement] = []
         interrupted = False
         try:
@@ -133,9 +142,7 @@ def validate(
                 for one in chosen:
                     with _reported(one, say):
                         rows.append(
-                            _validate(
-                                one, used, pages, measure, accesses, directory, say, meters, flushed
-                            )
+                            _validate(one, used, pages, measure, accesses, directory, say, meters)
                         )
         except KeyboardInterrupt:
             # Each program has taken a minute or more.
@@ -146,12 +153,12 @@ def validate(
     if not rows:
         raise PagelabError("no program could be validated")
     sentences = agreement.summary(rows)
-    page.write(agreement_page.render(rows, sentences, used[2], pages), out)
+    page.write(agreement_page.render(rows, sentences, used.name, pages), out)
     if as_json:
         whole = {
             "schema": "pagelab.validation/3",
-            "machine": used[2],
-            "design": used[1],
+            "machine": used.name,
+            "design": used.design,
             "huge_pages": pages.how,
             "programs": [row.as_json() for row in rows],
             "interrupted": interrupted,
@@ -208,15 +215,21 @@ def _machine(
     directory: Path,
     say: probe.Say,
 ) -> Machine:
-    """The machine to simulate: a file, its design, and what it is called."""
+    """The machine to simulate."""
     if preset is not None and _named(preset):
-        return preset, design or "radix", check(preset, [])["name"]
+        return Machine(preset, design or "radix", check(preset, [])["name"])
     assert measurement is not None
     file = directory / "here.toml"
     made = machine.write(measurement, here.NAME, file)
     for note in made.notes:
         say(f"not concluded: {note}")
-    return str(file), design or made.design, measurement.environment.cpu
+    flushed = measurement.flushed()
+    return Machine(
+        file=str(file),
+        design=design or made.design,
+        name=measurement.environment.cpu,
+        memory_ns=flushed.median if flushed else None,
+    )
 
 
 def _measurement(measured: Path | None, say: probe.Say, *, quick: bool) -> Measurement:
@@ -260,15 +273,14 @@ def _validate(
     directory: Path,
     say: probe.Say,
     meters: progress.Display,
-    flushed: float | None,
 ) -> Agreement:
-    """One program: recorded, natively, simulated with the free memory as the program found it.
+    """One program: recorded, natively, simulated with memory as the program found it.
 
-    A line of memory took `flushed` ns when the machine was measured. What it takes more, or less,
-    beside the runs, it does in the simulation.
+    As much of that is free as then, and a line takes as much longer, or less long, than when the
+    machine was measured as it did beside the runs.
     """
     overrides = []
-    if used[2] == here.cpu():
+    if used.name == here.cpu():
         now = probe.environment()
         if free := machine.free_blocks(now):
             # The measurement may be of another guest on such a CPU.
@@ -281,15 +293,15 @@ def _validate(
             say=lambda line: say(f"{program.name}: {line}"),
             single=whole and recorded.threads == recorded.processes == 1,
         )
-        if flushed is not None and runs.memory_ns is not None:
-            overrides.append(machine.slower_memory(used[0], runs.memory_ns - flushed))
+        if used.memory_ns is not None and runs.memory_ns is not None:
+            overrides.append(machine.slower_memory(used.file, runs.memory_ns - used.memory_ns))
             say(
                 f"{program.name}: a line of memory took {runs.memory_ns:.0f} ns beside it, "
-                f"{flushed:.0f} when the machine was measured"
+                f"{used.memory_ns:.0f} when the machine was measured"
             )
         policies = ["base", *(pages.policy_of(size) for size in runs.larger)]
         small, *larger = predict.simulate_in_turns(
-            trace, used[0], used[1], policies, overrides, runs.buffers, meters
+            trace, used.file, used.design, policies, overrides, runs.buffers, meters
         )
     finally:
         trace.unlink()
@@ -366,8 +378,8 @@ def _chain(
     """The plain chain on both."""
     measurement = _measurement(measured, say, quick=quick)
     with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
-        used, own, _ = _machine(preset, design, measurement, Path(scratch), say)
-        points = chain.validate(measurement, used, say, own)
+        used = _machine(preset, design, measurement, Path(scratch), say)
+        points = chain.validate(measurement, used.file, say, used.design)
     page.write(page.render_charts("Machine and preset", [chain.chart(points)], []), out)
     if as_json:
         typer.echo(json.dumps([vars(point) | {"error": point.error} for point in points]))

@@ -27,10 +27,7 @@ impl Bound {
         let caches = &config.caches;
         let dram = config.memory.nodes.iter().map(|node| node.latency_ns);
         let slowest = dram.fold(config.dram.latency_ns, f64::max)
-            * config
-                .dram
-                .spread
-                .map_or(1.0, |spread| Spread::slowest(&spread));
+            * (config.dram.spread.as_ref()).map_or(1.0, Spread::slowest);
         let dram = (slowest * config.core.ghz).ceil() as u64;
         let [l1, l2, llc] = [caches.l1, caches.l2, caches.llc].map(|level| u64::from(level.cycles));
         let tlb = &config.tlb;

@@ -146,10 +146,7 @@ impl Paths<'_> {
     /// `start`; and when it has a miss buffer for it.
     #[inline(always)]
     pub(super) fn fetch(&mut self, served: Served, line: u32, now: u64, start: u64) -> (u64, u64) {
-        let idle = || {
-            self.latencies
-                .idle(served, (line, self.stretch()), self.memory)
-        };
+        let idle = || self.takes_idle(served, line);
         let buffer = self.core.miss_buffer(now, idle);
         let done = self.comes(served, line, buffer.begins, start);
         let idle = self.idle_from(start, Served::L2);
@@ -195,8 +192,7 @@ impl Paths<'_> {
         if self.core.bounds_l2_misses() && !matches!(served, Served::L1 | Served::L2) {
             return self.comes_past_l2(served, line, now, start);
         }
-        let stretch = self.stretch();
-        now + self.latencies.of(served, (line, stretch), self.memory, now)
+        now + self.takes(served, line, now)
     }
 
     /// The same of a line that the second level misses, where it has so many buffers for that: the line
@@ -204,24 +200,31 @@ impl Paths<'_> {
     #[inline(never)]
     fn comes_past_l2(&mut self, served: Served, line: u32, now: u64, start: u64) -> u64 {
         let to_miss = self.latencies.served[Served::L2 as usize];
-        let idle = || {
-            self.latencies
-                .idle(served, (line, self.stretch()), self.memory)
-        };
+        let idle = || self.takes_idle(served, line);
         let length = || idle().saturating_sub(to_miss);
         let buffer = self.core.l2_miss_buffer(now + to_miss, length);
         let sent = buffer.map_or(now, |buffer| buffer.begins - to_miss);
-        let stretch = self.stretch();
-        let comes = sent
-            + self
-                .latencies
-                .of(served, (line, stretch), self.memory, sent);
+        let comes = sent + self.takes(served, line, sent);
         if let Some(buffer) = buffer {
             let mut idle = self.idle_from(start, Served::Llc);
             idle.least = idle.least.saturating_sub(to_miss).max(1);
             self.core.l2_missed(buffer, comes.max(buffer.begins), idle);
         }
         comes
+    }
+
+    /// How long a reference takes that goes out at `now`.
+    #[inline(always)]
+    fn takes(&mut self, served: Served, line: u32, now: u64) -> u64 {
+        let read = (line, self.stretch());
+        self.latencies.of(served, read, self.memory, now)
+    }
+
+    /// The same when memory is idle.
+    #[inline(always)]
+    fn takes_idle(&self, served: Served, line: u32) -> u64 {
+        let read = (line, self.stretch());
+        self.latencies.idle(served, read, self.memory)
     }
 
     /// The stretch of the program in which references go out.
@@ -326,11 +329,7 @@ impl Paths<'_> {
                 step = read.step;
                 length += std::mem::take(&mut longest);
             }
-            longest = longest.max(self.latencies.idle(
-                read.served,
-                (read.line, self.stretch()),
-                self.memory,
-            ));
+            longest = longest.max(self.takes_idle(read.served, read.line));
         }
         length + longest
     }

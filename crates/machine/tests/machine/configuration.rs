@@ -137,6 +137,19 @@ fn what_cannot_be_built_is_named() {
 }
 
 #[test]
+fn latencies_differ_by_rows_or_by_chance() {
+    let rows = "dram.rows={ banks = 8, row_bytes = 4096, activate_ns = 10.0, precharge_ns = 10.0 }";
+    let spread = "dram.spread=[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 9]";
+    let config = MachineConfig::load("dpt-paper", &[rows.into(), spread.into()]).unwrap();
+    let mut nothing = crate::common::Cut::new(&[], 1);
+    let error = simulate(&config, "radix", &mut nothing, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("dram.rows"), "{error}");
+}
+
+#[test]
 fn an_unknown_design_lists_them_and_the_nearest() {
     let config = MachineConfig::load("dpt-paper", &[]).unwrap();
     let mut nothing = crate::common::Cut::new(&[], 1);

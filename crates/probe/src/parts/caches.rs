@@ -90,8 +90,8 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     }))
 }
 
-/// Latency of flushed lines. Others who use memory come and go: the rounds are spread over a second or
-/// two.
+/// Latency of flushed lines. Others who use memory come and go: the rounds are spread over two seconds,
+/// a quarter of one for a quick measurement.
 fn flushed(context: &mut Context) -> Result<Flushed, Failure> {
     const APART: Duration = Duration::from_millis(5);
     let rounds = if context.quick { 50 } else { 400 };

@@ -88,12 +88,12 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         misprediction: (parameters.misprediction / parameters.width) as u32,
     };
     let mut core = Core::new(&config, parameters.latency[0]).unwrap();
-    let memory = parameters.latency[3];
     let spread = parameters.spread.map(|shape| {
         let mean = shape.iter().sum::<f64>() / shape.len() as f64;
         Spread::new(&shape, mean, 0).unwrap()
     });
-    let mut memory = MainMemory::of_one_node(memory, parameters.transfer as f64, spread);
+    let mut memory =
+        MainMemory::of_one_node(parameters.latency[3], parameters.transfer as f64, spread);
     let latencies = Latencies {
         served: [0, 1, 2, 3, 3, 3].map(|level| parameters.latency[level]),
         invalidate: 0,
