@@ -421,6 +421,15 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert 97.0 < few.memory_ns < 165.0
 
 
+def test_what_memory_took_is_said() -> None:
+    rows = [compared(1.4, 1.44) for _ in range(2)]
+    assert not any("memory" in sentence for sentence in agreement.summary(rows))
+    for row, ns in zip(rows, (150.0, 170.0), strict=True):
+        row.native.had = Had(ZEN_3, [Look(-1.0, {0: 0.0}, ns - 5), Look(99.0, {0: 0.0}, ns + 5)])
+    assert any("took 150 to 170 ns" in sentence for sentence in agreement.summary(rows))
+    assert any("took 150 ns" in sentence for sentence in agreement.summary(rows[:1]))
+
+
 def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of its rounds take less time than lies between two looks."""
     now = 0.0

@@ -216,12 +216,12 @@ def summary(rows: list[Agreement]) -> list[str]:
 
 def _of_memory(rows: list[Agreement]) -> list[str]:
     """What memory took beside them, where that was looked at."""
-    took = [row.native.memory_ns for row in rows if row.native.memory_ns is not None]
+    took = [ns for row in rows if (ns := row.native.memory_ns) is not None]
     if not took:
         return []
+    ends = dict.fromkeys(f"{ns:.0f}" for ns in (min(took), max(took)))
     return [
-        f"A line of memory took {min(took):.0f} to {max(took):.0f} ns beside them; "
-        "each is simulated with its own."
+        f"A line of memory took {' to '.join(ends)} ns beside them; each is simulated with its own."
     ]
 
 
