@@ -13,7 +13,7 @@ from pagelab.errors import PagelabError
 from pagelab.measuring import cores, levels, machine, result, validate
 from pagelab.measuring.entry import BASE
 from pagelab.measuring.findings import findings
-from pagelab.measuring.result import Measurement
+from pagelab.measuring.result import Beside, Estimate, Measurement, SharedLevel
 
 RECORDED = Path(__file__).parent / "data" / "zen5-guest.json"
 
@@ -545,16 +545,62 @@ def test_latencies_of_memory_differ_as_those_of_single_lines(zen4_guest: Measure
     assert table["spread"] == pytest.approx(beyond, abs=0.5)
 
 
-def test_memory_that_has_become_slower_is_so_in_the_preset(
-    zen4_guest: Measurement, tmp_path: Path
+def test_what_was_found_beside_a_program_is_so_in_the_preset(zen4_guest: Measurement) -> None:
+    raw = zen4_guest.parts["caches"]
+    raw["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}
+    level = SharedLevel(
+        lines=131_072,
+        lines_low=125_000,
+        lines_high=140_000,
+        others=0.7,
+        others_low=0.5,
+        others_high=0.9,
+        misfit=0.05,
+        no_conclusion=None,
+    )
+    # Nearer than three quarters of what memory takes in the curve, which is of another minute.
+    found = Beside(
+        memory_ns=Estimate(median=300.0, low=290.0, high=310.0, samples=9),
+        reads=Estimate(median=21.0, low=20.0, high=22.0, samples=9),
+        level=level,
+    )
+    then = tomllib.loads(machine.preset(zen4_guest, "here").toml())
+    now = tomllib.loads(machine.preset(zen4_guest, "here", found).toml())
+    assert now["dram"]["latency_ns"] == pytest.approx(300 - 13, abs=0.2)
+    assert now["dram"]["gigabytes_per_second"] == 21.0
+    assert now["caches"]["llc"]["kib"] == pytest.approx(8192, rel=0.01)
+    assert now["caches"]["others"] == {"gigabytes_per_second": 0.7}
+    for level_of_curve in ("l1", "l2"):
+        assert now["caches"][level_of_curve] == then["caches"][level_of_curve]
+    # What was not looked at is as it was measured.
+    assert tomllib.loads(machine.preset(zen4_guest, "here", Beside()).toml()) == then
+    assert raw["flushed_ns"]["median"] == 163.0
+
+
+def test_a_level_that_explains_loads_at_random_is_taken_where_nothing_is_concluded(
+    zen4_guest: Measurement,
 ) -> None:
-    caches = zen4_guest.parts["caches"]
-    caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}
-    file = tmp_path / "here.toml"
-    machine.write(zen4_guest, "here", file)
-    key = machine.slower_memory(str(file), 200.0 - 163.0)
-    loaded = json.loads(_core.machine(str(file), [key]))
-    assert loaded["dram"]["latency_ns"] == pytest.approx(200 - 13, abs=0.2)
+    hide_last_level(zen4_guest)
+    raw = zen4_guest.parts["caches"]
+    level = {
+        "lines": 98_304,
+        "lines_low": 70_000,
+        "lines_high": 200_000,
+        "others": 1.0,
+        "others_low": 0.5,
+        "others_high": 3.0,
+        "misfit": 0.05,
+        "no_conclusion": "4.3 to 12.2 MiB explain the curves",
+    }
+    raw["at_random"] = {"walkers": {}, "level": level}
+    without = tomllib.loads(machine.preset(zen4_guest, "here").toml())["caches"]
+    level["explains"] = True
+    made = machine.preset(zen4_guest, "here")
+    found = tomllib.loads(made.toml())["caches"]
+    assert found["llc"]["kib"] == 6144 != without["llc"]["kib"]
+    # Who else uses it is left open, and so is the size.
+    assert "others" not in found
+    assert any(note.startswith("caches.llc") for note in made.notes)
 
 
 def hide_last_level(here: Measurement) -> None:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -22,8 +23,8 @@ from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.measuring import (
     agreement,
     agreement_page,
-    buffers,
     guest_memory,
+    looks,
     native,
     predict,
     probe,
@@ -31,8 +32,8 @@ from pagelab.measuring import (
     validate_cli,
 )
 from pagelab.measuring.agreement import Agreement, Change, Predicted
-from pagelab.measuring.buffers import Buffers, Had, Look, Watch
 from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.looks import Buffers, Had, Look, Watch
 from pagelab.measuring.native import HugePages, Native, Run
 from pagelab.measuring.serving import Serving
 from pagelab.results import Run as Run_
@@ -356,15 +357,29 @@ def test_a_run_has_the_core_to_itself_between_looks_that_say_so(
 ) -> None:
     found = [(0.0, 0.0), (0.03, 0.0), (0.0, 0.8), (0.0, 0.0)]
     times = (1.0, 2.0, 3.0, 5.0)
-    looks = [Look(at, {4: a, 7: b}, 90.0) for at, (a, b) in zip(times, found, strict=True)]
-    around = Had(ZEN_3, looks).around(began, ended)
-    assert buffers.alone(buffers.halves(around, cpu)) is alone
+    all_looks = [Look(at, {4: a, 7: b}) for at, (a, b) in zip(times, found, strict=True)]
+    around = Had(ZEN_3, all_looks).around(began, ended)
+    assert looks.alone(looks.halves(around, cpu)) is alone
 
 
 def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
-    looks = [Look(1.0, {0: 0.0, 1: 1.0}, 90.0), Look(2.0, {0: 0.5, 1: 0.1}, 90.0)]
-    assert Had(ZEN_3, looks).quietest() == 1
+    found = [Look(1.0, {0: 0.0, 1: 1.0}), Look(2.0, {0: 0.5, 1: 0.1})]
+    assert Had(ZEN_3, found).quietest() == 1
     assert Had(ZEN_3).quietest() is None
+
+
+CORE = ("half", "memory_ns", "reads")
+LEVEL = {
+    "lines": 65_536,
+    "lines_low": 60_000,
+    "lines_high": 70_000,
+    "others": 0.5,
+    "others_low": 0.4,
+    "others_high": 0.6,
+    "misfit": 0.05,
+    "explains": True,
+    "no_conclusion": None,
+}
 
 
 class Rounds:
@@ -372,6 +387,7 @@ class Rounds:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
+        self.concluded: list[dict[str, Any]] = []
         monkeypatch.setattr("time.monotonic", lambda: self.now)
         monkeypatch.setattr(native, "run", self.run)
 
@@ -388,11 +404,19 @@ class Rounds:
         seconds = (1.0 if huge else 2.0) * (2.0 if self.busy else 1.0)
         return Run(seconds, 0.0, 1.0, 10, began, cpu)
 
-    def ask(self, _: str) -> str:
-        """What a look finds, in half a second."""
+    def ask(self, line: str) -> str:
+        """What a look finds, in half a second, or in a second of the last level."""
+        if line.startswith("conclude"):
+            self.concluded.append(json.loads(line.removeprefix("conclude ")))
+            return json.dumps(LEVEL)
+        if line.startswith("last-level"):
+            self.now += 1.0
+            return json.dumps({"below": 8, "x": [16, 32], "ns": [[20.0, 90.0], [2.0, 9.0]]})
         self.now += 0.5
-        busy, quiet = "1.00/160.0 0.40/170.0", "0.00/95.0 0.03/99.0"
-        return busy if self.busy else quiet
+        busy = [(1.0, 160.0, 9.0), (0.4, 170.0, 11.0)]
+        quiet = [(0.0, 95.0, 38.0), (0.03, 99.0, 40.0)]
+        cores = busy if self.busy else quiet
+        return json.dumps([dict(zip(CORE, of, strict=True)) for of in cores])
 
 
 def test_rounds_are_compared_in_which_nobody_else_was_at_work(
@@ -410,24 +434,36 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert {run.user for run in found.larger["2M"]} == {1.0}
     assert found.buffers == {ZEN_3: 1.0}
     # Memory is slower while others are at work, which they were not in these rounds.
-    assert found.memory_ns == 97.0
+    assert found.beside.memory_ns
+    assert found.beside.memory_ns.median == 97.0
+    assert found.beside.reads
+    assert found.beside.reads.median == 39.0
+    # The last level is looked at for a part of the time, and concluded from all of that.
+    [asked] = rounds.concluded
+    assert found.beside.level
+    assert found.beside.level.lines == 65_536
+    assert 0.1 < len(asked["rounds"]) / rounds.now < 0.2
+    assert (asked["below"], asked["x"]) == (8, [16, 32])
     # Of few rounds that are undisturbed nothing is concluded: all are taken.
     few = native.measure(["true"], pages, GivenPages(), ["2M"], 20.0, lambda _: None, watch)
     assert not few.alone
     assert len(few.small) == few.rounds
     assert set(few.buffers) == {ZEN_3, HALF_OF_IT}
     assert few.shared
-    assert few.memory_ns is not None
-    assert 97.0 < few.memory_ns < 165.0
+    memory = few.beside.memory_ns
+    assert memory
+    assert memory.high == 165.0
 
 
 def test_what_memory_took_is_said() -> None:
     rows = [compared(1.4, 1.44) for _ in range(2)]
     assert not any("memory" in sentence for sentence in agreement.summary(rows))
     for row, ns in zip(rows, (150.0, 170.0), strict=True):
-        row.native.had = Had(ZEN_3, [Look(-1.0, {0: 0.0}, ns - 5), Look(99.0, {0: 0.0}, ns + 5)])
-    assert any("took 150 to 170 ns" in sentence for sentence in agreement.summary(rows))
-    assert any("took 150 ns" in sentence for sentence in agreement.summary(rows[:1]))
+        before, since = Look(-1.0, {0: 0.0}, ns - 5, 10.0), Look(99.0, {0: 0.0}, ns + 5, 30.0)
+        row.native.had = Had(ZEN_3, [before, since])
+    said = "A line of memory took {} ns and one core read 20 GB/s beside them"
+    assert any(said.format("150 to 170") in sentence for sentence in agreement.summary(rows))
+    assert any(said.format("150") in sentence for sentence in agreement.summary(rows[:1]))
 
 
 def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,12 +478,19 @@ def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.Monke
         return Run(0.01, 0.0, 0.01, 10, began, cpu)
 
     monkeypatch.setattr(native, "run", run)
-    monkeypatch.setattr(Serving, "ask", lambda *_: "0.00/98.0")
+
+    def ask(_: Serving, line: str) -> str:
+        core = {"half": 0.0, "memory_ns": None, "reads": 30.0}
+        return json.dumps([core]) if line == "cores" else "null"
+
+    monkeypatch.setattr(Serving, "ask", ask)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     watch, pages = Watch(ZEN_3, print), HugePages("always", "thp", {})
     for budget in (0.05, 60.0):
         found = native.measure(["true"], pages, GivenPages(), ["2M"], budget, print, watch)
         assert (found.alone, found.half) == (True, 0.0)
+        # Lines cannot be flushed here.
+        assert found.beside.memory_ns is None
         assert len(found.small) == found.rounds >= 5
 
 
@@ -460,7 +503,7 @@ def test_what_cannot_be_looked_at_is_said_once(monkeypatch: pytest.MonkeyPatch) 
     watch = Watch(ZEN_3, said.append)
     watch.look()
     watch.look()
-    assert said == ["how far cores look ahead is not known: no memory"]
+    assert said == ["what the machine leaves programs is not known: no memory"]
     assert watch.had.looks == []
 
 
@@ -470,12 +513,16 @@ def test_cores_of_this_machine_are_looked_at() -> None:
     said: list[str] = []
     watch = Watch(ZEN_3, said.append)
     watch.look()
+    watch.conclude()
     watch.end()
     assert said == []
     [look] = watch.had.looks
     assert set(look.half) == os.sched_getaffinity(0)
     # No memory answers sooner than a last level does.
+    assert look.memory_ns
     assert look.memory_ns > 20.0
+    assert look.reads
+    assert watch.had.level
 
 
 def test_a_program_is_bound_to_the_cpu_that_is_given() -> None:

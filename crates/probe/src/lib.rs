@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod detect;
 pub mod flushed_lines;
+pub mod looks;
 pub mod noise;
 pub mod parts;
 pub mod places;

@@ -2,8 +2,9 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use fastrand::Rng;
+use pagelab_probe::looks;
 use pagelab_probe::noise;
-use pagelab_probe::parts::{self, Context, PARTS, Part};
+use pagelab_probe::parts::{Context, PARTS, Part};
 use pagelab_probe::programs;
 use pagelab_probe::system::environment::Environment;
 use pagelab_probe::system::mapping::PAGE;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const FOLIO_SIZES: &str = "folio-sizes";
-const LOOK_AHEAD: &str = "look-ahead";
+const LOOKS: &str = "looks";
 
 /// Version of the result's format: raised when a reader of an older one would misunderstand it.
 const FORMAT_VERSION: u32 = 1;
@@ -79,10 +80,10 @@ fn command() -> Command {
                 .about("Give pages of the size that each line of standard input names, in KiB"),
         )
         .subcommand(
-            Command::new(LOOK_AHEAD)
+            Command::new(LOOKS)
                 .about(
-                    "Say for each line of standard input, and each CPU, how often it does not look \
-                     so far ahead, and the nanoseconds that memory takes",
+                    "Answer each line of standard input, `cores` or `last-level CPU`, by what the \
+                     machine leaves a program now; half of a core leaves no room for so many",
                 )
                 .arg(
                     Arg::new("instructions")
@@ -135,8 +136,8 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     if matches.get_flag("end-with-parent") {
         process::end_with_parent();
     }
-    if let Some(options) = matches.subcommand_matches(LOOK_AHEAD) {
-        return look_ahead(options);
+    if let Some(options) = matches.subcommand_matches(LOOKS) {
+        return looks(options);
     }
     let restored = tuning::recover().map_err(fail);
     let (name, arguments) = matches.subcommand().ok_or("no part given")?;
@@ -179,13 +180,13 @@ fn print(result: &impl serde::Serialize) -> Result<(), String> {
         .map_err(|error| format!("cannot write the result: {error}"))
 }
 
-/// Answers lines by how far the cores look ahead.
-fn look_ahead(options: &ArgMatches) -> Result<(), String> {
+/// Answers lines by what the machine has now.
+fn looks(options: &ArgMatches) -> Result<(), String> {
     let instructions: u64 = *options
         .get_one("instructions")
         .ok_or("no number of instructions given")?;
     let (wanted, answers) = (std::io::stdin().lock(), std::io::stdout().lock());
-    parts::serve_look_ahead(instructions as usize, &mut Rng::new(), wanted, answers)
+    looks::serve(instructions as usize, &mut Rng::new(), wanted, answers)
         .map_err(|error| error.to_string())
 }
 

@@ -137,6 +137,14 @@ impl Region {
         self.memory.read(at, self.memory.len() - at, LINE);
     }
 
+    /// Reads every line of `len` bytes from byte `at` on.
+    ///
+    /// # Panics
+    /// When they reach past the end.
+    pub fn read(&self, at: usize, len: usize) {
+        self.memory.read(at, len, LINE);
+    }
+
     /// Flushes the lines of some places from all caches; whether there is an instruction for that.
     ///
     /// # Panics

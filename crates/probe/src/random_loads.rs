@@ -2,6 +2,7 @@
 //! a cache of which others take a part hits as often as what is left of it holds of the memory.
 
 use crate::chain::LINE;
+use crate::detect::geometric_grid;
 use crate::rounds::Stopwatch;
 use crate::stats::median;
 use crate::system::mapping::PAGE;
@@ -33,6 +34,18 @@ impl Lines {
         }
         Lines(all)
     }
+}
+
+/// Lines to spread loads over, so many spreads an octave, from twice what the level before the last one
+/// holds, `below`, to `most`: whole pages.
+pub fn spreads(below: u64, most: u64, per_octave: u32) -> Vec<u64> {
+    let mut spreads: Vec<u64> = geometric_grid(2 * below, most, per_octave)
+        .into_iter()
+        .map(|lines| lines.next_multiple_of((PAGE / LINE) as u64))
+        .filter(|&lines| lines <= most)
+        .collect();
+    spreads.dedup();
+    spreads
 }
 
 /// Nanoseconds a load at random in the first `len` bytes from `base`, of `walkers` (one of

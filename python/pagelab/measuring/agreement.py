@@ -182,7 +182,7 @@ class Agreement:
                 for size in predicted
             },
             "buffers": self.native.looks_as_json(),
-            "memory_ns": self.native.memory_ns,
+            "beside": self.native.beside.model_dump(),
             "changes": {change.pages: change.as_json() for change in self.changes},
         }
 
@@ -215,14 +215,20 @@ def summary(rows: list[Agreement]) -> list[str]:
 
 
 def _of_memory(rows: list[Agreement]) -> list[str]:
-    """What memory took beside them, where that was looked at."""
-    took = [ns for row in rows if (ns := row.native.memory_ns) is not None]
-    if not took:
-        return []
-    ends = dict.fromkeys(f"{ns:.0f}" for ns in (min(took), max(took)))
-    return [
-        f"A line of memory took {' to '.join(ends)} ns beside them; each is simulated with its own."
-    ]
+    """What memory took and gave beside them, where that was looked at."""
+    found = [row.native.beside for row in rows]
+    took = [of.memory_ns.median for of in found if of.memory_ns]
+    read = [of.reads.median for of in found if of.reads]
+    said = []
+    if took:
+        said.append(f"A line of memory took {_ends(took)} ns")
+    if read:
+        said.append(f"one core read {_ends(read)} GB/s")
+    return [f"{' and '.join(said)} beside them; each is simulated with its own."] if said else []
+
+
+def _ends(values: list[float]) -> str:
+    return " to ".join(dict.fromkeys(f"{value:.0f}" for value in (min(values), max(values))))
 
 
 def _of_buffers(rows: list[Agreement]) -> list[str]:

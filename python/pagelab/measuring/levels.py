@@ -102,7 +102,7 @@ def hierarchy(
     _fill(found, result)
     if memory is not None:
         _without_room(found, result, memory, sizes)
-    if shared is not None and shared.no_conclusion is None:
+    if shared is not None:
         _with_others(result.levels[-1], shared)
     _rise(result)
     return result
@@ -269,15 +269,21 @@ def _with_others(level: Level, shared: SharedLevel) -> None:
     A chain that comes back to its lines in the time that others leave them there finds room that
     loads at random do not; those tell how much there is and how fast others take it.
     """
+    concluded = shared.no_conclusion is None
+    # Dozens of points that one level explains say more of it than where one chain's laps miss.
+    if not concluded and (not shared.explains or level.size_concluded):
+        return
     room = range(shared.lines_low * LINE, shared.lines_high * LINE + 1)
     interval = f"{units.size(room[0])} to {units.size(room[-1])}"
     if level.size is None or not level.size_concluded or level.size not in room:
         was = f", a chain's laps {units.size(level.size)}" if level.size else ""
-        level.size, level.size_concluded = shared.lines * LINE, True
+        level.size, level.size_concluded = shared.lines * LINE, concluded
         level.size_source = f"by loads at random ({interval}{was})"
+        if not concluded:
+            level.size_source = f"no conclusion: {level.size_source}"
         level.at_random, level.ways = False, None
     # Where nobody else uses it, the interval begins at nothing.
-    if shared.others_low > 0.0:
+    if concluded and shared.others_low > 0.0:
         level.others = shared.others
 
 

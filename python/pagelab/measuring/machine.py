@@ -6,7 +6,6 @@ says so.
 """
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from pagelab.measuring import cores, machine_caches, machine_code, machine_core
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
-from pagelab.measuring.result import Environment, Measurement, Step, Stepped
+from pagelab.measuring.result import Beside, Environment, Measurement, Step, Stepped
 
 # Bytes of a leaf entry.
 LEAF = 8
@@ -105,16 +104,22 @@ class Preset:
         }
 
 
-def preset(measurement: Measurement, name: str) -> Preset:
-    """The preset; raises PagelabError when caches or TLBs were not measured."""
+def preset(measurement: Measurement, name: str, found_beside: Beside | None = None) -> Preset:
+    """The preset, but as was found beside a program, where that is known.
+
+    Raises PagelabError when caches or TLBs were not measured.
+    """
     lines = measurement.stepped("caches", "lines")
     small = measurement.stepped("tlb", "small")
     ghz = measurement.parts.get("caches", {}).get("core_ghz")
     if lines is None or small is None or ghz is None:
         raise PagelabError("a machine needs the parts caches and tlb: run  pagelab measure")
-    shared = measurement.shared_level()
-    raw = measurement.parts["caches"]
+    # What memory took when its curve was measured.
     flushed = measurement.flushed()
+    if found_beside:
+        measurement = measurement.beside(found_beside)
+    raw = measurement.parts["caches"]
+    shared = measurement.shared_level()
     found = hierarchy(lines, raw["claimed"], shared, flushed.median if flushed else None)
     here = measurement.environment
     page = effective_page(measurement)
@@ -154,9 +159,11 @@ def preset(measurement: Measurement, name: str) -> Preset:
     return Preset(name, f"{here.cpu}, measured", "\n".join(heading), design, tables)
 
 
-def write(measurement: Measurement, name: str, path: Path) -> Preset:
+def write(
+    measurement: Measurement, name: str, path: Path, found_beside: Beside | None = None
+) -> Preset:
     """Writes the preset; raises PagelabError when it cannot."""
-    made = preset(measurement, name)
+    made = preset(measurement, name, found_beside)
     try:
         path.write_text(made.toml(), encoding="utf-8")
     except OSError as error:
@@ -420,13 +427,6 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:
         yield Entry("gigabytes_per_second", None, "open", f"not measured; {BASE}'s")
-
-
-def slower_memory(file: str, nanoseconds: float) -> str:
-    """The key for a measured machine's memory that takes so much longer, or less long below 0."""
-    table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    latency: float = table["dram"]["latency_ns"]
-    return f"dram.latency_ns={max(1.0, latency + nanoseconds):.1f}"
 
 
 def _spread(raw: Mapping[str, Any], mean: float, last: float) -> Iterator[Entry]:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pagelab.errors import PagelabError
-from pagelab.measuring import buffers, probe
-from pagelab.measuring.buffers import Buffers, Had, Watch
+from pagelab.measuring import looks, probe
 from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.looks import Buffers, Had, Watch
+from pagelab.measuring.result import Beside, Estimate
 from pagelab.progress import SECONDS_BETWEEN_LINES
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -142,16 +143,20 @@ class Native:
     alone: bool = False
 
     @property
-    def memory_ns(self) -> float | None:
-        """What a line of memory took around these runs; None where nobody looked."""
+    def beside(self) -> Beside:
+        """What was found around these runs; nothing where nobody looked."""
         if self.had is None:
-            return None
-        around = [
-            look.memory_ns
+            return Beside()
+        around = {
+            look.at: look
             for run in chain(self.small, *self.larger.values())
             for look in self.had.around(run.began, run.ended)
-        ]
-        return statistics.mean(around) if around else None
+        }.values()
+        return Beside(
+            memory_ns=_estimate(look.memory_ns for look in around),
+            reads=_estimate(look.reads for look in around),
+            level=self.had.level,
+        )
 
     @property
     def buffers(self) -> dict[Buffers, float]:
@@ -175,8 +180,8 @@ class Native:
             {"reorder_buffer": had.reorder, "store_buffer": had.stores, "share": share}
             for had, share in self.buffers.items()
         ]
-        looks = [look.half for look in self.had.looks]
-        return {"half": self.half, "alone": self.alone, "shares": shares, "looks": looks}
+        seen = [look.half for look in self.had.looks]
+        return {"half": self.half, "alone": self.alone, "shares": shares, "looks": seen}
 
     def gain(self, size: str) -> Interval | None:
         """What pages of that size change: processor time without over with them, less 1."""
@@ -207,6 +212,12 @@ def bootstrap(samples: list[float]) -> Interval:
     tail = (1 - CONFIDENCE) / 2
     low, high = medians[int(tail * _RESAMPLES)], medians[int((1 - tail) * _RESAMPLES) - 1]
     return Interval(statistics.median(samples), low, high)
+
+
+def _estimate(found: Iterable[float | None]) -> Estimate | None:
+    """The median of what is known, with its bootstrap interval."""
+    samples = [figure for figure in found if figure is not None]
+    return Estimate(**vars(bootstrap(samples)), samples=len(samples)) if samples else None
 
 
 def interleave(
@@ -282,18 +293,19 @@ def measure(
     runs = interleave(settings, settled, budget, say, between)
     if watch:
         watch.look(now=True)
+        watch.conclude()
     return gathered(runs)
 
 
 def _gathered(runs: Mapping[str, list[Run]], sizes: list[str], had: Had | None) -> Native:
     """Of all rounds those that were undisturbed, if they are enough, by what was looked at."""
     found = [
-        [buffers.halves(had.around(run.began, run.ended), run.bound) if had else [] for run in of]
+        [looks.halves(had.around(run.began, run.ended), run.bound) if had else [] for run in of]
         for of in zip(*runs.values(), strict=True)
     ]
     seen = [share for of in found for around in of for share in around]
     half = statistics.mean(seen) if seen else None
-    undisturbed = [i for i, of in enumerate(found) if all(map(buffers.alone, of))]
+    undisturbed = [i for i, of in enumerate(found) if all(map(looks.alone, of))]
     alone = len(undisturbed) >= _LEAST_ROUNDS
     count = len(runs[SMALL])
     if alone:

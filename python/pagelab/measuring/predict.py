@@ -9,7 +9,7 @@ from pagelab import jobs, recording
 from pagelab.errors import PagelabError
 from pagelab.jobs import Simulation
 from pagelab.measuring.agreement import Predicted, in_turns
-from pagelab.measuring.buffers import Buffers
+from pagelab.measuring.looks import Buffers
 from pagelab.measuring.native import HugePages
 from pagelab.measuring.suite import Program
 from pagelab.progress import Display

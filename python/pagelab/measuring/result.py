@@ -115,6 +115,20 @@ class SharedLevel(_Model):
     others_high: float
     misfit: float
     no_conclusion: str | None
+    # Whether the figures explain the curves, however wide their intervals are.
+    explains: bool = False
+
+
+class Beside(_Model):
+    """What was found beside a program's runs, as far as that was looked at.
+
+    Nanoseconds that a line of memory took, 10^9 bytes a second that one core read in order, and the
+    last level.
+    """
+
+    memory_ns: Estimate | None = None
+    reads: Estimate | None = None
+    level: SharedLevel | None = None
 
 
 class Noise(_Model):
@@ -217,6 +231,27 @@ class Measurement(_Model):
         """Nanoseconds that a line takes which no cache has, if that was measured."""
         raw = self.parts.get("caches", {}).get("flushed_ns")
         return None if raw is None else Estimate.model_validate(raw)
+
+    def reads(self) -> Estimate | None:
+        """10^9 bytes a second that one core reads in order, if that was measured."""
+        raw = (self.parts.get("memory", {}).get("bandwidth") or {}).get("one_core")
+        return None if raw is None else Estimate.model_validate(raw)
+
+    def beside(self, found: Beside) -> "Measurement":
+        """The same, but as was found beside a program: what moves by the minute."""
+        caches = dict(self.parts.get("caches", {}))
+        memory = dict(self.parts.get("memory", {}))
+        if found.memory_ns:
+            caches["flushed_ns"] = found.memory_ns.model_dump()
+        if found.level:
+            caches["at_random"] = {
+                **(caches.get("at_random") or {}),
+                "level": found.level.model_dump(),
+            }
+        if found.reads:
+            bandwidth = memory.get("bandwidth") or {}
+            memory["bandwidth"] = {**bandwidth, "one_core": found.reads.model_dump()}
+        return self.model_copy(update={"parts": {**self.parts, "caches": caches, "memory": memory}})
 
 
 def _curves(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Curve]]:

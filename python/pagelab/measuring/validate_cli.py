@@ -18,9 +18,9 @@ from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknow
 from pagelab.measuring import (
     agreement,
     agreement_page,
-    buffers,
     guest_memory,
     here,
+    looks,
     machine,
     native,
     page,
@@ -31,24 +31,39 @@ from pagelab.measuring import (
 )
 from pagelab.measuring import validate as chain
 from pagelab.measuring.agreement import Agreement, Change
-from pagelab.measuring.buffers import Watch
 from pagelab.measuring.given_pages import GivenPages
+from pagelab.measuring.looks import Watch
 from pagelab.measuring.native import HugePages, Native
-from pagelab.measuring.result import Measurement
+from pagelab.measuring.result import Beside, Measurement
 from pagelab.measuring.suite import Program
 from pagelab.pages import parse
 
 
 class Machine(NamedTuple):
-    """What is simulated: a preset or a file, its design, and what it is called.
+    """What is simulated: a preset or a file, its design, what it is called, and if it was measured.
 
-    If it was measured, a line of memory took `memory_ns` then.
+    The file is made of that, and made anew of what is found beside a program.
     """
 
     file: str
     design: str
     name: str
-    memory_ns: float | None = None
+    measurement: Measurement | None = None
+
+    def beside(self, found: Beside, say: probe.Say) -> None:
+        """Has the machine be as was found beside a program's runs."""
+        if self.measurement is None or found == Beside():
+            return
+        machine.write(self.measurement, here.NAME, Path(self.file), found)
+        for what, unit, was, now in (
+            ("a line of memory took", "ns", self.measurement.flushed(), found.memory_ns),
+            ("one core read", "GB/s", self.measurement.reads(), found.reads),
+        ):
+            if was and now:
+                say(
+                    f"{what} {now.median:.0f} {unit} beside it, "
+                    f"{was.median:.0f} when the machine was measured"
+                )
 
 
 def validate(
@@ -223,12 +238,8 @@ def _machine(
     made = machine.write(measurement, here.NAME, file)
     for note in made.notes:
         say(f"not concluded: {note}")
-    flushed = measurement.flushed()
     return Machine(
-        file=str(file),
-        design=design or made.design,
-        name=measurement.environment.cpu,
-        memory_ns=flushed.median if flushed else None,
+        str(file), design or made.design, name=measurement.environment.cpu, measurement=measurement
     )
 
 
@@ -247,7 +258,7 @@ def _watching(measurement: Measurement | None, say: probe.Say) -> Iterator[Watch
     """A watch of this machine's cores; of another machine there is nothing to be watched here."""
     watch = None
     if measurement is not None and measurement.environment.cpu == here.cpu():
-        watch = buffers.watch(measurement, say)
+        watch = looks.watch(measurement, say)
     try:
         yield watch
     finally:
@@ -276,8 +287,7 @@ def _validate(
 ) -> Agreement:
     """One program: recorded, natively, simulated with memory as the program found it.
 
-    As much of that is free as then, and a line takes as much longer, or less long, than when the
-    machine was measured as it did beside the runs.
+    As much of that is free as then, and it is as fast as it was beside the runs.
     """
     overrides = []
     if used.name == here.cpu():
@@ -293,12 +303,7 @@ def _validate(
             say=lambda line: say(f"{program.name}: {line}"),
             single=whole and recorded.threads == recorded.processes == 1,
         )
-        if used.memory_ns is not None and runs.memory_ns is not None:
-            overrides.append(machine.slower_memory(used.file, runs.memory_ns - used.memory_ns))
-            say(
-                f"{program.name}: a line of memory took {runs.memory_ns:.0f} ns beside it, "
-                f"{used.memory_ns:.0f} when the machine was measured"
-            )
+        used.beside(runs.beside, lambda line: say(f"{program.name}: {line}"))
         policies = ["base", *(pages.policy_of(size) for size in runs.larger)]
         small, *larger = predict.simulate_in_turns(
             trace, used.file, used.design, policies, overrides, runs.buffers, meters

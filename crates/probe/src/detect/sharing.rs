@@ -21,6 +21,8 @@ pub struct SharedLevel {
     pub others_high: f64,
     /// Root mean square of what the fit leaves, relative.
     pub misfit: f64,
+    /// Whether they explain the curves, however wide the intervals are.
+    pub explains: bool,
     /// Why the figures are not to be relied on.
     pub no_conclusion: Option<String>,
 }
@@ -91,6 +93,7 @@ pub fn shared_level(
         others_low: speed(others_low),
         others_high: speed(others_high),
         misfit: best.misfit,
+        explains: !beyond && best.misfit <= POOR,
         no_conclusion,
     })
 }

@@ -9,12 +9,12 @@
 
 use super::{Context, Failure, Part, curve_with_steps, no_options};
 use crate::chain::{Chain, LINE, sweep};
-use crate::detect::{Options, Steps, crossing, find_steps, geometric_grid, shared_level};
+use crate::detect::{Options, Steps, crossing, find_steps, shared_level};
 use crate::flushed_lines::FlushedLines;
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
-use crate::random_loads::WALKERS;
+use crate::random_loads::{WALKERS, spreads};
 use crate::stats::{Estimate, median};
-use crate::system::mapping::{HUGE, Mapping, PAGE};
+use crate::system::mapping::{HUGE, Mapping};
 use crate::system::{budget, claims};
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -147,15 +147,8 @@ fn loads_at_random(
     memory: Option<f64>,
 ) -> Result<Value, Failure> {
     context.say("loads at random");
-    // The level before the last one.
-    let mut sizes: Vec<u64> = claims.iter().map(|claim| claim.size).collect();
-    sizes.sort_unstable();
-    let below = sizes.len().checked_sub(2).map_or(1 << 20, |at| sizes[at]) / LINE as u64;
-    let x: Vec<u64> = geometric_grid(2 * below, region.count() as u64, 2)
-        .into_iter()
-        .map(|lines| lines.next_multiple_of((PAGE / LINE) as u64))
-        .filter(|&lines| lines as usize <= region.count())
-        .collect();
+    let below = claims::before_last(claims) / LINE as u64;
+    let x = spreads(below, region.count() as u64, 2);
     let rounds = if context.quick { 2 } else { 5 };
     let mut rng = context.rng.fork();
     let mut curves = Vec::new();

@@ -16,6 +16,7 @@ use clap::ArgMatches;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::sync::Barrier;
+use std::time::Duration;
 
 pub const PART: Part = Part {
     name: "memory",
@@ -121,13 +122,19 @@ fn walks(context: &mut Context) -> Result<Value, Failure> {
     }))
 }
 
-/// Gigabytes a second that reading takes from memory: by one core, and by all together.
+/// Gigabytes a second that reading takes from memory: by one core, and by all together. Others who use
+/// memory come and go: the rounds are spread over two seconds each, but for a quick measurement.
 fn bandwidth(context: &mut Context, len: usize) -> Value {
     const MOST: usize = 512 << 20;
-    let rounds = if context.quick { 3 } else { 7 };
+    const APART: Duration = Duration::from_millis(100);
+    let rounds = if context.quick { 3 } else { 21 };
     let read = |threads: usize| {
         let len = (len.min(MOST) / threads / HUGE * HUGE).max(HUGE);
-        let samples: Vec<f64> = (0..rounds).filter_map(|_| reading(len, threads)).collect();
+        let sample = |_| {
+            std::thread::sleep(APART);
+            reading(len, threads)
+        };
+        let samples: Vec<f64> = (0..rounds).filter_map(sample).collect();
         Estimate::of(&samples)
     };
     let one = read(1);

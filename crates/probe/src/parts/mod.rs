@@ -23,7 +23,7 @@ use clap::{ArgMatches, Command};
 use fastrand::Rng;
 use serde::Serialize;
 use serde_json::{Value, json};
-pub use window::serve as serve_look_ahead;
+pub(crate) use window::Ahead;
 
 /// Every part, in the order in which a whole run takes them.
 pub const PARTS: &[Part] = &[
@@ -113,7 +113,7 @@ pub enum Failure {
 }
 
 /// Memory of lines in a row that no cache holds, in huge pages, or why there were none.
-fn beyond_caches() -> Result<(Region, Option<Refused>), Failure> {
+pub(crate) fn beyond_caches() -> Result<(Region, Option<Refused>), Failure> {
     let last = claims::caches().last().map_or(32 << 20, |c| c.size) as usize;
     let len = (4 * last).clamp(64 << 20, 1 << 30);
     let len = len.min(budget::bytes() as usize) / HUGE * HUGE;

@@ -11,16 +11,14 @@
 
 use super::{Context, Failure, Part, no_options};
 use crate::chain::{Chain, Link};
-use crate::flushed_lines::FlushedLines;
-use crate::places::Places;
+use crate::places::{Places, Region};
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::{Estimate, median};
+use crate::system::Refused;
 use crate::system::mapping::Mapping;
-use crate::system::{Refused, process};
 use clap::ArgMatches;
 use fastrand::Rng;
 use serde_json::{Value, json};
-use std::io::{BufRead, Write};
 
 pub const PART: Part = Part {
     name: "window",
@@ -37,11 +35,8 @@ const LOADS: u64 = 1024;
 /// Loads that are waited for one after the other take twice as long as together; this is between.
 const APART: f64 = 1.5;
 
-/// Pairs of samples in an answer of [`serve`].
+/// Pairs of samples of [`Ahead::share_apart`].
 const PAIRS: usize = 32;
-
-/// Laps through flushed lines in an answer, of 128 lines each.
-const LAPS: usize = 16;
 
 /// What stands between two loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,50 +144,51 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     }))
 }
 
-/// For each line of `wanted`: on each of this process's CPUs, the share of samples in which `between`
-/// instructions do not fit between two loads that wait together, and the nanoseconds that a line of
-/// memory takes, in a line, as `0.12/98.3 1.00/99.1`.
-///
-/// # Errors
-/// When memory is short, a CPU cannot be had, or nobody reads.
-pub fn serve(
-    between: usize,
-    rng: &mut Rng,
-    wanted: impl BufRead,
-    mut answers: impl Write,
-) -> Result<(), Failure> {
-    if !cfg!(target_arch = "x86_64") {
-        return Err(Failure::Lacking("not written for this processor".into()));
-    }
-    let (mut region, _) = super::beyond_caches()?;
-    let order = region.first(region.count() as u64, rng);
-    let chain = region.chain(&order);
-    let [first, second] = chain.two();
-    let mut at = Pair { first, second };
-    let few = Compiled::new(Filler::Additions, Filler::Additions.lengths()[0])?;
-    let many = Compiled::new(Filler::Additions, between)?;
-    let cpus = process::cpus()?;
-    let mut lines = FlushedLines::new()?;
-    for line in wanted.lines() {
-        line.map_err(|e| Refused::because("reading what is wanted", e))?;
-        let mut found = Vec::new();
-        for &cpu in &cpus {
-            process::pin(cpu)?;
-            // SAFETY: `at` goes on in the chain that it began in, which outlives this.
-            let mut follow = |compiled: &Compiled| unsafe { compiled.follow(&mut at) };
-            // What ran before has left its own lines and translations.
-            follow(&few);
-            let pairs = (0..PAIRS).map(|_| [follow(&few), follow(&many)]);
-            let apart = share_apart(&pairs.collect::<Vec<_>>());
-            let laps: Vec<f64> = (0..LAPS).filter_map(|_| lines.latency(rng)).collect();
-            let memory = median(&laps).unwrap_or(f64::NAN);
-            found.push(format!("{apart:.2}/{memory:.1}"));
+/// Tells now and then whether a core has all of its reorder buffer.
+pub(crate) struct Ahead {
+    few: Compiled,
+    many: Compiled,
+    at: Pair,
+    /// Holds what `at` leads through.
+    region: Region,
+}
+
+impl Ahead {
+    /// Of cores that, with all of it, have room for `between` instructions between two loads. The first
+    /// half of `region` is what they load, from memory.
+    ///
+    /// # Errors
+    /// When memory is short, or this processor's code is not known.
+    pub(crate) fn new(between: usize, mut region: Region, rng: &mut Rng) -> Result<Ahead, Failure> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(Failure::Lacking("not written for this processor".into()));
         }
-        writeln!(answers, "{}", found.join(" "))
-            .and_then(|()| answers.flush())
-            .map_err(|e| Refused::because("answering", e))?;
+        let order = region.first(region.count() as u64 / 2, rng);
+        let [first, second] = region.chain(&order).two();
+        Ok(Ahead {
+            few: Compiled::new(Filler::Additions, Filler::Additions.lengths()[0])?,
+            many: Compiled::new(Filler::Additions, between)?,
+            at: Pair { first, second },
+            region,
+        })
     }
-    Ok(())
+
+    /// The share of samples in which it has not.
+    pub(crate) fn share_apart(&mut self) -> f64 {
+        let at = &mut self.at;
+        // SAFETY: `at` goes on in the chain that it began in, which nobody writes: `region` is given
+        // away to be read only.
+        let mut follow = |compiled: &Compiled| unsafe { compiled.follow(at) };
+        // What ran before has left its own lines and translations.
+        follow(&self.few);
+        let pairs = (0..PAIRS).map(|_| [follow(&self.few), follow(&self.many)]);
+        share_apart(&pairs.collect::<Vec<_>>())
+    }
+
+    /// What they load, in its first half.
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
 }
 
 /// The share of the second ones that take half as long again as the first ones, whose loads wait
@@ -299,7 +295,7 @@ fn steps(apart: &[f64]) -> Option<Steps> {
 mod tests {
     use super::*;
     use crate::chain::LINE;
-    use crate::places::{Pages, Region, Spread};
+    use crate::places::{Pages, Spread};
     use crate::system::mapping::HUGE;
 
     #[test]
@@ -318,24 +314,6 @@ mod tests {
                 let moved = |from: *const Link, to: *const Link| to as usize - from as usize;
                 assert_eq!(moved(first, at.first), LOADS as usize * LINE);
                 assert_eq!(moved(second, at.second), LOADS as usize * LINE);
-            }
-        }
-    }
-
-    #[test]
-    fn every_line_is_answered_by_a_share_and_a_latency_for_each_cpu() {
-        let mut answers = Vec::new();
-        let before = process::cpus().unwrap();
-        serve(179, &mut Rng::with_seed(3), &b"\n\n\n"[..], &mut answers).unwrap();
-        let answers = String::from_utf8(answers).unwrap();
-        assert_eq!(answers.lines().count(), 3);
-        for line in answers.lines() {
-            assert_eq!(line.split(' ').count(), before.len());
-            for found in line.split(' ') {
-                let (share, memory) = found.split_once('/').unwrap();
-                assert!((0.0..=1.0).contains(&share.parse::<f64>().unwrap()));
-                // No memory answers as soon as a last level.
-                assert!(memory.parse::<f64>().unwrap() > 20.0, "{memory} ns");
             }
         }
     }

@@ -1,25 +1,29 @@
-"""How much of its buffers a core has while programs run on it, and how long memory takes.
+"""What a machine leaves programs while they run: of a core's buffers, of caches and of memory.
 
-In a guest it may be half of them for a part of the time, which moves within minutes, as does how
-long memory takes that others use: what was measured hours ago does not say what a program had
-(docs/fidelity.md, "Who else uses the core").
+In a guest it may be half of the buffers for a part of the time, which moves within minutes, as does
+how fast memory is that others use, and how much of a last level: what was measured hours ago does
+not say what a program had (docs/fidelity.md, "Who else uses the core").
 """
 
+import json
 import os
 import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import attrgetter
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pagelab.errors import PagelabError
 from pagelab.measuring import cores, probe
-from pagelab.measuring.result import Measurement
+from pagelab.measuring.result import Measurement, SharedLevel
 from pagelab.measuring.serving import Serving
 
-# A look takes 20 to 40 ms a CPU.
+# A look takes 20 to 50 ms a CPU.
 _SECONDS_BETWEEN_LOOKS = 0.5
+
+# Of the time; a look at a last level takes about a second.
+_LEVELS_SHARE = 0.2
 
 # What there was in a smaller share of the looks than this is not told from disturbances.
 _LEAST_SHARE = 0.05
@@ -50,21 +54,27 @@ class Buffers(NamedTuple):
 class Look(NamedTuple):
     """What was found at a time, in seconds of the monotonic clock.
 
-    By CPU, the share of the samples in which there was half of the core's buffers; and the
-    nanoseconds that a line of memory took.
+    By CPU, the share of the samples in which there was half of the core's buffers; the nanoseconds
+    that a line of memory took, and the 10^9 bytes a second that one core read in order, if known.
     """
 
     at: float
     half: dict[int, float]
-    memory_ns: float
+    memory_ns: float | None = None
+    reads: float | None = None
 
 
 @dataclass
 class Had:
-    """What the cores had while a program ran. `whole` is all that one has of buffers."""
+    """What the cores had while a program ran. `whole` is all that one has of buffers.
+
+    `level` is the last level as loads at random found it meanwhile, in some `rounds`.
+    """
 
     whole: Buffers
     looks: list[Look] = field(default_factory=list)
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    level: SharedLevel | None = None
 
     def quietest(self) -> int | None:
         """The CPU that had most of its buffers when last looked at."""
@@ -99,39 +109,77 @@ def alone(found: list[float]) -> bool:
 
 
 class Watch:
-    """Looks at the cores' buffers beside the runs of programs, of one after the other.
+    """Looks at what the machine leaves the runs of programs, of one after the other.
 
     What cannot be looked at is said once, and tells nothing: the programs run all the same.
     """
 
     def __init__(self, whole: Buffers, say: probe.Say) -> None:
         self.had = Had(whole)
-        self._probe = Serving("look-ahead", str(round(whole.reorder * _BETWEEN)))
+        self._probe = Serving("looks", str(round(whole.reorder * _BETWEEN)))
         self._say = say
         self._fails = False
+        self._level_due = 0.0
 
     def begin(self) -> Had:
         """Forgets what was found; what is found from now on."""
         self.had = Had(self.had.whole)
+        self._level_due = 0.0
         return self.had
 
     def look(self, *, now: bool = False) -> None:
         """Looks, unless it has done so just before and need not look `now`."""
         looks = self.had.looks
         just = looks and time.monotonic() < looks[-1].at + _SECONDS_BETWEEN_LOOKS
-        if self._fails or (just and not now):
+        if just and not now:
             return
+        cores = self._ask("cores")
+        if cores is None:
+            return
+        cpus = sorted(os.sched_getaffinity(0))
+        half = {cpu: of["half"] for cpu, of in zip(cpus, cores, strict=True)}
+        memory, reads = (
+            median(known) if (known := [of[key] for of in cores if of[key]]) else None
+            for key in ("memory_ns", "reads")
+        )
+        looks.append(Look(time.monotonic(), half, memory, reads))
+        self._look_at_level()
+
+    def conclude(self) -> None:
+        """What the last level was meanwhile."""
+        had = self.had
+        if not had.rounds:
+            return
+        memory = [look.memory_ns for look in had.looks if look.memory_ns is not None]
+        asked = {
+            "below": had.rounds[0]["below"],
+            "x": had.rounds[0]["x"],
+            "rounds": [of["ns"] for of in had.rounds],
+            "memory_ns": median(memory) if memory else None,
+        }
+        level = self._ask(f"conclude {json.dumps(asked)}")
+        had.level = None if level is None else SharedLevel.model_validate(level)
+
+    def _look_at_level(self) -> None:
+        began = time.monotonic()
+        if began < self._level_due:
+            return
+        of = self._ask(f"last-level {self.had.quietest()}")
+        if of is not None:
+            self.had.rounds.append(of)
+        now = time.monotonic()
+        self._level_due = now + (now - began) * (1 / _LEVELS_SHARE - 1)
+
+    def _ask(self, line: str) -> Any:
+        """The answer to a question; None where there is none, which is said the first time."""
+        if self._fails:
+            return None
         try:
-            answer = self._probe.ask("")
-            found = [of.split("/") for of in answer.split()]
-            cpus = sorted(os.sched_getaffinity(0))
-            half = dict(zip(cpus, (float(share) for share, _ in found), strict=True))
-            memory = median(float(ns) for _, ns in found)
+            return json.loads(self._probe.ask(line))
         except (PagelabError, ValueError) as error:
-            self._say(f"how far cores look ahead is not known: {error}")
+            self._say(f"what the machine leaves programs is not known: {error}")
             self._fails = True
-            return
-        looks.append(Look(time.monotonic(), half, memory))
+            return None
 
     def end(self) -> None:
         """Ends the probe."""
