@@ -368,7 +368,7 @@ def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
     assert Had(ZEN_3).quietest() is None
 
 
-CORE = ("half", "memory_ns", "reads")
+CORE = ("half", "memory_ns", "reads", "moves")
 LEVEL = {
     "lines": 65_536,
     "lines_low": 60_000,
@@ -413,8 +413,8 @@ class Rounds:
             self.now += 1.0
             return json.dumps({"below": 8, "x": [16, 32], "ns": [[20.0, 90.0], [2.0, 9.0]]})
         self.now += 0.5
-        busy = [(1.0, 160.0, 9.0), (0.4, 170.0, 11.0)]
-        quiet = [(0.0, 95.0, 38.0), (0.03, 99.0, 40.0)]
+        busy = [(1.0, 160.0, 9.0, 12.0), (0.4, 170.0, 11.0, 14.0)]
+        quiet = [(0.0, 95.0, 38.0, 50.0), (0.03, 99.0, 40.0, 60.0)]
         cores = busy if self.busy else quiet
         return json.dumps([dict(zip(CORE, of, strict=True)) for of in cores])
 
@@ -438,6 +438,8 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert found.beside.memory_ns.median == 97.0
     assert found.beside.reads
     assert found.beside.reads.median == 39.0
+    assert found.beside.moves
+    assert found.beside.moves.median == 55.0
     # The last level is looked at for a part of the time, and concluded from all of that.
     [asked] = rounds.concluded
     assert found.beside.level
@@ -480,7 +482,7 @@ def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.Monke
     monkeypatch.setattr(native, "run", run)
 
     def ask(_: Serving, line: str) -> str:
-        core = {"half": 0.0, "memory_ns": None, "reads": 30.0}
+        core = {"half": 0.0, "memory_ns": None, "reads": 30.0, "moves": 40.0}
         return json.dumps([core]) if line == "cores" else "null"
 
     monkeypatch.setattr(Serving, "ask", ask)

@@ -11,4 +11,5 @@ pub mod programs;
 pub mod random_loads;
 pub mod rounds;
 pub mod stats;
+pub mod streams;
 pub mod system;

@@ -5,10 +5,11 @@ use crate::chain::LINE;
 use crate::detect::{Curve, shared_level};
 use crate::flushed_lines::FlushedLines;
 use crate::parts::{Ahead, Failure, beyond_caches};
-use crate::places::{Places, Region};
+use crate::places::Places;
 use crate::random_loads::{WALKERS, spreads};
 use crate::rounds::timed;
 use crate::stats::median;
+use crate::streams::{STREAMS, Way};
 use crate::system::{Refused, claims, process};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -18,9 +19,9 @@ use std::io::{BufRead, Write};
 /// Laps through flushed lines at a look, of 128 lines each.
 const LAPS: usize = 16;
 
-/// Pieces of memory that are read in order at a look, and bytes of each: short enough that a thread is
-/// seldom taken from the core meanwhile.
-const PIECES: usize = 8;
+/// Pieces of memory that are gone through in each way at a look, and bytes of each: short enough that a
+/// thread is seldom taken from the core meanwhile.
+const PIECES: usize = 4;
 const PIECE: usize = 4 << 20;
 
 /// Fewer spreads than these tell no costs apart from the room (see [`shared_level`]).
@@ -33,8 +34,10 @@ struct Core {
     half: f64,
     /// Nanoseconds that a line of memory takes; null where no instruction flushes one.
     memory_ns: Option<f64>,
-    /// 10^9 bytes a second that it reads from memory in order.
+    /// 10^9 bytes a second that it reads from memory in order, in as many streams as are fastest.
     reads: Option<f64>,
+    /// The same of what goes from memory and to it where it writes, too.
+    moves: Option<f64>,
 }
 
 /// Nanoseconds of a load at random, by the lines that loads are spread over.
@@ -97,8 +100,8 @@ struct Looks {
     cpus: Vec<usize>,
     /// Lines that the level before the last one holds.
     below: u64,
-    /// Where in the region reading goes on.
-    reads: usize,
+    /// Where the next piece is.
+    next: usize,
 }
 
 impl Looks {
@@ -109,27 +112,46 @@ impl Looks {
             flushed: FlushedLines::new()?,
             cpus: process::cpus()?,
             below: claims::before_last(&claims::caches()) / LINE as u64,
-            reads: 0,
+            next: 0,
         })
     }
 
     fn cores(&mut self, rng: &mut Rng) -> Result<Vec<Core>, Failure> {
         let mut found = Vec::new();
-        for &cpu in &self.cpus {
+        for cpu in self.cpus.clone() {
             process::pin(cpu)?;
             let half = self.ahead.share_apart();
             let laps: Vec<f64> = (0..LAPS)
                 .filter_map(|_| self.flushed.latency(rng))
                 .collect();
-            let region = self.ahead.region();
-            let pieces = (0..PIECES).map(|_| read(region, &mut self.reads));
             found.push(Core {
                 half,
                 memory_ns: median(&laps),
-                reads: median(&pieces.collect::<Vec<f64>>()),
+                reads: self.rate(Way::Read),
+                moves: self.rate(Way::Update),
             });
         }
         Ok(found)
+    }
+
+    /// Bytes a nanosecond by the number of streams that is fastest; the median of some pieces.
+    fn rate(&mut self, way: Way) -> Option<f64> {
+        let of = |streams: usize| {
+            let pieces: Vec<f64> = (0..PIECES).map(|_| self.piece(streams, way)).collect();
+            median(&pieces)
+        };
+        STREAMS.into_iter().filter_map(of).reduce(f64::max)
+    }
+
+    /// Goes through the next piece; bytes a nanosecond.
+    fn piece(&mut self, streams: usize, way: Way) -> f64 {
+        let len = PIECE.min(self.ahead.half());
+        if self.next + len > self.ahead.half() {
+            self.next = 0;
+        }
+        let (ns, moved) = timed(|| self.ahead.go_through(self.next, len, streams, way));
+        self.next += len;
+        moved as f64 / ns
     }
 
     fn last_level(&mut self, cpu: usize, rng: &mut Rng) -> Result<Round, Failure> {
@@ -151,7 +173,7 @@ impl Looks {
             ns
         });
         // The next look at the core's loads shall find none of theirs in a cache.
-        region.read_from(region.count() * LINE / 2);
+        region.read_from(self.ahead.half());
         Ok(Round {
             below: self.below,
             x,
@@ -160,17 +182,6 @@ impl Looks {
     }
 }
 
-/// Reads the next piece of the second half of a region; bytes a nanosecond.
-fn read(region: &Region, at: &mut usize) -> f64 {
-    let half = region.count() * LINE / 2;
-    let len = PIECE.min(half);
-    if *at + len > half {
-        *at = 0;
-    }
-    let (ns, ()) = timed(|| region.read(half + *at, len));
-    *at += len;
-    len as f64 / ns
-}
 
 /// The last level that explains rounds of loads at random; null of too few.
 fn conclude(found: &Rounds, rng: &mut Rng) -> Result<Value, Failure> {
@@ -213,8 +224,9 @@ mod tests {
                 assert!((0.0..=1.0).contains(&core["half"].as_f64().unwrap()));
                 // No memory answers as soon as a last level, or gives a TB/s to one core.
                 assert!(core["memory_ns"].as_f64().unwrap() > 20.0, "{core}");
-                let reads = core["reads"].as_f64().unwrap();
-                assert!(reads > 0.0 && reads < 1000.0, "{core}");
+                for rate in ["reads", "moves"].map(|of| core[of].as_f64().unwrap()) {
+                    assert!(rate > 0.0 && rate < 1000.0, "{core}");
+                }
             }
         }
         let spreads = found[1]["x"].as_array().unwrap().len();

@@ -3,6 +3,7 @@
 use crate::chain::{Chain, LINE, LINK};
 use crate::random_loads;
 use crate::stats::median;
+use crate::streams::{self, Way};
 use crate::system::Refused;
 use crate::system::mapping::{HUGE, Mapping, PAGE, backing, memory_file};
 use fastrand::Rng;
@@ -137,12 +138,12 @@ impl Region {
         self.memory.read(at, self.memory.len() - at, LINE);
     }
 
-    /// Reads every line of `len` bytes from byte `at` on.
+    /// Goes through `len` bytes from byte `at` on; see [`streams::go_through`].
     ///
     /// # Panics
     /// When they reach past the end.
-    pub fn read(&self, at: usize, len: usize) {
-        self.memory.read(at, len, LINE);
+    pub fn go_through(&mut self, at: usize, len: usize, streams: usize, way: Way) -> usize {
+        streams::go_through(&self.memory, at, len, streams, way)
     }
 
     /// Flushes the lines of some places from all caches; whether there is an instruction for that.

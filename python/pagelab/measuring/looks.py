@@ -55,13 +55,15 @@ class Look(NamedTuple):
     """What was found at a time, in seconds of the monotonic clock.
 
     By CPU, the share of the samples in which there was half of the core's buffers; the nanoseconds
-    that a line of memory took, and the 10^9 bytes a second that one core read in order, if known.
+    that a line of memory took, and the 10^9 bytes a second that one core read in order, and moved
+    where it wrote, too, if known.
     """
 
     at: float
     half: dict[int, float]
     memory_ns: float | None = None
     reads: float | None = None
+    moves: float | None = None
 
 
 @dataclass
@@ -138,11 +140,11 @@ class Watch:
             return
         cpus = sorted(os.sched_getaffinity(0))
         half = {cpu: of["half"] for cpu, of in zip(cpus, cores, strict=True)}
-        memory, reads = (
+        rest = (
             median(known) if (known := [of[key] for of in cores if of[key]]) else None
-            for key in ("memory_ns", "reads")
+            for key in ("memory_ns", "reads", "moves")
         )
-        looks.append(Look(time.monotonic(), half, memory, reads))
+        looks.append(Look(time.monotonic(), half, *rest))
         self._look_at_level()
 
     def conclude(self) -> None:

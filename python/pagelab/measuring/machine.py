@@ -421,8 +421,8 @@ def _dram(measurement: Measurement, found: Hierarchy, small: Stepped) -> Iterato
         # All cores together read no less than one alone, but for others who take their time.
         of = max(rates, key=lambda of: rates[of].median)
         rate = rates[of]
-        what = f"read by {of.replace('_', ' ')} ({rate.low:.3g} to {rate.high:.3g})"
-        if of == "one_core" and "all_cores" in rates:
+        what = f"{machine_core.RATES[of]} ({rate.low:.3g} to {rate.high:.3g})"
+        if of.startswith("one_core") and of.replace("one_core", "all_cores") in rates:
             what += "; no conclusion for all cores, which were busy"
         yield Entry("gigabytes_per_second", f"{rate.median:.3g}", "measured", what)
     else:

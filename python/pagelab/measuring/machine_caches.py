@@ -2,8 +2,10 @@
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
-from statistics import median
+from random import Random
+from statistics import fmean, median
 from typing import Any
 
 from pagelab.measuring import cores
@@ -26,6 +28,8 @@ _LINES = PAGE // LINE
 _MOST_AT_ONCE = 8
 # A stream of lines that are at least so far apart would fetch many that nobody wants.
 _LONG_STRIDE = 512
+# Loads of a chain that tell how long it takes.
+_CHAIN = 4000
 _NO_STRIDES = f"{{ instructions = {_FOLLOWED_INSTRUCTIONS}, ahead = 0 }}"
 
 
@@ -125,8 +129,7 @@ def _prefetch(measurement: Measurement, second: float | None) -> Entry:
     """What the second level fetches ahead, if lines are: the manufacturer's numbers.
 
     Where those are not published, as many lines as must be under way for lines to come in order as
-    soon as they do, by Little's law; a page has no more to fetch. `second` is the latency of the
-    second level, ns.
+    soon as they do; a page has no more to fetch. `second` is the latency of the second level, ns.
     """
     key = "prefetch"
     nothing = f"{{ adjacent = false, streams = 0, ahead = 0, strides = {_NO_STRIDES} }}"
@@ -141,8 +144,9 @@ def _prefetch(measurement: Measurement, second: float | None) -> Entry:
         return Entry(key, nothing, "measured", what)
     core = cores.documented(measurement.environment)
     if core is None or core.prefetch is None:
-        ahead = min(math.ceil(random / in_order), _LINES - 1)
-        strides, by_stride = _strides(raw)
+        latencies = _latencies(measurement, random)
+        ahead = _ahead(latencies, in_order, second)
+        strides, by_stride = _strides(raw, latencies, second)
         goes_on, pages = _pages(raw, random, second)
         streams = f"adjacent = false, streams = {_FOLLOWED}, ahead = {ahead}{goes_on}"
         # That prefetchers hold back is Intel's: here only while all requests miss.
@@ -195,7 +199,42 @@ def _waits(at_once: int) -> int:
     return now
 
 
-def _strides(raw: dict[str, Any]) -> tuple[str, str]:
+def _latencies(measurement: Measurement, mean: float) -> list[float]:
+    """What lines of memory take, ns: as they differ, if that was measured, `mean` on average.
+
+    As `dram.spread` has it (machine.py).
+    """
+    each: list[float] | None = measurement.parts["caches"].get("flushed_sixteenths_ns")
+    if each is None:
+        return [mean]
+    return [max(1.0, ns + mean - fmean(each)) for ns in each]
+
+
+def _ahead(latencies: list[float], in_order: float, second: float | None) -> int:
+    """How far ahead lines are to be fetched for a chain through lines in order to go as fast.
+
+    A load waits for its line, which was asked for when the load so far before it was, and takes
+    `second` ns at least, unless lines in order take less, which are brought nearer then. Where
+    latencies differ the slowest is waited for, so that more must be under way than by Little's law.
+    """
+    least = second if second and second < in_order else 0.0
+    drawn = Random(1).choices(latencies, k=_CHAIN)
+
+    def of_chain(ahead: int) -> float:
+        asked, now = [0.0] * _CHAIN, 0.0
+        for line, takes in enumerate(drawn):
+            asked[line] = now
+            comes = asked[line - ahead] + takes if line >= ahead else takes
+            now = max(now + least, comes)
+        return now / _CHAIN
+
+    # One more is under way: the one that is waited for.
+    alike = math.ceil(fmean(latencies) / in_order) - 1
+    lines = range(min(max(alike, 1), _LINES - 1), _LINES - 1)
+    return lines.start + bisect_left(lines, x=True, key=lambda ahead: of_chain(ahead) <= in_order)
+
+
+def _strides(raw: dict[str, Any], latencies: list[float], second: float | None) -> tuple[str, str]:
     """What follows instructions, and where that is from: the measured chains are one instruction's.
 
     By longer strides than a stream needs, as many loads as must be under way, as for lines.
@@ -208,7 +247,8 @@ def _strides(raw: dict[str, Any]) -> tuple[str, str]:
             ratios[int(stride)] = random / in_order
     if not ratios:
         return _NO_STRIDES, "no long strides are fetched ahead"
-    ahead = min(math.ceil(median(ratios.values())), 64)
+    mean = fmean(latencies)
+    ahead = _ahead(latencies, mean / median(ratios.values()), second)
     crosses = max(ratios) >= PAGE
     value = (
         f"{{ instructions = {_FOLLOWED_INSTRUCTIONS}, ahead = {ahead}, longest = {max(ratios)}, "

@@ -12,6 +12,14 @@ from pagelab.measuring.result import Estimate, Measurement
 # What there was in more samples than this is what the core has.
 _MOSTLY = 0.5
 
+# How fast memory is gone through, in words.
+RATES = {
+    "one_core": "read by one core",
+    "all_cores": "read by all cores",
+    "one_core_moves": "read and written back by one core",
+    "all_cores_moves": "read and written back by all cores",
+}
+
 
 def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     """The keys of `core` but `l2_miss_buffers`, of a clock of so many GHz."""
@@ -70,19 +78,21 @@ def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, be
 def l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | None) -> Entry:
     """How many lines one core reads at a time that come from memory, ahead or not.
 
-    By Little's law from what it reads in order. Nothing else is the bound of that where all cores
-    read more, and where it is more than the first level's `first` misses. A line takes a buffer
-    from when the second level has missed it.
+    By Little's law from what it reads in order. Nothing else is the bound of that where more goes
+    from memory and to it when all cores read or when cores write, too, and where it is more than
+    the first level's `first` misses. A line takes a buffer from when the second level has missed
+    it.
     """
     key, second = "l2_miss_buffers", found.levels[1].latency
     flushed = measurement.flushed()
-    one, every = (bandwidth(measurement).get(of) for of in ("one_core", "all_cores"))
+    rates = bandwidth(measurement)
+    one, more = rates.pop("one_core", None), max((of.median for of in rates.values()), default=None)
     if one is None or flushed is None or second is None or first is None:
         return Entry(key, None, "open", "not measured: any number")
     waits = flushed.median - second
     low, count, high = (rate * waits / LINE for rate in (one.low, one.median, one.high))
     what = f"one core reads {one.median:.3g} GB/s of lines that take {waits:.3g} ns"
-    if every is None or one.high >= every.median:
+    if more is None or one.high >= more:
         return Entry(key, None, "open", f"not concluded, {what} and may be memory's bound")
     if count <= first:
         return Entry(key, None, "open", f"not concluded, {what}: the first level's misses do that")
@@ -126,6 +136,6 @@ def _under_way(key: str, raw: Any, published: int | None, core: str, noisy: bool
 
 
 def bandwidth(measurement: Measurement) -> dict[str, Estimate]:
-    """GB/s that one core and all cores read, as far as they were measured."""
+    """GB/s that one core and all cores read, or read and write back, as far as measured."""
     raw = measurement.parts.get("memory", {}).get("bandwidth") or {}
-    return {of: Estimate.model_validate(raw[of]) for of in ("one_core", "all_cores") if raw.get(of)}
+    return {of: Estimate.model_validate(raw[of]) for of in RATES if raw.get(of)}

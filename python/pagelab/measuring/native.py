@@ -155,6 +155,7 @@ class Native:
         return Beside(
             memory_ns=_estimate(look.memory_ns for look in around),
             reads=_estimate(look.reads for look in around),
+            moves=_estimate(look.moves for look in around),
             level=self.had.level,
         )
 

@@ -122,12 +122,13 @@ class SharedLevel(_Model):
 class Beside(_Model):
     """What was found beside a program's runs, as far as that was looked at.
 
-    Nanoseconds that a line of memory took, 10^9 bytes a second that one core read in order, and the
-    last level.
+    Nanoseconds that a line of memory took; 10^9 bytes a second that one core read in order, and
+    that it moved from and to memory where it wrote, too; and the last level.
     """
 
     memory_ns: Estimate | None = None
     reads: Estimate | None = None
+    moves: Estimate | None = None
     level: SharedLevel | None = None
 
 
@@ -248,9 +249,10 @@ class Measurement(_Model):
                 **(caches.get("at_random") or {}),
                 "level": found.level.model_dump(),
             }
-        if found.reads:
-            bandwidth = memory.get("bandwidth") or {}
-            memory["bandwidth"] = {**bandwidth, "one_core": found.reads.model_dump()}
+        for key, rate in (("one_core", found.reads), ("one_core_moves", found.moves)):
+            if rate:
+                bandwidth = memory.get("bandwidth") or {}
+                memory["bandwidth"] = {**bandwidth, key: rate.model_dump()}
         return self.model_copy(update={"parts": {**self.parts, "caches": caches, "memory": memory}})
 
 

@@ -10,6 +10,7 @@ use crate::detect::Curve;
 use crate::places::{Aliases, Grouped, LINES_TOGETHER, Places, Region, Spread};
 use crate::rounds::{Clock, timed_by};
 use crate::stats::{Estimate, median, quantile, resample};
+use crate::streams::{STREAMS, Way, go_through};
 use crate::system::mapping::{HUGE, Mapping, PAGE};
 use crate::system::{claims, files, process};
 use clap::ArgMatches;
@@ -122,64 +123,84 @@ fn walks(context: &mut Context) -> Result<Value, Failure> {
     }))
 }
 
-/// Gigabytes a second that reading takes from memory: by one core, and by all together. Others who use
-/// memory come and go: the rounds are spread over two seconds each, but for a quick measurement.
+/// Gigabytes a second that go from memory where it is read, and from it and to it where it is written, too:
+/// by one core, and by all together. Others who use memory come and go: the rounds are spread over seconds,
+/// but for a quick measurement.
 fn bandwidth(context: &mut Context, len: usize) -> Value {
     const MOST: usize = 512 << 20;
     const APART: Duration = Duration::from_millis(100);
-    let rounds = if context.quick { 3 } else { 21 };
-    let read = |threads: usize| {
-        let len = (len.min(MOST) / threads / HUGE * HUGE).max(HUGE);
-        let sample = |_| {
-            std::thread::sleep(APART);
-            reading(len, threads)
-        };
-        let samples: Vec<f64> = (0..rounds).filter_map(sample).collect();
-        Estimate::of(&samples)
+    let (rounds, apart) = if context.quick {
+        (3, Duration::ZERO)
+    } else {
+        (7, APART)
     };
-    let one = read(1);
+    // By the number of streams that is fastest.
+    let rate = |threads: usize, way: Way| {
+        let len = (len.min(MOST) / threads / HUGE * HUGE).max(HUGE);
+        let of = |streams: usize| {
+            let sample = |_| {
+                std::thread::sleep(apart);
+                going_through(len, threads, streams, way)
+            };
+            let samples: Vec<f64> = (0..rounds).filter_map(sample).collect();
+            Estimate::of(&samples)
+        };
+        let each = STREAMS.into_iter().filter_map(of);
+        each.max_by(|a, b| a.median.total_cmp(&b.median))
+    };
+    let one = [Way::Read, Way::Update].map(|way| rate(1, way));
     // All cores: this process was bound to one of them.
     let unpinned = process::unpin();
     let cpus = process::allowed_cpus();
-    let all = match unpinned {
-        Err(error) => Err(error.to_string()),
-        Ok(()) if cpus == 1 => Err("one core is all there is".into()),
-        Ok(()) => read(cpus).ok_or_else(|| "too little memory is free".to_owned()),
+    let why = match unpinned {
+        Err(error) => Some(error.to_string()),
+        Ok(()) => (cpus == 1).then(|| "one core is all there is".into()),
+    };
+    let all = match why {
+        None => [Way::Read, Way::Update].map(|way| rate(cpus, way)),
+        Some(why) => {
+            context.skip("bandwidth of all cores", why);
+            [None; 2]
+        }
     };
     if let Some(cpu) = context.cpu {
         let _ = process::pin(cpu);
     }
-    let all = all
-        .map_err(|why| context.skip("bandwidth of all cores", why))
-        .ok();
-    json!({ "one_core": one, "all_cores": all, "cores": cpus })
+    json!({
+        "one_core": one[0],
+        "all_cores": all[0],
+        "one_core_moves": one[1],
+        "all_cores_moves": all[1],
+        "cores": cpus,
+    })
 }
 
-/// Bytes a nanosecond that so many threads read in order, each its own memory of `len` bytes. One
-/// thread alone is timed by the time it ran.
-fn reading(len: usize, threads: usize) -> Option<f64> {
+/// Bytes a nanosecond that go to memory and from it where so many threads go through memory in order, each
+/// through `len` bytes of its own. One thread alone is timed by the time it ran.
+fn going_through(len: usize, threads: usize, streams: usize, way: Way) -> Option<f64> {
     let clock = if threads == 1 {
         Clock::Cpu
     } else {
         Clock::Wall
     };
     let ready = Barrier::new(threads);
-    let read = || {
+    let go = || {
         let memory = Mapping::anonymous_huge_aligned(len).ok();
         if let Some(memory) = &memory {
-            // Small pages cost what walks cost, and the memory is read all the same.
+            // Small pages cost what walks cost, and the memory is gone through all the same.
             let _ = memory.advise(0, len, libc::MADV_HUGEPAGE);
             memory.touch(0, len, PAGE);
         }
         ready.wait();
-        memory.map(|memory| timed_by(clock, || memory.read(0, len, LINE)).0)
+        memory.map(|memory| timed_by(clock, || go_through(&memory, 0, len, streams, way)))
     };
-    let slowest = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-        let times = handles.into_iter().map(|handle| handle.join().ok()?);
-        times.collect::<Option<Vec<f64>>>()
+    let each = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(go)).collect();
+        let each = handles.into_iter().map(|handle| handle.join().ok()?);
+        each.collect::<Option<Vec<(f64, usize)>>>()
     })?;
-    Some((len * threads) as f64 / slowest.into_iter().fold(0.0, f64::max))
+    let slowest = each.iter().fold(0.0, |most: f64, (ns, _)| most.max(*ns));
+    Some(each.iter().map(|(_, moved)| moved).sum::<usize>() as f64 / slowest)
 }
 
 /// Dependent loads at a stride in the order of addresses, against the same lines in random order,

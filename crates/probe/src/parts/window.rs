@@ -10,10 +10,11 @@
 //! the core's other one.
 
 use super::{Context, Failure, Part, no_options};
-use crate::chain::{Chain, Link};
+use crate::chain::{Chain, LINE, Link};
 use crate::places::{Places, Region};
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::{Estimate, median};
+use crate::streams::Way;
 use crate::system::Refused;
 use crate::system::mapping::Mapping;
 use clap::ArgMatches;
@@ -176,8 +177,8 @@ impl Ahead {
     /// The share of samples in which it has not.
     pub(crate) fn share_apart(&mut self) -> f64 {
         let at = &mut self.at;
-        // SAFETY: `at` goes on in the chain that it began in, which nobody writes: `region` is given
-        // away to be read only.
+        // SAFETY: `at` goes on in the chain that it began in, in the first half of the region, which nobody
+        // writes.
         let mut follow = |compiled: &Compiled| unsafe { compiled.follow(at) };
         // What ran before has left its own lines and translations.
         follow(&self.few);
@@ -188,6 +189,26 @@ impl Ahead {
     /// What they load, in its first half.
     pub(crate) fn region(&self) -> &Region {
         &self.region
+    }
+
+    /// Goes through `len` bytes from byte `at` on of the second half of that.
+    ///
+    /// # Panics
+    /// When they reach past the end.
+    pub(crate) fn go_through(
+        &mut self,
+        at: usize,
+        len: usize,
+        streams: usize,
+        way: Way,
+    ) -> usize {
+        let half = self.half();
+        self.region.go_through(half + at, len, streams, way)
+    }
+
+    /// Bytes of a half.
+    pub(crate) fn half(&self) -> usize {
+        self.region.count() * LINE / 2
     }
 }
 
@@ -294,7 +315,6 @@ fn steps(apart: &[f64]) -> Option<Steps> {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use crate::chain::LINE;
     use crate::places::{Pages, Spread};
     use crate::system::mapping::HUGE;
 
