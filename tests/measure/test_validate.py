@@ -325,8 +325,9 @@ def test_a_program_that_is_not_there_is_named() -> None:
     assert outcome.exit_code != 0
 
 
-ZEN_3 = Buffers(256, 64)
-HALF_OF_IT = Buffers(128, 32)
+ZEN_3 = Buffers(256, 64, 6)
+HALF_OF_IT = Buffers(128, 32, 6)
+HALF_AS_WIDE = Buffers(128, 32, 3)
 
 
 def test_what_is_half_for_a_part_of_the_time_is_split_so() -> None:
@@ -368,7 +369,7 @@ def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
     assert Had(ZEN_3).quietest() is None
 
 
-CORE = ("half", "memory_ns", "reads", "moves")
+CORE = ("half", "width", "memory_ns", "reads", "moves")
 LEVEL = {
     "lines": 65_536,
     "lines_low": 60_000,
@@ -413,8 +414,8 @@ class Rounds:
             self.now += 1.0
             return json.dumps({"below": 8, "x": [16, 32], "ns": [[20.0, 90.0], [2.0, 9.0]]})
         self.now += 0.5
-        busy = [(1.0, 160.0, 9.0, 12.0), (0.4, 170.0, 11.0, 14.0)]
-        quiet = [(0.0, 95.0, 38.0, 50.0), (0.03, 99.0, 40.0, 60.0)]
+        busy = [(1.0, 3.2, 160.0, 9.0, 12.0), (0.4, 5.0, 170.0, 11.0, 14.0)]
+        quiet = [(0.0, 5.9, 95.0, 38.0, 50.0), (0.03, 5.9, 99.0, 40.0, 60.0)]
         cores = busy if self.busy else quiet
         return json.dumps([dict(zip(CORE, of, strict=True)) for of in cores])
 
@@ -450,7 +451,7 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     few = native.measure(["true"], pages, GivenPages(), ["2M"], 20.0, lambda _: None, watch)
     assert not few.alone
     assert len(few.small) == few.rounds
-    assert set(few.buffers) == {ZEN_3, HALF_OF_IT}
+    assert set(few.buffers) == {ZEN_3, HALF_AS_WIDE}
     assert few.shared
     memory = few.beside.memory_ns
     assert memory
@@ -461,7 +462,7 @@ def test_what_memory_took_is_said() -> None:
     rows = [compared(1.4, 1.44) for _ in range(2)]
     assert not any("memory" in sentence for sentence in agreement.summary(rows))
     for row, ns in zip(rows, (150.0, 170.0), strict=True):
-        before, since = Look(-1.0, {0: 0.0}, ns - 5, 10.0), Look(99.0, {0: 0.0}, ns + 5, 30.0)
+        before, since = Look(-1.0, {}, {}, ns - 5, 10.0), Look(99.0, {}, {}, ns + 5, 30.0)
         row.native.had = Had(ZEN_3, [before, since])
     said = "A line of memory took {} ns and one core read 20 GB/s beside them"
     assert any(said.format("150 to 170") in sentence for sentence in agreement.summary(rows))
@@ -482,7 +483,7 @@ def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.Monke
     monkeypatch.setattr(native, "run", run)
 
     def ask(_: Serving, line: str) -> str:
-        core = {"half": 0.0, "memory_ns": None, "reads": 30.0, "moves": 40.0}
+        core = dict(zip(CORE, (0.0, 6.0, None, 30.0, 40.0), strict=True))
         return json.dumps([core]) if line == "cores" else "null"
 
     monkeypatch.setattr(Serving, "ask", ask)

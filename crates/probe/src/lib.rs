@@ -13,3 +13,4 @@ pub mod rounds;
 pub mod stats;
 pub mod streams;
 pub mod system;
+pub mod width;

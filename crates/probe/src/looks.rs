@@ -11,6 +11,7 @@ use crate::rounds::timed;
 use crate::stats::median;
 use crate::streams::{STREAMS, Way};
 use crate::system::{Refused, claims, process};
+use crate::width::Width;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,6 +33,8 @@ const SPREADS: usize = 8;
 struct Core {
     /// The share of samples in which it had not all of its reorder buffer.
     half: f64,
+    /// Instructions that it dispatched a cycle.
+    width: f64,
     /// Nanoseconds that a line of memory takes; null where no instruction flushes one.
     memory_ns: Option<f64>,
     /// 10^9 bytes a second that it reads from memory in order, in as many streams as are fastest.
@@ -96,6 +99,7 @@ fn no_such(line: &str) -> Failure {
 
 struct Looks {
     ahead: Ahead,
+    width: Width,
     flushed: FlushedLines,
     cpus: Vec<usize>,
     /// Lines that the level before the last one holds.
@@ -109,6 +113,7 @@ impl Looks {
         let (region, _) = beyond_caches()?;
         Ok(Looks {
             ahead: Ahead::new(between, region, rng)?,
+            width: Width::new()?,
             flushed: FlushedLines::new()?,
             cpus: process::cpus()?,
             below: claims::before_last(&claims::caches()) / LINE as u64,
@@ -121,11 +126,13 @@ impl Looks {
         for cpu in self.cpus.clone() {
             process::pin(cpu)?;
             let half = self.ahead.share_apart();
+            let width = self.width.now();
             let laps: Vec<f64> = (0..LAPS)
                 .filter_map(|_| self.flushed.latency(rng))
                 .collect();
             found.push(Core {
                 half,
+                width,
                 memory_ns: median(&laps),
                 reads: self.rate(Way::Read),
                 moves: self.rate(Way::Update),
@@ -182,7 +189,6 @@ impl Looks {
     }
 }
 
-
 /// The last level that explains rounds of loads at random; null of too few.
 fn conclude(found: &Rounds, rng: &mut Rng) -> Result<Value, Failure> {
     const RESAMPLES: usize = 40;
@@ -222,6 +228,7 @@ mod tests {
             assert_eq!(cores.as_array().unwrap().len(), cpus.len());
             for core in cores.as_array().unwrap() {
                 assert!((0.0..=1.0).contains(&core["half"].as_f64().unwrap()));
+                assert!(core["width"].as_f64().unwrap() > 0.4);
                 // No memory answers as soon as a last level, or gives a TB/s to one core.
                 assert!(core["memory_ns"].as_f64().unwrap() > 20.0, "{core}");
                 for rate in ["reads", "moves"].map(|of| core[of].as_f64().unwrap()) {

@@ -40,27 +40,33 @@ _MOST_CPUS = 8
 
 
 class Buffers(NamedTuple):
-    """Instructions and stores that a core holds."""
+    """Instructions and stores that a core holds, and instructions that it dispatches a cycle."""
 
     reorder: int
     stores: int
+    width: int
 
     @property
     def overrides(self) -> list[str]:
         """As keys of a machine."""
-        return [f"core.reorder_buffer={self.reorder}", f"core.store_buffer={self.stores}"]
+        return [
+            f"core.reorder_buffer={self.reorder}",
+            f"core.store_buffer={self.stores}",
+            f"core.width={self.width}",
+        ]
 
 
 class Look(NamedTuple):
     """What was found at a time, in seconds of the monotonic clock.
 
-    By CPU, the share of the samples in which there was half of the core's buffers; the nanoseconds
-    that a line of memory took, and the 10^9 bytes a second that one core read in order, and moved
-    where it wrote, too, if known.
+    By CPU, the share of the samples in which there was half of the core's buffers, and how many
+    instructions it dispatched a cycle; the nanoseconds that a line of memory took, and the 10^9
+    bytes a second that one core read in order, and moved where it wrote, too, if known.
     """
 
     at: float
     half: dict[int, float]
+    width: dict[int, float] = {}
     memory_ns: float | None = None
     reads: float | None = None
     moves: float | None = None
@@ -95,9 +101,19 @@ class Had:
     def split(self, half: float) -> dict[Buffers, float]:
         """What there was, and for what share of the time, if that was half for so large a share."""
         half = 0.0 if half < _LEAST_SHARE else 1.0 if half > 1 - _LEAST_SHARE else half
-        halves = Buffers(self.whole.reorder // 2, self.whole.stores // 2)
+        halves = Buffers(self.whole.reorder // 2, self.whole.stores // 2, self._width_of_half())
         each = {self.whole: 1 - half, halves: half}
         return {buffers: share for buffers, share in each.items() if share}
+
+    def _width_of_half(self) -> int:
+        """What a core dispatches that has half of its buffers; all where that was never seen."""
+        seen = [
+            look.width[cpu]
+            for look in self.looks
+            for cpu, half in look.half.items()
+            if half > 1 - _ALONE and cpu in look.width
+        ]
+        return min(max(1, round(median(seen))), self.whole.width) if seen else self.whole.width
 
 
 def halves(looks: list[Look], cpu: int | None) -> list[float]:
@@ -144,7 +160,8 @@ class Watch:
             median(known) if (known := [of[key] for of in cores if of[key]]) else None
             for key in ("memory_ns", "reads", "moves")
         )
-        looks.append(Look(time.monotonic(), half, *rest))
+        width = {cpu: of["width"] for cpu, of in zip(cpus, cores, strict=True)}
+        looks.append(Look(time.monotonic(), half, width, *rest))
         self._look_at_level()
 
     def conclude(self) -> None:
@@ -195,4 +212,4 @@ def watch(measurement: Measurement, say: probe.Say) -> Watch | None:
         return None
     if len(os.sched_getaffinity(0)) > _MOST_CPUS:
         return None
-    return Watch(Buffers(core.reorder_buffer, core.store_buffer), say)
+    return Watch(Buffers(core.reorder_buffer, core.store_buffer, core.width), say)

@@ -116,12 +116,13 @@ def _others(measurement: Measurement, others: float) -> Entry:
     key, shared = "others", measurement.shared_level()
     if shared is None:
         return Entry(key, None, "open", "loads at random were not measured: nobody")
-    if shared.no_conclusion:
-        return Entry(key, None, "open", f"no conclusion: {shared.no_conclusion}; nobody")
     interval = f"{shared.others_low:.2g} to {shared.others_high:.2g} GB/s"
+    value = f"{{ gigabytes_per_second = {others:.3g} }}" if others else None
+    if shared.no_conclusion:
+        what = f"with that size, {interval}" if others else "nobody"
+        return Entry(key, value, "open", f"no conclusion: {shared.no_conclusion}; {what}")
     if not others:
         return Entry(key, None, "measured", f"nobody else uses the last level ({interval})")
-    value = f"{{ gigabytes_per_second = {others:.3g} }}"
     return Entry(key, value, "measured", f"loads at random, side by side and alone ({interval})")
 
 

@@ -178,7 +178,12 @@ class Native:
         if self.had is None:
             return None
         shares = [
-            {"reorder_buffer": had.reorder, "store_buffer": had.stores, "share": share}
+            {
+                "reorder_buffer": had.reorder,
+                "store_buffer": had.stores,
+                "width": had.width,
+                "share": share,
+            }
             for had, share in self.buffers.items()
         ]
         seen = [look.half for look in self.had.looks]

@@ -109,13 +109,9 @@ struct Compiled {
 
 impl Compiled {
     fn new(filler: Filler, between: usize) -> Result<Compiled, Refused> {
-        let code = code(filler, between);
-        let len = code.len().next_multiple_of(4096);
-        let memory = Mapping::anonymous(len)?;
-        // SAFETY: the mapping is ours alone and has room for the code.
-        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), memory.as_ptr(), code.len()) };
-        memory.protect(0, len, libc::PROT_READ | libc::PROT_EXEC)?;
-        Ok(Compiled { memory })
+        Ok(Compiled {
+            memory: Mapping::of_code(&code(filler, between))?,
+        })
     }
 
     /// Follows both chains; nanoseconds for a link of each.
@@ -195,13 +191,7 @@ impl Ahead {
     ///
     /// # Panics
     /// When they reach past the end.
-    pub(crate) fn go_through(
-        &mut self,
-        at: usize,
-        len: usize,
-        streams: usize,
-        way: Way,
-    ) -> usize {
+    pub(crate) fn go_through(&mut self, at: usize, len: usize, streams: usize, way: Way) -> usize {
         let half = self.half();
         self.region.go_through(half + at, len, streams, way)
     }
