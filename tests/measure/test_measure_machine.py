@@ -599,12 +599,27 @@ def test_what_was_found_beside_a_program_is_so_in_the_preset(zen4_guest: Measure
         memory_ns=Estimate(median=300.0, low=290.0, high=310.0, samples=9),
         reads=Estimate(median=21.0, low=20.0, high=22.0, samples=9),
         moves=Estimate(median=30.0, low=28.0, high=32.0, samples=9),
+        life={
+            "written": {
+                "first_touch": Estimate(median=2000.0, low=1900.0, high=2100.0, samples=9),
+                "unmap": Estimate(median=300.0, low=290.0, high=310.0, samples=9),
+            },
+            "written_huge": {
+                "first_touch": Estimate(median=500.0, low=490.0, high=510.0, samples=9),
+                "unmap": Estimate(median=20.0, low=19.0, high=21.0, samples=9),
+            },
+        },
         level=level,
     )
     then = tomllib.loads(machine.preset(zen4_guest, "here").toml())
     now = tomllib.loads(machine.preset(zen4_guest, "here", found).toml())
     assert now["dram"]["latency_ns"] == pytest.approx(300 - 13, abs=0.2)
     assert now["dram"]["gigabytes_per_second"] == 30.0
+    # A fault and a page of zeros, or 512 of these; and the same of an entry and what it gives back.
+    cost = now["cost"]
+    assert cost["fault_ns"] + cost["zero_4k_ns"] == pytest.approx(2000.0, abs=0.2)
+    assert cost["fault_ns"] + 512 * cost["zero_4k_ns"] == pytest.approx(512 * 500.0, rel=0.001)
+    assert cost["unmap_ns"] + cost["free_4k_ns"] == pytest.approx(300.0, abs=0.1)
     assert now["caches"]["llc"]["kib"] == pytest.approx(8192, rel=0.01)
     assert now["caches"]["others"] == {"gigabytes_per_second": 0.7}
     for level_of_curve in ("l1", "l2"):

@@ -369,7 +369,11 @@ def test_a_single_thread_runs_where_most_is_to_be_had() -> None:
     assert Had(ZEN_3).quietest() is None
 
 
-CORE = ("half", "width", "memory_ns", "reads", "moves")
+CORE = ("half", "width", "memory_ns", "reads", "moves", "life")
+LIFE = {
+    "written": {"first_touch": 2000.0, "unmap": 300.0},
+    "written_huge": {"first_touch": 500.0, "unmap": 20.0},
+}
 LEVEL = {
     "lines": 65_536,
     "lines_low": 60_000,
@@ -417,7 +421,7 @@ class Rounds:
         busy = [(1.0, 3.2, 160.0, 9.0, 12.0), (0.4, 5.0, 170.0, 11.0, 14.0)]
         quiet = [(0.0, 5.9, 95.0, 38.0, 50.0), (0.03, 5.9, 99.0, 40.0, 60.0)]
         cores = busy if self.busy else quiet
-        return json.dumps([dict(zip(CORE, of, strict=True)) for of in cores])
+        return json.dumps([dict(zip(CORE, [*of, LIFE], strict=True)) for of in cores])
 
 
 def test_rounds_are_compared_in_which_nobody_else_was_at_work(
@@ -441,6 +445,7 @@ def test_rounds_are_compared_in_which_nobody_else_was_at_work(
     assert found.beside.reads.median == 39.0
     assert found.beside.moves
     assert found.beside.moves.median == 55.0
+    assert found.beside.life["written"]["first_touch"].median == 2000.0
     # The last level is looked at for a part of the time, and concluded from all of that.
     [asked] = rounds.concluded
     assert found.beside.level
@@ -483,7 +488,7 @@ def test_a_short_program_is_looked_at_before_and_after(monkeypatch: pytest.Monke
     monkeypatch.setattr(native, "run", run)
 
     def ask(_: Serving, line: str) -> str:
-        core = dict(zip(CORE, (0.0, 6.0, None, 30.0, 40.0), strict=True))
+        core = dict(zip(CORE, (0.0, 6.0, None, 30.0, 40.0, LIFE), strict=True))
         return json.dumps([core]) if line == "cores" else "null"
 
     monkeypatch.setattr(Serving, "ask", ask)
@@ -526,6 +531,8 @@ def test_cores_of_this_machine_are_looked_at() -> None:
     assert look.memory_ns > 20.0
     assert look.reads
     assert watch.had.level
+    # A fault and its zeroing.
+    assert look.life["written"]["first_touch"] > 50.0
 
 
 def test_a_program_is_bound_to_the_cpu_that_is_given() -> None:

@@ -4,7 +4,7 @@
 use crate::chain::LINE;
 use crate::detect::{Curve, shared_level};
 use crate::flushed_lines::FlushedLines;
-use crate::parts::{Ahead, Failure, beyond_caches};
+use crate::parts::{Ahead, Failure, beyond_caches, written_life};
 use crate::places::Places;
 use crate::random_loads::{WALKERS, spreads};
 use crate::rounds::timed;
@@ -25,6 +25,9 @@ const LAPS: usize = 16;
 const PIECES: usize = 4;
 const PIECE: usize = 4 << 20;
 
+/// Bytes that are mapped, touched and unmapped at a look, of each size of page.
+const TOUCHED: usize = 16 << 20;
+
 /// Fewer spreads than these tell no costs apart from the room (see [`shared_level`]).
 const SPREADS: usize = 8;
 
@@ -41,6 +44,20 @@ struct Core {
     reads: Option<f64>,
     /// The same of what goes from memory and to it where it writes, too.
     moves: Option<f64>,
+    life: Lives,
+}
+
+/// Nanoseconds that the first touch and the unmapping of a page take, by what they were mapped with.
+#[derive(Debug, Serialize)]
+struct Lives {
+    written: Life,
+    written_huge: Life,
+}
+
+#[derive(Debug, Serialize)]
+struct Life {
+    first_touch: f64,
+    unmap: f64,
 }
 
 /// Nanoseconds of a load at random, by the lines that loads are spread over.
@@ -136,6 +153,10 @@ impl Looks {
                 memory_ns: median(&laps),
                 reads: self.rate(Way::Read),
                 moves: self.rate(Way::Update),
+                life: Lives {
+                    written: life(false)?,
+                    written_huge: life(true)?,
+                },
             });
         }
         Ok(found)
@@ -189,6 +210,11 @@ impl Looks {
     }
 }
 
+fn life(huge: bool) -> Result<Life, Failure> {
+    let [first_touch, unmap] = written_life(TOUCHED, huge)?;
+    Ok(Life { first_touch, unmap })
+}
+
 /// The last level that explains rounds of loads at random; null of too few.
 fn conclude(found: &Rounds, rng: &mut Rng) -> Result<Value, Failure> {
     const RESAMPLES: usize = 40;
@@ -229,6 +255,11 @@ mod tests {
             for core in cores.as_array().unwrap() {
                 assert!((0.0..=1.0).contains(&core["half"].as_f64().unwrap()));
                 assert!(core["width"].as_f64().unwrap() > 0.4);
+                for of in ["written", "written_huge"] {
+                    // No kernel fills a page in ten nanoseconds.
+                    assert!(core["life"][of]["first_touch"].as_f64().unwrap() > 10.0);
+                    assert!(core["life"][of]["unmap"].as_f64().unwrap() > 0.0);
+                }
                 // No memory answers as soon as a last level, or gives a TB/s to one core.
                 assert!(core["memory_ns"].as_f64().unwrap() > 20.0, "{core}");
                 for rate in ["reads", "moves"].map(|of| core[of].as_f64().unwrap()) {

@@ -70,6 +70,8 @@ class Look(NamedTuple):
     memory_ns: float | None = None
     reads: float | None = None
     moves: float | None = None
+    # Nanoseconds a page of each phase of its life, as `faults.per_page_ns` has them.
+    life: dict[str, dict[str, float]] = {}
 
 
 @dataclass
@@ -156,12 +158,17 @@ class Watch:
             return
         cpus = sorted(os.sched_getaffinity(0))
         half = {cpu: of["half"] for cpu, of in zip(cpus, cores, strict=True)}
-        rest = (
+        memory, reads, moves = (
             median(known) if (known := [of[key] for of in cores if of[key]]) else None
             for key in ("memory_ns", "reads", "moves")
         )
         width = {cpu: of["width"] for cpu, of in zip(cpus, cores, strict=True)}
-        looks.append(Look(time.monotonic(), half, width, *rest))
+        lives = [of["life"] for of in cores]
+        life = {
+            use: {phase: median(one[use][phase] for one in lives) for phase in phases}
+            for use, phases in lives[0].items()
+        }
+        looks.append(Look(time.monotonic(), half, width, memory, reads, moves, life))
         self._look_at_level()
 
     def conclude(self) -> None:

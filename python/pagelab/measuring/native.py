@@ -156,6 +156,7 @@ class Native:
             memory_ns=_estimate(look.memory_ns for look in around),
             reads=_estimate(look.reads for look in around),
             moves=_estimate(look.moves for look in around),
+            life=_lives([look.life for look in around if look.life]),
             level=self.had.level,
         )
 
@@ -218,6 +219,16 @@ def bootstrap(samples: list[float]) -> Interval:
     tail = (1 - CONFIDENCE) / 2
     low, high = medians[int(tail * _RESAMPLES)], medians[int((1 - tail) * _RESAMPLES) - 1]
     return Interval(statistics.median(samples), low, high)
+
+
+def _lives(found: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, Estimate]]:
+    return {
+        use: {
+            phase: Estimate(**vars(bootstrap([of[use][phase] for of in found])), samples=len(found))
+            for phase in phases
+        }
+        for use, phases in (found[0].items() if found else ())
+    }
 
 
 def _estimate(found: Iterable[float | None]) -> Estimate | None:

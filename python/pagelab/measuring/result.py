@@ -123,12 +123,14 @@ class Beside(_Model):
     """What was found beside a program's runs, as far as that was looked at.
 
     Nanoseconds that a line of memory took; 10^9 bytes a second that one core read in order, and
-    that it moved from and to memory where it wrote, too; and the last level.
+    that it moved from and to memory where it wrote, too; nanoseconds a page of phases of its life, as
+    `faults.per_page_ns` has them; and the last level.
     """
 
     memory_ns: Estimate | None = None
     reads: Estimate | None = None
     moves: Estimate | None = None
+    life: dict[str, dict[str, Estimate]] = {}
     level: SharedLevel | None = None
 
 
@@ -253,7 +255,14 @@ class Measurement(_Model):
             if rate:
                 bandwidth = memory.get("bandwidth") or {}
                 memory["bandwidth"] = {**bandwidth, key: rate.model_dump()}
-        return self.model_copy(update={"parts": {**self.parts, "caches": caches, "memory": memory}})
+        faults = dict(self.parts.get("faults", {}))
+        if lives := faults.get("per_page_ns"):
+            faults["per_page_ns"] = lives | {
+                use: lives.get(use, {}) | {phase: ns.model_dump() for phase, ns in phases.items()}
+                for use, phases in found.life.items()
+            }
+        changed = {"caches": caches, "memory": memory, "faults": faults}
+        return self.model_copy(update={"parts": self.parts | changed})
 
 
 def _curves(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Curve]]:

@@ -82,8 +82,13 @@ fn life(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     let file = memory_file(len, 0)?;
     Mapping::shared(&file, len)?.touch(0, len, PAGE);
     let cases: Vec<Use> = USES.iter().map(|u| u.0).collect();
+    let shared = libc::PROT_READ | libc::PROT_WRITE;
     let estimates = estimate(&cases, rounds, rng, |case| {
-        one_life(case, len, &file).map(|phases| phases.map(|ns| ns / pages))
+        let map = || match case {
+            Use::Present => Mapping::new(len, shared, libc::MAP_SHARED, Some(&file)),
+            _ => Mapping::anonymous_huge_aligned(len),
+        };
+        one_life(case, len, map).map(|phases| phases.map(|ns| ns / pages))
     })?;
     let mut lives = Map::new();
     for ((_, name), [map, first, later, unmap, whole]) in USES.iter().zip(estimates) {
@@ -104,13 +109,25 @@ fn life(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     Ok(lives.into())
 }
 
-fn one_life(case: Use, len: usize, file: &OwnedFd) -> Result<[f64; 5], Failure> {
-    let shared = libc::PROT_READ | libc::PROT_WRITE;
+/// Nanoseconds a page of the first touch and of the unmapping of `len` bytes of small or of huge pages.
+pub(crate) fn written_life(len: usize, huge: bool) -> Result<[f64; 2], Failure> {
+    let case = if huge {
+        Use::WrittenHuge
+    } else {
+        Use::Written
+    };
+    let phases = one_life(case, len, || Mapping::anonymous_huge_aligned(len))?;
+    let [_, first, _, unmap, _] = phases.map(|ns| ns / (len / PAGE) as f64);
+    Ok([first, unmap])
+}
+
+fn one_life(
+    case: Use,
+    len: usize,
+    map: impl FnOnce() -> Result<Mapping, Refused>,
+) -> Result<[f64; 5], Failure> {
     let (whole, phases) = timed(|| -> Result<_, Failure> {
-        let (map, mapping) = timed(|| match case {
-            Use::Present => Mapping::new(len, shared, libc::MAP_SHARED, Some(file)),
-            _ => Mapping::anonymous_huge_aligned(len),
-        });
+        let (map, mapping) = timed(map);
         let mapping = mapping?;
         let touch = || match case {
             Use::Untouched => {}

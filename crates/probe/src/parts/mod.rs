@@ -23,6 +23,7 @@ use clap::{ArgMatches, Command};
 use fastrand::Rng;
 use serde::Serialize;
 use serde_json::{Value, json};
+pub(crate) use faults::written_life;
 pub(crate) use window::Ahead;
 
 /// Every part, in the order in which a whole run takes them.
