@@ -56,22 +56,28 @@ class Buffers(NamedTuple):
         ]
 
 
-class Look(NamedTuple):
-    """What was found at a time, in seconds of the monotonic clock.
+class Core(NamedTuple):
+    """What a CPU had at a look.
 
-    By CPU, the share of the samples in which there was half of the core's buffers, and how many
-    instructions it dispatched a cycle; the nanoseconds that a line of memory took, and the 10^9
-    bytes a second that one core read in order, and moved where it wrote, too, if known.
+    The share of the samples in which there was half of the core's buffers; how many instructions it
+    dispatched a cycle; the nanoseconds that a line of memory took; the 10^9 bytes a second that it
+    read in order, and moved where it wrote, too; and nanoseconds a page of each phase of its life,
+    as `faults.per_page_ns` has them.
     """
 
-    at: float
-    half: dict[int, float]
-    width: dict[int, float] = {}
+    half: float
+    width: float | None = None
     memory_ns: float | None = None
     reads: float | None = None
     moves: float | None = None
-    # Nanoseconds a page of each phase of its life, as `faults.per_page_ns` has them.
     life: dict[str, dict[str, float]] = {}
+
+
+class Look(NamedTuple):
+    """What was found at a time, in seconds of the monotonic clock, by CPU."""
+
+    at: float
+    cores: dict[int, Core]
 
 
 @dataclass
@@ -90,8 +96,8 @@ class Had:
         """The CPU that had most of its buffers when last looked at."""
         if not self.looks:
             return None
-        last = self.looks[-1].half
-        return min(last, key=lambda cpu: last[cpu])
+        last = self.looks[-1].cores
+        return min(last, key=lambda cpu: last[cpu].half)
 
     def around(self, began: float, ended: float) -> list[Look]:
         """From the last look before a run to the first one after it; empty without one of these."""
@@ -110,17 +116,22 @@ class Had:
     def _width_of_half(self) -> int:
         """What a core dispatches that has half of its buffers; all where that was never seen."""
         seen = [
-            look.width[cpu]
+            core.width
             for look in self.looks
-            for cpu, half in look.half.items()
-            if half > 1 - _ALONE and cpu in look.width
+            for core in look.cores.values()
+            if core.half > 1 - _ALONE and core.width
         ]
         return min(max(1, round(median(seen))), self.whole.width) if seen else self.whole.width
 
 
+def of(looks: list[Look], cpu: int | None) -> list[Core]:
+    """What was found on a CPU, or on all of them."""
+    return [core for look in looks for at, core in look.cores.items() if cpu in (None, at)]
+
+
 def halves(looks: list[Look], cpu: int | None) -> list[float]:
     """In what shares of the samples there was half, on a CPU or on all of them."""
-    return [share for look in looks for at, share in look.half.items() if cpu in (None, at)]
+    return [core.half for core in of(looks, cpu)]
 
 
 def alone(found: list[float]) -> bool:
@@ -157,18 +168,8 @@ class Watch:
         if cores is None:
             return
         cpus = sorted(os.sched_getaffinity(0))
-        half = {cpu: of["half"] for cpu, of in zip(cpus, cores, strict=True)}
-        memory, reads, moves = (
-            median(known) if (known := [of[key] for of in cores if of[key]]) else None
-            for key in ("memory_ns", "reads", "moves")
-        )
-        width = {cpu: of["width"] for cpu, of in zip(cpus, cores, strict=True)}
-        lives = [of["life"] for of in cores]
-        life = {
-            use: {phase: median(one[use][phase] for one in lives) for phase in phases}
-            for use, phases in lives[0].items()
-        }
-        looks.append(Look(time.monotonic(), half, width, memory, reads, moves, life))
+        found = {cpu: Core(**core) for cpu, core in zip(cpus, cores, strict=True)}
+        looks.append(Look(time.monotonic(), found))
         self._look_at_level()
 
     def conclude(self) -> None:
@@ -176,11 +177,11 @@ class Watch:
         had = self.had
         if not had.rounds:
             return
-        memory = [look.memory_ns for look in had.looks if look.memory_ns is not None]
+        memory = [core.memory_ns for core in of(had.looks, None) if core.memory_ns is not None]
         asked = {
             "below": had.rounds[0]["below"],
             "x": had.rounds[0]["x"],
-            "rounds": [of["ns"] for of in had.rounds],
+            "rounds": [one["ns"] for one in had.rounds],
             "memory_ns": median(memory) if memory else None,
         }
         level = self._ask(f"conclude {json.dumps(asked)}")
@@ -190,9 +191,9 @@ class Watch:
         began = time.monotonic()
         if began < self._level_due:
             return
-        of = self._ask(f"last-level {self.had.quietest()}")
-        if of is not None:
-            self.had.rounds.append(of)
+        found = self._ask(f"last-level {self.had.quietest()}")
+        if found is not None:
+            self.had.rounds.append(found)
         now = time.monotonic()
         self._level_due = now + (now - began) * (1 / _LEVELS_SHARE - 1)
 

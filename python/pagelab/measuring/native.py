@@ -144,19 +144,19 @@ class Native:
 
     @property
     def beside(self) -> Beside:
-        """What was found around these runs; nothing where nobody looked."""
+        """What was found around these runs, where they ran; nothing where nobody looked."""
         if self.had is None:
             return Beside()
-        around = {
-            look.at: look
+        around = [
+            core
             for run in chain(self.small, *self.larger.values())
-            for look in self.had.around(run.began, run.ended)
-        }.values()
+            for core in looks.of(self.had.around(run.began, run.ended), run.bound)
+        ]
         return Beside(
-            memory_ns=_estimate(look.memory_ns for look in around),
-            reads=_estimate(look.reads for look in around),
-            moves=_estimate(look.moves for look in around),
-            life=_lives([look.life for look in around if look.life]),
+            memory_ns=_estimate(core.memory_ns for core in around),
+            reads=_estimate(core.reads for core in around),
+            moves=_estimate(core.moves for core in around),
+            life=_lives([core.life for core in around if core.life]),
             level=self.had.level,
         )
 
@@ -187,7 +187,7 @@ class Native:
             }
             for had, share in self.buffers.items()
         ]
-        seen = [look.half for look in self.had.looks]
+        seen = [{cpu: core.half for cpu, core in look.cores.items()} for look in self.had.looks]
         return {"half": self.half, "alone": self.alone, "shares": shares, "looks": seen}
 
     def gain(self, size: str) -> Interval | None:

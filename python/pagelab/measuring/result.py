@@ -123,8 +123,8 @@ class Beside(_Model):
     """What was found beside a program's runs, as far as that was looked at.
 
     Nanoseconds that a line of memory took; 10^9 bytes a second that one core read in order, and
-    that it moved from and to memory where it wrote, too; nanoseconds a page of phases of its life, as
-    `faults.per_page_ns` has them; and the last level.
+    that it moved from and to memory where it wrote, too; nanoseconds a page of phases of its life,
+    as `faults.per_page_ns` has them; and the last level.
     """
 
     memory_ns: Estimate | None = None
