@@ -624,6 +624,10 @@ def test_what_was_found_beside_a_program_is_so_in_the_preset(zen4_guest: Measure
     assert now["caches"]["others"] == {"gigabytes_per_second": 0.7}
     for level_of_curve in ("l1", "l2"):
         assert now["caches"][level_of_curve] == then["caches"][level_of_curve]
+    # What tells nothing does not take the place of what does.
+    poor = level.model_copy(update={"lines": 9_999, "no_conclusion": "the fit leaves 40 %"})
+    kept = zen4_guest.beside(found).beside(Beside(level=poor)).shared_level()
+    assert kept == level
     # What was not looked at is as it was measured.
     assert tomllib.loads(machine.preset(zen4_guest, "here", Beside()).toml()) == then
     assert raw["flushed_ns"]["median"] == 163.0

@@ -246,7 +246,7 @@ class Measurement(_Model):
         memory = dict(self.parts.get("memory", {}))
         if found.memory_ns:
             caches["flushed_ns"] = found.memory_ns.model_dump()
-        if found.level:
+        if found.level and (found.level.explains or not found.level.no_conclusion):
             caches["at_random"] = {
                 **(caches.get("at_random") or {}),
                 "level": found.level.model_dump(),
