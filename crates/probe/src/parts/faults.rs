@@ -111,11 +111,7 @@ fn life(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
 
 /// Nanoseconds a page of the first touch and of the unmapping of `len` bytes of small or of huge pages.
 pub(crate) fn written_life(len: usize, huge: bool) -> Result<[f64; 2], Failure> {
-    let case = if huge {
-        Use::WrittenHuge
-    } else {
-        Use::Written
-    };
+    let case = if huge { Use::WrittenHuge } else { Use::Written };
     let phases = one_life(case, len, || Mapping::anonymous_huge_aligned(len))?;
     let [_, first, _, unmap, _] = phases.map(|ns| ns / (len / PAGE) as f64);
     Ok([first, unmap])

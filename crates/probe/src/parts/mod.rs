@@ -21,9 +21,9 @@ use crate::system::tuning::Tuning;
 use crate::system::{Refused, budget, claims};
 use clap::{ArgMatches, Command};
 use fastrand::Rng;
+pub(crate) use faults::written_life;
 use serde::Serialize;
 use serde_json::{Value, json};
-pub(crate) use faults::written_life;
 pub(crate) use window::Ahead;
 
 /// Every part, in the order in which a whole run takes them.
