@@ -19,7 +19,7 @@ from pagelab.measuring import cores, probe
 from pagelab.measuring.result import Measurement, SharedLevel
 from pagelab.measuring.serving import Serving
 
-# A look takes 20 to 50 ms a CPU.
+# A look takes about 50 ms a CPU.
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 # Of the time; a look at a last level takes about a second.
