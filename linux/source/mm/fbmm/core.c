@@ -272,6 +272,16 @@ bool fbmm_eager(struct file *file)
 	return file_inode(file)->i_sb->s_type->fs_flags & FS_MEMORY_EAGER;
 }
 
+int __fbmm_may_lock(struct file *file, unsigned long len)
+{
+	int err;
+
+	if (!(file_inode(file)->i_sb->s_type->fs_flags & FS_MEMORY))
+		return 0;
+	err = file->f_op->fallocate(file, FBMM_FALLOC_LOCK, 0, len);
+	return err == -EOPNOTSUPP ? 0 : fbmm_error(err);
+}
+
 /**
  * fbmm_brk - enlarge the heap
  * @mm: the address space, current's; it has a default memory file system

@@ -171,16 +171,6 @@ static bool fbmm_map_table(struct vm_area_struct *vma, unsigned long start,
 	       fbmm_mapped(mm, vmf.pmd, start, end, write);
 }
 
-int __fbmm_may_lock(struct file *file, unsigned long len)
-{
-	int err;
-
-	if (!(file_inode(file)->i_sb->s_type->fs_flags & FS_MEMORY))
-		return 0;
-	err = file->f_op->fallocate(file, FBMM_FALLOC_LOCK, 0, len);
-	return err == -EOPNOTSUPP ? 0 : fbmm_error(err);
-}
-
 /**
  * fbmm_nr_locked - how much of a file is locked
  * @mapping: the file's
