@@ -124,14 +124,9 @@ class Had:
         return min(max(1, round(median(seen))), self.whole.width) if seen else self.whole.width
 
 
-def of(looks: list[Look], cpu: int | None) -> list[Core]:
-    """What was found on a CPU, or on all of them."""
-    return [core for look in looks for at, core in look.cores.items() if cpu in (None, at)]
-
-
 def halves(looks: list[Look], cpu: int | None) -> list[float]:
     """In what shares of the samples there was half, on a CPU or on all of them."""
-    return [core.half for core in of(looks, cpu)]
+    return [core.half for look in looks for at, core in look.cores.items() if cpu in (None, at)]
 
 
 def alone(found: list[float]) -> bool:
@@ -177,7 +172,8 @@ class Watch:
         had = self.had
         if not had.rounds:
             return
-        memory = [core.memory_ns for core in of(had.looks, None) if core.memory_ns is not None]
+        cores = [core for look in had.looks for core in look.cores.values()]
+        memory = [core.memory_ns for core in cores if core.memory_ns is not None]
         asked = {
             "below": had.rounds[0]["below"],
             "x": had.rounds[0]["x"],

@@ -147,11 +147,14 @@ class Native:
         """What was found around these runs, where they ran; nothing where nobody looked."""
         if self.had is None:
             return Beside()
-        around = [
-            core
+        # Short runs lie between the same two looks.
+        around = {
+            (look.at, cpu): core
             for run in chain(self.small, *self.larger.values())
-            for core in looks.of(self.had.around(run.began, run.ended), run.bound)
-        ]
+            for look in self.had.around(run.began, run.ended)
+            for cpu, core in look.cores.items()
+            if run.bound in (None, cpu)
+        }.values()
         return Beside(
             memory_ns=_estimate(core.memory_ns for core in around),
             reads=_estimate(core.reads for core in around),

@@ -51,8 +51,8 @@ class Machine(NamedTuple):
     measurement: Measurement | None = None
 
     def beside(self, found: Beside, say: probe.Say) -> None:
-        """Has the machine be as was found beside a program's runs."""
-        if self.measurement is None or found == Beside():
+        """Has the machine be as was found beside a program's runs, and else as it was measured."""
+        if self.measurement is None:
             return
         machine.write(self.measurement, here.NAME, Path(self.file), found)
         for what, unit, was, now in (
