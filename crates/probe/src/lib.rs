@@ -1,6 +1,7 @@
 //! The measuring suite: what virtual memory costs on the machine it runs on.
 
 pub mod chain;
+pub mod core_speed;
 pub mod detect;
 pub mod flushed_lines;
 pub mod looks;
@@ -13,4 +14,3 @@ pub mod rounds;
 pub mod stats;
 pub mod streams;
 pub mod system;
-pub mod width;

@@ -2,6 +2,7 @@
 //! leave of a core, of a last level and of memory moves within minutes (docs/measure.md).
 
 use crate::chain::LINE;
+use crate::core_speed;
 use crate::detect::{Curve, shared_level};
 use crate::flushed_lines::FlushedLines;
 use crate::parts::{Ahead, Failure, beyond_caches, written_life};
@@ -11,7 +12,6 @@ use crate::rounds::timed;
 use crate::stats::median;
 use crate::streams::{STREAMS, Way};
 use crate::system::{Refused, claims, process};
-use crate::width::Width;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,8 +36,8 @@ const SPREADS: usize = 8;
 struct Core {
     /// The share of samples in which it had not all of its reorder buffer.
     half: f64,
-    /// Instructions that it dispatched a cycle.
-    width: f64,
+    /// Instructions that it dispatched a cycle; null where that is not known.
+    width: Option<f64>,
     /// Nanoseconds that a line of memory takes; null where no instruction flushes one.
     memory_ns: Option<f64>,
     /// 10^9 bytes a second that it reads from memory in order, in as many streams as are fastest.
@@ -116,7 +116,6 @@ fn no_such(line: &str) -> Failure {
 
 struct Looks {
     ahead: Ahead,
-    width: Width,
     flushed: FlushedLines,
     cpus: Vec<usize>,
     /// Lines that the level before the last one holds.
@@ -130,7 +129,6 @@ impl Looks {
         let (region, _) = beyond_caches()?;
         Ok(Looks {
             ahead: Ahead::new(between, region, rng)?,
-            width: Width::new()?,
             flushed: FlushedLines::new()?,
             cpus: process::cpus()?,
             below: claims::before_last(&claims::caches()) / LINE as u64,
@@ -143,7 +141,7 @@ impl Looks {
         for cpu in self.cpus.clone() {
             process::pin(cpu)?;
             let half = self.ahead.share_apart();
-            let width = self.width.now();
+            let width = core_speed::width();
             let laps: Vec<f64> = (0..LAPS)
                 .filter_map(|_| self.flushed.latency(rng))
                 .collect();

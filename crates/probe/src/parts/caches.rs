@@ -9,6 +9,7 @@
 
 use super::{Context, Failure, Part, curve_with_steps, no_options};
 use crate::chain::{Chain, LINE, sweep};
+use crate::core_speed;
 use crate::detect::{Options, Steps, crossing, find_steps, shared_level};
 use crate::flushed_lines::FlushedLines;
 use crate::places::{Grouped, Pages, Places, Region, Spread, latency};
@@ -86,7 +87,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "associativity": ways,
         "claimed": claims,
         "claimed_code": claims::code_caches(),
-        "core_ghz": core_ghz(),
+        "core_ghz": core_speed::ghz(),
     }))
 }
 
@@ -259,39 +260,6 @@ fn associativity(
         })
         .collect();
     Ok(json!({ "stride": stride, "curve": curve.summary(), "levels": levels }))
-}
-
-/// Clock rate of the core while it runs, from a chain of multiplications of three cycles each,
-/// which is what they take on every x86-64 core since 2006 (Agner Fog, Instruction tables).
-#[cfg(target_arch = "x86_64")]
-fn core_ghz() -> Option<f64> {
-    use std::arch::asm;
-    use std::time::Instant;
-    const LOOPS: u64 = 20_000;
-    let rates: Vec<f64> = (0..21)
-        .map(|_| {
-            let start = Instant::now();
-            let mut value = 3u64;
-            for _ in 0..LOOPS {
-                // SAFETY: multiplies a register by itself, touches nothing else.
-                unsafe {
-                    asm!(
-                        "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}",
-                        "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}",
-                        inout(reg) value, options(nomem, nostack, pure)
-                    );
-                }
-            }
-            std::hint::black_box(value);
-            (LOOPS * 8 * 3) as f64 / start.elapsed().as_nanos() as f64
-        })
-        .collect();
-    crate::stats::median(&rates)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn core_ghz() -> Option<f64> {
-    None
 }
 
 #[cfg(test)]

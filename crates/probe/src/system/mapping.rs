@@ -59,19 +59,6 @@ impl Mapping {
         Mapping::anonymous_aligned(len, HUGE)
     }
 
-    /// Machine code that can be called, and no longer written.
-    ///
-    /// # Errors
-    /// What mmap(2) or mprotect(2) says.
-    pub fn of_code(code: &[u8]) -> Result<Mapping, Refused> {
-        let len = code.len().next_multiple_of(PAGE);
-        let memory = Mapping::anonymous(len)?;
-        // SAFETY: the mapping is ours alone and has room for the code.
-        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), memory.as_ptr(), code.len()) };
-        memory.protect(0, len, libc::PROT_READ | libc::PROT_EXEC)?;
-        Ok(memory)
-    }
-
     fn anonymous_aligned(len: usize, align: usize) -> Result<Mapping, Refused> {
         let mut wide = Mapping::anonymous(len + align)?;
         let front = wide.addr.align_offset(align);

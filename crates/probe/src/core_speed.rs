@@ -1,0 +1,84 @@
+//! How fast a core is now: its clock, and how many instructions it dispatches in a cycle, of which one
+//! whose other thread works gives each a part.
+
+/// Loops of eight multiplications that tell the clock: half a millisecond at 1 GHz.
+const LOOPS: u64 = 20_000;
+
+/// Fewer, beside [`NOPS`]: 5 to 10 microseconds.
+const FEW_LOOPS: u64 = 1_000;
+
+/// Instructions that wait for nothing: caches of decoded instructions have room for so many.
+const NOPS: u64 = 512;
+const ROUNDS: u64 = 64;
+
+/// Clock rate of the core while it runs; `None` where that is not known.
+pub fn ghz() -> Option<f64> {
+    const SAMPLES: usize = 21;
+    let rates: Option<Vec<f64>> = (0..SAMPLES).map(|_| cycles_a_ns(LOOPS)).collect();
+    crate::stats::median(&rates?)
+}
+
+/// Instructions a cycle, of those that wait for nothing; `None` where that is not known.
+pub fn width() -> Option<f64> {
+    const SAMPLES: usize = 15;
+    let sample = |_| Some(nops_a_ns()? / cycles_a_ns(FEW_LOOPS)?);
+    let samples: Option<Vec<f64>> = (0..SAMPLES).map(sample).collect();
+    crate::stats::median(&samples?)
+}
+
+/// Cycles a nanosecond, from a chain of multiplications of three cycles each, which is what they take on
+/// every x86-64 core since 2006 (Agner Fog, Instruction tables), whoever has the core's other thread.
+#[cfg(target_arch = "x86_64")]
+fn cycles_a_ns(loops: u64) -> Option<f64> {
+    let start = std::time::Instant::now();
+    let mut value = 3u64;
+    for _ in 0..loops {
+        // SAFETY: multiplies a register by itself, touches nothing else.
+        unsafe {
+            std::arch::asm!(
+                "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}",
+                "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}", "imul {0}, {0}",
+                inout(reg) value, options(nomem, nostack, pure)
+            );
+        }
+    }
+    std::hint::black_box(value);
+    Some((loops * 8 * 3) as f64 / start.elapsed().as_nanos() as f64)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn nops_a_ns() -> Option<f64> {
+    let start = std::time::Instant::now();
+    // The loop is here, since a compiler that unrolled it would leave none of it decoded. Instructions
+    // of four bytes, none across two lines, which caches of decoded ones hold apart.
+    // SAFETY: counts a register of its own down, and does nothing else.
+    unsafe {
+        std::arch::asm!(
+            ".p2align 6", "2:",
+            ".rept {count}", ".byte 0x0f, 0x1f, 0x40, 0x00", ".endr",
+            "dec {rounds}", "jnz 2b",
+            count = const NOPS, rounds = inout(reg) ROUNDS => _, options(nomem, nostack)
+        );
+    }
+    Some((ROUNDS * NOPS) as f64 / start.elapsed().as_nanos() as f64)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn cycles_a_ns(_: u64) -> Option<f64> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn nops_a_ns() -> Option<f64> {
+    None
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    #[test]
+    fn a_core_dispatches_some_instructions_a_cycle() {
+        let width = super::width().unwrap();
+        // A thread that has half of a narrow core, and more than any core has.
+        assert!((0.4..16.0).contains(&width), "{width}");
+    }
+}
