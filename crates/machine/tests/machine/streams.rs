@@ -90,7 +90,7 @@ fn waits_a_page(at_once: u32) -> f64 {
 }
 
 /// As often as is worked out line by line where a measured page says how many lines come at once
-/// (tests/measure/test_measure_machine.py).
+/// (tests/measure/test_machine_prefetch.py).
 #[test]
 fn lines_in_pages_at_random_wait_for_memory_so_often() {
     for (at_once, waits) in [(1, 33.0), (2, 7.0), (3, 6.0), (4, 5.0), (7, 4.0)] {
