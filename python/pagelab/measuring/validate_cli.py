@@ -171,7 +171,7 @@ def validate(
     page.write(agreement_page.render(rows, sentences, used.name, pages), out)
     if as_json:
         whole = {
-            "schema": "pagelab.validation/3",
+            "schema": "pagelab.validation/4",
             "machine": used.name,
             "design": used.design,
             "huge_pages": pages.how,
