@@ -128,7 +128,7 @@ impl Process {
     }
 
     fn status_if_gone(&mut self) -> Option<i32> {
-        if !matches!(state(self.pid), None | Some('Z' | 'X')) {
+        if lives(self.pid) {
             return None;
         }
         let since = *self.gone_since.get_or_insert_with(Instant::now);
@@ -146,8 +146,23 @@ impl Process {
     }
 }
 
-/// The state letter of a process: field 3 of /proc/PID/stat (proc_pid_stat(5)).
+/// Whether a process still runs. One whose first thread has ended is a zombie in /proc/PID/stat (proc_pid_stat(5))
+/// while others go on: but the kernel keeps only the first of those that have ended.
+fn lives(pid: u32) -> bool {
+    match state(pid) {
+        None | Some('X') => false,
+        Some('Z') => threads(pid) > 1,
+        Some(_) => true,
+    }
+}
+
+/// The state letter of a process: field 3 of /proc/PID/stat.
 fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The threads that the kernel knows of.
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }

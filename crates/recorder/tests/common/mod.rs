@@ -7,8 +7,9 @@ pub mod processor;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use pagelab_events::{Access, Batch, Control, Mispredicted};
 use pagelab_recorder::{Outcome, Request, record_into};
@@ -155,6 +156,29 @@ pub fn run(request: &Request) -> Recorded {
         flatten(batch, &mut events);
     }
     Recorded { outcome, events }
+}
+
+/// What this comes to, unless it takes longer than anything that does not hang.
+pub fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(what()));
+    wait.recv_timeout(PATIENCE).expect("it ends")
+}
+
+/// Nothing takes so long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for a child, no longer than that: then it is killed.
+pub fn ends_in_time(child: &mut Child) -> ExitStatus {
+    let since = Instant::now();
+    while since.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("it can be killed");
+    panic!("it does not end");
 }
 
 fn flatten(batch: &Batch, events: &mut Vec<Event>) {
