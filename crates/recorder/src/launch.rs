@@ -16,7 +16,7 @@ use pagelab_recorder_wire::region::{self, Header, State};
 
 use crate::following::Following;
 use crate::output::{Output, Sink};
-use crate::qemu::Emulator;
+use crate::qemu::{self, Emulator};
 use crate::recording::Recording;
 use crate::shared::{Shared, fresh};
 use crate::signals::Forwarding;
@@ -247,7 +247,7 @@ fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows)
 fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Shared) -> Command {
     let cpu = request.cpu.as_deref();
     let option = option::recording(&qemu.plugin, &shared.path(), None, 0, &program.path, cpu);
-    let mut command = Command::new(&qemu.path);
+    let mut command = qemu::command(&qemu.path, &request.environment);
     command.arg("-plugin").arg(option);
     if let Some(cpu) = cpu {
         command.arg("-cpu").arg(cpu);
@@ -256,12 +256,6 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     command.arg(&program.path);
     command.args(&program.arguments[1..]);
     command.args(&request.arguments);
-    command.envs(
-        request
-            .environment
-            .iter()
-            .map(|(name, value)| (name, value)),
-    );
     let recorder = std::process::id();
     // SAFETY: signal(), prctl(), getppid() and personality() are async-signal-safe.
     unsafe {

@@ -1,11 +1,12 @@
 //! Finding QEMU and the plugin, and asking what they speak.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pagelab_recorder_wire::elf::is_executable;
-use pagelab_recorder_wire::option::plugin_option;
+use pagelab_recorder_wire::option::{for_program_only, plugin_option};
 
 use crate::RecordError;
 
@@ -141,12 +142,29 @@ fn find_plugin(directory: Option<&Path>) -> Result<PathBuf, RecordError> {
         .ok_or(RecordError::NoPlugin { directories })
 }
 
+/// QEMU at `path`, for a program with our environment and `more`: of what acts on libraries in it, QEMU is told
+/// and has nothing itself.
+pub(crate) fn command(path: &Path, more: &[(OsString, OsString)]) -> Command {
+    let mut command = Command::new(path);
+    command.envs(more.iter().map(|(name, value)| (name, value)));
+    let ours = env::vars_os().filter(|(name, _)| more.iter().all(|(other, _)| other != name));
+    for (name, value) in ours.chain(more.iter().cloned()) {
+        let mut variable = name.clone();
+        variable.push("=");
+        variable.push(value);
+        if let Some(option) = for_program_only(&variable) {
+            command.args(option).env_remove(name);
+        }
+    }
+    command
+}
+
 fn version(path: &Path) -> Result<String, RecordError> {
     let cannot = |error| RecordError::Qemu {
         path: path.to_owned(),
         error,
     };
-    let output = Command::new(path)
+    let output = command(path, &[])
         .arg("--version")
         .stdin(Stdio::null())
         .output()
@@ -163,7 +181,7 @@ fn version(path: &Path) -> Result<String, RecordError> {
 /// Loads the plugin for nothing but its answer to which interface QEMU speaks. QEMU itself refuses
 /// one that is too old or too new for it.
 fn check_interface(path: &Path, version: &str, plugin: &Path) -> Result<(), RecordError> {
-    let output = Command::new(path)
+    let output = command(path, &[])
         .arg("-plugin")
         .arg(plugin_option(plugin, &[("ask", "1")]))
         .arg("/proc/self/exe")

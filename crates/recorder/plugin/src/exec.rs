@@ -124,11 +124,18 @@ impl Start {
         if let Some(cpu) = cpu {
             words.splice(1..1, ["-cpu".into(), cpu.into()]);
         }
+        let mut environment = self.environment.clone();
+        environment.retain(|variable| {
+            let option = option::for_program_only(variable);
+            let both = option.is_none();
+            words.splice(1..1, option.into_iter().flatten());
+            both
+        });
         words.extend(program.arguments[1..].iter().cloned());
         words.extend(self.arguments.iter().skip(1).cloned());
         window::say_left_out(ring);
         ring::put(ring, &[Kind::Replaced.word(index as u64)]);
-        let error = execute(&qemu_path, &words, &self.environment);
+        let error = execute(&qemu_path, &words, &environment);
         process::cancel(index);
         error
     }

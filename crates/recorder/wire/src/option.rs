@@ -1,5 +1,7 @@
 //! How QEMU is told of the plugin, by the recorder and by the plugin itself.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The value of `-plugin`: QEMU separates options by commas, and doubles those inside one.
@@ -35,4 +37,38 @@ pub fn recording(
             ("cpu", cpu.unwrap_or_default()),
         ],
     )
+}
+
+/// A variable of the program's environment that must not be in QEMU's, as QEMU is to be given it: the dynamic loader
+/// and the allocator act on it, and would on QEMU. `None` for any other.
+///
+/// QEMU separates variables by commas and has no way to quote one: what has any stays in the environment of both.
+pub fn for_program_only(variable: &OsStr) -> Option<[OsString; 2]> {
+    let bytes = variable.as_bytes();
+    let of_libraries = [b"LD_".as_slice(), b"GLIBC_TUNABLES=", b"MALLOC_"];
+    let only = of_libraries.iter().any(|name| bytes.starts_with(name))
+        && bytes.contains(&b'=')
+        && !bytes.contains(&b',');
+    only.then(|| ["-E".into(), variable.to_owned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_libraries_act_on_is_for_the_program_only() {
+        let only = |text: &str| for_program_only(OsStr::new(text)).is_some();
+        for text in [
+            "LD_PRELOAD=a:b",
+            "LD_LIBRARY_PATH=",
+            "GLIBC_TUNABLES=a=b",
+            "MALLOC_ARENA_MAX=1",
+        ] {
+            assert!(only(text), "{text}");
+        }
+        for text in ["PATH=/bin", "LD_PRELOAD", "LD_PRELOAD=a,b", "GLIBC_=1", ""] {
+            assert!(!only(text), "{text}");
+        }
+    }
 }
