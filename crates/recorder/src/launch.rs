@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use pagelab_recorder_wire::elf::Program;
-use pagelab_recorder_wire::option;
+use pagelab_recorder_wire::option::{self, HandedOn};
 use pagelab_recorder_wire::region::{self, Header, State};
 
 use crate::following::Following;
@@ -246,14 +246,16 @@ fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows)
 /// QEMU with the plugin and the program. Its standard streams are ours.
 fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Shared) -> Command {
     let cpu = request.cpu.as_deref();
-    let option = option::recording(&qemu.plugin, &shared.path(), None, 0, &program.path, cpu);
+    let path = option::no_option(&program.path);
+    let none = HandedOn::default();
+    let option = option::recording(&qemu.plugin, &shared.path(), none, 0, &path, cpu);
     let mut command = qemu::command(&qemu.path, &request.environment);
     command.arg("-plugin").arg(option);
     if let Some(cpu) = cpu {
         command.arg("-cpu").arg(cpu);
     }
     command.arg("-0").arg(&program.arguments[0]);
-    command.arg(&program.path);
+    command.arg(&path);
     command.args(&program.arguments[1..]);
     command.args(&request.arguments);
     let recorder = std::process::id();

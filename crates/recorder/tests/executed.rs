@@ -4,10 +4,11 @@ mod common;
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{build, in_time, run};
+use common::{build, emulator, ends_in_time, in_time, run};
 use pagelab_recorder::{Ended, Request};
 
 fn temporary(name: &str) -> PathBuf {
@@ -29,6 +30,11 @@ fn statuses(script: &str) -> [Ended; 2] {
     assert_eq!(recorded.incomplete, None);
     assert!(recorded.unrecorded.is_empty(), "{:?}", recorded.unrecorded);
     [Ended::Status(alone), recorded.ended]
+}
+
+fn write_executable(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).expect("it can be written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
 /// A folder whose libm, which QEMU uses, is none.
@@ -85,4 +91,47 @@ fn a_library_loaded_before_others_is_loaded_into_the_program_only() {
         assert_eq!(statuses(&script), [Ended::Status(3); 2]);
     });
     assert_eq!(twice, 2, "by itself, and recorded");
+}
+
+#[test]
+fn a_program_named_by_a_file_that_execve_closes_is_started() {
+    let starter = build("by_descriptor.c", &[]).path;
+    let starter = starter.display();
+    let started = build("environment.c", &[]).path;
+    let linked = build("environment.c", &["-static"]).path;
+    for program in [started.display(), linked.display()] {
+        for kind in ["memory", "file", "folder", "path", "itself"] {
+            let script = format!("V=1 {starter} {kind} {program} V 1");
+            assert_eq!(statuses(&script), [Ended::Status(3); 2], "{script}");
+        }
+    }
+    // Nothing more is open in what it starts than natively.
+    let [alone, recorded] = statuses(&format!("{starter} memory {starter} open {starter}"));
+    assert_eq!(recorded, alone);
+    // A script's interpreter could not open it.
+    let script = temporary("by-descriptor-script");
+    write_executable(&script, b"#!/bin/sh\nexit 3\n");
+    let script = format!("{starter} file {} 2>/dev/null", script.display());
+    assert_eq!(statuses(&script), [Ended::Status(9); 2]);
+}
+
+#[test]
+fn a_program_whose_name_begins_with_a_dash_is_no_option() {
+    let folder = temporary("dash");
+    fs::create_dir_all(&folder).expect("it can be made");
+    let program = build("environment.c", &[]).path;
+    fs::copy(program, folder.join("-dash")).expect("it can be copied");
+    let script = format!("cd {} && V=1 PATH= -dash V 1", folder.display());
+    assert_eq!(statuses(&script), [Ended::Status(3); 2]);
+    // The first program, found by an empty entry of PATH.
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_pagelab-record"));
+    recorder
+        .args(["--quiet", "-", "-dash", "V", "1"])
+        .envs([("PATH", ""), ("V", "1")])
+        .current_dir(&folder);
+    if let Some(qemu) = emulator() {
+        recorder.env("PAGELAB_TEST_QEMU", qemu);
+        let mut child = recorder.spawn().expect("it starts");
+        assert_eq!(ends_in_time(&mut child).code(), Some(3));
+    }
 }

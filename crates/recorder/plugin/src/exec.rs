@@ -12,12 +12,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pagelab_recorder_wire::elf;
-use pagelab_recorder_wire::option;
+use pagelab_recorder_wire::option::{self, HandedOn, for_program_only};
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::Kind;
 
 use crate::again::Again;
-use crate::{capabilities, guest, memory, process, ring, window};
+use crate::{capabilities, descriptors, guest, memory, process, ring, window};
 
 const EXECVEAT: i64 = 322;
 
@@ -81,6 +81,13 @@ impl Start {
                 "it has privileges of its own (setuid, setgid or capabilities), which the kernel does not give to an emulator"
                     .to_owned(),
             ),
+            // An interpreter is given the script's path, which leads nowhere by then: ENOENT.
+            Ok(program)
+                if program.path != self.path
+                    && descriptors::closed_by_execve(&self.path).is_some() =>
+            {
+                Ok(None)
+            }
             Ok(program) => Ok(Some(program)),
             Err(elf::Refusal::Missing(_)) => Ok(None),
             Err(elf::Refusal::Foreign(what)) => Err(what),
@@ -102,42 +109,62 @@ impl Start {
                 return format!("{}: {error}", path.display());
             }
         }
+        let mut handed_on = HandedOn {
+            memory: Some(memory.as_raw_fd()),
+            program: None,
+        };
+        let mut path = option::no_option(&program.path);
+        let kept = descriptors::closed_by_execve(&path).map(|named| named.kept_open());
+        match &kept {
+            Some(Ok((through, copy))) => {
+                path = through.clone();
+                handed_on.program = Some(copy.as_raw_fd());
+            }
+            Some(Err(error)) => return format!("{}: {error}", path.display()),
+            None => {}
+        }
         let index = process::prepare_replacement();
-        let cpu = again.cpu.as_deref();
-        let descriptor = Some(memory.as_raw_fd());
         let option = option::recording(
             &again.plugin,
             &again.memory,
-            descriptor,
+            handed_on,
             index,
-            &program.path,
-            cpu,
+            &path,
+            again.cpu.as_deref(),
         );
-        let mut words: Vec<OsString> = vec![
-            qemu_path.clone().into(),
-            "-plugin".into(),
-            option.into(),
-            "-0".into(),
-            program.arguments[0].clone(),
-            program.path.clone().into(),
-        ];
-        if let Some(cpu) = cpu {
-            words.splice(1..1, ["-cpu".into(), cpu.into()]);
-        }
-        let mut environment = self.environment.clone();
-        environment.retain(|variable| {
-            let option = option::for_program_only(variable);
-            let both = option.is_none();
-            words.splice(1..1, option.into_iter().flatten());
-            both
-        });
-        words.extend(program.arguments[1..].iter().cloned());
-        words.extend(self.arguments.iter().skip(1).cloned());
         window::say_left_out(ring);
         ring::put(ring, &[Kind::Replaced.word(index as u64)]);
-        let error = execute(&qemu_path, &words, &environment);
+        let words = self.words(&qemu_path, again, program, &path, option);
+        let error = execute(&qemu_path, &words, &self.environment_of_both());
         process::cancel(index);
         error
+    }
+
+    /// What QEMU is called with.
+    fn words(
+        &self,
+        qemu: &Path,
+        again: &Again,
+        program: &elf::Program,
+        path: &Path,
+        option: String,
+    ) -> Vec<OsString> {
+        let mut words = vec![qemu.into(), "-plugin".into(), option.into()];
+        if let Some(cpu) = &again.cpu {
+            words.extend(["-cpu".into(), cpu.into()]);
+        }
+        let only = self.environment.iter().map(|each| for_program_only(each));
+        words.extend(only.flatten().flatten());
+        words.extend(["-0".into(), program.arguments[0].clone(), path.into()]);
+        words.extend(program.arguments[1..].iter().cloned());
+        words.extend(self.arguments.iter().skip(1).cloned());
+        words
+    }
+
+    /// What is in QEMU's environment as well as in the program's.
+    fn environment_of_both(&self) -> Vec<OsString> {
+        let both = |variable: &&OsString| for_program_only(variable).is_none();
+        self.environment.iter().filter(both).cloned().collect()
     }
 }
 
@@ -161,7 +188,7 @@ fn from_directory(descriptor: i32, path: OsString) -> PathBuf {
     if descriptor == libc::AT_FDCWD || Path::new(&path).is_absolute() {
         return path.into();
     }
-    let directory = PathBuf::from(format!("/proc/self/fd/{descriptor}"));
+    let directory = descriptors::through(descriptor);
     if path.is_empty() {
         directory
     } else {

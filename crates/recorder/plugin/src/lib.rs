@@ -6,6 +6,7 @@
 
 mod again;
 mod capabilities;
+mod descriptors;
 mod events;
 mod exec;
 mod futex;
@@ -83,9 +84,12 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
         .filter(|&index| index < region::RINGS)
         .ok_or("ring= is not a ring's number")?;
     let memory = argument("memory")?;
-    let handed = argument("descriptor")
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let descriptor = |name: &str| argument(name).ok()?.parse().ok();
+    let handed = descriptor("descriptor");
+    if let Some(program) = descriptor("opened") {
+        // QEMU opens it by its path; what the program starts has not had it either.
+        descriptors::close_by_execve(program, true);
+    }
     memory::map(memory, handed).map_err(|error| format!("cannot map {memory}: {error}"))?;
     let cpu = argument("cpu").unwrap_or_default();
     let again = again::Again::new(argument("plugin")?, memory, argument("program")?, cpu);

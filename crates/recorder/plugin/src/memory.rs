@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use pagelab_recorder_wire::region;
 
-use crate::ring;
+use crate::{descriptors, ring};
 
 /// The descriptor that is kept, if one is.
 static KEPT: AtomicI32 = AtomicI32::new(-1);
@@ -73,9 +73,7 @@ pub fn to_hand_on(path: &Path) -> Option<File> {
             unsafe { File::from_raw_fd(copy) }
         }
     };
-    // SAFETY: changes a flag of a descriptor of our own.
-    let inherited = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } == 0;
-    inherited.then_some(file)
+    descriptors::close_by_execve(file.as_raw_fd(), false).then_some(file)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -94,23 +92,11 @@ fn kept() -> Option<RawFd> {
 
 /// Moves a file to a descriptor that programs hardly ever get to, closed by execve.
 fn far_up(file: File) -> io::Result<RawFd> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is ours to write.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    let from = limit.rlim_cur.saturating_sub(16).clamp(3, 1 << 19) as i32;
-    for from in [from, 3] {
-        // SAFETY: a copy of a descriptor of our own.
-        let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, from) };
-        if moved >= 0 {
-            return Ok(moved);
-        }
+    if let Ok(moved) = descriptors::far_up(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC) {
+        return Ok(moved);
     }
     // As it is, then.
-    // SAFETY: changes a flag of a descriptor of our own.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+    descriptors::close_by_execve(file.as_raw_fd(), true);
     Ok(file.into_raw_fd())
 }
 

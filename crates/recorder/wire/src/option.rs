@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The value of `-plugin`: QEMU separates options by commas, and doubles those inside one.
 pub fn plugin_option(plugin: &Path, arguments: &[(&str, &str)]) -> String {
@@ -13,30 +13,50 @@ pub fn plugin_option(plugin: &Path, arguments: &[(&str, &str)]) -> String {
     option
 }
 
+/// Descriptors that a QEMU is left by the one that it replaces.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HandedOn {
+    /// The shared memory.
+    pub memory: Option<i32>,
+    /// What the program's path leads through.
+    pub program: Option<i32>,
+}
+
 /// The arguments with which the plugin records: shared memory, by its path and by a descriptor if one is handed on, the
 /// first thread's ring, its own path, the program's, and the emulated processor if it was chosen, for what the program
 /// starts.
 pub fn recording(
     plugin: &Path,
     memory: &Path,
-    descriptor: Option<i32>,
+    handed_on: HandedOn,
     ring: usize,
     program: &Path,
     cpu: Option<&str>,
 ) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let descriptor = descriptor.map(|descriptor| descriptor.to_string());
+    let number = |descriptor: Option<i32>| descriptor.map(|descriptor| descriptor.to_string());
+    let descriptor = number(handed_on.memory);
+    let opened = number(handed_on.program);
     plugin_option(
         plugin,
         &[
             ("memory", &text(memory)),
             ("descriptor", &descriptor.unwrap_or_default()),
+            ("opened", &opened.unwrap_or_default()),
             ("ring", &ring.to_string()),
             ("plugin", &text(plugin)),
             ("program", &text(program)),
             ("cpu", cpu.unwrap_or_default()),
         ],
     )
+}
+
+/// A path as QEMU takes it for a program and not for an option: one that begins with a dash is relative.
+pub fn no_option(path: &Path) -> PathBuf {
+    if path.as_os_str().as_bytes().starts_with(b"-") {
+        return Path::new(".").join(path);
+    }
+    path.to_owned()
 }
 
 /// A variable of the program's environment that must not be in QEMU's, as QEMU is to be given it: the dynamic loader
