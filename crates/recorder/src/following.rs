@@ -17,6 +17,9 @@ pub(crate) trait Following {
     /// `root` is its status. `false` while any lives.
     fn bury(&mut self, root: Option<i32>) -> io::Result<bool>;
 
+    /// The numbers in the system of processes that have not ended, as far as is known.
+    fn living(&self) -> Vec<u32>;
+
     /// Whether the program has more threads than there are rings, and runs on unrecorded.
     fn is_abandoned(&self) -> bool;
 

@@ -19,7 +19,7 @@ use crate::output::{Output, Sink};
 use crate::qemu::{self, Emulator};
 use crate::recording::Recording;
 use crate::shared::{Shared, fresh};
-use crate::signals::Forwarding;
+use crate::signals::{self, Forwarding};
 use crate::window::Windows;
 use crate::words::{Drain, FrameWriter, Head, Limit};
 use crate::{Ended, Outcome, Progress, RecordError, Request};
@@ -208,7 +208,8 @@ impl Started {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(ExitStatus, io::Result<()>), RecordError> {
         let forwarding = Forwarding::to(&self.child);
-        let stopped = follow(following, &mut self.child, self.began, progress);
+        let (shared, child) = (&self.shared, &mut self.child);
+        let stopped = follow(following, shared, child, self.began, progress);
         if stopped.is_err() {
             self.abandon(qemu);
         }
@@ -278,31 +279,27 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     command
 }
 
-/// Reads until every process has ended. When `progress` asks to stop, ends the program.
+/// Reads until every process has ended. When `progress` asks to stop, ends the program; when a signal does that has come
+/// after the program's end, what it has left behind.
 fn follow(
     recording: &mut impl Following,
+    shared: &Shared,
     child: &mut Child,
     began: Instant,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let mut tick = Instant::now();
     let mut stopping = None;
+    let mut asked = None;
     loop {
         let busy = recording.round()?;
         let ticked = tick.elapsed() > TICK;
         if ticked {
             tick = Instant::now();
-            if recording.is_abandoned() {
-                let what = format!("more than {} threads and processes at once", region::RINGS);
-                return Err(io::Error::other(what));
-            }
-            let now = Progress {
-                seconds: began.elapsed().as_secs_f64(),
-                ..recording.progress()
-            };
-            if progress(now).is_break() {
+            if tell(recording, began, progress)?.is_break() {
                 stopping.get_or_insert_with(Instant::now);
             }
+            signals::stop_with(child);
         }
         if busy && !ticked {
             continue;
@@ -313,14 +310,48 @@ fn follow(
             (None, Some(since)) if ticked => end(child, since),
             (None, _) => {}
         }
+        if let Some((signal, by_terminal)) = signals::asked() {
+            pass_to_all(&recording.living(), shared, signal, by_terminal);
+            asked.get_or_insert_with(Instant::now);
+        }
         if recording.bury(root)? {
             return Ok(());
         }
-        if stopping.is_some() && root.is_some() {
+        let in_vain = asked.is_some_and(|since: Instant| since.elapsed() > GRACE);
+        if root.is_some() && (stopping.is_some() || in_vain) {
             return Err(io::Error::other("stopped while children were running"));
         }
         if !busy {
             std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// Tells how far it has come, and returns whether to stop.
+fn tell(
+    recording: &impl Following,
+    began: Instant,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<()>> {
+    if recording.is_abandoned() {
+        let what = format!("more than {} threads and processes at once", region::RINGS);
+        return Err(io::Error::other(what));
+    }
+    Ok(progress(Progress {
+        seconds: began.elapsed().as_secs_f64(),
+        ..recording.progress()
+    }))
+}
+
+/// Sends a signal to these processes, but for those that the terminal has sent it to.
+fn pass_to_all(processes: &[u32], shared: &Shared, signal: i32, by_terminal: bool) {
+    for &process in processes.iter().filter(|&&pid| shared.is_mapped_by(pid)) {
+        // SAFETY: these calls take and return numbers.
+        unsafe {
+            let process = process as i32;
+            if !by_terminal || libc::getpgid(process) != libc::getpgrp() {
+                libc::kill(process, signal);
+            }
         }
     }
 }

@@ -146,6 +146,12 @@ impl Process {
     }
 }
 
+/// The numbers in the system of those that have not ended.
+pub(crate) fn living<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<u32> {
+    let living = processes.filter(|process| !process.ended());
+    living.map(Process::pid).collect()
+}
+
 /// Whether a process still runs. One whose first thread has ended is a zombie in /proc/PID/stat (proc_pid_stat(5))
 /// while others go on: but the kernel keeps only the first of those that have ended.
 fn lives(pid: u32) -> bool {

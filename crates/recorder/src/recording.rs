@@ -31,7 +31,7 @@ use crate::following::{FORK_CALLS, Following, WAIT4};
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
-use crate::process::Process;
+use crate::process::{Process, living};
 use crate::programs::Programs;
 use crate::reconvergence::Ways;
 use crate::shared::{Reader, Shared};
@@ -530,6 +530,10 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
 
     fn bury(&mut self, root: Option<i32>) -> io::Result<bool> {
         self.bury_ended(root)
+    }
+
+    fn living(&self) -> Vec<u32> {
+        living(self.processes.values())
     }
 
     fn is_abandoned(&self) -> bool {

@@ -1,8 +1,10 @@
 //! The memory shared with the plugin, and reading the rings in it.
 
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -30,6 +32,9 @@ pub(crate) fn fresh() -> Header {
     }
 }
 
+/// What the memory is called in /proc/PID/maps.
+const NAME: &str = "pagelab-rings";
+
 /// The memory, mapped. It has no name: it goes when the last process that maps it does.
 pub(crate) struct Shared {
     file: File,
@@ -41,7 +46,8 @@ impl Shared {
     pub(crate) fn new(set_up: impl FnOnce(&mut Header)) -> io::Result<Shared> {
         // SAFETY: the name ends with a zero byte; a descriptor that is returned is ours.
         let file = unsafe {
-            let descriptor = libc::memfd_create(c"pagelab-rings".as_ptr(), libc::MFD_CLOEXEC);
+            let name = CString::new(NAME).unwrap_or_default();
+            let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -58,6 +64,20 @@ impl Shared {
     /// Where another process of the same user can open the memory.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
+    /// Whether another process has the memory mapped. One that has not is no recorded one, whatever its number: the
+    /// program may number processes otherwise (pid_namespaces(7)), and numbers are used again.
+    pub(crate) fn is_mapped_by(&self, pid: u32) -> bool {
+        let inode = self.file.metadata().map(|about| about.ino().to_string());
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
+        let (Ok(inode), Ok(maps)) = (inode, maps) else {
+            return false;
+        };
+        pid != std::process::id()
+            && (maps.lines()).any(|line| {
+                line.contains(NAME) && line.split_ascii_whitespace().nth(4) == Some(&inode)
+            })
     }
 
     /// The header. Its plain fields do not change any more.

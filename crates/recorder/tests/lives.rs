@@ -2,9 +2,12 @@
 
 mod common;
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use common::{build, in_time, run};
+use common::{build, ends_in_time, in_time, run, words};
 use pagelab_events::Control;
 use pagelab_recorder::Ended;
 
@@ -30,4 +33,112 @@ fn a_child_whose_first_thread_ends_is_recorded_until_the_last_does() {
         .accesses()
         .filter(|access| places.contains(&access.addr));
     assert_eq!(stores.count(), STORES);
+}
+
+/// received.c by itself or under a recorder, with this argument if it is any: with the number of the process that waits.
+fn waiting(recorded: bool, how: Option<&str>) -> (Child, i32) {
+    let program = build("received.c", &STATIC).path;
+    let mut command = Command::new(&program);
+    if recorded {
+        command = Command::new(env!("CARGO_BIN_EXE_pagelab-record"));
+        let words = words().map(|path| format!("--words={}", path.display()));
+        command.arg("--quiet").args(words).arg("-").arg(program);
+    }
+    // Tests that a shell runs in the background start with SIGINT ignored, which is inherited.
+    // SAFETY: signal() may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+    let mut child = command
+        .args(how)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .expect("it speaks");
+    (child, line.trim().parse().expect("a number"))
+}
+
+fn send(process: u32, signal: i32) {
+    // SAFETY: the process is a child of ours that has not been waited for.
+    unsafe { libc::kill(process as i32, signal) };
+}
+
+#[test]
+fn signals_to_the_recorder_are_the_programs() {
+    let signals = [
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGWINCH,
+        libc::SIGCONT,
+        libc::SIGTSTP,
+        libc::SIGIO,
+        libc::SIGTERM,
+    ];
+    for signal in signals {
+        let ended = |recorded: bool| {
+            let (mut child, _) = waiting(recorded, None);
+            send(child.id(), signal);
+            ends_in_time(&mut child).code()
+        };
+        assert_eq!(ended(true), ended(false), "{signal}");
+    }
+}
+
+/// The state letter of a process.
+fn state(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+    fields.chars().take(1).collect()
+}
+
+fn comes_to(pid: u32, wanted: &str) {
+    let since = Instant::now();
+    while !wanted.contains(&state(pid)) {
+        assert!(since.elapsed() < Duration::from_secs(60), "{}", state(pid));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_recorder_stops_and_goes_on_with_the_program() {
+    let (mut child, program) = waiting(true, Some("default"));
+    send(child.id(), libc::SIGTSTP);
+    comes_to(program as u32, "T");
+    comes_to(child.id(), "T");
+    send(child.id(), libc::SIGCONT);
+    comes_to(program as u32, "SR");
+    comes_to(child.id(), "SR");
+    send(child.id(), libc::SIGTERM);
+    let code = ends_in_time(&mut child).code();
+    assert_eq!(code, Some(128 + libc::SIGTERM));
+}
+
+#[test]
+fn what_the_program_leaves_behind_is_ended_by_a_signal_to_the_recorder() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let (mut child, left) = waiting(true, Some("leave"));
+        send(child.id(), signal);
+        // The status is the program's, and the recording is whole.
+        assert_eq!(ends_in_time(&mut child).code(), Some(3));
+        // Whose child it is now may take its time.
+        assert!("Z".contains(&state(left as u32)), "it has ended");
+    }
+}
+
+#[test]
+fn what_does_not_end_then_goes_on_unrecorded() {
+    let (mut child, left) = waiting(true, Some("ignore"));
+    send(child.id(), libc::SIGTERM);
+    let ended = ends_in_time(&mut child);
+    assert_eq!((ended.code(), ended.signal()), (Some(1), None));
+    // SAFETY: the test's own process, which has said its number.
+    assert_eq!(unsafe { libc::kill(left, libc::SIGKILL) }, 0);
 }

@@ -20,7 +20,7 @@ use super::file::{Frame, FrameWriter};
 use super::limit::Limit;
 use crate::controls::Returned;
 use crate::following::{FORK_CALLS, Following, WAIT4};
-use crate::process::Process;
+use crate::process::{Process, living};
 use crate::shared::{Reader, Shared};
 use crate::{Ended, Progress, Stage, kernel};
 
@@ -353,6 +353,10 @@ impl Following for Drain<'_> {
             }
         }
         Ok(self.lives.processes.values().all(Process::ended))
+    }
+
+    fn living(&self) -> Vec<u32> {
+        living(self.lives.processes.values())
     }
 
     fn is_abandoned(&self) -> bool {
