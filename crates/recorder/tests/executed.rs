@@ -17,12 +17,16 @@ fn temporary(name: &str) -> PathBuf {
 
 /// What the shell ends with that runs this script by itself, and recorded with all that it starts.
 fn statuses(script: &str) -> [Ended; 2] {
-    let shell = |script: &str| vec![OsString::from("-c"), script.into()];
-    let alone = Command::new("sh").args(shell(script)).status();
-    let alone = alone.expect("sh runs").code().expect("it exits");
+    statuses_of("sh", script)
+}
+
+fn statuses_of(shell: &str, script: &str) -> [Ended; 2] {
+    let arguments = [OsString::from("-c"), script.into()];
+    let alone = Command::new(shell).args(&arguments).status();
+    let alone = alone.expect("a shell runs").code().expect("it exits");
     let request = Request {
-        program: "sh".into(),
-        arguments: shell(script),
+        program: shell.into(),
+        arguments: arguments.into(),
         follow_exec: true,
         ..build("environment.c", &[]).request()
     };
@@ -134,4 +138,54 @@ fn a_program_whose_name_begins_with_a_dash_is_no_option() {
         let mut child = recorder.spawn().expect("it starts");
         assert_eq!(ends_in_time(&mut child).code(), Some(3));
     }
+}
+
+/// A copy of a program with other bytes at a place.
+fn changed(name: &str, at: impl FnOnce(&[u8]) -> usize, bytes: &[u8]) -> PathBuf {
+    let mut file = fs::read(build("environment.c", &[]).path).expect("a program");
+    let at = at(&file);
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+    let path = temporary(name);
+    write_executable(&path, &file);
+    path
+}
+
+#[test]
+fn what_the_kernel_refuses_to_execute_fails_in_execve() {
+    let interpreter = |file: &[u8]| {
+        let name = b"/lib64/ld-linux";
+        let at = (0..file.len()).find(|&at| file[at..].starts_with(name));
+        at.expect("it has an interpreter")
+    };
+    let whole = fs::read(build("environment.c", &[]).path).expect("a program");
+    let cut_off = temporary("cut-off");
+    write_executable(&cut_off, &whole[..200]);
+    let programs = [
+        changed("no-such-interpreter", interpreter, b"/xib64/"),
+        changed("interpreter-is-a-folder", interpreter, b"/lib64/\0"),
+        changed("interpreter-is-no-program", interpreter, b"/etc/passwd\0"),
+        changed("interpreter-is-a-script", interpreter, b"/usr/bin/ldd\0"),
+        changed("object", |_| 16, &[1]),
+        changed("no-program-headers", |_| 56, &[0]),
+        changed("program-headers-elsewhere", |_| 32 + 3, &[9]),
+        cut_off,
+    ];
+    // bash, which does not take for a script what is refused.
+    for program in programs {
+        let script = format!("{} V 1 2>/dev/null; exit $?", program.display());
+        let [alone, recorded] = statuses_of("bash", &script);
+        assert_eq!(recorded, alone, "{}", program.display());
+        assert!(matches!(alone, Ended::Status(126 | 127)), "{alone:?}");
+    }
+}
+
+#[test]
+fn what_is_open_for_writing_is_busy() {
+    let program = temporary("busy");
+    fs::copy(build("environment.c", &[]).path, &program).expect("it can be copied");
+    let program = program.display();
+    let script = format!("exec 7>>{program}; V=1 {program} V 1 2>/dev/null; exit $?");
+    assert_eq!(statuses(&script), [Ended::Status(126); 2]);
+    let script = format!("exec 7<{program}; V=1 {program} V 1; exit $?");
+    assert_eq!(statuses(&script), [Ended::Status(3); 2]);
 }

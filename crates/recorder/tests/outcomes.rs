@@ -186,6 +186,18 @@ fn an_output_that_cannot_be_written_is_refused_before_the_program_starts() {
     }
 }
 
+/// A program whose interpreter there is not.
+fn without_interpreter() -> PathBuf {
+    let mut file = fs::read(build("work.c", &["-O2"]).path).expect("a program");
+    let interpreter = b"/lib64/ld-linux-x86-64.so.2";
+    let at = (0..file.len()).find(|&at| file[at..].starts_with(interpreter));
+    file[at.expect("dynamically linked") + 1] = b'x';
+    let path = temporary("no-interpreter");
+    fs::write(&path, file).expect("it can be written");
+    assert!(Command::new("chmod").arg("+x").arg(&path).status().is_ok());
+    path
+}
+
 #[test]
 fn programs_that_cannot_be_recorded_are_refused_with_a_reason() {
     let other = |name: &str, class: u8, machine: u8| {
@@ -199,11 +211,13 @@ fn programs_that_cannot_be_recorded_are_refused_with_a_reason() {
     let text = temporary("plain-text");
     fs::write(&text, "hello").expect("it can be written");
     let text = text.to_string_lossy().into_owned();
+    let interpreter = without_interpreter().to_string_lossy().into_owned();
     for (error, part) in [
         (refused(&request("no-such-program")), "not found in PATH"),
         (refused(&request("/no/such/program")), "no such file"),
         (refused(&request("/")), "is a directory"),
         (refused(&request(&text)), "not executable"),
+        (refused(&request(&interpreter)), "its interpreter /xib64/"),
         (other("program-32", 1, 3), "32-bit"),
         (other("program-arm", 2, 183), "AArch64"),
     ] {
@@ -229,11 +243,12 @@ fn a_missing_qemu_or_plugin_or_one_that_does_not_fit_is_explained() {
 
 #[test]
 fn a_program_that_qemu_cannot_load_is_an_incomplete_recording() {
-    let mut file = fs::read(build("work.c", &["-O2"]).path).expect("a program");
-    let interpreter = b"/lib64/ld-linux-x86-64.so.2";
-    let at = (0..file.len()).find(|&at| file[at..].starts_with(interpreter));
-    file[at.expect("dynamically linked") + 1] = b'x';
-    let path = temporary("no-interpreter");
+    // Its first segment is to have more memory than there are addresses.
+    let mut file = fs::read(assemble("plain.s").path).expect("a program");
+    let first = (64..).step_by(56).find(|&entry| file[entry] == 1);
+    let bytes = first.expect("a segment") + 40;
+    file[bytes + 6] = 0x10;
+    let path = temporary("too-large");
     fs::write(&path, file).expect("it can be written");
     assert!(Command::new("chmod").arg("+x").arg(&path).status().is_ok());
     let recorded = run(&request(&path.to_string_lossy()));

@@ -36,14 +36,14 @@ pub fn follow(ring: &Ring, number: i64, arguments: &[u64; 6]) {
     };
     let wanted = ring::header().follow_exec != 0;
     let refusal = match start.prepare() {
-        Ok(None) => return,
-        Ok(Some(program)) if wanted => start.replace(ring, again, &program),
-        Ok(Some(_)) => String::new(),
-        Err(what) => what,
+        Ok(Some(program)) if wanted => Some(start.replace(ring, again, &program)),
+        // The recorder is told in any case: it forgets it when execve has failed, as is to be expected of `None`.
+        Ok(_) => None,
+        Err(what) => Some(what),
     };
     let path = start.path.display().to_string();
     ring::put_bytes(ring, Kind::Unrecorded, path.as_bytes());
-    if wanted {
+    if wanted && let Some(refusal) = refusal {
         let text = format!("{path}: not recorded: {refusal}");
         ring::put_bytes(ring, Kind::Note, text.as_bytes());
     }

@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use crate::headers;
 
 /// What QEMU is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,9 @@ pub enum Refusal {
 /// Scripts that name scripts as their interpreters: as deep as the kernel follows them.
 const MAX_DEPTH: usize = 5;
 
+/// <asm-generic/fcntl.h>
+const F_SETSIG: libc::c_int = 10;
+
 /// The program behind a file that is to be executed with this argv\[0\].
 ///
 /// # Errors
@@ -37,20 +43,14 @@ pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
         arguments: vec![first],
     };
     for depth in 0..MAX_DEPTH {
-        let head = head(&found.path).map_err(|refusal| match refusal {
-            Refusal::Missing(what) if depth > 0 => Refusal::Missing(format!(
-                "its interpreter {} {}",
-                found.path.display(),
-                if what == "no such file" {
-                    "does not exist"
-                } else {
-                    &what
-                }
-            )),
+        let opened = open(&found.path).and_then(|file| Ok((head(&file)?, file)));
+        let (head, file) = opened.map_err(|refusal| match refusal {
+            Refusal::Missing(what) if depth > 0 => of_interpreter(&found.path, &what),
             other => other,
         })?;
         let Some((interpreter, argument)) = script(&head) else {
             check_executable(&head).map_err(Refusal::Foreign)?;
+            check_loadable(&file)?;
             return Ok(found);
         };
         let script = std::mem::replace(&mut found.path, interpreter.clone());
@@ -64,8 +64,17 @@ pub fn resolve(path: &Path, first: OsString) -> Result<Program, Refusal> {
     ))
 }
 
-/// The beginning of a file that may be executed.
-fn head(path: &Path) -> Result<Vec<u8>, Refusal> {
+/// What is wrong with an interpreter.
+fn of_interpreter(path: &Path, what: &str) -> Refusal {
+    let what = match what {
+        "no such file" => "does not exist",
+        what => what,
+    };
+    Refusal::Missing(format!("its interpreter {} {what}", path.display()))
+}
+
+/// A file that may be executed.
+fn open(path: &Path) -> Result<File, Refusal> {
     let refuse = |what: &str| Err(Refusal::Missing(what.to_owned()));
     match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return refuse("no such file"),
@@ -74,11 +83,53 @@ fn head(path: &Path) -> Result<Vec<u8>, Refusal> {
         Ok(_) if !is_executable(path) => return refuse("is not executable (chmod +x)"),
         Ok(_) => {}
     }
-    let mut head = Vec::new();
     // A program that may be executed but not read is one QEMU cannot load either.
-    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
-    read.map(|_| head)
-        .map_err(|error| Refusal::Foreign(format!("cannot be read: {error}")))
+    let file = File::open(path).map_err(unread)?;
+    if is_being_written(&file) {
+        return refuse("is open for writing (text file busy)");
+    }
+    Ok(file)
+}
+
+fn unread(error: io::Error) -> Refusal {
+    Refusal::Foreign(format!("cannot be read: {error}"))
+}
+
+/// The beginning of a file.
+fn head(file: &File) -> Result<Vec<u8>, Refusal> {
+    let mut head = Vec::new();
+    file.take(256).read_to_end(&mut head).map_err(unread)?;
+    Ok(head)
+}
+
+/// Whether somebody has the file open for writing, so that it is not executed (ETXTBSY). To be told, one asks for a lease of
+/// it, which its owner is given; a file of somebody else's who writes to it is taken for one that is not written.
+fn is_being_written(file: &File) -> bool {
+    let descriptor = file.as_raw_fd();
+    // SAFETY: these calls take numbers. The signal that whoever opens the file meanwhile causes is one that is ignored.
+    unsafe {
+        libc::fcntl(descriptor, F_SETSIG, libc::SIGURG);
+        if libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
+            libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_UNLCK);
+            return false;
+        }
+    }
+    io::Error::last_os_error().kind() == ErrorKind::WouldBlock
+}
+
+/// Refuses what the kernel does: of an ELF file for x86-64, what its headers say and the interpreter that they name.
+fn check_loadable(file: &File) -> Result<(), Refusal> {
+    let interpreter = headers::interpreter(file);
+    let Some(path) = interpreter.map_err(|what| Refusal::Missing(what.to_owned()))? else {
+        return Ok(());
+    };
+    let checked = open(&path).and_then(|file| head(&file));
+    match checked.map(|head| check_executable(&head)) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(what)) | Err(Refusal::Missing(what) | Refusal::Foreign(what)) => {
+            Err(of_interpreter(&path, &what))
+        }
+    }
 }
 
 /// Whether executing the file gives another user, another group, or capabilities (execve(2)).

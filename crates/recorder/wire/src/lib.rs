@@ -10,6 +10,7 @@
 
 pub mod block;
 pub mod elf;
+mod headers;
 pub mod option;
 pub mod region;
 pub mod syscall;
