@@ -66,7 +66,8 @@ Elsewhere = Callable[[Simulation, Stop, Callable[[int, int, str], None]], str]
 def stoppable() -> Iterator[Stop]:
     """Turns the first SIGINT or SIGTERM into a stop request; the second one is itself again.
 
-    Threads other than the first get no signals, and can ask for none.
+    Threads other than the first get no signals, and can ask for none. One that was ignored from the
+    start, as a shell has it for what runs in the background, still is, also by what is recorded.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -79,7 +80,8 @@ def stoppable() -> Iterator[Stop]:
         signal.signal(number, kept[number])
 
     for number in (int(signal.SIGINT), int(signal.SIGTERM)):
-        kept[number] = signal.signal(number, handler)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            kept[number] = signal.signal(number, handler)
     try:
         yield stop
     finally:

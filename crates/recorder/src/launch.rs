@@ -260,7 +260,8 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     command.args(&program.arguments[1..]);
     command.args(&request.arguments);
     let recorder = std::process::id();
-    // SAFETY: signal(), prctl(), getppid() and personality() are async-signal-safe.
+    let blocked = signals::blocked();
+    // SAFETY: signal(), pthread_sigmask(), prctl(), getppid() and personality() are async-signal-safe.
     unsafe {
         command.pre_exec(move || {
             // Nobody could stop it any more. The thread that starts it also waits for it.
@@ -268,8 +269,11 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
             if libc::getppid() as u32 != recorder {
                 return Err(io::Error::other("the recorder has died"));
             }
-            // Rust and Python programs ignore it; what they start should not.
+            // Rust and Python programs ignore them, and do not know what was done about them before; what they start
+            // should not. Other signals are as the recorder was started with them, which Command would change.
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, std::ptr::null_mut());
             // The same addresses each time, as far as the kernel allows it (not in some sandboxes).
             let personality = libc::personality(0xffff_ffff);
             libc::personality((personality | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);

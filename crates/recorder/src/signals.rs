@@ -102,6 +102,16 @@ pub(crate) fn stop_with(child: &Child) {
     }
 }
 
+/// The signals that this thread has blocked.
+pub(crate) fn blocked() -> libc::sigset_t {
+    // SAFETY: zeroes are valid, and the call writes there.
+    unsafe {
+        let mut blocked = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();
+        libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut blocked);
+        blocked
+    }
+}
+
 /// Handles a signal; returns what was done about it before, unless it was ignored, or something else than by default if
 /// only that is to be replaced: whose process this is may use it itself.
 fn handle(signal: i32, only_default: bool) -> Option<libc::sigaction> {

@@ -142,3 +142,34 @@ fn what_does_not_end_then_goes_on_unrecorded() {
     // SAFETY: the test's own process, which has said its number.
     assert_eq!(unsafe { libc::kill(left, libc::SIGKILL) }, 0);
 }
+
+/// What dispositions.c says, started with these signals ignored and another blocked.
+fn dispositions(command: &mut Command, ignored: &'static [i32]) -> String {
+    // SAFETY: these calls may be made between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            for &signal in ignored {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+            let mut blocked = std::mem::zeroed();
+            libc::sigemptyset(&raw mut blocked);
+            libc::sigaddset(&raw mut blocked, libc::SIGUSR2);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, std::ptr::null_mut());
+            Ok(())
+        })
+    };
+    let output = command.output().expect("it runs");
+    String::from_utf8(output.stdout).expect("it writes text")
+}
+
+#[test]
+fn signals_are_ignored_and_blocked_as_the_recorder_was_started() {
+    let program = build("dispositions.c", &STATIC).path;
+    let alone = dispositions(&mut Command::new(&program), &[libc::SIGHUP, libc::SIGINT]);
+    assert!(alone.contains("1 ignored") && alone.contains("12 blocked"));
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_pagelab-record"));
+    recorder.args(["--quiet", "-"]).arg(program);
+    // Python ignores the last by itself.
+    let ignored = &[libc::SIGHUP, libc::SIGINT, libc::SIGXFSZ];
+    assert_eq!(dispositions(&mut recorder, ignored), alone);
+}
