@@ -127,6 +127,29 @@ def test_a_bound_that_is_slower_than_what_it_bounds_is_none() -> None:
     assert "ideal is slower than dpt, so it is no bound here" in text
 
 
+def test_a_bound_that_misses_the_caches_more_often_is_none() -> None:
+    comparison = _with_cycles(radix=_parts(300), dpt=_parts(200), ideal=_parts(0, data=450))
+    assert "would gain 14.3 %" in str(verdict(comparison))
+    runs = list(comparison.runs)
+    caches = runs[2].caches
+    served = caches.data.model_copy(update={"dram": caches.data.dram + runs[0].accesses // 50})
+    caches = caches.model_copy(update={"data": served})
+    runs[2] = runs[2].model_copy(update={"caches": caches})
+    text = str(verdict(comparison.model_copy(update={"runs": runs})))
+    assert text.startswith("Translation costs this program 25 %; dpt would save 8.3 %.")
+    assert "ree translation" not in text
+    assert "ideal has more cache misses than radix, so it is no bound here" in text
+
+
+def test_what_translation_costs_is_said_also_where_there_is_no_bound() -> None:
+    radix, dpt = _parts(300) | {"recoverable": 480}, _parts(400)
+    ideal = _parts(0, data=900)
+    text = str(verdict(_with_cycles(radix=radix, dpt=dpt, ideal=ideal)))
+    # 1300 cycles for 1200.
+    assert text.startswith("radix serves this program best: dpt, the next, would make it 7.7 %")
+    assert " Translation costs this program 40 %." in text
+
+
 def test_without_a_bound_the_second_clock_says_what_translation_costs() -> None:
     radix = _parts(300) | {"recoverable": 480}
     dpt = _parts(200) | {"recoverable": 220}

@@ -13,6 +13,8 @@ from pagelab.results import INTERRUPTED, Comparison, Run, same_windows
 NOTICEABLE = 0.005
 # A bound below this leaves nothing to gain; a share of faults above it is worth a look.
 SMALL = 0.05
+# Of a share of accesses below this it does not matter from where they are served.
+CROWDED = 0.001
 
 _PART_NAMES = {
     "compute": "Time computing",
@@ -89,6 +91,8 @@ def _answer(comparison: Comparison) -> tuple[str, str]:
         f"{base_name} serves this program best: {_subject(base, best)}, the next, would make it "
         f"{_Share(1 - comparison.speedup(best))} slower."
     )
+    if _ideal(comparison, base.pages) is None:
+        headline += f" {_cost_text(comparison)}."
     return headline, _reason(comparison, best)
 
 
@@ -205,17 +209,46 @@ def _memory(base: Run, run: Run) -> str:
 
 
 def _ideal(comparison: Comparison, pages: str) -> Run | None:
-    """Free translation with a page size, if it is the bound that it should be.
+    """Free translation with a page size, if it is the bound that it should be."""
+    ideal = _find_ideal(comparison, pages)
+    return ideal if ideal is not None and not _no_bound(comparison, ideal) else None
+
+
+def _find_ideal(comparison: Comparison, pages: str) -> Run | None:
+    runs = (run for run in comparison.runs if run.pages == pages and run.design == "ideal")
+    return next(runs, None)
+
+
+def _no_bound(comparison: Comparison, ideal: Run) -> str:
+    """Why a run under `ideal` says nothing about translation; empty if it does.
 
     Without page tables between them data lie in other frames, which may crowd the same sets of the
-    caches. Then it says nothing about translation.
+    caches. It may then still be the fastest, and gain too little by it.
     """
-    runs = [run for run in comparison.runs if run.pages == pages]
-    ideal = next((run for run in runs if run.design == "ideal"), None)
-    if ideal is None:
-        return None
-    fastest = max(comparison.speedup(run) for run in runs)
-    return ideal if fastest <= comparison.speedup(ideal) * (1 + NOTICEABLE) else None
+    same = [run for run in comparison.runs if run.pages == ideal.pages and run is not ideal]
+    if not same:
+        return ""
+    fastest = max(same, key=comparison.speedup)
+    if comparison.speedup(fastest) > comparison.speedup(ideal) * (1 + NOTICEABLE):
+        return f"is slower than {comparison.label(fastest)}"
+    usual = next((run for run in same if run.design == comparison.baseline.design), same[0])
+    if _crowds(ideal, usual):
+        return f"has more cache misses than {comparison.label(usual)}"
+    return ""
+
+
+def _crowds(ideal: Run, usual: Run) -> bool:
+    """Whether more data come from far away, by more than prefetchers and chance account for.
+
+    There should be fewer, since no entries of page tables are in the caches.
+    """
+    ours, theirs = ideal.caches.data, usual.caches.data
+    beyond_l2 = ours.llc + ours.dram, theirs.llc + theirs.dram
+    beyond_llc = ours.dram, theirs.dram
+    return any(
+        more > least + max(SMALL * least, CROWDED * usual.accesses)
+        for more, least in (beyond_l2, beyond_llc)
+    )
 
 
 def _saved(comparison: Comparison, run: Run) -> _Share:
@@ -344,14 +377,18 @@ def _no_bounds(comparison: Comparison) -> list[str]:
     for name in comparison.machines:
         on_machine = comparison.on(name)
         for ideal in on_machine.runs:
-            if ideal.design != "ideal" or ideal.stopped or _ideal(on_machine, ideal.pages):
+            if ideal.design != "ideal" or ideal.stopped:
                 continue
-            same = [run for run in on_machine.runs if run.pages == ideal.pages]
-            fastest = max(same, key=on_machine.speedup)
-            caveats.append(
-                f"{comparison.label(ideal)} is slower than {comparison.label(fastest)}, so it is "
-                "no bound here: its data lie in other frames, which crowd sets of the caches."
+            reason = _no_bound(on_machine, ideal)
+            if not reason:
+                continue
+            text = (
+                f"{comparison.label(ideal)} {reason}, so it is no bound here: its data lie in "
+                "other frames, which crowd sets of the caches"
             )
+            if ideal.cycles.recoverable is None:
+                text += "; --set free_clock=true says what translation costs without it"
+            caveats.append(f"{text}.")
     return caveats
 
 
