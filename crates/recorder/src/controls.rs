@@ -1,6 +1,7 @@
 //! System calls as control events.
 
 use pagelab_events::{Advice, Backing, Control, Protection};
+use pagelab_recorder_wire::syscall::{MAPPED, MAPPED_MEMORY, MAPPED_SHARED};
 
 use crate::PAGE;
 
@@ -29,7 +30,8 @@ pub(crate) struct Returned {
     pub(crate) number: u64,
     pub(crate) arguments: [u64; 6],
     pub(crate) result: u64,
-    /// See the plugin's syscalls.rs: for mmap, whether the file is memory; for shmat, the size.
+    /// See the plugin's syscalls.rs: for mmap, whether the file is memory; for shmat, the size;
+    /// for mremap that leaves the old mapping, what is mapped; for wait4 the status, for waitid the process as well.
     pub(crate) fact: u64,
 }
 
@@ -65,6 +67,8 @@ impl Memory {
                 len: pages(a2),
             },
             BRK => return self.heap_ends(call.result),
+            // Nothing is taken away: it is the same memory once more.
+            MREMAP if a2 == 0 => mapped(call.result, pages(a3), call.fact)?,
             MREMAP => Control::Remap {
                 old_addr: a1,
                 old_len: pages(a2),
@@ -96,11 +100,37 @@ impl Memory {
         })
     }
 
+    /// The control event that follows that one: what mremap has left where it has taken pages from (MREMAP_DONTUNMAP).
+    pub(crate) fn left(call: &Returned) -> Option<Control> {
+        let [address, bytes, _, flags, ..] = call.arguments;
+        let leaves = flags & libc::MREMAP_DONTUNMAP as u64 != 0;
+        (call.number == MREMAP && !call.failed() && leaves && bytes != 0)
+            .then(|| mapped(address, pages(bytes), call.fact))?
+    }
+
     /// brk returns the end of the heap, moved or not.
     fn heap_ends(&mut self, end: u64) -> Option<Control> {
         let moved = self.brk.replace(end) != Some(end);
         moved.then_some(Control::Brk { end })
     }
+}
+
+/// A mapping that is as the plugin has told of one.
+fn mapped(addr: u64, len: u64, about: u64) -> Option<Control> {
+    let is = |bit| about & bit != 0;
+    let backing = match (is(MAPPED_MEMORY), is(MAPPED_SHARED)) {
+        (true, true) => Backing::SharedAnonymous,
+        (true, false) => Backing::Anonymous,
+        (false, true) => Backing::SharedFile,
+        (false, false) => Backing::PrivateFile,
+    };
+    is(MAPPED).then_some(Control::Map {
+        addr,
+        len,
+        prot: protection(about),
+        backing,
+        populate: false,
+    })
 }
 
 /// Bytes of the pages that so many bytes need.

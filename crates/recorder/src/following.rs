@@ -3,10 +3,24 @@
 use std::io;
 
 use crate::Progress;
+use crate::controls::Returned;
 
 /// System calls that may make a process: clone, fork, vfork.
 pub(crate) const FORK_CALLS: [u64; 3] = [56, 57, 58];
-pub(crate) const WAIT4: u64 = 61;
+
+const WAIT4: u64 = 61;
+const WAITID: u64 = 247;
+
+/// The process that a call has waited for, and its status as of wait4.
+pub(crate) fn waited_for(call: &Returned) -> Option<(u32, i32)> {
+    let status = call.fact as u32 as i32;
+    match call.number {
+        _ if call.failed() => None,
+        WAIT4 => Some((call.result as u32, status)),
+        WAITID => Some(((call.fact >> 32) as u32, status)),
+        _ => None,
+    }
+}
 
 /// Follows a program: reads what the rings hold.
 pub(crate) trait Following {

@@ -26,8 +26,8 @@ mod ended;
 
 use self::active::Active;
 use crate::code::CodeBook;
-use crate::controls::Returned;
-use crate::following::{FORK_CALLS, Following, WAIT4};
+use crate::controls::{Memory, Returned};
+use crate::following::{FORK_CALLS, Following, waited_for};
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
@@ -393,6 +393,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 _ => {}
             }
             self.output.control(control);
+            if let Some(left) = Memory::left(&returned) {
+                self.output.control(left);
+            }
         }
         if returned.failed() {
             return;
@@ -404,9 +407,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 self.output.control(Control::ThreadStart { thread });
                 self.admit();
             }
-        } else if number == WAIT4 {
+        } else if let Some((pid, status)) = waited_for(&returned) {
             for process in self.processes.values_mut() {
-                process.waited_for(result as u32, fact as i32);
+                process.waited_for(pid, status);
             }
         }
     }

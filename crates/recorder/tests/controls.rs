@@ -327,3 +327,45 @@ fn scripts_run_their_interpreters() {
     request.arguments = vec!["9".into()];
     assert_eq!(common::run(&request).outcome.ended.code(), 9);
 }
+
+#[test]
+fn the_kernel_writes_no_more_than_there_is_room_for_and_leaves_what_mremap_says() {
+    let program = build("copies.c", &STATIC);
+    let alone = Command::new(&program.path).status().expect("it runs");
+    let recorded = program.record();
+    assert_eq!(recorded.outcome.ended.code(), 7);
+    assert_eq!(alone.code(), Some(7));
+    let at = 0x1000_0000;
+    let stored = |place: u64| -> Vec<(u64, u16)> {
+        let by_kernel = recorded.accesses().filter(|access| {
+            access.op.is_kernel() && access.op.is_store() && access.addr >> 12 == place >> 12
+        });
+        by_kernel
+            .map(|access| (access.addr, access.op.size()))
+            .collect()
+    };
+    assert_eq!(stored(at), [(at, 16)]);
+    assert_eq!(stored(at + 0x1000), []);
+    let controls = recorded.controls(0);
+    let old = at + 0x10000;
+    let moved = controls
+        .iter()
+        .position(|control| matches!(control, Control::Remap { old_addr, .. } if *old_addr == old));
+    let left = controls[moved.expect("it is moved") + 1];
+    let prot = Protection(Protection::READ | Protection::WRITE);
+    let mapped = |addr, backing| Control::Map {
+        addr,
+        len: 0x4000,
+        prot,
+        backing,
+        populate: false,
+    };
+    assert_eq!(left, mapped(old, Backing::Anonymous));
+    let shared = controls.iter().rev().find_map(|control| match control {
+        Control::Map { addr, .. } => Some((*addr, *control)),
+        _ => None,
+    });
+    let (again, control) = shared.expect("it is mapped again");
+    assert_ne!(again, at + 0x20000);
+    assert_eq!(control, mapped(again, Backing::SharedAnonymous));
+}

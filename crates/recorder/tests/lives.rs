@@ -173,3 +173,17 @@ fn signals_are_ignored_and_blocked_as_the_recorder_was_started() {
     let ignored = &[libc::SIGHUP, libc::SIGINT, libc::SIGXFSZ];
     assert_eq!(dispositions(&mut recorder, ignored), alone);
 }
+
+#[test]
+fn a_child_that_is_waited_for_has_been_killed_by_what_its_parent_is_told() {
+    let program = build("waited.c", &STATIC);
+    let alone = Command::new(&program.path).status().expect("it runs");
+    let recorded = program.record();
+    assert_eq!(alone.code(), Some(0));
+    assert_eq!(recorded.outcome.ended, Ended::Status(0));
+    for (process, signal) in [(1, libc::SIGTERM), (2, libc::SIGUSR1), (3, libc::SIGALRM)] {
+        let status = 128 + signal;
+        let last = recorded.controls(process).last().copied();
+        assert_eq!(last, Some(Control::Exit { status }));
+    }
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pagelab_recorder_wire::region::Ring;
-use pagelab_recorder_wire::syscall::{Call, Vectors, call};
+use pagelab_recorder_wire::syscall::{Call, MAPPED, MAPPED_MEMORY, MAPPED_SHARED, Vectors, call};
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex::Lock;
@@ -168,14 +168,18 @@ fn next_epoch(ring: &Ring) {
 
 /// What the recorder needs to know of a call apart from its arguments and result.
 fn fact(number: i64, arguments: &[u64; 6], result: i64, path: Option<&Path>) -> u64 {
+    const MREMAP: i64 = 25;
     const SHMAT: i64 = 30;
     const WAIT4: i64 = 61;
+    const WAITID: i64 = 247;
     if (-4095..0).contains(&result) {
         return 0;
     }
     match number {
         MMAP => u64::from(path.is_some_and(is_memory_file)),
+        MREMAP if leaves_the_old(arguments) => about_mapping(result as u64),
         WAIT4 => exit_status(arguments[1]),
+        WAITID => exit_told(arguments[2]),
         SHMAT => segment_size(arguments[0] as i32),
         _ => 0,
     }
@@ -189,6 +193,57 @@ fn exit_status(address: u64) -> u64 {
         return 0;
     }
     word[0] & 0xffff_ffff
+}
+
+/// The process and the status, as wait4 would have stored it, of which waitid has told in a siginfo_t; 0 if it has not.
+fn exit_told(address: u64) -> u64 {
+    // si_signo, si_errno; si_code; si_pid, si_uid; si_status: 32 bits each, and 32 left out.
+    let mut about = [0u64; 4];
+    if address == 0 || !guest::words(address, &mut about) {
+        return 0;
+    }
+    let [_, code, process, told] = about;
+    let status = match code as i32 {
+        libc::CLD_EXITED => (told & 0xff) << 8,
+        libc::CLD_KILLED | libc::CLD_DUMPED => told & 0x7f,
+        _ => return 0,
+    };
+    (process << 32) | status
+}
+
+/// Whether mremap leaves what there was as well.
+fn leaves_the_old(arguments: &[u64; 6]) -> bool {
+    arguments[1] == 0 || arguments[3] & libc::MREMAP_DONTUNMAP as u64 != 0
+}
+
+/// What is mapped at an address: see [`MAPPED`].
+fn about_mapping(address: u64) -> u64 {
+    let at = process::host_address(address);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let about = maps.lines().find_map(|line| about_line(line, at));
+    about.unwrap_or(0)
+}
+
+/// What a line of proc_pid_maps(5) says of an address, if it is about it.
+fn about_line(line: &str, at: u64) -> Option<u64> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let path = fields.nth(3).unwrap_or_default();
+    let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap_or(0));
+    if !(start..end).contains(&at) {
+        return None;
+    }
+    let memory = path.is_empty() || is_memory_file(Path::new(path));
+    let bits = [
+        (permissions.contains('r'), 1),
+        (permissions.contains('w'), 2),
+        (permissions.contains('x'), 4),
+        (permissions.contains('s'), MAPPED_SHARED),
+        (memory, MAPPED_MEMORY),
+    ];
+    let about = bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit);
+    Some(MAPPED | about.sum::<u64>())
 }
 
 /// The file that a call has mapped, if it has.

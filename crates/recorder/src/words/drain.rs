@@ -19,7 +19,7 @@ use super::event::Event;
 use super::file::{Frame, FrameWriter};
 use super::limit::Limit;
 use crate::controls::Returned;
-use crate::following::{FORK_CALLS, Following, WAIT4};
+use crate::following::{FORK_CALLS, Following, waited_for};
 use crate::process::{Process, living};
 use crate::shared::{Reader, Shared};
 use crate::{Ended, Progress, Stage, kernel};
@@ -416,9 +416,9 @@ impl Lives {
                 };
                 if FORK_CALLS.contains(&number) && !returned.failed() {
                     calls.child = result as u32;
-                } else if number == WAIT4 && !returned.failed() {
+                } else if let Some((pid, status)) = waited_for(&returned) {
                     for process in self.processes.values_mut() {
-                        process.waited_for(result as u32, fact as i32);
+                        process.waited_for(pid, status);
                     }
                 }
                 return Some(returned);

@@ -1,7 +1,7 @@
 //! System calls that change an address space, or in which the kernel reads or writes the
 //! program's memory. x86-64 numbers: arch/x86/entry/syscalls/syscall_64.tbl of Linux.
 
-use Length::{Arg, Fixed, Items, ItemsOfResult, Returned};
+use Length::{Arg, Fixed, IfAny, Items, ItemsOfResult, Returned, UpTo};
 
 /// What is to be done about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,12 @@ pub struct Copied {
 pub enum Length {
     /// As many as the call returned.
     Returned,
+    /// As many as the call returned, which may be more than there was room for: as an argument says.
+    UpTo(usize),
     /// Always so many.
     Fixed(u64),
+    /// So many, unless the call returned 0: that there was nothing to tell.
+    IfAny(u64),
     /// As an argument says.
     Arg(usize),
     /// As many items as an argument says, of so many bytes.
@@ -70,7 +74,9 @@ impl Copied {
     pub fn bytes(&self, args: &[u64; 6], result: u64) -> u64 {
         match self.length {
             Returned => result,
+            UpTo(arg) => result.min(args[arg]),
             Fixed(bytes) => bytes,
+            IfAny(bytes) => bytes * u64::from(result != 0),
             Arg(arg) => args[arg],
             Items(arg, size) => args[arg].saturating_mul(size),
             ItemsOfResult(size) => result.saturating_mul(size),
@@ -104,10 +110,19 @@ const TIMESPEC: Length = Fixed(16);
 const ITIMERSPEC: Length = Fixed(32);
 const RLIMIT: Length = Fixed(16);
 const RUSAGE: Length = Fixed(144);
+/// Of siginfo_t, what a child's state is told in. The usage of resources, argument 4, is hardly ever asked for.
+const WAITED: Length = Fixed(28);
 const SIGACTION: Length = Fixed(32);
 const SIGSET: Length = Fixed(8);
 const POLLFD: u64 = 8;
 const EPOLL_EVENT: u64 = 12;
+
+/// What is told of a mapping beside a call: this, its protection in the lowest three bits, and the next two.
+pub const MAPPED: u64 = 1 << 5;
+/// It is shared.
+pub const MAPPED_SHARED: u64 = 1 << 3;
+/// It is no file, or one that is memory.
+pub const MAPPED_MEMORY: u64 = 1 << 4;
 
 /// What is to be done about system call `number`.
 pub fn call(number: u64) -> Call {
@@ -147,41 +162,43 @@ pub fn call(number: u64) -> Call {
 /// The memory that the kernel reads and writes in system call `number`.
 fn copied(number: u64) -> &'static [Copied] {
     match number {
-        0 | 17 | 45 => &const { [to(1, Returned)] }, // read pread64 recvfrom
+        0 | 17 => &const { [to(1, Returned)] },        // read pread64
+        45 => &const { [to(1, UpTo(2))] },             // recvfrom
         1 | 18 | 44 => &const { [from(1, Returned)] }, // write pwrite64 sendto
-        4..=6 => &const { [to(1, STAT)] },           // stat fstat lstat
-        262 => &const { [to(2, STAT)] },             // newfstatat
-        332 => &const { [to(4, STATX)] },            // statx
-        137 | 138 => &const { [to(1, STATFS)] },     // statfs fstatfs
+        4..=6 => &const { [to(1, STAT)] },             // stat fstat lstat
+        262 => &const { [to(2, STAT)] },               // newfstatat
+        332 => &const { [to(4, STATX)] },              // statx
+        137 | 138 => &const { [to(1, STATFS)] },       // statfs fstatfs
         7 => &const { [from(0, Items(1, POLLFD)), to(0, Items(1, POLLFD))] }, // poll
         271 => &const { [from(0, Items(1, POLLFD)), to(0, Items(1, POLLFD))] }, // ppoll
         13 => &const { [from(1, SIGACTION), to(2, SIGACTION)] }, // rt_sigaction
         14 => &const { [from(1, SIGSET), to(2, SIGSET)] }, // rt_sigprocmask
-        22 | 293 => &const { [to(0, Fixed(8))] },    // pipe pipe2
-        53 => &const { [to(3, Fixed(8))] },          // socketpair
-        35 => &const { [from(0, TIMESPEC)] },        // nanosleep
-        230 => &const { [from(2, TIMESPEC)] },       // clock_nanosleep
-        42 | 49 => &const { [from(1, Arg(2))] },     // connect bind
-        54 => &const { [from(3, Arg(4))] },          // setsockopt
-        61 => &const { [to(1, Fixed(4)), to(3, RUSAGE)] }, // wait4
-        63 => &const { [to(0, Fixed(390))] },        // uname
-        78 | 217 => &const { [to(1, Returned)] },    // getdents getdents64
-        79 => &const { [to(0, Returned)] },          // getcwd
-        89 => &const { [to(1, Returned)] },          // readlink
-        267 => &const { [to(2, Returned)] },         // readlinkat
-        96 => &const { [to(0, Fixed(16))] },         // gettimeofday
-        97 => &const { [to(1, RLIMIT)] },            // getrlimit
-        98 => &const { [to(1, RUSAGE)] },            // getrusage
-        99 => &const { [to(0, Fixed(112))] },        // sysinfo
-        160 => &const { [from(1, RLIMIT)] },         // setrlimit
+        22 | 293 => &const { [to(0, Fixed(8))] },      // pipe pipe2
+        53 => &const { [to(3, Fixed(8))] },            // socketpair
+        35 => &const { [from(0, TIMESPEC)] },          // nanosleep
+        230 => &const { [from(2, TIMESPEC)] },         // clock_nanosleep
+        42 | 49 => &const { [from(1, Arg(2))] },       // connect bind
+        54 => &const { [from(3, Arg(4))] },            // setsockopt
+        61 => &const { [to(1, IfAny(4)), to(3, IfAny(144))] }, // wait4
+        247 => &const { [to(2, WAITED)] },             // waitid
+        63 => &const { [to(0, Fixed(390))] },          // uname
+        78 | 217 => &const { [to(1, Returned)] },      // getdents getdents64
+        79 => &const { [to(0, Returned)] },            // getcwd
+        89 => &const { [to(1, Returned)] },            // readlink
+        267 => &const { [to(2, Returned)] },           // readlinkat
+        96 => &const { [to(0, Fixed(16))] },           // gettimeofday
+        97 => &const { [to(1, RLIMIT)] },              // getrlimit
+        98 => &const { [to(1, RUSAGE)] },              // getrusage
+        99 => &const { [to(0, Fixed(112))] },          // sysinfo
+        160 => &const { [from(1, RLIMIT)] },           // setrlimit
         302 => &const { [from(2, RLIMIT), to(3, RLIMIT)] }, // prlimit64
-        204 => &const { [to(2, Returned)] },         // sched_getaffinity
-        203 => &const { [from(2, Arg(1))] },         // sched_setaffinity
-        228 | 229 => &const { [to(1, TIMESPEC)] },   // clock_gettime clock_getres
+        204 => &const { [to(2, Returned)] },           // sched_getaffinity
+        203 => &const { [from(2, Arg(1))] },           // sched_setaffinity
+        228 | 229 => &const { [to(1, TIMESPEC)] },     // clock_gettime clock_getres
         232 | 281 => &const { [to(1, ItemsOfResult(EPOLL_EVENT))] }, // epoll_wait epoll_pwait
         233 => &const { [from(3, Fixed(EPOLL_EVENT))] }, // epoll_ctl
         286 => &const { [from(2, ITIMERSPEC), to(3, ITIMERSPEC)] }, // timerfd_settime
-        318 => &const { [to(0, Returned)] },         // getrandom
+        318 => &const { [to(0, Returned)] },           // getrandom
         40 => &const { [from(2, Fixed(8)), to(2, Fixed(8))] }, // sendfile
         _ => &[],
     }
