@@ -284,14 +284,18 @@ static int mfs_mmap(struct file *file, struct vm_area_struct *vma)
 	return 0;
 }
 
-/* Fill holes from *@index to @end, which is moved on. */
-static long mfs_fill_from(struct mfs_inode *mi, pgoff_t first, pgoff_t end,
+/* Pages looked at before who waits for the file's lock gets it */
+#define MFS_FILL_AT_ONCE	1024
+
+/* Fill some holes from *@index on, which is moved on, at most to @end. */
+static long mfs_fill_some(struct mfs_inode *mi, pgoff_t first, pgoff_t end,
 			  pgoff_t *index)
 {
+	const pgoff_t stop = min(end, *index + MFS_FILL_AT_ONCE);
 	struct folio *folio;
 	long done;
 
-	while (*index < end) {
+	while (*index < stop) {
 		folio = xa_load(&mi->folios, *index);
 		if (folio) {
 			*index = mfs_next(*index, folio);
@@ -315,9 +319,9 @@ static int mfs_fill_range(struct inode *inode, pgoff_t first, pgoff_t end)
 
 	do {
 		filemap_invalidate_lock_shared(inode->i_mapping);
-		err = mfs_fill_from(mfs_inode(inode), first, end, &index);
+		err = mfs_fill_some(mfs_inode(inode), first, end, &index);
 		filemap_invalidate_unlock_shared(inode->i_mapping);
-	} while (mfs_swap_wait(mfs_super(inode->i_sb), &err));
+	} while (mfs_swap_wait(mfs_super(inode->i_sb), &err) || (!err && index < end));
 	return err;
 }
 

@@ -33,13 +33,17 @@ static unsigned long mfs_count_locked(struct super_block *sb)
 
 	spin_lock(&sb->s_inode_list_lock);
 	list_for_each_entry(inode, &sb->s_inodes, i_sb_list) {
-		if (!mapping_mapped(inode->i_mapping) || !igrab(inode))
+		/* Anybody may have made many that are not mapped. */
+		if (!mapping_mapped(inode->i_mapping) && !need_resched())
+			continue;
+		if (!igrab(inode))
 			continue;
 		/* The inode keeps its place in the list while we have it. */
 		spin_unlock(&sb->s_inode_list_lock);
 		iput(done);
 		nr += fbmm_nr_locked(inode->i_mapping);
 		done = inode;
+		cond_resched();
 		spin_lock(&sb->s_inode_list_lock);
 	}
 	spin_unlock(&sb->s_inode_list_lock);

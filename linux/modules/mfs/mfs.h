@@ -136,6 +136,8 @@ struct mfs_super {
 	/* Pages that files have, for sysfs, and how many they may have; 0 is any number */
 	atomic_long_t used;
 	unsigned long limit;
+	/* How many files there are */
+	atomic_long_t files;
 	/* Pages asked to be locked: not fewer than are, but for those just now: lock.c */
 	atomic_long_t locked;
 	/*

@@ -52,9 +52,19 @@ static void mfs_init_inode_once(void *object)
 	xa_init(&mi->folios);
 }
 
+/* Anybody may make files, which take memory of the kernel's: no more than tmpfs allows. */
+static bool mfs_count_file(struct mfs_super *super)
+{
+	if (atomic_long_inc_return(&super->files) <= totalram_pages() / 2)
+		return true;
+	atomic_long_dec(&super->files);
+	return false;
+}
+
 static void mfs_evict_inode(struct inode *inode)
 {
 	if (S_ISREG(inode->i_mode)) {
+		atomic_long_dec(&mfs_super(inode->i_sb)->files);
 		mfs_swap_del_file(mfs_inode(inode));
 		filemap_invalidate_lock(inode->i_mapping);
 		mfs_punch(mfs_inode(inode), 0, ULONG_MAX);
@@ -105,10 +115,17 @@ static const struct inode_operations mfs_dir_inode_operations;
 static struct inode *mfs_new_inode(struct super_block *sb, struct mnt_idmap *idmap,
 				   struct inode *dir, umode_t mode)
 {
-	struct inode *inode = new_inode(sb);
+	struct mfs_super *super = mfs_super(sb);
+	struct inode *inode;
 
-	if (!inode)
+	if (!S_ISDIR(mode) && !mfs_count_file(super))
 		return NULL;
+	inode = new_inode(sb);
+	if (!inode) {
+		if (!S_ISDIR(mode))
+			atomic_long_dec(&super->files);
+		return NULL;
+	}
 	inode->i_ino = get_next_ino();
 	inode_init_owner(idmap, inode, dir, mode);
 	simple_inode_init_ts(inode);

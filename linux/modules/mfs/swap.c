@@ -15,6 +15,7 @@
  */
 #include <linux/bvec.h>
 #include <linux/kthread.h>
+#include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -27,16 +28,23 @@ int mfs_swap_io(struct mfs_swap *swap, unsigned long slot, struct folio *folio,
 		unsigned int direction)
 {
 	loff_t pos = (loff_t)slot << PAGE_SHIFT;
+	struct mem_cgroup *old;
 	struct iov_iter iter;
 	struct bio_vec bvec;
 	ssize_t done;
 
 	bvec_set_folio(&bvec, folio, PAGE_SIZE, 0);
 	iov_iter_bvec(&iter, direction, &bvec, 1, PAGE_SIZE);
+	/*
+	 * The page cache of the swap file is nobody's. Who reads holds a lock of a file,
+	 * which the thread needs to make room in a memory cgroup.
+	 */
+	old = fbmm_charge_root();
 	if (direction == ITER_SOURCE)
 		done = vfs_iter_write(swap->file, &iter, &pos, 0);
 	else
 		done = vfs_iter_read(swap->file, &iter, &pos, 0);
+	set_active_memcg(old);
 	if (done < 0)
 		return done;
 	return done == PAGE_SIZE ? 0 : -EIO;

@@ -20,6 +20,7 @@
 
 #define MFS_SWAP_LOOK	256	/* places of a file looked at with its lock held */
 #define MFS_SWAP_MEMCG	64	/* pages that go when a memory cgroup is full */
+#define MFS_SWAP_PATIENCE	(10 * HZ)	/* before the kernel kills instead */
 
 struct mfs_victim {
 	struct folio *folio;
@@ -472,43 +473,60 @@ static int mfs_swap_wait_page(struct mfs_swap *swap)
  * mfs_swap_charge - charge a folio, in a mount that swaps
  * @folio: as for fbmm_charge()
  *
+ * The caller has a lock of the file, which the thread waits for. So this neither
+ * reclaims nor, above memory.high, sleeps; that comes on the way back to user space.
+ *
  * Return: 0, or -EDQUOT if there is no room, for mfs_swap_wait().
  */
 int mfs_swap_charge(struct folio *folio)
 {
-	return fbmm_charge(folio, GFP_KERNEL | __GFP_NORETRY) ? -EDQUOT : 0;
+	return fbmm_charge(folio, GFP_NOWAIT | __GFP_NOWARN) ? -EDQUOT : 0;
 }
 
-/* Nothing of the memory cgroup can go: the kernel kills, as it does for other memory. */
-static int mfs_swap_kill(void)
+/* Whether there is room for a page by now, or the kernel makes some: kills, if @gfp lets it. */
+static int mfs_swap_try_charge(gfp_t gfp)
 {
-	struct page *page = alloc_page(GFP_KERNEL_ACCOUNT);
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+	struct folio_batch batch;
+	int err;
 
-	if (!page)
+	if (!folio)
 		return -ENOMEM;
-	__free_page(page);
-	return 0;
+	err = fbmm_charge(folio, gfp);
+	if (!err) {
+		folio_batch_init(&batch);
+		folio_batch_add(&batch, folio);
+		fbmm_uncharge_batch(&batch);
+	}
+	folio_put(folio);
+	return err;
 }
 
 /*
  * Let the thread take pages of a memory cgroup, to which the caller has a reference.
- * Returns how many have gone, or -EINTR if killed.
+ * Waits at most for @patience after the last page of any has gone. Returns how many
+ * have, or -EINTR if killed.
  */
-static long mfs_swap_ask(struct mfs_swap *swap, struct mem_cgroup *memcg)
+static long mfs_swap_ask(struct mfs_swap *swap, struct mem_cgroup *memcg, long patience)
 {
 	struct mfs_wanted wanted = { .memcg = memcg };
-	int err;
+	long before, left;
 
 	spin_lock(&swap->lock);
 	list_add_tail(&wanted.list, &swap->wanted);
 	spin_unlock(&swap->lock);
 	wake_up(&swap->wake);
-	/* Then wanted.pages says how many: mfs_swap_tell() */
-	err = wait_event_killable(swap->wait, smp_load_acquire(&wanted.done));
+	do {
+		before = atomic_long_read(&swap->swapouts);
+		/* Then wanted.pages says how many: mfs_swap_tell() */
+		left = wait_event_killable_timeout(swap->wait,
+						   smp_load_acquire(&wanted.done),
+						   patience);
+	} while (!left && atomic_long_read(&swap->swapouts) != before);
 	spin_lock(&swap->lock);
 	list_del_init(&wanted.list);
 	spin_unlock(&swap->lock);
-	return err ? -EINTR : wanted.pages;
+	return left < 0 ? -EINTR : wanted.pages;
 }
 
 static int mfs_swap_wait_memcg(struct mfs_swap *swap)
@@ -518,11 +536,15 @@ static int mfs_swap_wait_memcg(struct mfs_swap *swap)
 
 	if (!memcg)
 		return fatal_signal_pending(current) ? -EINTR : 0;
-	pages = mfs_swap_ask(swap, memcg);
+	/* The kernel may reclaim other memory of the cgroup's. */
+	if (!mfs_swap_try_charge(GFP_KERNEL | __GFP_NORETRY))
+		pages = 1;
+	else
+		pages = mfs_swap_ask(swap, memcg, MAX_SCHEDULE_TIMEOUT);
 	mem_cgroup_put(memcg);
 	if (pages < 0)
 		return pages;
-	return pages ? 0 : mfs_swap_kill();
+	return pages ? 0 : mfs_swap_try_charge(GFP_KERNEL);
 }
 
 /**
@@ -532,7 +554,8 @@ static int mfs_swap_wait_memcg(struct mfs_swap *swap)
  * @gfp: as for what there is no room for
  *
  * Who asks holds no lock that the thread needs for its own files, nor, with __GFP_FS,
- * one of any file system. A disk needs none, nor does tmpfs but its inode's.
+ * one of any file system. A disk needs none, nor does tmpfs but its inode's. Should one
+ * be needed after all, as where the disk is a file of that file system, the kernel kills.
  *
  * Return: whether any of its pages have gone.
  */
@@ -547,7 +570,7 @@ bool mfs_swap_reclaim(struct fbmm_reclaimer *reclaimer, struct mem_cgroup *memcg
 	if (!(gfp & __GFP_FS) && !S_ISBLK(inode->i_mode) &&
 	    inode->i_sb->s_magic != TMPFS_MAGIC)
 		return false;
-	return mfs_swap_ask(swap, memcg) > 0;
+	return mfs_swap_ask(swap, memcg, MFS_SWAP_PATIENCE) > 0;
 }
 
 /**

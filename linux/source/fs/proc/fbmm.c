@@ -68,8 +68,10 @@ static ssize_t fbmm_mount_dir_write(struct file *file, const char __user *buf,
 	char *name;
 	int err;
 
-	/* A set-user-ID program may have been given the file to write to. */
+	/* A program with more rights may have been given the file to write to. */
 	if (!uid_eq(file->f_cred->fsuid, current_fsuid()) ||
+	    !gid_eq(file->f_cred->fsgid, current_fsgid()) ||
+	    file->f_cred->user_ns != current_user_ns() ||
 	    !cap_issubset(current_cred()->cap_effective, file->f_cred->cap_effective))
 		return -EPERM;
 	if (*ppos || count >= PATH_MAX)

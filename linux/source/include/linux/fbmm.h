@@ -85,6 +85,7 @@ vm_fault_t fbmm_map_zero(struct vm_fault *vmf);
 int fbmm_charge(struct folio *folio, gfp_t gfp);
 struct mem_cgroup *fbmm_full_memcg(void);
 unsigned long fbmm_charge_room(void);
+struct mem_cgroup *fbmm_charge_root(void);
 unsigned long fbmm_nr_locked(struct address_space *mapping);
 unsigned int fbmm_uncharge_batch(struct folio_batch *folios);
 void fbmm_migrate_charge(struct folio *folio, struct folio *target);

@@ -6,9 +6,12 @@
 #include <linux/fbmm.h>
 #include <linux/file.h>
 #include <linux/huge_mm.h>
+#include <linux/hugetlb.h>	/* for flush_tlb_range() */
 #include <linux/mmu_notifier.h>
 #include <linux/mount.h>
 #include <linux/pagewalk.h>
+
+#include <asm/tlbflush.h>
 
 #include "../internal.h"
 #include "internal.h"
@@ -29,7 +32,10 @@ static struct file *fbmm_file_like(struct mm_struct *mm, struct file *like,
 	struct file *file;
 
 	if (mm->fbmm && mm->fbmm->dir.dentry->d_sb == file_inode(like)->i_sb) {
-		file = fbmm_file_at(mm->fbmm, addr, len, false, pgoff);
+		/* For fork(), or for mremap() */
+		file = mm != current->mm ?
+			fbmm_file_of_child(mm->fbmm, current->mm->fbmm, addr, len, pgoff) :
+			fbmm_file_at(mm->fbmm, addr, len, false, pgoff);
 		return IS_ERR(file) ? file : get_file(file);
 	}
 	*pgoff = 0;
@@ -77,6 +83,7 @@ static int fbmm_protect(pmd_t *pmd, unsigned long addr, unsigned long end,
 {
 	struct vm_area_struct *vma = walk->vma;
 	spinlock_t *ptl = pmd_trans_huge_lock(pmd, vma);
+	bool *changed = walk->private;
 	pte_t *pte, *first;
 
 	if (ptl) {
@@ -101,6 +108,7 @@ static int fbmm_protect(pmd_t *pmd, unsigned long addr, unsigned long end,
 			continue;
 		entry = ptep_get_and_clear(vma->vm_mm, addr, pte);
 		set_pte_at(vma->vm_mm, addr, pte, pte_mkclean(pte_wrprotect(entry)));
+		*changed = true;
 	}
 	pte_unmap_unlock(first, ptl);
 	return 0;
@@ -114,16 +122,22 @@ static const struct mm_walk_ops fbmm_protect_ops = {
 /*
  * What will be shared is mapped read-only, as copy_page_range() does, and clean:
  * mprotect() takes a dirty page of a shared mapping for one that may be written
- * at once. dup_mmap() flushes the TLBs, once, before the child runs.
+ * at once. That dup_mmap() flushes the TLBs before the child runs is too late: once
+ * the child's file has a page, who swaps out or migrates may find it there, and would
+ * miss what another thread of the parent's yet writes.
  */
 static void fbmm_protect_vma(struct vm_area_struct *vma)
 {
 	struct mmu_notifier_range range;
+	bool changed = false;
 
 	mmu_notifier_range_init(&range, MMU_NOTIFY_PROTECTION_PAGE, 0, vma->vm_mm,
 				vma->vm_start, vma->vm_end);
 	mmu_notifier_invalidate_range_start(&range);
-	walk_page_range(vma->vm_mm, vma->vm_start, vma->vm_end, &fbmm_protect_ops, NULL);
+	walk_page_range(vma->vm_mm, vma->vm_start, vma->vm_end, &fbmm_protect_ops,
+			&changed);
+	if (changed)
+		flush_tlb_range(vma, vma->vm_start, vma->vm_end);
 	mmu_notifier_invalidate_range_end(&range);
 }
 

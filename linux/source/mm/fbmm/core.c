@@ -167,6 +167,41 @@ struct file *fbmm_file_at(struct fbmm *fbmm, unsigned long addr,
 	return area->file;
 }
 
+/* Whether no area has any of these addresses. */
+static bool fbmm_no_area(struct fbmm *fbmm, unsigned long start, unsigned long end)
+{
+	unsigned long index = start;
+
+	return !mt_find(&fbmm->tree, &index, end - 1);
+}
+
+/**
+ * fbmm_file_of_child - find or make the file for a child's copy of a mapping
+ * @fbmm: the child's
+ * @parent: what its parent has, or NULL
+ * @addr: where the mapping is
+ * @len: its length
+ * @pgoff: the mapping's offset in the file
+ *
+ * Mappings that are in one file of the parent's are in one of the child's. They come
+ * from the lowest on, and areas grow down: each would have a file of its own.
+ *
+ * Return: as fbmm_file_at().
+ */
+struct file *fbmm_file_of_child(struct fbmm *fbmm, struct fbmm *parent,
+				unsigned long addr, unsigned long len, pgoff_t *pgoff)
+{
+	struct fbmm_area *area = fbmm_area_find(fbmm, addr, addr + len);
+
+	if (!area && parent && fbmm_area_find(parent, addr, addr + len) &&
+	    fbmm_no_area(fbmm, parent->last_start, parent->last_end)) {
+		area = fbmm_area_create(fbmm, parent->last_start, parent->last_end, false);
+		if (IS_ERR(area))
+			return ERR_CAST(area);
+	}
+	return fbmm_file_at(fbmm, addr, len, false, pgoff);
+}
+
 struct fbmm *fbmm_alloc(const struct path *dir, const struct cred *cred)
 {
 	struct fbmm *fbmm = kzalloc(sizeof(*fbmm), GFP_KERNEL_ACCOUNT);

@@ -72,6 +72,19 @@ unsigned long fbmm_charge_room(void)
 }
 EXPORT_SYMBOL_GPL(fbmm_charge_room);
 
+/**
+ * fbmm_charge_root - charge what follows to the root, whose limit nobody meets
+ *
+ * For those that hold what a memory cgroup's reclaim needs.
+ *
+ * Return: for set_active_memcg() afterwards.
+ */
+struct mem_cgroup *fbmm_charge_root(void)
+{
+	return set_active_memcg(root_mem_cgroup);
+}
+EXPORT_SYMBOL_GPL(fbmm_charge_root);
+
 static LIST_HEAD(fbmm_reclaimers);
 static DECLARE_RWSEM(fbmm_reclaim_lock);
 
@@ -103,6 +116,10 @@ bool __fbmm_reclaim(struct mem_cgroup *memcg, gfp_t gfp)
 	struct fbmm_reclaimer *reclaimer;
 	bool done = false;
 
+	/* Going round the files of all mounts is much for a cgroup that has no page there. */
+	mem_cgroup_flush_stats(memcg);
+	if (!memcg_page_state(memcg, NR_FBMM_PAGES))
+		return false;
 	gfp = current_gfp_context(gfp);
 	if (down_read_killable(&fbmm_reclaim_lock))
 		return false;

@@ -59,6 +59,8 @@ struct fbmm_area *fbmm_area_find(struct fbmm *fbmm, unsigned long start,
 				 unsigned long end);
 struct file *fbmm_file_at(struct fbmm *fbmm, unsigned long addr,
 			  unsigned long len, bool up, pgoff_t *pgoff);
+struct file *fbmm_file_of_child(struct fbmm *fbmm, struct fbmm *parent,
+				unsigned long addr, unsigned long len, pgoff_t *pgoff);
 struct fbmm *fbmm_alloc(const struct path *dir, const struct cred *cred);
 void fbmm_free(struct fbmm *fbmm);
 
