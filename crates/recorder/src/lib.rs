@@ -10,6 +10,7 @@ mod branches;
 mod chains;
 mod code;
 mod controls;
+mod destination;
 mod files;
 mod following;
 #[cfg(test)]
@@ -282,6 +283,9 @@ pub fn record(
     let program = program::resolve(&request.program)?;
     let qemu = find_emulator(request)?;
     let about = about(request, &qemu, &program);
+    for file in request.words.iter().map(PathBuf::as_path).chain([output]) {
+        destination::check_beside(file, &program)?;
+    }
     let sink = FileSink::create(output, &about)?;
     let (mut outcome, _) = run(request, &qemu, &program, about, sink, progress)?;
     if let Ok(file) = output.metadata() {
@@ -304,6 +308,7 @@ pub fn finish(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, RecordError> {
     let began = Instant::now();
+    destination::check(output)?;
     let read = afterwards::Words::open(words)?;
     let sink = FileSink::create(output, &read.head.about)?;
     let (outcome, _) = read.make(sink, Ok(()), began, progress)?;

@@ -53,8 +53,17 @@ impl Shared {
             }
             File::from_raw_fd(descriptor)
         };
+        // Asked before: to exceed it is a signal's affair, too.
+        if limit(libc::RLIMIT_FSIZE) < region::BYTES as u64 {
+            return Err(limited("of the size of files", "ulimit -f, RLIMIT_FSIZE"));
+        }
         file.set_len(region::BYTES as u64)?;
-        let header = region::map(file.as_fd())?;
+        let header = region::map(file.as_fd()).map_err(|error| {
+            if limit(libc::RLIMIT_AS) == libc::RLIM_INFINITY {
+                return error;
+            }
+            limited("of the address space", "ulimit -v, RLIMIT_AS")
+        })?;
         // SAFETY: the memory is new, zeroed (valid for every field) and nobody else's yet.
         set_up(unsafe { &mut *header });
         let address = header.cast();
@@ -156,6 +165,23 @@ impl Shared {
         used.fetch_max(index as u32 + 1, Ordering::AcqRel);
         Writer { index, write: 0 }
     }
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: `limit` is ours to write.
+    unsafe { libc::getrlimit(resource, &raw mut limit) };
+    limit.rlim_cur
+}
+
+fn limited(of: &str, set_by: &str) -> io::Error {
+    let megabytes = region::BYTES >> 20;
+    io::Error::other(format!(
+        "it takes {megabytes} MB (of which only what is used is allocated), more than the limit {of} leaves ({set_by})"
+    ))
 }
 
 impl Drop for Shared {

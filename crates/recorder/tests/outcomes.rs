@@ -311,3 +311,53 @@ fn loops() -> Request {
     let program: Program = assemble("loops.s");
     program.request()
 }
+
+#[test]
+fn an_output_that_is_the_program_or_a_pipe_is_refused_and_left_alone() {
+    let program = temporary("its-own-output");
+    let bytes = fs::read(assemble("plain.s").path).expect("a program");
+    fs::write(&program, &bytes).expect("it can be written");
+    let script = temporary("its-own-output.sh");
+    let text = b"#!/bin/sh\nexit 3\n";
+    fs::write(&script, text).expect("it can be written");
+    let link = temporary("its-own-link");
+    let pipe = temporary("output-pipe");
+    // From an earlier run, or not there.
+    for path in [&link, &pipe] {
+        let _ = fs::remove_file(path);
+    }
+    fs::hard_link(&program, &link).expect("the same folder");
+    assert!(Command::new("mkfifo").arg(&pipe).status().is_ok());
+    for path in [&program, &script] {
+        assert!(Command::new("chmod").arg("+x").arg(path).status().is_ok());
+    }
+    for (what, output, part) in [
+        (&program, &program, "it is the program"),
+        (&program, &link, "it is the program"),
+        (&script, &script, "it is the program"),
+        (&program, &pipe, "it is a pipe"),
+    ] {
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let error = record(&request(&what.to_string_lossy()), output, go_on);
+        let error = error.expect_err("it must not be recorded").to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(fs::read(&program).expect("it is there") == bytes);
+    assert!(fs::read(&script).expect("it is there") == text);
+}
+
+#[test]
+fn limits_that_leave_no_room_are_named() {
+    for (limit, part) in [
+        ("ulimit -f 4000", "RLIMIT_FSIZE"),
+        ("ulimit -v 1000000", "RLIMIT_AS"),
+    ] {
+        let recorder = env!("CARGO_BIN_EXE_pagelab-record");
+        let script = format!("{limit}; exec {recorder} - /bin/true");
+        let output = Command::new("sh").args(["-c", &script]).output();
+        let output = output.expect("sh runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
