@@ -24,7 +24,7 @@ from rich.console import Console
 
 import pagelab
 from pagelab import design as design_
-from pagelab import growth, jobs, recording
+from pagelab import growth, jobs, readable, recording
 from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
@@ -226,13 +226,21 @@ def compare(
         # First, so that what is said of the machine counts.
         first = ["heat_map=true"] if heat_map else []
         work = _simulations(described, designs, machine, pages, seed, once, first)
+        # Pipes are refused where pieces are read.
+        times = len(work)
         if workers is not None or elsewhere is not None:
             work = [replace(job, workers=workers, elsewhere=elsewhere) for job in work]
-            parallel = parallel or 1
-        ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
+            parallel, times = parallel or 1, 0
+        with readable.stand_ins(described, times=times, stop=stop) as files:
+            read = files.of(described)
+            grows = not readable.has_pipe(read)
+            work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
+            ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
+            ended = [files.as_named(outcome, described) for outcome in ended]
     recorded_ = source if isinstance(source, Recording) else None
     name = _name(found, recorded_)
     runs = _runs(name, recorded_, ended, interrupted=stop.wanted)
+    _check_alike(runs)
     comparison = Comparison(
         pagelab=pagelab.__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -390,6 +398,18 @@ def _runs(
     if recorded is None:
         raise PagelabError(what)
     raise RecordingError(f"{name}: {what} ({recording.summary(recorded)})")
+
+
+def _check_alike(runs: list[Run]) -> None:
+    """Raises PagelabError when runs that saw all of the source did not see the same."""
+    seen = {run.accesses + run.warm_up_accesses for run in runs if run.complete}
+    if len(seen) > 1:
+        each = ", ".join(f"{run.design} {run.accesses:,}" for run in runs if run.complete)
+        raise PagelabError(
+            "an error in pagelab: designs have come to the end of the same source after different "
+            f"numbers of accesses ({each}), so that they cannot be compared. Please report it, "
+            "with the source; unless that has changed meanwhile"
+        )
 
 
 @contextmanager

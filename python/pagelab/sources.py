@@ -28,7 +28,8 @@ class Trace:
     @property
     def name(self) -> str:
         """What results call it."""
-        return Path(self.path).stem
+        # Files' names need not be text; results are.
+        return os.fsencode(Path(self.path).stem).decode(errors="replace")
 
     def describe(self, window: Window) -> dict[str, Any]:
         """The trace, or a part of it, for the compiled part. Raises UsageError if there is none."""

@@ -229,12 +229,18 @@ def _toml(value: str) -> str:
 
 
 def check_ended(comparison: Comparison) -> None:
-    """Raises PagelabError when a run ended early."""
-    for run in comparison.runs:
-        if run.stopped:
-            raise PagelabError(
-                f"{comparison.label(run)} ended after {run.accesses:,} accesses: {run.stopped}"
-            )
+    """Raises PagelabError when a design has no result, or a run ended early."""
+    wrong = [
+        f"{failure.design} has no result: {failure.error}" for failure in comparison.failures
+    ] + [
+        f"{comparison.label(run)} ended after {run.accesses:,} accesses: {run.stopped}"
+        for run in comparison.runs
+        if run.stopped
+    ]
+    if wrong:
+        # Those of all are in the answer, above.
+        more = f" ({len(wrong)} designs did not come to the end)" if len(wrong) > 1 else ""
+        raise PagelabError(wrong[0] + more)
 
 
 def window(
