@@ -72,16 +72,28 @@ def save(comparison: Comparison, out: Path) -> Path:
         lines = comparison.lines_to_arrow()
         files.append((out / "lines.parquet", lambda path: write_parquet(lines, path)))
     for file, write in files:
-        try:
-            write(file)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise PagelabError(f"cannot write {file}: {reason}") from error
+        _replace(file, write)
     return page
+
+
+def _replace(file: Path, write: Callable[[Path], object]) -> None:
+    """Writes a file whole or not at all: a full disk leaves nothing that looks like a result."""
+    part = file.with_name(f".{file.name}.part")
+    try:
+        try:
+            write(part)
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise PagelabError(f"cannot write {file}: {reason}") from error
 
 
 def write_parquet(table: "pyarrow.Table", path: Path) -> None:
     """Writes a table."""
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(table, path, compression="zstd")
+    # Opened here: Arrow takes no names that are not text.
+    with path.open("wb") as stream:
+        pyarrow.parquet.write_table(table, stream, compression="zstd")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from pagelab import api, recording, store
 from pagelab.cli import complete, options
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import UsageError
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
@@ -132,7 +132,7 @@ def compare(
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
-    page = comparison.save(directory)
+        page = comparison.save(directory)
     _show(comparison, page, as_json=as_json, quiet=quiet)
     _leave(comparison)
 
@@ -159,7 +159,8 @@ def _nothing_left_of(directory: Path) -> Iterator[None]:
     """Takes an empty directory away again when there is nothing to write into it."""
     try:
         yield
-    except PagelabError:
+    except BaseException:
+        # A second Ctrl-C, too.
         with suppress(OSError):
             directory.rmdir()
         raise

@@ -2,6 +2,8 @@
 
 import json
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,6 +42,17 @@ def info(file: _File, as_json: options.Json = False) -> None:
         _print(facts)
     if facts["error"]:
         raise PagelabError(facts["error"])
+
+
+@contextmanager
+def _nothing_empty(output: Path) -> Iterator[None]:
+    """Takes a file away again in which nothing could be written; what holds a part stays."""
+    try:
+        yield
+    except _core.Error:
+        if output.is_file() and not output.stat().st_size:
+            output.unlink()
+        raise
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -97,7 +110,8 @@ def convert(
     Reads pagelab's own traces, ChampSim's two formats, Valgrind Lackey's text and CSV, told by
     their content; all but pagelab's own may be compressed (gz, xz, bz2, zst).
     """
-    count = _core.trace_convert(str(file), str(output))
+    with _nothing_empty(output):
+        count = _core.trace_convert(str(file), str(output))
     if not quiet:
         size = units.size(output.stat().st_size)
         what = "instructions" if ".champsim" in output.name else "accesses"
@@ -121,7 +135,8 @@ def write(
     """Write a built-in program's events into a trace, or CSV or Lackey when OUTPUT ends so."""
     window = options.window(skip, limit, sample)
     source = parse_workload(workload, options.windows(sampled, full, windows))
-    accesses = _core.trace_write(json.dumps(source.describe(window)), str(output))
+    with _nothing_empty(output):
+        accesses = _core.trace_write(json.dumps(source.describe(window)), str(output))
     if not quiet:
         size = units.size(output.stat().st_size)
         typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)

@@ -1,0 +1,156 @@
+"""Files as they may be: with names that are no text, and on disks that are full."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import canned
+from emulators import needs_recorder
+from pagelab import _core, store
+from pagelab.cli import compare, trace
+from pagelab.errors import PagelabError
+from pagelab.results import Comparison
+from processes import PATIENCE
+
+# No text in UTF-8.
+ODD = os.fsdecode(b"nu\xff\xfe")
+RESULT = ["report.html", "result.json", "result.parquet"]
+
+
+def pagelab(
+    *arguments: str, cwd: Path, stdout: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "pagelab", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        timeout=PATIENCE,
+    )
+
+
+def inside(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with such a name, with a trace in it."""
+    made = tmp_path / ODD
+    made.mkdir()
+    (made / f"{ODD}.csv").write_text("S,10000000\nL,10001000\n")
+    return made
+
+
+def test_names_need_not_be_text(folder: Path) -> None:
+    odd_trace, out = f"{ODD}/{ODD}.csv", f"{ODD}/out"
+    done = pagelab(
+        *("compare", "-q", "-d", "radix,ideal", "-t", odd_trace, "-o", out), cwd=folder.parent
+    )
+    assert done.returncode == 0, done.stderr
+    # The name itself, as the shell would have it.
+    assert b"Report: nu\xff\xfe/out/report.html" in done.stdout
+    assert inside(folder / "out") == RESULT
+    again = pagelab("report", "-q", out, cwd=folder.parent)
+    assert again.returncode == 0, again.stderr
+
+
+@needs_recorder
+def test_a_program_whose_name_is_no_text_is_compared(folder: Path) -> None:
+    program = folder / ODD
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    done = pagelab(
+        *("compare", "-q", "-d", "radix", "--no-code", "--keep-trace", "-o", f"{ODD}/out"),
+        *("--", str(program)),
+        cwd=folder.parent,
+    )
+    assert done.returncode == 3, done.stderr
+    assert inside(folder / "out") == [f"{ODD}.trace", *RESULT]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("simulate", "-q", "-w", "stream", "-d", ODD), ("trace", "info", f"{ODD}/{ODD}.csv")],
+)
+def test_what_has_to_be_text_is_said(arguments: tuple[str, ...], folder: Path) -> None:
+    done = pagelab(*arguments, cwd=folder.parent)
+    assert done.returncode == 2
+    assert b"nu\\udcff\\udcfe" in done.stderr
+    assert b"is not text in UTF-8" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("version",),
+        ("list", "designs"),
+        ("list", "designs", "--json"),
+        ("simulate", "-q", "-d", "radix", "-w", "pointer-chase:pages=10,loads=100"),
+        ("simulate", "-q", "-d", "radix", "-w", "pointer-chase:pages=10,loads=100", "--json"),
+        ("compare", "-q", "-d", "radix", "-w", "pointer-chase:pages=10,loads=100", "-o", "out"),
+    ],
+)
+def test_full_standard_output_is_a_message(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = pagelab(*arguments, cwd=tmp_path, stdout=full)
+    finally:
+        os.close(full)
+    assert done.returncode == 1
+    said = b"pagelab: cannot write to standard output: No space left on device\n"
+    assert done.stderr == said
+    # A result that was asked for is there.
+    if "out" in arguments:
+        assert inside(tmp_path / "out") == RESULT
+
+
+def fills_the_disk(path: Path, *_: object, **__: object) -> None:
+    path.write_bytes(b"some of it")
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_no_part_of_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = Comparison.model_validate(canned.comparison())
+    (tmp_path / "result.json").write_text("the result of before")
+    monkeypatch.setattr(Path, "write_text", fills_the_disk)
+    with pytest.raises(PagelabError, match=r"cannot write .*result\.json: No space left"):
+        comparison.save(tmp_path)
+    assert inside(tmp_path) == ["result.json"]
+    assert (tmp_path / "result.json").read_bytes() == b"the result of before"
+
+
+@pytest.mark.parametrize("ended", [PagelabError, KeyboardInterrupt])
+def test_an_empty_directory_is_taken_away_however_it_ends(
+    ended: type[BaseException], tmp_path: Path
+) -> None:
+    out = store.directory(tmp_path / "out", "sort")
+    with pytest.raises(ended, match="why"), compare._nothing_left_of(out):
+        raise ended("why")
+    assert not out.exists()
+    # What is in it stays.
+    (store.directory(out, "sort") / "sort.trace").touch()
+    with pytest.raises(ended, match="why"), compare._nothing_left_of(out):
+        raise ended("why")
+    assert inside(out) == ["sort.trace"]
+
+
+def test_a_conversion_leaves_no_empty_file(tmp_path: Path) -> None:
+    empty, part = tmp_path / "empty", tmp_path / "part"
+    empty.touch()
+    with pytest.raises(_core.Error), trace._nothing_empty(empty):
+        raise _core.Error
+    part.write_text("L,1000\n")
+    with pytest.raises(_core.Error), trace._nothing_empty(part):
+        raise _core.Error
+    for other in (tmp_path / "missing", Path("/dev/null")):
+        with pytest.raises(_core.Error), trace._nothing_empty(other):
+            raise _core.Error
+    assert inside(tmp_path) == ["part"]
