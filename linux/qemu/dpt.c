@@ -29,6 +29,9 @@
 #define MAX_PROBES      64
 #define WAYS            4
 #define PRESENT         1
+#define WRITABLE        2
+#define USER            4
+#define NO_EXECUTE      (1ull << 63)
 #define LARGE           0x80
 #define ADDRESS         0x000ffffffffff000ull
 #define PIECES          4
@@ -52,6 +55,8 @@ typedef struct Piece {
 /* What one processor did; only its own thread changes it. */
 typedef struct Counts {
     uint64_t walks, checks, retries, absent, other_pages;
+    /* Of retries, those where nothing changed, and the hash led to a page or to a wrong one */
+    uint64_t retries_present, mistranslated;
     uint64_t leaves[SIZES];
     uint64_t cache_hits[SIZES], cache_misses[SIZES];
     uint64_t metadata_reads;
@@ -84,6 +89,8 @@ static void print_counts(void)
         sum.walks += c->walks;
         sum.checks += c->checks;
         sum.retries += c->retries;
+        sum.retries_present += c->retries_present;
+        sum.mistranslated += c->mistranslated;
         sum.absent += c->absent;
         sum.other_pages += c->other_pages;
         sum.metadata_reads += c->metadata_reads;
@@ -95,9 +102,10 @@ static void print_counts(void)
     }
     fprintf(out, "{\"mode\": \"%s\", \"walks\": %" PRIu64 ", \"checks\": %" PRIu64
             ", \"other_pages\": %" PRIu64 ", \"retries\": %" PRIu64
+            ", \"retries_present\": %" PRIu64 ", \"mistranslated\": %" PRIu64
             ", \"absent\": %" PRIu64 ", \"metadata_reads\": %" PRIu64,
             mode_name, sum.walks, sum.checks, sum.other_pages, sum.retries,
-            sum.absent, sum.metadata_reads);
+            sum.retries_present, sum.mistranslated, sum.absent, sum.metadata_reads);
     for (size = 0; size < SIZES; size++) {
         static const char *const names[SIZES] = { "4k", "2m", "1g" };
 
@@ -387,8 +395,70 @@ static bool same(DptLeaf one, DptLeaf other)
     return one.level == other.level && one.entry == other.entry;
 }
 
+/* Whether an entry of a level maps a page, and no table */
+static bool maps(int level, uint64_t value)
+{
+    return (value & PRESENT) && (level == 1 || (value & LARGE));
+}
+
+/* The frame of the address in the page that an entry maps */
+static uint64_t frame_of(int level, uint64_t value, uint64_t addr)
+{
+    uint64_t within = (4096ull << (9 * (level - 1))) - 1;
+
+    return ((value & ADDRESS & ~within) | (addr & within)) >> 12;
+}
+
+/*
+ * The walks differ. Where the tree did not change meanwhile, neither is the hash
+ * too early nor too late for it: whatever it finds, a processor would use. It may
+ * be a page that is being taken away, whose translations are flushed next, or the
+ * same page in another size. It must not be another page.
+ */
+static void count_difference(CPUState *cs, Counts *c, uint64_t cr3, bool la57,
+                             uint64_t addr, DptLeaf tree, DptLeaf hashed,
+                             uint64_t value)
+{
+    uint64_t found, path[6] = {};
+
+    c->retries++;
+    if (!hashed.level) {
+        return;
+    }
+    found = load(cs, hashed.entry);
+    if (!maps(hashed.level, found) ||
+        !same(tree, radix(cs, cr3, la57, addr, path)) || path[tree.level] != value) {
+        return;
+    }
+    c->retries_present++;
+    if (tree.level && maps(tree.level, value) &&
+        frame_of(tree.level, value, addr) != frame_of(hashed.level, found, addr)) {
+        c->mistranslated++;
+    }
+}
+
+/*
+ * The level above a page's entry that allows less than all, or 0: what it takes
+ * away, a walk by hash would not see.
+ */
+static int restricted(DptLeaf leaf, bool la57, const uint64_t *path)
+{
+    int level;
+
+    if (!leaf.level || !maps(leaf.level, path[leaf.level])) {
+        return 0;
+    }
+    for (level = leaf.level + 1; level <= (la57 ? 5 : 4); level++) {
+        if (!(path[level] & WRITABLE) || !(path[level] & USER) ||
+            (path[level] & NO_EXECUTE)) {
+            return level;
+        }
+    }
+    return 0;
+}
+
 static G_NORETURN void differ(CPUX86State *env, uint64_t addr, DptLeaf tree,
-                              DptLeaf hashed, const uint64_t *path)
+                              DptLeaf hashed, int above, const uint64_t *path)
 {
     uint64_t space = env->dpt_space & ~DPT_SPACE_ON;
     CPUState *cs = env_cpu(env);
@@ -399,6 +469,9 @@ static G_NORETURN void differ(CPUX86State *env, uint64_t addr, DptLeaf tree,
             "dpt: hash: ends at level %d, entry at 0x%" HWADDR_PRIx "\n",
             addr, cs->cpu_index, tree.level, tree.entry, hashed.level,
             hashed.entry);
+    if (above) {
+        fprintf(stderr, "dpt: radix: level %d allows less than the last one\n", above);
+    }
     for (level = 5; level; level--) {
         fprintf(stderr, "dpt: radix level %d: 0x%016" PRIx64 "\n", level, path[level]);
     }
@@ -424,7 +497,7 @@ void dpt_check(CPUX86State *env, uint64_t cr3, bool la57, uint64_t addr)
     Counts *c = counts_of(cs);
     uint64_t path[6] = {};
     DptLeaf tree, hashed;
-    int attempt;
+    int attempt, above = 0;
 
     c->checks++;
     count_page(c, env->dpt_space, addr);
@@ -432,12 +505,19 @@ void dpt_check(CPUX86State *env, uint64_t cr3, bool la57, uint64_t addr)
         tree = radix(cs, cr3, la57, addr, path);
         hashed = walk(cs, c, space, addr);
         if (same(tree, hashed)) {
-            count_leaf(c, hashed);
-            return;
+            above = restricted(tree, la57, path);
+            if (!above) {
+                count_leaf(c, hashed);
+                return;
+            }
+            c->retries++;
+        } else {
+            above = 0;
+            count_difference(cs, c, cr3, la57, addr, tree, hashed,
+                             path[tree.level]);
         }
-        c->retries++;
         if (attempt >= 20000) {
-            differ(env, addr, tree, hashed, path);
+            differ(env, addr, tree, hashed, above, path);
         }
         if (attempt >= 1000) {
             g_usleep(100);

@@ -35,11 +35,14 @@ typedef struct DptLeaf {
     hwaddr entry;
 } DptLeaf;
 
-/* Whether an address is translated by the table. Only in long mode. */
+/*
+ * Whether an address is translated by the table. Only in long mode; firmware's
+ * interrupts (SMM) have page tables of their own, as nested guests have.
+ */
 static inline bool dpt_applies(CPUX86State *env, uint64_t addr)
 {
     return dpt_mode != DPT_MODE_OFF && (env->dpt_space & DPT_SPACE_ON) &&
-           !(addr >> 63) && !(env->hflags & HF_GUEST_MASK);
+           !(addr >> 63) && !(env->hflags & (HF_GUEST_MASK | HF_SMM_MASK));
 }
 
 /*

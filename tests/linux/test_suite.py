@@ -292,6 +292,29 @@ def test_a_difference_counts_where_nothing_else_was_counted() -> None:
     assert walked.counts(Result(Ending.EXIT, 0, ["quiet"])) is None
 
 
+def test_a_guest_whose_walks_led_to_two_pages_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "linux" / "tests").mkdir(parents=True)
+    text = '[[entry]]\nname = "a"\nprogram = "a.c"\nprocessor = ["check"]\n'
+    _write(tmp_path / "linux" / "tests", text)
+    where = Layout(tmp_path)
+    where.emulator.parent.mkdir(parents=True)
+    where.emulator.touch()
+    monkeypatch.setattr(layout, "find", lambda: where)
+    left = b'{"checks": 9, "retries": 3, "retries_present": 2, "mistranslated": 1}'
+
+    def one(*_: object, **__: object) -> tuple[Verdict, Result]:
+        return Verdict.PASS, Result(Ending.EXIT, 0, [], files={guest.WALKS: left})
+
+    monkeypatch.setattr(suite, "run", one)
+    with pytest.raises(PagelabError, match="1 failed"):
+        cli.run_tests([])
+    out = capsys.readouterr().out
+    assert out.startswith("fail  feature/a")
+    assert "; 1 differences" in out
+
+
 @pytest.mark.parametrize("left", [b"", b"\xff", b"[1]", b'{"checks": -1}', b'{"checks": "many"}'])
 def test_what_is_no_count_counts_nothing(left: bytes) -> None:
     found = walked.counts(Result(Ending.HANG, None, [], files={guest.WALKS: left}))

@@ -401,10 +401,13 @@ def _run_job(
         elif verdict is suite.Verdict.FAIL:
             verdict = suite.Verdict.PASS
         sys.stdout.write("".join(f"    {line}\n" for line in new))
+    counted = counts(result)
+    if counted and counted.differences:
+        verdict = suite.Verdict.FAIL
     print(f"{verdict:4}  {job.name}", flush=True)
     if walks := result.files.get(guest.WALKS):
         print("     ", walks.decode(errors="replace").strip(), flush=True)
-    if counted := counts(result):
+    if counted:
         walked.add(job.entry.name, job.manager, job.append, counted)
     if verdict is suite.Verdict.FAIL:
         _explain(result, verbose=verbose)

@@ -44,13 +44,15 @@ class _Left(BaseModel):
     checks: NonNegativeInt = 0
     walks: NonNegativeInt = 0
     other_pages: NonNegativeInt = 0
+    mistranslated: NonNegativeInt = 0
 
 
 def counts(result: Result) -> Counts | None:
     """What a guest's processors counted; None if they walk no distributed page table.
 
-    A guest in which walks differ ends with it: there is one difference, or none. An emulator that
-    was killed leaves no numbers, or whatever the guest has put in their place.
+    A guest in which walks go on to differ ends with it: there is one such difference, or none.
+    Where they differed for a moment only and led to two pages, the guest did not end. An emulator
+    that was killed leaves no numbers, or whatever the guest has put in their place.
     """
     left = result.files.get(WALKS)
     differences = sum(DIFFERENCE in line for line in result.console)
@@ -65,7 +67,7 @@ def counts(result: Result) -> Counts | None:
         checks=numbers.checks,
         walks=numbers.walks,
         other_pages=numbers.other_pages,
-        differences=differences,
+        differences=differences + numbers.mistranslated,
     )
 
 
