@@ -74,6 +74,11 @@ static unsigned long choose(unsigned long addr, unsigned long len,
 		mm->dpt->area = addr;
 	for (i = 0; i < count; i++) {
 		info.high_limit = mm->dpt->area & PMD_MASK;
+		/* Nothing is left below; a limit of 0 would be none. */
+		if (info.high_limit < info.low_limit + len) {
+			mm->dpt->area = 0;
+			break;
+		}
 		other = vm_unmapped_area(&info);
 		mm->dpt->area = IS_ERR_VALUE(other) ? 0 : other;
 		if (!mm->dpt->area)
