@@ -45,8 +45,24 @@ static int free_order(struct page *page)
 }
 
 /*
+ * Whether a free page may be taken. The spare is given back for it: in its zone
+ * as much is free as before. Another zone keeps what Linux would leave in it for
+ * those who need that zone, or must not wait.
+ */
+static bool may_take(struct page *page, const struct page *spare)
+{
+	struct zone *zone = page_zone(page);
+
+	if (is_migrate_highatomic(get_pageblock_migratetype(page)))
+		return false;
+	return (spare && page_zone(spare) == zone) ||
+	       zone_watermark_ok(zone, 0, min_wmark_pages(zone), ZONE_NORMAL, 0);
+}
+
+/*
  * What is in a frame, and of which size. @fragmented, of a free one, is whether
- * its 2 MB have other than free frames. @spare is as good as free.
+ * its 2 MB have other than free frames. @spare is as good as free; what is free
+ * for others is as good as in use.
  *
  * The frame may be freed, split or made part of a larger page meanwhile. So, as
  * in compaction, flags are asked of the page: a folio's check that it is one.
@@ -70,6 +86,8 @@ enum dpt_use dpt_frame_use(u64 pfn, struct page *spare, enum dpt_level *size,
 		return DPT_UNMOVABLE;
 	order = free_order(page);
 	if (order >= 0) {
+		if (!may_take(page, spare))
+			return DPT_UNMOVABLE;
 		*fragmented = order < PMD_SHIFT - PAGE_SHIFT;
 		return DPT_FREE;
 	}
@@ -101,12 +119,21 @@ struct page *dpt_frame_take(u64 pfn, gfp_t gfp, struct page **spare)
 static struct folio *new_folio(struct folio *old, unsigned long private)
 {
 	struct page **spare = (struct page **)private;
-	struct folio *folio = NULL;
+	bool large = folio_test_large(old);
+	int nid = folio_nid(old);
+	struct folio *folio;
 
-	if (folio_test_large(old))
-		return folio_alloc(GFP_TRANSHUGE_LIGHT, folio_order(old));
-	if (*spare)
-		folio = page_folio(*spare);
+	/*
+	 * The spare is where the faulting task wants memory. Data stay on the node
+	 * that they are on, which others may have chosen, while that has room.
+	 */
+	if (large || !*spare || page_to_nid(*spare) != nid) {
+		folio = __folio_alloc_node(GFP_TRANSHUGE_LIGHT | __GFP_THISNODE,
+					   folio_order(old), nid);
+		if (folio || large || !*spare)
+			return folio;
+	}
+	folio = page_folio(*spare);
 	*spare = NULL;
 	return folio;
 }
@@ -204,7 +231,8 @@ static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
 
 /*
  * Move the data in a frame elsewhere and take it (collided page displacement).
- * A small page goes where Linux would have put the table. As in compaction,
+ * A small page goes where Linux would have put the table, if that is on the node
+ * that it is on. As in compaction,
  * which every allocation may start, no lock of a page is waited for.
  *
  * A large folio for which there is no room is split: then it is small.
