@@ -24,7 +24,9 @@ int __dpt_mm_init(struct mm_struct *mm);
 void __dpt_mm_destroy(struct mm_struct *mm);
 struct ptdesc *__dpt_table_alloc(struct mm_struct *mm, enum dpt_level level,
 		unsigned long address, gfp_t gfp);
-struct page *dpt_pte_alloc_one(struct mm_struct *mm, pmd_t *pmd);
+struct page *dpt_pte_alloc_one_noprof(struct mm_struct *mm, pmd_t *pmd);
+#define dpt_pte_alloc_one(...)						\
+	alloc_hooks(dpt_pte_alloc_one_noprof(__VA_ARGS__))
 void __dpt_table_install(struct mm_struct *mm, void *entry, struct page *page,
 		enum dpt_level level);
 void __dpt_table_remove(struct mm_struct *mm, struct page *page,
@@ -36,82 +38,6 @@ void __dpt_switch_mm(struct mm_struct *next);
 void __dpt_pagefault_out_of_memory(void);
 void __dpt_exec(struct mm_struct *mm);
 void __dpt_cuckoo_mapped(unsigned int pages);
-
-/* Pages were mapped: move what a cuckoo hash table would, if that is measured. */
-static __always_inline void dpt_cuckoo_mapped(unsigned int pages)
-{
-	if (static_branch_unlikely(&dpt_cuckoo_key))
-		__dpt_cuckoo_mapped(pages);
-}
-
-#else /* !CONFIG_DPT */
-
-static __always_inline bool dpt_enabled(void)
-{
-	return false;
-}
-
-static inline void dpt_init(void)
-{
-}
-
-static inline int __dpt_mm_init(struct mm_struct *mm)
-{
-	return 0;
-}
-
-static inline void __dpt_mm_destroy(struct mm_struct *mm)
-{
-}
-
-static inline struct ptdesc *__dpt_table_alloc(struct mm_struct *mm,
-		enum dpt_level level, unsigned long address, gfp_t gfp)
-{
-	return NULL;
-}
-
-static inline struct page *dpt_pte_alloc_one(struct mm_struct *mm, pmd_t *pmd)
-{
-	return NULL;
-}
-
-static inline void __dpt_table_install(struct mm_struct *mm, void *entry,
-		struct page *page, enum dpt_level level)
-{
-}
-
-static inline void __dpt_table_remove(struct mm_struct *mm, struct page *page,
-		enum dpt_level level)
-{
-}
-
-static inline void __dpt_table_release(struct mm_struct *mm, struct page *page,
-		enum dpt_level level)
-{
-}
-
-static inline struct page *dpt_withdraw(struct mm_struct *mm, pmd_t *pmd)
-{
-	return NULL;
-}
-
-static inline void __dpt_switch_mm(struct mm_struct *next)
-{
-}
-
-static inline void __dpt_pagefault_out_of_memory(void)
-{
-}
-
-static inline void __dpt_exec(struct mm_struct *mm)
-{
-}
-
-static inline void dpt_cuckoo_mapped(unsigned int pages)
-{
-}
-
-#endif /* CONFIG_DPT */
 
 /* Make the metadata tables of a new address space. Returns 0 or -ENOMEM. */
 static inline int dpt_mm_init(struct mm_struct *mm)
@@ -125,11 +51,6 @@ static inline void dpt_mm_destroy(struct mm_struct *mm)
 	if (dpt_enabled())
 		__dpt_mm_destroy(mm);
 }
-
-/* A page for a table of page table entries, placed by the address it maps */
-#define dpt_table_alloc(mm, level, address, gfp)			\
-	(dpt_enabled() ? __dpt_table_alloc(mm, level, address, gfp) :	\
-			 pagetable_alloc_noprof(gfp, 0))
 
 /* pte_alloc_one() for the table that will be installed in @pmd */
 #define pte_alloc_one_at(mm, pmd)					\
@@ -159,7 +80,10 @@ static __always_inline void dpt_table_release(struct mm_struct *mm,
 		__dpt_table_release(mm, page, level);
 }
 
-/* The processor is about to get other page tables. */
+/*
+ * The processor is about to get other page tables; NULL if those are no address
+ * space's.
+ */
 static __always_inline void dpt_switch_mm(struct mm_struct *next)
 {
 	if (dpt_enabled())
@@ -180,8 +104,93 @@ static inline void dpt_exec(struct mm_struct *mm)
 		__dpt_exec(mm);
 }
 
+/* Pages were mapped: move what a cuckoo hash table would, if that is measured. */
+static __always_inline void dpt_cuckoo_mapped(unsigned int pages)
+{
+	if (static_branch_unlikely(&dpt_cuckoo_key))
+		__dpt_cuckoo_mapped(pages);
+}
+
 /* With dpt_enabled(): an area for private anonymous memory without a hint */
 unsigned long dpt_get_unmapped_area(unsigned long len, unsigned long flags,
 		vm_flags_t vm_flags);
+
+#else /* !CONFIG_DPT */
+
+static __always_inline bool dpt_enabled(void)
+{
+	return false;
+}
+
+static inline void dpt_init(void)
+{
+}
+
+static inline int dpt_mm_init(struct mm_struct *mm)
+{
+	return 0;
+}
+
+static inline void dpt_mm_destroy(struct mm_struct *mm)
+{
+}
+
+static inline void dpt_switch_mm(struct mm_struct *next)
+{
+}
+
+static inline void dpt_pagefault_out_of_memory(void)
+{
+}
+
+static inline void dpt_exec(struct mm_struct *mm)
+{
+}
+
+static inline void dpt_cuckoo_mapped(unsigned int pages)
+{
+}
+
+static inline unsigned long dpt_get_unmapped_area(unsigned long len,
+		unsigned long flags, vm_flags_t vm_flags)
+{
+	return 0;
+}
+
+static inline struct ptdesc *__dpt_table_alloc(struct mm_struct *mm,
+		enum dpt_level level, unsigned long address, gfp_t gfp)
+{
+	return NULL;
+}
+
+static inline void dpt_table_install(struct mm_struct *mm, void *entry,
+		struct page *page, enum dpt_level level)
+{
+}
+
+/* On some architectures a page table is no struct page. */
+#define pte_alloc_one_at(mm, pmd)	((void)(pmd), pte_alloc_one(mm))
+
+static inline void dpt_table_remove(struct mm_struct *mm, void *table,
+		enum dpt_level level)
+{
+}
+
+static inline void dpt_table_release(struct mm_struct *mm, void *table,
+		enum dpt_level level)
+{
+}
+
+static inline void *dpt_withdraw(struct mm_struct *mm, pmd_t *pmd)
+{
+	return NULL;
+}
+
+#endif /* CONFIG_DPT */
+
+/* A page for a table of page table entries, placed by the address it maps */
+#define dpt_table_alloc(mm, level, address, gfp)			\
+	(dpt_enabled() ? __dpt_table_alloc(mm, level, address, gfp) :	\
+			 pagetable_alloc_noprof(gfp, 0))
 
 #endif /* _LINUX_DPT_H */

@@ -91,6 +91,12 @@ int __dpt_mm_init(struct mm_struct *mm)
 	int id, level;
 
 	mm->dpt = NULL;
+	/*
+	 * What the kernel itself needs before anything runs, to write to its own
+	 * text, must not depend on a place. Any processor walks its tree.
+	 */
+	if (system_state < SYSTEM_SCHEDULING)
+		return 0;
 	dpt = kzalloc(sizeof(*dpt), GFP_KERNEL_ACCOUNT);
 	if (!dpt)
 		return -ENOMEM;
@@ -129,13 +135,31 @@ void __dpt_mm_destroy(struct mm_struct *mm)
 	mm->dpt = NULL;
 }
 
+/*
+ * Where it is kept that this task's last table found no place. One that shares it
+ * may hide that for once: then the fault is tried again, and fails again.
+ */
+static struct task_struct **without_place(struct dpt_mm *dpt)
+{
+	return &dpt->without_place[current->pid % ARRAY_SIZE(dpt->without_place)];
+}
+
 /* There is memory, but not where it is needed. */
 static void no_place(struct mm_struct *mm)
 {
 	dpt_count(DPT_NO_PLACE);
 	pr_warn_ratelimited("dpt: no place for a page table of %s (%d)\n",
 			    current->comm, task_pid_nr(current));
-	WRITE_ONCE(mm->dpt->without_place, current);
+	WRITE_ONCE(*without_place(mm->dpt), current);
+}
+
+/* Nor would memory help here. */
+static void no_line(struct mm_struct *mm)
+{
+	dpt_count(DPT_NO_LINE);
+	pr_warn_ratelimited("dpt: no room for metadata of %s (%d)\n",
+			    current->comm, task_pid_nr(current));
+	WRITE_ONCE(*without_place(mm->dpt), current);
 }
 
 /*
@@ -146,8 +170,8 @@ void __dpt_pagefault_out_of_memory(void)
 {
 	struct dpt_mm *dpt = current->mm ? current->mm->dpt : NULL;
 
-	if (dpt && READ_ONCE(dpt->without_place) == current) {
-		WRITE_ONCE(dpt->without_place, NULL);
+	if (dpt && READ_ONCE(*without_place(dpt)) == current) {
+		WRITE_ONCE(*without_place(dpt), NULL);
 		force_sig(SIGBUS);
 	}
 }
@@ -213,9 +237,6 @@ static struct page *alloc_placed(struct mm_struct *mm, enum dpt_level level,
 		__free_page(page);
 		return NULL;
 	}
-	/* Of an earlier failure that no fault has met */
-	if (READ_ONCE(mm->dpt->without_place) == current)
-		WRITE_ONCE(mm->dpt->without_place, NULL);
 	set_word(page, level, tag << WORD_TAG_SHIFT | WORD_PLACED | request.metadata);
 	this_cpu_inc(dpt_counters.placed[request.metadata & 3][request.metadata >> 2]);
 	dpt_count(DPT_TABLES);
@@ -226,9 +247,16 @@ static struct page *alloc_table(struct mm_struct *mm, enum dpt_level level,
 		u64 tag, gfp_t gfp, bool optional)
 {
 	struct page *page;
+	int error;
 
-	if (dpt_dmt_get(mm, level, tag)) {
+	/* Of an earlier failure that no fault has met */
+	if (READ_ONCE(*without_place(mm->dpt)) == current)
+		WRITE_ONCE(*without_place(mm->dpt), NULL);
+	error = dpt_dmt_get(mm, level, tag);
+	if (error) {
 		dpt_count(DPT_NO_MEMORY);
+		if (error == -ENOSPC && !optional)
+			no_line(mm);
 		return NULL;
 	}
 	page = alloc_placed(mm, level, tag, gfp, optional);
@@ -238,7 +266,7 @@ static struct page *alloc_table(struct mm_struct *mm, enum dpt_level level,
 }
 
 /* A table for the pool, which is not worth an effort */
-struct page *dpt_pooled_alloc(struct mm_struct *mm, u64 tag)
+struct page *dpt_pooled_alloc_noprof(struct mm_struct *mm, u64 tag)
 {
 	gfp_t gfp = GFP_PGTABLE_USER | __GFP_NORETRY | __GFP_NOWARN;
 	struct page *page = alloc_table(mm, DPT_4K, tag, gfp, true);
@@ -286,7 +314,7 @@ static u64 tag_below(pmd_t *pmd)
 	return above << (PMD_SHIFT - PAGE_SHIFT) | offset_in_page(pmd) / sizeof(*pmd);
 }
 
-struct page *dpt_pte_alloc_one(struct mm_struct *mm, pmd_t *pmd)
+struct page *dpt_pte_alloc_one_noprof(struct mm_struct *mm, pmd_t *pmd)
 {
 	struct page *page;
 	u64 tag;
@@ -386,12 +414,23 @@ struct page *dpt_withdraw(struct mm_struct *mm, pmd_t *pmd)
 }
 #endif
 
+/*
+ * What the register says of an address space. The kernel's own has no user
+ * address. Others without metadata are the kernel's, too, for firmware and to
+ * change text, and have their tree only; NULL is page tables of somebody else.
+ */
+static u64 register_of(const struct mm_struct *mm)
+{
+	if (mm && mm->dpt)
+		return DPT_SPACE_ON | __pa(&mm->dpt->space);
+	return mm == &init_mm ? DPT_SPACE_ON : 0;
+}
+
 /* Called with interrupts off; the page tables' own register is written next. */
 void __dpt_switch_mm(struct mm_struct *next)
 {
 	if (has_registers)
-		wrmsrl(DPT_MSR_SPACE, DPT_SPACE_ON |
-		       (next->dpt ? __pa(&next->dpt->space) : 0));
+		wrmsrl(DPT_MSR_SPACE, register_of(next));
 }
 
 /* Only before the first address space exists */

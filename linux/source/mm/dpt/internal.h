@@ -38,12 +38,13 @@ struct dpt_mm {
 	/* The last area that was looked at to choose an address */
 	unsigned long area;
 	struct dpt_pool pool[DPT_POOLS];
-	/* Whose last table found no place */
-	struct task_struct *without_place;
+	/* Tasks whose last table found no place */
+	struct task_struct *without_place[16];
 };
 
 /* core.c */
-struct page *dpt_pooled_alloc(struct mm_struct *mm, u64 tag);
+struct page *dpt_pooled_alloc_noprof(struct mm_struct *mm, u64 tag);
+#define dpt_pooled_alloc(...) alloc_hooks(dpt_pooled_alloc_noprof(__VA_ARGS__))
 void dpt_pooled_free(struct dpt_mm *dpt, struct page *page);
 
 /* pool.c */
@@ -146,6 +147,7 @@ enum dpt_counter {
 	DPT_SEARCHED_FAR,
 	DPT_NO_PLACE,
 	DPT_NO_MEMORY,
+	DPT_NO_LINE,
 	DPT_DMT_GROWN,
 	DPT_CVA_SEARCHES,
 	DPT_CVA_ATTEMPTS,

@@ -68,7 +68,8 @@ static void make(struct mm_struct *mm, enum dpt_pool_kind kind,
 
 	start &= PMD_MASK;
 	regions = DIV_ROUND_UP(end - start, PMD_SIZE);
-	table = kvcalloc(regions, sizeof(*table), GFP_KERNEL_ACCOUNT);
+	/* Freed where nothing may sleep */
+	table = kcalloc(regions, sizeof(*table), GFP_KERNEL_ACCOUNT);
 	if (!table)
 		return;
 	for (i = 0; i < regions; i++) {
@@ -152,6 +153,6 @@ void dpt_pool_destroy(struct dpt_mm *dpt)
 		for (i = 0; i < pool->regions; i++)
 			if (pool->table[i])
 				dpt_pooled_free(dpt, pool->table[i]);
-		kvfree(pool->table);
+		kfree(pool->table);
 	}
 }

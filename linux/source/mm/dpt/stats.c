@@ -89,6 +89,7 @@ static const char * const names[DPT_COUNTERS] = {
 	[DPT_SEARCHED_FAR] = "searched_far",
 	[DPT_NO_PLACE] = "no_place",
 	[DPT_NO_MEMORY] = "no_memory",
+	[DPT_NO_LINE] = "no_line",
 	[DPT_DMT_GROWN] = "dmt_grown",
 	[DPT_CVA_SEARCHES] = "cva_searches",
 	[DPT_CVA_ATTEMPTS] = "cva_attempts",

@@ -123,7 +123,11 @@ static bool copy_lines(struct dpt_dmt *new, const struct dpt_dmt *old, u64 seed)
 	return true;
 }
 
-/* Twice the lines. May be without effect: somebody else may have made room. */
+/*
+ * Twice the lines. May be without effect: somebody else may have made room.
+ * -ENOSPC: nobody would be killed for so large a piece of memory, and waiting
+ * for it may be in vain.
+ */
 static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 {
 	struct dpt_mm *dpt = mm->dpt;
@@ -136,7 +140,7 @@ static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 		return 0;
 	new.line = alloc_lines(new.lines);
 	if (!new.line)
-		return -ENOMEM;
+		return order_of(new.lines) > PAGE_ALLOC_COSTLY_ORDER ? -ENOSPC : -ENOMEM;
 	spin_lock(&dpt->lock);
 	old = *dmt;
 	if (copy_lines(&new, &old, dpt_seed(dpt->space.id, level))) {
@@ -145,7 +149,7 @@ static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 		smp_wmb();
 		WRITE_ONCE(dpt->space.table[level], table_of(&new));
 	} else {
-		error = -ENOMEM;
+		error = -ENOSPC;
 	}
 	spin_unlock(&dpt->lock);
 	if (error) {
@@ -164,7 +168,7 @@ static int grow(struct mm_struct *mm, enum dpt_level level, unsigned int lines)
 	return 0;
 }
 
-/* Make sure that there is a line for a page that is to be. */
+/* Make sure that there is a line for a page that is to be: 0, or as grow(). */
 int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag)
 {
 	struct dpt_mm *dpt = mm->dpt;
@@ -174,6 +178,7 @@ int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag)
 	struct dpt_line *line, *free;
 	bool crowded = true;
 	unsigned int lines;
+	int error;
 
 	for (;;) {
 		spin_lock(&dpt->lock);
@@ -181,7 +186,8 @@ int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag)
 		lines = dmt->lines;
 		/*
 		 * Past three quarters a failing search is long. A table that
-		 * cannot grow goes on to fill.
+		 * cannot grow goes on to fill, until a group finds others' lines
+		 * only, of which it looks at no more than the processor does.
 		 */
 		if (!line && free && ((free->head & DPT_HEAD_USED) || !crowded ||
 				      (dmt->used + 1) * 4 <= dmt->lines * 3)) {
@@ -193,9 +199,10 @@ int dpt_dmt_get(struct mm_struct *mm, enum dpt_level level, u64 tag)
 		spin_unlock(&dpt->lock);
 		if (line)
 			return 0;
-		if (grow(mm, level, lines)) {
+		error = grow(mm, level, lines);
+		if (error) {
 			if (!crowded)
-				return -ENOMEM;
+				return error;
 			crowded = false;
 		}
 	}
