@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from emulators import needs_recorder
-from processes import PATIENCE
+from processes import PATIENCE, until
 
 
 def command(*arguments: str) -> list[str]:
@@ -204,7 +204,8 @@ def test_a_run_of_no_accesses_is_an_error_and_no_report(tmp_path: Path) -> None:
         traced("corrupt"),
         traced("rubbish"),
         traced("whole", "--skip", "1M"),
-        traced("whole", "--set", "memory.memory_bytes=262144"),
+        # Less than a page table and a page.
+        traced("whole", "--set", "memory.memory_bytes=4MiB", "--set", "memory.utilisation=1"),
     ):
         assert done.returncode == 1, done.stderr
         assert done.stdout == ""
@@ -439,6 +440,37 @@ def test_a_trace_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = pagelab("record", "-o", "missing/t", "--", "true", cwd=tmp_path)
     assert done.returncode == 125
     assert "missing/t" in done.stderr
+
+
+@needs_recorder
+def test_a_trace_does_not_take_the_place_of_its_program(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    text = "#!/bin/sh\nexit 3\n"
+    program.write_text(text)
+    program.chmod(0o755)
+    done = pagelab("record", "-o", "program", "--", "./program", cwd=tmp_path)
+    assert done.returncode == 125
+    assert "it is the program" in done.stderr
+    assert program.read_text() == text
+
+
+@needs_recorder
+def test_what_a_program_leaves_behind_can_be_stopped(tmp_path: Path) -> None:
+    script = "(trap 'echo told; exit' TERM; echo ready; while :; do sleep 0.1; done) & exit 3"
+    with subprocess.Popen(
+        command("record", "--quiet", "-o", "t", "--", "sh", "-c", script),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        # Until the program itself has ended, it is the program's.
+        threads = Path(f"/proc/{process.pid}/task")
+        until(lambda: not any(file.read_text() for file in threads.glob("*/children")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 3
+        assert process.stdout.read() == "told\n"
 
 
 @needs_recorder
