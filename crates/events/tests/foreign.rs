@@ -83,6 +83,11 @@ fn a_wrong_lackey_line_is_named() {
     let error = error.unwrap().to_string();
     let expected = "line 17: found \" X 1234,5\", expected 'I  addr,size', ' L addr,size'";
     assert!(error.contains(expected), "{error}");
+    let line = " L 8000000000000000,8";
+    let (events, error) = read("t", format!("{LACKEY}{line}\n").as_bytes());
+    assert_eq!(events, lackey_events());
+    let error = error.unwrap().to_string();
+    assert!(error.contains("of up to 57 bits"), "{error}");
 }
 
 /// ChampSim's record, field by field as in its inc/trace_instruction.h.
@@ -337,6 +342,22 @@ fn a_damaged_compressed_trace_is_an_error() {
         assert!(events.len() <= lines, "{kind}");
         assert!(error.is_some(), "{kind}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_trace_in_a_pipe_is_refused_as_a_compressed_one_is() {
+    use std::os::fd::AsRawFd;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"pagelab\n\x01\0\0\0").unwrap();
+    drop(writer);
+    let name = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    let error = match open_any(&name) {
+        Ok(_) => panic!("opened"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.starts_with(&name), "{error}");
+    assert!(error.ends_with("give the file itself"), "{error}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 use super::TITLE;
 use super::words::{ADVICE, BACKINGS, to_protection};
-use crate::foreign::{Lines, Progress, Records};
+use crate::foreign::{Lines, Progress, Records, is_canonical};
 use crate::{
     Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, SourceError, dependence,
 };
+use pagelab_addr::PAGE_BYTES;
 use std::collections::HashMap;
 use std::io::BufRead;
 
@@ -89,11 +90,17 @@ impl<'a> Columns<'a> {
         Some(column.trim()).filter(|column| !column.is_empty())
     }
 
-    /// An address: hexadecimal, with or without 0x.
+    /// An address: hexadecimal, with or without 0x, and one that there is.
     fn addr(&mut self) -> Option<u64> {
         let digits = self.next()?;
         let digits = without_0x(digits).unwrap_or(digits);
-        u64::from_str_radix(digits, 16).ok()
+        let addr = u64::from_str_radix(digits, 16).ok()?;
+        is_canonical(addr).then_some(addr)
+    }
+
+    /// The address of a page: system calls take no other.
+    fn page(&mut self) -> Option<u64> {
+        self.addr().filter(|addr| addr.is_multiple_of(PAGE_BYTES))
     }
 
     /// A number: decimal, or hexadecimal with 0x.
@@ -159,7 +166,8 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
     let (parsed, expected) = match kind {
         "L" | "S" | "KL" | "KS" => (
             access(kind, &mut columns).map(Line::Access),
-            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address and a size up to 16383",
+            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address of up to 57 bits \
+             and a size up to 16383",
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
         "mispredicted" => (
@@ -215,18 +223,21 @@ fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'stat
         "map" => (
             map(columns),
             "map,ADDR,LEN[,PROTECTION[,BACKING[,populate]]] with letters of rwx and anonymous, \
-             shared-anonymous, private-file, shared-file or stack",
+             shared-anonymous, private-file, shared-file or stack, and ADDR a page's",
         ),
-        "unmap" => (unmap(columns), "unmap,ADDR,LEN"),
+        "unmap" => (unmap(columns), "unmap,ADDR,LEN with ADDR a page's"),
         "protect" => (
             protect(columns),
-            "protect,ADDR,LEN,PROTECTION with letters of rwx",
+            "protect,ADDR,LEN,PROTECTION with letters of rwx, and ADDR a page's",
         ),
-        "remap" => (remap(columns), "remap,OLD_ADDR,OLD_LEN,NEW_ADDR,NEW_LEN"),
+        "remap" => (
+            remap(columns),
+            "remap,OLD_ADDR,OLD_LEN,NEW_ADDR,NEW_LEN with pages' addresses",
+        ),
         "advise" => (
             advise(columns),
             "advise,ADDR,LEN,ADVICE with dontneed, free, hugepage, nohugepage, populate or a \
-             number",
+             number, and ADDR a page's",
         ),
         "brk" => (columns.addr().map(|end| Control::Brk { end }), "brk,END"),
         "fork" => (
@@ -256,7 +267,7 @@ fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'stat
 
 fn map(columns: &mut Columns) -> Option<Control> {
     Some(Control::Map {
-        addr: columns.addr()?,
+        addr: columns.page()?,
         len: columns.number()?,
         prot: match columns.peek() {
             None => {
@@ -279,14 +290,14 @@ fn map(columns: &mut Columns) -> Option<Control> {
 
 fn unmap(columns: &mut Columns) -> Option<Control> {
     Some(Control::Unmap {
-        addr: columns.addr()?,
+        addr: columns.page()?,
         len: columns.number()?,
     })
 }
 
 fn protect(columns: &mut Columns) -> Option<Control> {
     Some(Control::Protect {
-        addr: columns.addr()?,
+        addr: columns.page()?,
         len: columns.number()?,
         prot: columns.protection()?,
     })
@@ -294,15 +305,15 @@ fn protect(columns: &mut Columns) -> Option<Control> {
 
 fn remap(columns: &mut Columns) -> Option<Control> {
     Some(Control::Remap {
-        old_addr: columns.addr()?,
+        old_addr: columns.page()?,
         old_len: columns.number()?,
-        new_addr: columns.addr()?,
+        new_addr: columns.page()?,
         new_len: columns.number()?,
     })
 }
 
 fn advise(columns: &mut Columns) -> Option<Control> {
-    let addr = columns.addr()?;
+    let addr = columns.page()?;
     let len = columns.number()?;
     let word = columns.next()?;
     let advice = match ADVICE.iter().find(|known| known.1 == word) {

@@ -1,4 +1,4 @@
-use super::lines::Lines;
+use super::lines::{Lines, is_canonical};
 use super::records::{Progress, Records};
 use crate::{Access, Batch, Op, SourceError};
 use std::io::BufRead;
@@ -63,7 +63,7 @@ impl<R: BufRead> Records for Lackey<R> {
             None => {
                 return Err(self.lines.unexpected(&format!(
                     "'I  addr,size', ' L addr,size', ' S addr,size' or ' M addr,size' with a \
-                     hexadecimal address and a size up to {}",
+                     hexadecimal address of up to 57 bits and a size up to {}",
                     Op::MAX_SIZE
                 )));
             }
@@ -81,7 +81,7 @@ pub fn looks_like(line: &[u8]) -> bool {
 fn parse(line: &[u8]) -> Option<Line> {
     let (kind, rest) = line.split_at_checked(3)?;
     let comma = rest.iter().position(|&byte| byte == b',')?;
-    let addr = hexadecimal(&rest[..comma])?;
+    let addr = hexadecimal(&rest[..comma]).filter(|&addr| is_canonical(addr))?;
     let size = std::str::from_utf8(&rest[comma + 1..]).ok()?.trim_end();
     let size = size.parse().ok().filter(|&size| size <= Op::MAX_SIZE)?;
     match kind {

@@ -6,6 +6,12 @@ use std::io::{BufRead, Read};
 /// The longest line that is read: what is longer is no trace.
 const MAX_LINE: u64 = 1 << 16;
 
+/// Whether a processor has such an address: with 57 bits and their sign in those above, as the longest
+/// are (x86-64 with five levels; those of 48 bits, of AArch64's user space, too, are among them).
+pub fn is_canonical(addr: u64) -> bool {
+    matches!(addr.cast_signed() >> 56, 0 | -1)
+}
+
 /// Reads a text line by line.
 pub struct Lines<R> {
     input: R,

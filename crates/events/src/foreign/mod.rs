@@ -9,6 +9,6 @@ mod open;
 mod records;
 
 pub use lackey_writer::LackeyWriter;
-pub use lines::Lines;
+pub use lines::{Lines, is_canonical};
 pub use open::{Format, open_any, open_foreign, open_with_format};
 pub use records::{Progress, Records};

@@ -69,8 +69,11 @@ pub fn open_with_format(path: &Path) -> Result<(Format, Box<dyn Source + Send>),
         name: name.clone(),
         error,
     };
-    let mut file = BufReader::with_capacity(HEAD as usize, File::open(path).map_err(io)?);
-    if TraceReader::recognises(file.fill_buf().map_err(io)?) {
+    let file = File::open(path).map_err(io)?;
+    let is_pipe = !file.metadata().map_err(io)?.is_file();
+    let mut file = BufReader::with_capacity(HEAD as usize, file);
+    // From a pipe it is refused with the others: it is read by its index, which is at its end.
+    if !is_pipe && TraceReader::recognises(file.fill_buf().map_err(io)?) {
         return Ok((Format::Pagelab, Box::new(TraceReader::open(path)?)));
     }
     open_foreign(file, &name)
