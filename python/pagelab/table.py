@@ -141,7 +141,7 @@ def legend(comparison: Comparison) -> str:
     lines = textwrap.wrap(text, 80)
     if len(base.windows) > 1:
         lines += _sampling(base)
-    if base.pieces and base.pieces.count > 1:
+    if base.pieces:
         lines += _pieces(base)
     if base.nodes:
         lines += _nodes(comparison)
@@ -163,16 +163,25 @@ def _nodes(comparison: Comparison) -> list[str]:
 
 
 def _fetch(comparison: Comparison) -> list[str]:
-    """What instructions missed in each design."""
-    figures = [
-        f"{comparison.label(run)} {run.fetch.l1_mpki:.2f}, {run.fetch.tlb.l1_mpki:.2f} and "
-        f"{run.fetch.tlb.l2_mpki:.2f}"
+    """What instructions missed, in the designs in which they did."""
+    figures = {
+        comparison.label(run): [run.fetch.l1_mpki, run.fetch.tlb.l1_mpki, run.fetch.tlb.l2_mpki]
         for run in comparison.runs
         if run.fetch
-    ]
+    }
+    shown = {label: [f"{value:.2f}" for value in values] for label, values in figures.items()}
+    missed = {
+        label: values for label, values in shown.items() if any(value != "0.00" for value in values)
+    }
+    if not missed:
+        return []
+    each = "; ".join(
+        f"{label} {cache}, {tlb} and {second}" for label, (cache, tlb, second) in missed.items()
+    )
+    others = "; others none" if len(missed) < len(shown) else ""
     text = (
         "Misses of instructions per 1000, of their cache, their TLB and the second-level TLB: "
-        f"{'; '.join(figures)}."
+        f"{each}{others}."
     )
     return textwrap.wrap(text, 80)
 
@@ -195,6 +204,9 @@ def _sampling(run: Run) -> list[str]:
 def _pieces(run: Run) -> list[str]:
     """How many pieces there were, and what that may have made of the cycles of one design."""
     assert run.pieces is not None
+    if run.pieces.count == 1:
+        text = "Simulated in one piece, by one thread: it is too short to be cut"
+        return textwrap.wrap(f"{text} (docs/scale.md).", 80)
     bound = run.pieces.bound
     text = f"Simulated in {run.pieces.count} pieces"
     if bound and run.cycles.total:

@@ -3,7 +3,7 @@
 import re
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 # Pages extend a layout: a whole page, or the main part of one for a notebook.
 PAGE = "page.html"
@@ -26,9 +26,11 @@ def environment(package: str) -> jinja2.Environment:
     return made
 
 
-def _unbroken(text: str) -> str:
-    """Keeps figures and their units on one line."""
-    return re.sub(r"(?<=\d) (?=[%\N{PLUS-MINUS SIGN}A-Z])", "\N{NO-BREAK SPACE}", text)
+def _unbroken(text: str) -> Markup:
+    """Keeps figures and their units on one line, and options with what is given to them."""
+    joined = re.sub(r"(?<=\d) (?=[%\N{PLUS-MINUS SIGN}A-Z])", "\N{NO-BREAK SPACE}", text)
+    option = r"--[a-z][a-z-]*(?: [\dA-Z][\w,]*)?"
+    return Markup(re.sub(option, r'<span class="option">\g<0></span>', str(escape(joined))))
 
 
 def _nested_css(sheet: str) -> Markup:
