@@ -22,6 +22,7 @@ mod gib_cache;
 mod heat_map;
 mod hierarchy;
 mod histogram;
+mod load;
 mod machine;
 mod main_memory;
 mod memory;

@@ -94,6 +94,12 @@ fn a_file_may_say_only_what_differs() {
     assert_eq!((mine.core.width, mine.tlb), (base.core.width, base.tlb));
     std::fs::write(&path, "base = \"skylake\"").unwrap();
     assert!(error(path.to_str().unwrap(), &[]).contains("did you mean skylake-sp?"));
+    std::fs::write(&path, "base = 5").unwrap();
+    let message = error(path.to_str().unwrap(), &[]);
+    assert!(
+        message.contains("mine.toml: base = 5 is not the name"),
+        "{message}"
+    );
     std::fs::write(&path, "base = ").unwrap();
     assert!(error(path.to_str().unwrap(), &[]).contains("mine.toml"));
     assert!(error("nowhere.toml", &[]).contains("nowhere.toml"));
@@ -112,8 +118,13 @@ fn what_cannot_be_built_is_named() {
         ("memory.memory_bytes=1099511627776", "128 GiB"),
         ("memory.utilisation=1.5", "utilisation"),
         ("dram.gigabytes_per_second=0", "gigabytes_per_second"),
-        // In hertz instead of gigahertz: a line would take longer than memory counts.
-        ("core.ghz=2.6e9", "gigabytes_per_second"),
+        // A line would take longer than memory counts.
+        ("core.ghz=1e9", "gigabytes_per_second"),
+        // In hertz instead of gigahertz.
+        (
+            "core.ghz=2.6e9",
+            "core.ghz = 2.6e9 is not between 0 and 1000000000",
+        ),
         (
             "dram.spread=[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1]",
             "dram.spread",
@@ -125,15 +136,60 @@ fn what_cannot_be_built_is_named() {
         ("cost.fault_ns=-1", "fault_ns"),
         ("radix.levels=3", "levels"),
     ] {
-        let config = MachineConfig::load("dpt-paper", &[bad.to_owned()]);
-        let config = config.unwrap_or_else(|error| panic!("{bad}: {error}"));
-        let mut nothing = crate::common::Cut::new(&[], 1);
-        let error = simulate(&config, "radix", &mut nothing, &mut |_| {
-            ControlFlow::Continue(())
-        })
-        .expect_err(bad);
-        assert!(error.to_string().contains(named), "{bad}: {error}");
+        let error = match MachineConfig::load("dpt-paper", &[bad.to_owned()]) {
+            Err(error) => error.to_string(),
+            Ok(config) => {
+                let mut nothing = crate::common::Cut::new(&[], 1);
+                let mut go_on = |_| ControlFlow::Continue(());
+                let simulated = simulate(&config, "radix", &mut nothing, &mut go_on);
+                simulated.expect_err(bad).to_string()
+            }
+        };
+        assert!(error.contains(named), "{bad}: {error}");
     }
+}
+
+#[test]
+fn what_would_take_all_memory_is_refused_before_it_is_made() {
+    for (bad, named) in [
+        ("cores=1000000", "cores = 1000000 is not between 1 and 1024"),
+        (
+            "tlb.l2_4k={ entries = 1073741824, ways = 1 }",
+            "tlb.l2_4k.entries = 1073741824 is not between 0 and 1048576",
+        ),
+        (
+            "fetch={ tlb = { entries = 4294967295, ways = 1 }, l1 = { kib = 32, ways = 8 } }",
+            "fetch.tlb.entries = 4294967295 is not",
+        ),
+        ("radix.pwc.pmd.entries=1073741824", "radix.pwc.pmd.entries"),
+        (
+            "caches.llc.kib=4000000000",
+            "caches.llc.kib = 4000000000 is not between 0 and 4194304",
+        ),
+        ("ecpt.max_displacements=1073741824", "65536"),
+        ("dram.latency_ns=1e300", "dram.latency_ns = 1e300 is not"),
+        ("cost.fault_ns=nan", "cost.fault_ns = NaN is not"),
+        (
+            "dram.latency_ns=10000000000",
+            "dram.latency_ns = 10000000000 is not",
+        ),
+        (
+            "memory.memory_bytes=256GiB",
+            "memory.memory_bytes = 274877906944 is not above 0 and at most 128 GiB",
+        ),
+        (
+            "memory.memory_bytes=0",
+            "memory.memory_bytes = 0 is not above 0",
+        ),
+    ] {
+        let message = error("dpt-paper", &[bad]);
+        assert!(message.contains(named), "{bad}: {message}");
+    }
+    let message = error("dpt-paper", &["cores=1024", "caches.l2.kib=65536"]);
+    assert!(message.contains("at most 16 GiB in all"), "{message}");
+    let large = "tlb.l2_4k={ entries = 65536, ways = 4 }";
+    let message = error("dpt-paper", &["cores=1024", large]);
+    assert!(message.contains("at most 16777216 in all"), "{message}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::{BASE, Cut, Event, load, map, run};
 use pagelab_events::Source;
-use pagelab_machine::{MachineConfig, RunResult, simulate, simulate_programs};
+use pagelab_machine::{ConfigError, MachineConfig, RunResult, simulate, simulate_programs};
 use pagelab_workloads::Workload;
 use std::ops::ControlFlow;
 
@@ -11,6 +11,15 @@ pub const PAGE: u64 = 4096;
 /// Two nodes, of so many MiB and GB/s each, 100 and 180 ns away, with nothing in use and a kernel
 /// that takes no time.
 pub fn machine(mib: [u64; 2], bandwidth: [f64; 2], manager: &str, more: &[&str]) -> MachineConfig {
+    loaded(mib, bandwidth, manager, more).unwrap()
+}
+
+fn loaded(
+    mib: [u64; 2],
+    bandwidth: [f64; 2],
+    manager: &str,
+    more: &[&str],
+) -> Result<MachineConfig, ConfigError> {
     let node = |at: usize, latency: f64| {
         format!(
             "{{ bytes = {}, latency_ns = {latency:?}, gigabytes_per_second = {:?} }}",
@@ -29,7 +38,7 @@ pub fn machine(mib: [u64; 2], bandwidth: [f64; 2], manager: &str, more: &[&str])
     for key in ["fault", "zero_4k", "table_page", "probe"] {
         overrides.push(format!("cost.{key}_ns=0.0"));
     }
-    MachineConfig::load("dpt-paper", &overrides).unwrap()
+    MachineConfig::load("dpt-paper", &overrides)
 }
 
 fn interleave(weights: &str) -> String {
@@ -183,7 +192,9 @@ fn what_cannot_be_is_refused() {
     assert!(text.contains("memory.manager"), "{text}");
     let text = refused(&two(LINUX), "nested-radix");
     assert!(text.contains("memory.nodes"), "{text}");
-    let text = refused(&machine([64, 63], [10.0; 2], LINUX, &[]), "radix");
+    let text = loaded([64, 63], [10.0; 2], LINUX, &[])
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("memory.nodes"), "{text}");
     let text = refused(&machine([64, 64], [10.0, 0.0], LINUX, &[]), "radix");
     assert!(text.contains("memory.nodes.gigabytes_per_second"), "{text}");

@@ -163,13 +163,16 @@ fn modified_lines_leave_for_those_of_others() {
 fn impossible_rates_are_refused() {
     for rate in ["-1.0", "nan", "inf", "1001.0"] {
         let key = format!("caches.others.gigabytes_per_second={rate}");
-        let config = MachineConfig::load("dpt-paper", &[key]).unwrap();
-        let mut source = Cut::new(&[], 1);
-        let error = pagelab_machine::simulate(&config, "radix", &mut source, &mut |_| {
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap_err()
-        .to_string();
+        let error = match MachineConfig::load("dpt-paper", &[key]) {
+            Err(error) => error.to_string(),
+            Ok(config) => {
+                let mut source = Cut::new(&[], 1);
+                let mut go_on = |_| std::ops::ControlFlow::Continue(());
+                pagelab_machine::simulate(&config, "radix", &mut source, &mut go_on)
+                    .unwrap_err()
+                    .to_string()
+            }
+        };
         assert!(
             error.contains("caches.others.gigabytes_per_second"),
             "{error}"
