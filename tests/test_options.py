@@ -1,5 +1,7 @@
 """What is asked for on the command line: designs, page sizes."""
 
+from pathlib import Path
+
 import pytest
 
 from pagelab import design
@@ -46,3 +48,50 @@ def test_a_page_size_that_there_is_not_is_named_with_those_that_there_are(
 ) -> None:
     with pytest.raises(UsageError, match=r"unknown page size '3M'.*Valid: 4K, 16K.*2M, 1G"):
         asked(designs, sizes)
+
+
+@pytest.mark.parametrize("wrong", ["", "-5", "1.5", "many", "99999999999999999999999"])
+@pytest.mark.parametrize("option", ["--skip", "--limit", "--sample", "--warm-up"])
+def test_a_wrong_count_is_said_with_its_option(option: str, wrong: str) -> None:
+    given = {"--skip": None, "--limit": None, "--sample": None, "--warm-up": None}
+    if option == "--sample" and wrong:
+        wrong = f"{wrong}:20M"
+    skip, limit, sample, warm_up = (given | {option: wrong}).values()
+    with pytest.raises(UsageError, match=f"^{option}: "):
+        options.window(skip, limit, sample, warm_up=warm_up)
+
+
+def test_that_this_computer_is_a_machine_is_said_to_whom_names_none() -> None:
+    with pytest.raises(UsageError, match=r"unknown machine.* -m here is this computer"):
+        options.machines("hree", None)
+
+
+def test_what_is_wrong_in_a_machine_file_is_all_that_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "dpt-paper"\n[core]\nghz = "fast"\n')
+    with pytest.raises(UsageError, match="fast") as raised:
+        options.machines(str(file), None)
+    assert "here" not in str(raised.value)
+    file.write_text("base = 5\n")
+    with pytest.raises(UsageError, match=r"mine\.toml: base = 5 is not the name of a preset"):
+        options.machines(str(file), None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("tlb.l2_4k={entries=1073741824,ways=1}", "tlb.l2_4k.entries = 1073741824 is not between"),
+        ("tlb.l2_4k={entries=4294967295,ways=1}", "tlb.l2_4k.entries = 4294967295 is not between"),
+        ("caches.llc.kib=4000000000", "caches.llc.kib = 4000000000 is not between"),
+        ("cores=1000000", "cores = 1000000 is not between 1 and 1024"),
+        ("dram.latency_ns=1e300", "dram.latency_ns = 1e300 is not between"),
+        ("memory.memory_bytes=256GiB", "memory.memory_bytes = 274877906944 .*128 GiB"),
+        ("memory.utilisation=2", "memory.utilisation"),
+        ("core.walkers=0", "core.walkers"),
+    ],
+)
+def test_a_machine_that_cannot_be_made_is_a_mistake_on_the_command_line(
+    change: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        options.machines("dpt-paper", [change])

@@ -59,7 +59,15 @@ def test_durations_change_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("5000", 5000), ("1.5G", 1_500_000_000), ("10m", 10**7)]
+    ("text", "value"),
+    [
+        ("5000", 5000),
+        ("1.5G", 1_500_000_000),
+        ("10m", 10**7),
+        ("0.001k", 1),
+        # 2^53 and one: no float is that.
+        ("9007199254740993", 9_007_199_254_740_993),
+    ],
 )
 def test_counts_are_read_with_prefixes(text: str, value: int) -> None:
     assert units.parse_count(text) == value
@@ -68,4 +76,19 @@ def test_counts_are_read_with_prefixes(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", ["", "G", "-5", "1e9", "10GB", "0x10"])
 def test_what_is_no_count_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="write it as"):
+        units.parse_count(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1.5", "not a whole number"),
+        ("1.0001k", "not a whole number"),
+        ("18446744073709551615", "more than there can be"),
+        ("99999999999999999999999", "more than there can be"),
+        ("9999999.5T", "more than there can be"),
+    ],
+)
+def test_a_count_that_there_cannot_be_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
         units.parse_count(text)

@@ -4,11 +4,15 @@ Counts use the decimal prefixes (12.3 M), bytes the binary ones under their exac
 """
 
 import re
+from decimal import Decimal
 
 from pagelab.errors import UsageError
 
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+# Of anything that is counted; a core takes a decade to get there.
+_MOST = 10**18
 
 
 def _three_digits(value: float) -> str:
@@ -62,11 +66,17 @@ def parse_count(text: str) -> int:
 
     Raises UsageError for anything else.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)\s*", text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)\s*", text, re.ASCII)
     if match is None:
         raise UsageError(f"'{text}' is not a count; write it as 5000, 10M or 1.5G")
     factor = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}[match[2].upper()]
-    return round(float(match[1]) * factor)
+    # Exactly: a float has no room for what comes after 2^53.
+    value = Decimal(match[1]) * factor
+    if value > _MOST:
+        raise UsageError(f"'{text}' is more than there can be; the most is {_MOST:,}")
+    if value != int(value):
+        raise UsageError(f"'{text}' is not a whole number; write it as 5000, 10M or 1.5G")
+    return int(value)
 
 
 def parse_size(text: str) -> int:

@@ -203,7 +203,10 @@ def machines(text: str, changes: list[str] | None) -> list[Machine_]:
         for name in asked:
             Machine_(name).check()
     except UsageError as error:
-        raise UsageError(f"{error}; {here.NAME} is the machine in front of you") from error
+        if not str(error).startswith("unknown machine"):
+            raise
+        # What the compiled part does not know of.
+        raise UsageError(f"{error}, and -m {here.NAME} is this computer, measured") from error
     return [Machine_(name, tuple(changes or [])).check() for name in asked]
 
 
@@ -252,19 +255,21 @@ def window(
 ) -> Window:
     """Which part to take."""
     pair = None
-    if sample:
+    if sample is not None:
         on, colon, period = sample.partition(":")
         if not colon:
-            raise UsageError(f"'{sample}' is not a sample; write it as ON:PERIOD, like 1M:20M")
-        pair = units.parse_count(on), units.parse_count(period)
+            raise UsageError(
+                f"--sample: '{sample}' is not a sample; write it as ON:PERIOD, like 1M:20M"
+            )
+        pair = _count("--sample", on), _count("--sample", period)
         if not 0 < pair[0] <= pair[1]:
             raise UsageError(f"--sample {sample}: ON must be above 0 and not above PERIOD")
     chosen = Window(
-        skip=units.parse_count(skip) if skip else 0,
-        limit=units.parse_count(limit) if limit else None,
+        skip=0 if skip is None else _count("--skip", skip),
+        limit=None if limit is None else _count("--limit", limit),
         sample=pair,
         in_instructions=in_instructions,
-        warm_up=units.parse_count(warm_up) if warm_up else 0,
+        warm_up=0 if warm_up is None else _count("--warm-up", warm_up),
     )
     if chosen.limit == 0:
         raise UsageError("--limit 0 takes nothing; leave it out to take everything")
@@ -272,3 +277,11 @@ def window(
         if piece is not None and 0 < piece <= chosen.warm_up:
             raise UsageError(f"--warm-up {warm_up} leaves nothing of {name} to measure")
     return chosen
+
+
+def _count(option: str, text: str) -> int:
+    """The count that an option gives."""
+    try:
+        return units.parse_count(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from error
