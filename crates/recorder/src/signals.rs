@@ -51,11 +51,9 @@ impl Forwarding {
         STOP.store(false, Ordering::Relaxed);
         PROGRAM.store(child.id() as i32, Ordering::Relaxed);
         let ending = ENDING.into_iter().map(|signal| (signal, false));
-        let others = OTHERS
-            .into_iter()
-            .chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+        let others = OTHERS.into_iter().map(|signal| (signal, true));
         let before = ending
-            .chain(others.map(|signal| (signal, true)))
+            .chain(others)
             .filter_map(|(signal, only_default)| Some((signal, handle(signal, only_default)?)))
             .collect();
         Forwarding { before }
