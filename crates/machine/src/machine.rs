@@ -20,7 +20,7 @@ use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory};
 use pagelab_cpu::Core;
 use pagelab_events::{Batch, Control, Mispredicted, NO_SITE, Op};
-use pagelab_memory::dispatch;
+use pagelab_memory::dispatch_released;
 use pagelab_memory::simd::{Simd, SimdLevel};
 use pagelab_os::{Effects, Os};
 use serde_json::Value;
@@ -92,7 +92,7 @@ pub struct Machine<M> {
     pub(crate) counts: MachineCounts,
     pub(crate) timing: Counts,
     pub(crate) slots_per_cycle: u64,
-    pub(crate) level: SimdLevel,
+    level: SimdLevel,
     pub(crate) timeline: Timeline,
     /// Misses by address and time, where that is counted.
     pub(crate) heat_map: Option<Box<HeatMap>>,
@@ -292,11 +292,6 @@ impl<M: Mmu> Machine<M> {
         })
     }
 
-    /// Uses another SIMD level than the best one. The results are the same.
-    pub fn set_simd_level(&mut self, level: SimdLevel) {
-        self.level = level;
-    }
-
     /// Takes a batch of events through the machine.
     ///
     /// # Errors
@@ -412,7 +407,7 @@ impl<M: Mmu> Machine<M> {
         let core = self.current_core();
         let asid = Os::asid(process)?;
         let machine = self;
-        dispatch!(machine.level, <S>[M: Mmu](
+        dispatch_released!(machine.level, <S>[M: Mmu](
             machine: &mut Machine<M>,
             core: usize,
             asid: Asid,

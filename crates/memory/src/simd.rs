@@ -163,6 +163,31 @@ macro_rules! dispatch {
     }};
 }
 
+/// [`dispatch!`](crate::dispatch!), but at [`Baseline`] alone in a build for tests: for what is so
+/// large, three times in each of many designs, that it is most of what a crate takes to compile. A
+/// test of a released build has to see that the levels agree.
+#[cfg(not(debug_assertions))]
+#[macro_export]
+macro_rules! dispatch_released {
+    ($($all:tt)*) => { $crate::dispatch!($($all)*) };
+}
+
+/// [`dispatch!`](crate::dispatch!) in a released build; here at [`Baseline`] alone.
+#[cfg(debug_assertions)]
+#[macro_export]
+macro_rules! dispatch_released {
+    ($level:expr, <$simd:ident> $([$($generics:tt)*])?
+     ($($name:ident : $type:ty),* $(,)?) -> $result:ty $body:block) => {{
+        #[allow(clippy::too_many_arguments)]
+        fn at_baseline $(<$($generics)*>)? ($($name: $type),*) -> $result {
+            type $simd = $crate::simd::Baseline;
+            $body
+        }
+        let _: $crate::simd::SimdLevel = $level;
+        at_baseline($($name),*)
+    }};
+}
+
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2, Avx512};
 

@@ -46,17 +46,10 @@ pub const BASE: u64 = 0x7000_0000_0000;
 
 /// A small machine: little memory, tiny TLBs and caches, so that short streams reach every part.
 pub fn small_machine() -> MachineConfig {
-    let overrides = [
-        "memory.memory_bytes=268435456",
-        "memory.utilisation=0.5",
-        "memory.fragmentation=0.5",
-        "tlb.l1_4k={ entries = 8, ways = 4 }",
-        "tlb.l2_4k={ entries = 24, ways = 12 }",
-        "caches.l1.kib=4",
-        "caches.l2.kib=16",
-        "caches.llc.kib=64",
-    ]
-    .map(str::to_owned);
+    let overrides: Vec<String> = include_str!("../golden/overrides")
+        .lines()
+        .map(str::to_owned)
+        .collect();
     MachineConfig::load("dpt-paper", &overrides).unwrap()
 }
 

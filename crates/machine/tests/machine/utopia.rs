@@ -188,7 +188,6 @@ fn what_it_does_not_go_with_is_refused() {
         ("utopia.filter_cache_kib=3", "filter_cache_kib"),
         ("utopia.costly_walks=0", "costly_walks"),
         ("memory.page_policy=64K", "utopia"),
-        ("memory.max_order=40", "max_order"),
         ("tlb_prefetch.prefetcher=sequential", "tlb_prefetch"),
     ] {
         is_refused("utopia", key, said);
