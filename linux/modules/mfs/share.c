@@ -74,6 +74,9 @@ static int mfs_share_one(struct mfs_inode *in, pgoff_t index, void *entry,
 	struct folio *folio = entry;
 	int err;
 
+	/* Of a large folio that was copied, and has become base pages since */
+	if (mfs_entry_pages(entry) == 1 && xa_load(&out->folios, base + shift))
+		return 0;
 	if (xa_is_value(entry)) {
 		mfs_swap_get(super, xa_to_value(entry));
 		err = mfs_store(out, base + shift, entry);
@@ -102,8 +105,8 @@ static struct xa_node *mfs_leaf(struct xa_state *xas)
 }
 
 /*
- * Share single pages from @index on as long as both files have a node for them. In
- * the other file the slots are empty, so nothing but the node's counts changes with
+ * Share single pages from @index on as long as both files have a node for them. Where
+ * the other file's slots are empty, nothing but the node's counts changes with
  * them: xas_store() would look for all else that might, which takes more instructions
  * than everything that fork() does with a page. Nobody else uses either file, whose
  * locks are held exclusive. Returns where it ends.
@@ -127,7 +130,8 @@ static pgoff_t mfs_share_node(struct mfs_inode *in, pgoff_t index, pgoff_t end,
 	for (; source && target && index < end; index++) {
 		void *entry = rcu_dereference_raw(source->slots[index & XA_CHUNK_MASK]);
 
-		if (!entry)
+		/* What was copied before this was tried again stays. */
+		if (!entry || target->slots[index & XA_CHUNK_MASK])
 			continue;
 		if (xa_is_value(entry)) {
 			mfs_swap_get(mfs_super(in->inode.i_sb), xa_to_value(entry));
