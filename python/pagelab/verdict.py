@@ -210,16 +210,12 @@ def _memory(base: Run, run: Run) -> str:
 
 def _ideal(comparison: Comparison, pages: str) -> Run | None:
     """Free translation with a page size, if it is the bound that it should be."""
-    ideal = _find_ideal(comparison, pages)
-    return ideal if ideal is not None and not _no_bound(comparison, ideal) else None
-
-
-def _find_ideal(comparison: Comparison, pages: str) -> Run | None:
     runs = (run for run in comparison.runs if run.pages == pages and run.design == "ideal")
-    return next(runs, None)
+    ideal = next(runs, None)
+    return ideal if ideal is not None and not _why_no_bound(comparison, ideal) else None
 
 
-def _no_bound(comparison: Comparison, ideal: Run) -> str:
+def _why_no_bound(comparison: Comparison, ideal: Run) -> str:
     """Why a run under `ideal` says nothing about translation; empty if it does.
 
     Without page tables between them data lie in other frames, which may crowd the same sets of the
@@ -379,7 +375,7 @@ def _no_bounds(comparison: Comparison) -> list[str]:
         for ideal in on_machine.runs:
             if ideal.design != "ideal" or ideal.stopped:
                 continue
-            reason = _no_bound(on_machine, ideal)
+            reason = _why_no_bound(on_machine, ideal)
             if not reason:
                 continue
             text = (

@@ -1,6 +1,6 @@
 //! The memory shared with the plugin, and reading the rings in it.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
@@ -33,7 +33,7 @@ pub(crate) fn fresh() -> Header {
 }
 
 /// What the memory is called in /proc/PID/maps.
-const NAME: &str = "pagelab-rings";
+const NAME: &CStr = c"pagelab-rings";
 
 /// The memory, mapped. It has no name: it goes when the last process that maps it does.
 pub(crate) struct Shared {
@@ -46,8 +46,7 @@ impl Shared {
     pub(crate) fn new(set_up: impl FnOnce(&mut Header)) -> io::Result<Shared> {
         // SAFETY: the name ends with a zero byte; a descriptor that is returned is ours.
         let file = unsafe {
-            let name = CString::new(NAME).unwrap_or_default();
-            let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+            let descriptor = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC);
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -78,6 +77,7 @@ impl Shared {
     /// Whether another process has the memory mapped. One that has not is no recorded one, whatever its number: the
     /// program may number processes otherwise (pid_namespaces(7)), and numbers are used again.
     pub(crate) fn is_mapped_by(&self, pid: u32) -> bool {
+        let name = NAME.to_string_lossy();
         let inode = self.file.metadata().map(|about| about.ino().to_string());
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
         let (Ok(inode), Ok(maps)) = (inode, maps) else {
@@ -85,7 +85,7 @@ impl Shared {
         };
         pid != std::process::id()
             && (maps.lines()).any(|line| {
-                line.contains(NAME) && line.split_ascii_whitespace().nth(4) == Some(&inode)
+                line.contains(&*name) && line.split_ascii_whitespace().nth(4) == Some(&inode)
             })
     }
 
