@@ -19,11 +19,12 @@
 /*
  * The file for a mapping that has contents, from @like. Files cannot exchange
  * contents over file systems: if @mm has another one by now, the mapping
- * gets a file of its own. Returns a reference.
+ * gets a file of its own. @parent is what the parent has, for fork(), or NULL.
+ * Returns a reference.
  */
-static struct file *fbmm_file_like(struct mm_struct *mm, struct file *like,
-				   unsigned long addr, unsigned long len,
-				   pgoff_t *pgoff)
+static struct file *fbmm_file_like(struct mm_struct *mm, struct fbmm *parent,
+				   struct file *like, unsigned long addr,
+				   unsigned long len, pgoff_t *pgoff)
 {
 	struct path root = {
 		.mnt = like->f_path.mnt,
@@ -32,10 +33,8 @@ static struct file *fbmm_file_like(struct mm_struct *mm, struct file *like,
 	struct file *file;
 
 	if (mm->fbmm && mm->fbmm->dir.dentry->d_sb == file_inode(like)->i_sb) {
-		/* For fork(), or for mremap() */
-		file = mm != current->mm ?
-			fbmm_file_of_child(mm->fbmm, current->mm->fbmm, addr, len, pgoff) :
-			fbmm_file_at(mm->fbmm, addr, len, false, pgoff);
+		file = parent ? fbmm_file_of_child(mm->fbmm, parent, addr, len, pgoff) :
+				fbmm_file_at(mm->fbmm, addr, len, false, pgoff);
 		return IS_ERR(file) ? file : get_file(file);
 	}
 	*pgoff = 0;
@@ -68,7 +67,7 @@ int fbmm_fork_vma(struct vm_area_struct *vma)
 	struct file *file;
 	pgoff_t pgoff;
 
-	file = fbmm_file_like(vma->vm_mm, vma->vm_file, vma->vm_start,
+	file = fbmm_file_like(vma->vm_mm, current->mm->fbmm, vma->vm_file, vma->vm_start,
 			      vma->vm_end - vma->vm_start, &pgoff);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
@@ -232,7 +231,7 @@ unsigned long fbmm_move_vma(struct vm_area_struct *vma, unsigned long old_addr,
 		ret = -ENOMEM;
 		goto put_in;
 	}
-	out = fbmm_file_like(mm, in, new_addr, new_len, &pgoff);
+	out = fbmm_file_like(mm, NULL, in, new_addr, new_len, &pgoff);
 	if (IS_ERR(out)) {
 		ret = PTR_ERR(out);
 		goto put_in;

@@ -178,7 +178,7 @@ static bool fbmm_no_area(struct fbmm *fbmm, unsigned long start, unsigned long e
 /**
  * fbmm_file_of_child - find or make the file for a child's copy of a mapping
  * @fbmm: the child's
- * @parent: what its parent has, or NULL
+ * @parent: what its parent has
  * @addr: where the mapping is
  * @len: its length
  * @pgoff: the mapping's offset in the file
@@ -191,9 +191,9 @@ static bool fbmm_no_area(struct fbmm *fbmm, unsigned long start, unsigned long e
 struct file *fbmm_file_of_child(struct fbmm *fbmm, struct fbmm *parent,
 				unsigned long addr, unsigned long len, pgoff_t *pgoff)
 {
-	struct fbmm_area *area = fbmm_area_find(fbmm, addr, addr + len);
+	struct fbmm_area *area;
 
-	if (!area && parent && fbmm_area_find(parent, addr, addr + len) &&
+	if (fbmm_area_find(parent, addr, addr + len) &&
 	    fbmm_no_area(fbmm, parent->last_start, parent->last_end)) {
 		area = fbmm_area_create(fbmm, parent->last_start, parent->last_end, false);
 		if (IS_ERR(area))
