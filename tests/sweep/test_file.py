@@ -1,10 +1,12 @@
 """The file of a sweep: which points it stands for, and what is said of one that is wrong."""
 
+import json
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from pagelab import _core
 from pagelab.errors import PagelabError, UsageError
 from pagelab.sweep import file, plan
 
@@ -52,6 +54,27 @@ def test_keys_that_change_together_are_one_axis(tmp_path: Path) -> None:
     assert pairs == {(1024, 16), (512, 8)}
 
 
+def test_seeds_may_change_together_with_other_keys(tmp_path: Path) -> None:
+    text = FILE + (
+        '[[together]]\nseed = 1\n"core.width" = 4\n[[together]]\nseed = 2\n"core.width" = 6\n'
+    )
+    sweep = load(tmp_path, text)
+    assert sweep.axes[-1] == "seed"
+    assert {(p["core.width"], p["seed"]) for p in sweep.points()} == {(4, 1), (6, 2)}
+
+
+def test_a_baseline_has_what_changes_together_with_it(tmp_path: Path) -> None:
+    text = (
+        'baseline = { "caches.llc.kib" = 512 }\n'
+        + FILE
+        + (
+            '[[together]]\n"caches.llc.kib" = 1024\n"caches.llc.ways" = 16\n'
+            '[[together]]\n"caches.llc.kib" = 512\n"caches.llc.ways" = 8\n'
+        )
+    )
+    assert load(tmp_path, text).baseline == {"caches.llc.kib": 512, "caches.llc.ways": 8}
+
+
 def test_replicates_are_seeds(tmp_path: Path) -> None:
     sweep = load(tmp_path, "replicates = 3\n" + FILE)
     assert sweep.axes == ["workload", "design", "dpt.max_soa_step", "seed"]
@@ -66,7 +89,32 @@ def test_replicates_are_seeds(tmp_path: Path) -> None:
         ("[vary]\nworkload = 'bfs'", "vary.workload: Input should be a valid list"),
         ("replicats = 3\n" + FILE, "replicats: Extra inputs"),
         (FILE + "[[only]]\ndesin = 'dpt'\nwhere = {}", "only: unknown axis 'desin'"),
-        (FILE + "[[only]]\nwhere = { design = 'none' }", "no point is left"),
+        (
+            FILE + 2 * "[[only]]\nwhere = { design = '%s' }\n" % ("dpt", "radix"),
+            "no point is left",
+        ),
+        (FILE + "[[only]]\nwhere = { design = 'ideall' }", "only: design is never 'ideall'"),
+        (FILE + "[[only]]\ndesign = 'ideall'\nwhere = {}", "but one of radix, dpt"),
+        ("baseline = { design = 'radx' }\n" + FILE, "baseline: design is never 'radx'"),
+        (
+            "baseline = { design = 'dpt', 'dpt.max_soa_step' = 4 }\n"
+            + FILE
+            + "[[only]]\ndesign = 'dpt'\nwhere = { 'dpt.max_soa_step' = 8 }",
+            "baseline: no point has all of these values",
+        ),
+        (FILE + "seed = [1, 2, 1]", "vary.seed: 1 is there twice"),
+        (FILE + "seed = []", "vary.seed: no value is given"),
+        (
+            FILE + 2 * "[[together]]\n'core.width' = 4\n",
+            "together: {'core.width': 4} is there twice",
+        ),
+        (FILE + "[[together]]\ndesign = 'radix'", "together: design is given by vary, too"),
+        ("replicates = 2\n" + FILE + "[[together]]\nseed = 1", "seed is given by replicates, too"),
+        ("[vary]\ntrace = ['a']\n'workload.footprint' = [1]", "a trace has no parameters"),
+        ("[vary]\nworkload = ['bfs']\ncore.width = [4]", "a key with dots in it belongs in quotes"),
+        ("set.core.width = 4\n" + FILE, "a key with dots in it belongs in quotes"),
+        (FILE + "[[plot]]\nx = 'desing'\ny = 'cycles.elapsed'", "plot: x: unknown axis 'desing'"),
+        (FILE + "[[plot]]\nx = 'design'\nline = 'desing'\ny = 'a'", "plot: line: unknown axis"),
         (
             FILE + "[[only]]\nwhere = { 'dpt.max_soa_step' = '>= x' }",
             "only: '>= x' is no bound: a number belongs after >=",
@@ -88,6 +136,10 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
         (('"dpt"', '"dtp"'), "did you mean 'dpt'"),
         (('"bfs"', '"bsf"'), "unknown workload 'bsf'"),
         (("dpt.max_soa_step", "dpt.max_soa_steps"), "max_soa_steps"),
+        (('"dpt"', '"dpt:max_soa_step=4"'), "has a value of dpt.max_soa_step, which varies, too"),
+        (("[vary]", "[vary]\ncopies = ['x']"), "copies: 'x' is not a whole number above 0"),
+        (("[vary]", "[vary]\ncopies = [1.5]"), "copies: 1.5 is not a whole number above 0"),
+        (("[vary]", "[vary]\ncopies = [0]"), "copies: 0 is not a whole number above 0"),
     ],
 )
 def test_what_cannot_be_simulated_is_said_before_anything_runs(
@@ -107,7 +159,21 @@ def test_parameters_of_the_workload_and_keys_reach_the_case(tmp_path: Path) -> N
     assert case.task["overrides"] == ["core.width=6", "seed=7"]
     first, second = case.task["source"]["programs"]
     assert first == second
-    assert first["parameters"] == {"footprint": "16M"}
+    assert first["parameters"] == {"footprint": "16M", "seed": "7"}
+
+
+def test_replicates_have_other_data_unless_the_program_names_its_own(tmp_path: Path) -> None:
+    text = "replicates = 2\n[vary]\nworkload = ['stream', 'bfs:seed=9']\n"
+    cases = [case for _, case in plan.plan(load(tmp_path, text), tmp_path)]
+    seeds = [case.task["source"]["parameters"]["seed"] for case in cases]
+    assert seeds == ["1", "2", "9", "9"]
+
+
+def test_a_part_of_the_machine_may_be_left_out(tmp_path: Path) -> None:
+    text = 'set = { "caches.prefetch" = "none" }\n' + FILE
+    _, case = plan.plan(load(tmp_path, text), tmp_path)[0]
+    machine = json.loads(_core.machine("dpt-paper", case.task["overrides"]))
+    assert "prefetch" not in machine["caches"]
 
 
 def test_traces_are_known_by_their_content(tmp_path: Path) -> None:
@@ -118,3 +184,17 @@ def test_traces_are_known_by_their_content(tmp_path: Path) -> None:
     assert a == b != c
     with pytest.raises(PagelabError, match=r"no file is called .*\*\.trace"):
         plan.plan(load(tmp_path, '[vary]\ntrace = ["*.trace"]'), tmp_path)
+
+
+def test_patterns(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv", "b[1].csv"):
+        (tmp_path / name).write_text("S,10000000\n")
+
+    def named(*patterns: str) -> list[object]:
+        sweep = load(tmp_path, f"[vary]\ntrace = {list(patterns)}")
+        return [point["trace"] for point, _ in plan.plan(sweep, tmp_path)]
+
+    # One that two patterns stand for is no replicate of itself.
+    assert named("?.csv", "a.csv") == ["a.csv", "b.csv"]
+    assert named("b[1].csv") == ["b[1].csv"]
+    assert named(f"{tmp_path}/?.csv") == [f"{tmp_path}/{name}" for name in ("a.csv", "b.csv")]

@@ -2,6 +2,7 @@
 
 import operator
 import tomllib
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ _COMPARISONS = {
     "<": operator.lt,
     ">": operator.gt,
 }
+_SIGNS = tuple(_COMPARISONS)
 
 
 class _Table(BaseModel):
@@ -94,8 +96,9 @@ class Sweep(_Table):
     def axes(self) -> list[str]:
         """What varies, in the file's order, the seed last."""
         names = [*dict.fromkeys(key for row in self.together for key in row), *self.vary]
+        seeds = self._seeds() or "seed" in names
         names = [name for name in dict.fromkeys(names) if name != "seed"]
-        return [*names, *(["seed"] if self._seeds() else [])]
+        return [*names, *(["seed"] if seeds else [])]
 
     def points(self) -> list[Point]:
         """Every point that is run, in order."""
@@ -110,6 +113,20 @@ class Sweep(_Table):
                 if all(only.allows(point) for only in self.only):
                     found.append({name: point[name] for name in self.axes if name in point})
         return found
+
+    def measures(self) -> list[tuple[str, str]]:
+        """Where in the file a number of results is named, and which."""
+        plotted = [
+            name for plot in self.plot for name in ([plot.y, plot.x] if plot.pareto else [plot.y])
+        ]
+        named = [("measure", name) for name in self.measure]
+        return [*named, *(("plot", name) for name in plotted)]
+
+    def values(self, axis: str) -> list[Value]:
+        """The values of an axis, in order."""
+        if axis == "seed" and self._seeds():
+            return self._seeds()
+        return [*(row[axis] for row in self.together if axis in row), *self.vary.get(axis, [])]
 
     def _seeds(self) -> list[Value]:
         if "seed" in self.vary:
@@ -152,25 +169,93 @@ def load(path: Path) -> Sweep:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise PagelabError(f"{path}: {place}: {first['msg']}") from error
+        # TOML makes tables of a key with dots that is not in quotes.
+        dots = isinstance(first["input"], dict) and len(first["loc"]) > 1
+        hint = "; a key with dots in it belongs in quotes" if dots else ""
+        raise PagelabError(f"{path}: {place}: {first['msg']}{hint}") from error
+    try:
+        _check(sweep)
+        try:
+            left = sweep.points()
+        except PagelabError as error:
+            raise PagelabError(f"only: {error}") from error
+        if not left:
+            raise PagelabError("no point is left by what `only` says")
+        return _with_whole_baseline(sweep, left)
+    except PagelabError as error:
+        raise PagelabError(f"{path}: {error}") from error
+
+
+def _check(sweep: Sweep) -> None:
+    """Raises PagelabError for what would be run, or shown, otherwise than it was meant."""
     for name in sweep.axes:
         if "." not in name and name not in AXES:
-            raise PagelabError(f"{path}: vary: {unknown('axis', name, AXES)}")
+            raise PagelabError(f"vary: {unknown('axis', name, AXES)}")
     if ("workload" in sweep.axes) == ("trace" in sweep.axes):
-        raise PagelabError(f"{path}: vary either workload or trace (a list of one will do)")
-    known = set(sweep.axes)
-    places = [("only", key) for only in sweep.only for key in (*only.values, *only.where)]
-    places += [("baseline", key) for key in sweep.baseline]
-    for place, key in places:
-        if key not in known:
-            raise PagelabError(f"{path}: {place}: {unknown('axis', key, sweep.axes)}")
+        raise PagelabError("vary either workload or trace (a list of one will do)")
+    parameters = [name for name in sweep.axes if name.startswith(WORKLOAD_PARAMETER)]
+    if parameters and "trace" in sweep.axes:
+        raise PagelabError(f"vary: {parameters[0]}: a trace has no parameters")
+    for name, values in sweep.vary.items():
+        if not values:
+            raise PagelabError(f"vary.{name}: no value is given")
+        _each_once(f"vary.{name}", values)
     for number, row in enumerate(sweep.together, start=1):
         if row.keys() != sweep.together[0].keys():
-            raise PagelabError(f"{path}: together, entry {number}: not the keys of the first entry")
-    try:
-        left = sweep.points()
-    except PagelabError as error:
-        raise PagelabError(f"{path}: only: {error}") from error
-    if not left:
-        raise PagelabError(f"{path}: no point is left by what `only` says")
+            raise PagelabError(f"together, entry {number}: not the keys of the first entry")
+        for name in row:
+            # It would be replaced in silence.
+            if name in sweep.vary or (name == "seed" and sweep.replicates > 1):
+                other = "vary" if name in sweep.vary else "replicates"
+                raise PagelabError(f"together: {name} is given by {other}, too")
+    _each_once("together", sweep.together)
+    places = [("only", table) for only in sweep.only for table in (only.values, only.where)]
+    for place, table in [*places, ("baseline", sweep.baseline)]:
+        for key, value in table.items():
+            if key not in sweep.axes:
+                raise PagelabError(f"{place}: {unknown('axis', key, sweep.axes)}")
+            _check_value(place, key, value, sweep)
+    for plot in sweep.plot:
+        axes = {"line": plot.line, "each": plot.each} | ({} if plot.pareto else {"x": plot.x})
+        for key, axis in axes.items():
+            if axis is not None and (axis not in sweep.axes or axis == "seed"):
+                shown = [name for name in sweep.axes if name != "seed"]
+                raise PagelabError(f"plot: {key}: {unknown('axis', axis, shown)}")
+
+
+def _each_once(place: str, values: Sequence[Any]) -> None:
+    """What is there twice would count as two replicates."""
+    for at, value in enumerate(values):
+        if value in values[:at]:
+            raise PagelabError(f"{place}: {value!r} is there twice")
+
+
+def _check_value(place: str, key: str, wanted: Any, sweep: Sweep) -> None:
+    """Raises PagelabError where the axis has none of these values; they may be bounds."""
+    # Patterns are not replaced by files yet.
+    if key == "trace":
+        return
+    there = sweep.values(key)
+    values = wanted if isinstance(wanted, list) else [wanted]
+    bound = any(isinstance(value, str) and value.startswith(_SIGNS) for value in values)
+    if not bound and not any(value in there for value in values):
+        listed = ", ".join(str(value) for value in there)
+        raise PagelabError(f"{place}: {key} is never {wanted!r}, but one of {listed}")
+
+
+def _with_whole_baseline(sweep: Sweep, points: list[Point]) -> Sweep:
+    """The baseline with the keys that change together with those that it names.
+
+    Raises PagelabError when no point is the baseline of another one.
+    """
+    named = sweep.baseline
+    if not named:
+        return sweep
+    rows = [row for row in sweep.together if any(key in row for key in named)]
+    rows = [row for row in rows if all(row[key] == named[key] for key in named if key in row)]
+    if len(rows) == 1:
+        sweep = sweep.model_copy(update={"baseline": rows[0] | named})
+    base = {key: value for key, value in sweep.baseline.items() if key != "trace"}
+    if not any(matches(point, base) for point in points):
+        raise PagelabError("baseline: no point has all of these values")
     return sweep

@@ -29,14 +29,23 @@ def _with_files(sweep: Sweep, folder: Path) -> Sweep:
         return sweep
     found: list[Value] = []
     for pattern in map(str, sweep.vary["trace"]):
-        if "://" in pattern or not set("*?[") & set(pattern):
-            found.append(pattern)
-            continue
+        plain = "://" in pattern or not set("*?[") & set(pattern)
+        # A file may be called what would be a pattern.
+        found += [pattern] if plain or (folder / pattern).exists() else _files(pattern, folder)
+    # Two patterns may stand for the same file, which is no replicate of itself.
+    return sweep.model_copy(update={"vary": sweep.vary | {"trace": list(dict.fromkeys(found))}})
+
+
+def _files(pattern: str, folder: Path) -> list[str]:
+    """The files that a pattern stands for; raises PagelabError when there is none."""
+    if Path(pattern).is_absolute():
+        top = Path(Path(pattern).anchor)
+        files = [str(file) for file in sorted(top.glob(str(Path(pattern).relative_to(top))))]
+    else:
         files = [str(file.relative_to(folder)) for file in sorted(folder.glob(pattern))]
-        if not files:
-            raise PagelabError(f"no file is called {folder / pattern}")
-        found += files
-    return sweep.model_copy(update={"vary": sweep.vary | {"trace": found}})
+    if not files:
+        raise PagelabError(f"no file is called {folder / pattern}")
+    return files
 
 
 def _case(sweep: Sweep, point: Point, folder: Path) -> Case:
@@ -52,8 +61,17 @@ def _case(sweep: Sweep, point: Point, folder: Path) -> Case:
     ]
     keys += [f"seed={point['seed']}"] if "seed" in point else []
     keys += options.manager(str(point["manager"])) if "manager" in point else []
+    for key in (override.partition("=")[0] for override in design.overrides):
+        # The design's own would count, and the table say the other.
+        if key in point:
+            raise UsageError(
+                f"{design} has a value of {key}, which varies, too: give one of the two"
+            )
     label = " ".join(_short(key, value) for key, value in point.items())
-    source = together([_source(sweep, point, folder)], int(point.get("copies", 1)))
+    copies = point.get("copies", 1)
+    if not isinstance(copies, int) or isinstance(copies, bool) or copies < 1:
+        raise UsageError(f"copies: {copies!r} is not a whole number above 0")
+    source = together([_source(sweep, point, folder)], copies)
     return simulate.case(label, design.name, machine, keys + design.overrides, source)
 
 
@@ -72,13 +90,18 @@ def _source(sweep: Sweep, point: Point, folder: Path) -> dict[str, Any]:
         for key, value in point.items()
         if key.startswith(WORKLOAD_PARAMETER)
     }
-    return parse_workload(str(point["workload"]), parameters).describe(window)
+    program = parse_workload(str(point["workload"]), parameters)
+    if "seed" in point and "seed" not in program.parameters:
+        # Replicates of one set of data would lie closer together than the program's runs do.
+        program = parse_workload(str(point["workload"]), parameters | {"seed": str(point["seed"])})
+    return program.describe(window)
 
 
 def _key(key: str, value: Value) -> str:
     if key in AXES:
         raise UsageError(f"set: {key} is no key of the machine: vary it, with a list of one value")
-    return f"{key}={json.dumps(value)}"
+    # In quotes it would be a word, and not that a part is left out.
+    return f"{key}=none" if value == "none" else f"{key}={json.dumps(value)}"
 
 
 def _short(key: str, value: Value) -> str:
