@@ -40,8 +40,9 @@ def column(values: list[Any]) -> "pyarrow.Array":
 
     try:
         return pyarrow.array(values)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-        # Runs of different designs may give one name to values of different types.
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
+        # Runs of different designs may give one name to values of different types, and whole
+        # numbers may be larger than Arrow's.
         return pyarrow.array([None if value is None else str(value) for value in values])
 
 

@@ -87,8 +87,44 @@ def test_a_measure_that_is_no_number_of_a_result() -> None:
     assert "no result has a number called cycles.elapsd" in str(said.exception)
 
 
-@pytest.mark.parametrize("options", [("--only", "done"), ("--shard", "4/3"), ("--emit", "pbs")])
-def test_options_that_make_no_sense(options: tuple[str, str]) -> None:
+def test_numbers_of_plots_need_not_be_measures() -> None:
+    # Its name is no markup.
+    Path("x[bold].csv").write_text("S,10000000\nL,10001000\n")
+    text = 'measure = ["cycles.elapsed"]\n[vary]\ntrace = ["x[bold].csv"]\n'
+    text += 'design = ["radix", "dpt"]\n[[plot]]\nx = "design"\ny = "walks.count"\n'
+    text += '[[plot]]\npareto = true\nx = "loads"\ny = "walks.count"\n'
+    Path("plots.toml").write_text(text.replace('"loads"', '"loadz"'))
+    said = run("sweep", "plots.toml", "-q", "-j", "1")
+    assert "plot: no result has a number called loadz" in str(said.exception)
+    Path("plots.toml").write_text(text)
+    said = run("sweep", "plots.toml", "-q", "-j", "1", "-o", "out")
+    assert said.exception is None
+    assert "x[bold].csv" in said.stdout
+    html = Path("out/report.html").read_text()
+    assert "walks.count over design" in html
+    assert '<span class="dot ' in html
+    assert run("diff", "out", "out").stdout.strip() == "no difference"
+
+
+@pytest.mark.parametrize("name", ["workload", "status"])
+def test_a_measure_that_is_an_axis(name: str) -> None:
+    Path("two.toml").write_text(FILE.replace("cycles.elapsed", name))
+    said = run("sweep", "two.toml", "-q", "-j", "1")
+    assert f"no result has a number called {name}" in str(said.exception)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--only", "done"),
+        ("--shard", "4/3"),
+        ("--shard", "\N{SUPERSCRIPT TWO}/3"),
+        ("--emit", "pbs"),
+        # Everything would be missing.
+        ("--again", "--only", "failed"),
+    ],
+)
+def test_options_that_make_no_sense(options: tuple[str, ...]) -> None:
     assert isinstance(run("sweep", "two.toml", *options).exception, UsageError)
 
 
@@ -98,3 +134,12 @@ def test_a_script_for_sbatch() -> None:
     assert "#SBATCH --array=1-7\n" in script
     assert f"{Path('two.toml').resolve()}" in script
     assert '--shard "$SLURM_ARRAY_TASK_ID/7"' in script
+
+
+def test_a_script_of_a_link_looks_for_traces_beside_it_and_does_what_was_asked() -> None:
+    Path("other").mkdir()
+    Path("other/two.toml").symlink_to(Path("two.toml").resolve())
+    emit = ("sweep", "other/two.toml", "--emit", "slurm")
+    assert f"{Path.cwd()}/other/two.toml" in run(*emit).stdout
+    assert " --only failed " in run(*emit, "--only", "failed").stdout
+    assert " --again " in run(*emit, "--again").stdout

@@ -4,11 +4,12 @@ import math
 from pathlib import Path
 from statistics import mean, stdev
 
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.case import Ended, Failed, Result
 from pagelab.sweep import charts, table
 from pagelab.sweep.diff import difference
@@ -85,6 +86,67 @@ def test_points_and_numbers_that_differ() -> None:
     assert change.ratio == pytest.approx(math.sqrt(2))
     assert change.largest == 2
     assert change.where == {"design": "radix", "seed": 1}
+
+
+def row(design: str, **numbers: float | None) -> Row:
+    return {"design": design, "status": "done", "error": None, **numbers}
+
+
+def test_numbers_that_only_one_table_has_are_a_difference() -> None:
+    first = [row("radix", a=1, b=2, c=3), row("dpt", a=1, b=2, c=3)]
+    second = [row("radix", a=1, b=2, d=3), row("dpt", a=1, b=None, d=3)]
+    found = difference(first, second, [])
+    assert not found.same
+    assert (found.measures_first, found.measures_second) == (["c"], ["d"])
+    same, gone = found.changes
+    assert (same.measure, same.points, same.changed, same.where) == ("a", 2, 0, {})
+    assert (gone.points, gone.changed, gone.largest, gone.where) == (2, 1, None, {"design": "dpt"})
+    with pytest.raises(UsageError, match="unknown measure 'e'"):
+        difference(first, second, ["e"])
+    # Columns of points that only one has are no other difference.
+    assert difference(first, [*first, row("ideal", z=1)], []).measures_second == []
+
+
+def test_what_becomes_more_than_nothing_has_changed_most() -> None:
+    first = [row("radix", a=0), row("dpt", a=5), row("ideal", a=5)]
+    second = [row("radix", a=7), row("dpt", a=5), row("ideal", a=6)]
+    [change] = difference(first, second, []).changes
+    assert (change.changed, change.ratio, change.largest) == (2, None, None)
+    assert change.where == {"design": "radix"}
+
+
+def test_runs_that_fail_in_both_may_fail_for_different_reasons() -> None:
+    failed = [{"design": name, "status": "failed", "error": "no memory"} for name in ("a", "b")]
+    other = [failed[0], failed[1] | {"error": "no disk"}]
+    assert difference(failed, failed, []).same
+    assert difference(failed, other, []).ended_otherwise == [{"design": "b"}]
+    missing = [failed[0], failed[1] | {"status": "missing", "error": None}]
+    assert difference(failed, missing, []).ended_otherwise == [{"design": "b"}]
+
+
+def test_counters_of_a_design_are_in_the_table() -> None:
+    data = {
+        "schema": "x", "design": "dpt", "complete": True, "stopped": None, "machine": {"cores": 1},
+        "design_counters": {"pages_mapped": 3, "sizes": [1]}, "cycles": {"elapsed": 2.5},
+    }  # fmt: skip
+    [found] = table.rows([({"design": "dpt"}, Result(data, {}))], ["design"])
+    assert set(found) == {
+        "design", "status", "error", "design_counters.pages_mapped", "cycles.elapsed"
+    }  # fmt: skip
+    assert table.measures([found], ["design"]) == {"design_counters.pages_mapped", "cycles.elapsed"}
+
+
+def test_tables_go_together_whether_a_run_failed_or_not(tmp_path: Path) -> None:
+    table.save(ROWS[:2], tmp_path / "a.parquet")
+    table.save(ROWS[-1:], tmp_path / "b.parquet")
+    a, b = (pyarrow.parquet.read_schema(tmp_path / f"{name}.parquet") for name in "ab")
+    assert a.field("error").type == b.field("error").type == pyarrow.string()
+
+
+def test_numbers_may_be_larger_than_arrows(tmp_path: Path) -> None:
+    large = [row("radix", a=2**64), row("dpt", a=1)]
+    table.save(large, tmp_path / "a.parquet")
+    assert [one["a"] for one in table.load(tmp_path / "a.parquet")] == [str(2**64), "1"]
 
 
 def test_tables_that_cannot_be_compared(tmp_path: Path) -> None:

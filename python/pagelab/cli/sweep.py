@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import pagelab
@@ -71,12 +72,15 @@ def sweep(
     """
     if only not in ("", "failed"):
         raise UsageError(f"--only {only}: it can only be `failed`")
+    if only and again:
+        raise UsageError("--only failed leaves out what --again runs: give one of the two")
     swept = file.load(path)
     out = out or Path("pagelab-results") / f"sweep-{path.stem}"
     if emit is not None:
         if emit != "slurm":
             raise UsageError(f"--emit {emit}: it can only be `slurm`")
-        typer.echo(slurm.script(path, store, out, shards), nl=False)
+        asked = [*(["--only", only] if only else []), *(["--again"] if again else [])]
+        typer.echo(slurm.script(path, store, out, shards, asked), nl=False)
         return
     points = plan.plan(swept, path.parent)
     if dry_run:
@@ -103,7 +107,8 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     turn, slash, count = text.partition("/")
-    if not (slash and turn.isdigit() and count.isdigit() and 1 <= int(turn) <= int(count)):
+    decimal = turn.isdecimal() and count.isdecimal()
+    if not (slash and decimal and 1 <= int(turn) <= int(count)):
         raise UsageError(f"--shard {text}: write it as I/N, such as 3/16")
     return int(turn), int(count)
 
@@ -161,11 +166,12 @@ def _finish(
     as_json: bool,
 ) -> None:
     rows = table.rows(found, swept.axes)
-    known = {key for row in rows for key in row}
-    for measure in swept.measure:
+    known = table.measures(rows, swept.axes)
+    for place, measure in swept.measures():
         if measure not in known and any(row["status"] == table.DONE for row in rows):
-            raise PagelabError(f"{path}: measure: no result has a number called {measure}")
-    summaries = table.summaries(rows, swept.axes, swept.measure, swept.baseline)
+            raise PagelabError(f"{path}: {place}: no result has a number called {measure}")
+    measures = list(dict.fromkeys(measure for _, measure in swept.measures()))
+    summaries = table.summaries(rows, swept.axes, measures, swept.baseline)
     table.save(rows, out / "sweep.parquet")
     report.write(swept.title or path.stem, swept, summaries, rows, facts, out / "report.html")
     counts = {status: sum(row["status"] == status for row in rows) for status in _STATUSES}
@@ -196,21 +202,22 @@ def _show(swept: Sweep, summaries: list[table.Summary], rows: list[table.Row]) -
         groups.setdefault(tuple(str(summary.point.get(a, "")) for a in long), []).append(summary)
     columns = [axis for axis in axes if axis not in long]
     for names, members in groups.items():
-        console.print(*names, style="bold", highlight=False)
+        console.print(*names, style="bold", highlight=False, markup=False)
         shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for axis in columns:
             shown.add_column(_heading(axis), overflow="fold")
         for measure in swept.measure:
             shown.add_column(_heading(measure), justify="right", overflow="fold")
         for one in members:
-            point = [str(one.point.get(axis, "")) for axis in columns]
+            point = [escape(str(one.point.get(axis, ""))) for axis in columns]
             shown.add_row(*point, *(_cell(one, measure) for measure in swept.measure))
         console.print(shown)
     if len(summaries) > _MOST_ROWS:
         console.print(f"... and {len(summaries) - _MOST_ROWS} more", style="dim")
     if any(summary.relative for summary in summaries):
         base = ", ".join(f"{key} = {value}" for key, value in swept.baseline.items())
-        console.print(f"Changes are against {base}.", style="dim", highlight=False)
+        told = f"Changes are against {base}."
+        console.print(told, style="dim", highlight=False, markup=False)
     for error, count in report.failures(rows):
         console.print(f"Failed: {count}: {error}", style="red", markup=False, highlight=False)
 
@@ -259,13 +266,19 @@ def _show_difference(found: Difference, first: str, second: str) -> None:
     for text, points in (
         (f"only in {first}", found.only_first),
         (f"only in {second}", found.only_second),
-        (f"failed in {second} and not in {first}", found.broken),
-        (f"failed in {first} and not in {second}", found.mended),
+        (f"done in {first} and not in {second}", found.broken),
+        (f"done in {second} and not in {first}", found.mended),
+        ("done in neither, for different reasons", found.ended_otherwise),
     ):
         if points:
             examples = "; ".join(_point(point) for point in points[:3])
             more = " ..." if len(points) > 3 else ""
             console.print(f"{len(points)} {text}: {examples}{more}", highlight=False, markup=False)
+    for name, measures in ((first, found.measures_first), (second, found.measures_second)):
+        if measures:
+            more = " ..." if len(measures) > 3 else ""
+            text = f"{len(measures)} measures only in {name}: {', '.join(measures[:3])}{more}"
+            console.print(text, highlight=False, markup=False)
     changed = [change for change in found.changes if change.changed]
     if found.same:
         console.print("no difference")
@@ -281,7 +294,7 @@ def _show_difference(found: Difference, first: str, second: str) -> None:
             str(change.points),
             _percent(change.ratio),
             _percent(change.largest),
-            _point(change.where),
+            escape(_point(change.where)),
         )
     console.print(shown)
 

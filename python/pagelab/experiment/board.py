@@ -108,7 +108,7 @@ class Board:
             table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
             table.add_column(no_wrap=True, justify="right")
             for case, since in list(self._running.values())[:_MOST_LINES]:
-                table.add_row(f"  {case.label}", Text(self._state(case, since), style="dim"))
+                table.add_row(Text(f"  {case.label}"), Text(self._state(case, since), style="dim"))
             hidden = len(self._running) - _MOST_LINES
             rows: list[RenderableType] = [whole, table]
             if hidden > 0:

@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
-from pagelab.errors import PagelabError
-from pagelab.sweep.table import DONE, Row
-
-# Columns of the table that are no results: what comes before them are the axes.
-STATUS = "status"
+from pagelab.errors import PagelabError, unknown
+from pagelab.sweep.table import DONE, ERROR, STATUS, Row
 
 
 @dataclass(frozen=True)
 class Change:
-    """A measure over all points that both tables have.
+    """A measure over all points that both tables have, and that it is a number of in one at least.
 
-    `ratio` is the geometric mean of second over first, where all are positive; `largest` is the
-    ratio furthest from 1, and `where` its point.
+    `ratio` is the geometric mean of second over first, where all are positive; `where` is the point
+    that changed most, and `largest` its ratio: none where a number came or went, also from 0 or to
+    it, which is more than any ratio.
     """
 
     measure: str
@@ -30,25 +28,34 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """Points as dictionaries of their axes."""
+    """Points as dictionaries of their axes, and measures that only one table has.
+
+    Those that are `broken` are done in the first only, those `mended` in the second only, and of
+    those that `ended_otherwise` neither is, for different reasons.
+    """
 
     only_first: list[dict[str, Any]]
     only_second: list[dict[str, Any]]
     broken: list[dict[str, Any]]
     mended: list[dict[str, Any]]
+    ended_otherwise: list[dict[str, Any]]
+    measures_first: list[str]
+    measures_second: list[str]
     changes: list[Change]
 
     @property
     def same(self) -> bool:
         """Whether nothing differs."""
-        lists = (self.only_first, self.only_second, self.broken, self.mended)
-        return not any(lists) and not any(change.changed for change in self.changes)
+        points = (self.only_first, self.only_second, self.broken, self.mended)
+        others = (self.ended_otherwise, self.measures_first, self.measures_second)
+        return not any((*points, *others)) and not any(change.changed for change in self.changes)
 
 
 def difference(first: list[Row], second: list[Row], measures: list[str]) -> Difference:
     """Compares tables by their common axes; `measures` picks columns, all numbers if it is empty.
 
-    Raises PagelabError when the tables have no axis in common, or do not tell points apart by them.
+    Raises PagelabError when the tables have no axis in common, or do not tell points apart by them,
+    and UsageError for a measure that neither has.
     """
     axes = [axis for axis in _axes(first) if axis in _axes(second)]
     if not axes:
@@ -60,18 +67,39 @@ def difference(first: list[Row], second: list[Row], measures: list[str]) -> Diff
         return [dict(zip(axes, point, strict=True)) for point in points]
 
     done = [p for p in both if ours[p][STATUS] == DONE and theirs[p][STATUS] == DONE]
-    columns = measures or [
-        name
-        for name in first[0]
-        if name not in _axes(first) and name in second[0] and name not in (STATUS, "error")
-    ]
+    neither = [p for p in both if DONE not in (ours[p][STATUS], theirs[p][STATUS])]
+    # Of the points that both have: what other designs count, they alone have.
+    pairs = [(ours[p], theirs[p]) for p in done]
+    here, there = (_measures([pair[side] for pair in pairs]) for side in (0, 1))
+    for name in measures:
+        if done and name not in {**here, **there}:
+            raise unknown("measure", name, {**here, **there})
+    wanted = measures or {**here, **there}
     return Difference(
         named([p for p in ours if p not in theirs]),
         named([p for p in theirs if p not in ours]),
         named([p for p in both if ours[p][STATUS] == DONE != theirs[p][STATUS]]),
         named([p for p in both if theirs[p][STATUS] == DONE != ours[p][STATUS]]),
-        [_change(name, [(ours[p], theirs[p]) for p in done], axes) for name in columns],
+        named([p for p in neither if _end(ours[p]) != _end(theirs[p])]),
+        [name for name in wanted if name in here and name not in there],
+        [name for name in wanted if name in there and name not in here],
+        [_change(name, pairs, axes) for name in wanted if name in here and name in there],
     )
+
+
+def _end(row: Row) -> tuple[Any, Any]:
+    return row[STATUS], row.get(ERROR)
+
+
+def _measures(table: list[Row]) -> dict[str, None]:
+    """The columns that are a number somewhere, in order."""
+    axes = _axes(table) if table else []
+    return {
+        name: None
+        for row in table
+        for name, value in row.items()
+        if name not in axes and _is_number(value)
+    }
 
 
 def _axes(table: list[Row]) -> list[str]:
@@ -91,19 +119,35 @@ def _by_point(table: list[Row], axes: list[str]) -> dict[tuple[Any, ...], Row]:
 
 
 def _change(name: str, pairs: list[tuple[Row, Row]], axes: list[str]) -> Change:
-    known = [(a, b) for a, b in pairs if _is_number(a.get(name)) and _is_number(b.get(name))]
-    changed = [(a, b) for a, b in known if a[name] != b[name]]
-    ratios = [(b[name] / a[name], a) for a, b in known if a[name] > 0 and b[name] > 0]
-    furthest = max(ratios, key=lambda one: abs(math.log(one[0])), default=None)
-    whole = len(ratios) == len(known) and ratios
+    values = [(_number(a, name), _number(b, name), a) for a, b in pairs]
+    known = [(a, b, row) for a, b, row in values if not (a is None and b is None)]
+    changed = [(a, b, row) for a, b, row in known if a != b]
+    ratios = [_ratio(a, b) for a, b, _ in known]
+    positive = [ratio for ratio in ratios if ratio is not None]
+    furthest = max(changed, key=lambda one: _distance(*one[:2]), default=None)
     return Change(
         name,
         len(known),
         len(changed),
-        geometric_mean([ratio for ratio, _ in ratios]) if whole else None,
-        furthest[0] if furthest else None,
-        {axis: furthest[1][axis] for axis in axes} if furthest else {},
+        geometric_mean(positive) if positive and len(positive) == len(known) else None,
+        _ratio(*furthest[:2]) if furthest else None,
+        {axis: furthest[2][axis] for axis in axes} if furthest else {},
     )
+
+
+def _ratio(a: float | None, b: float | None) -> float | None:
+    return b / a if a is not None and b is not None and a > 0 and b > 0 else None
+
+
+def _distance(a: float | None, b: float | None) -> float:
+    """How far apart two numbers are."""
+    ratio = _ratio(a, b)
+    return math.inf if ratio is None else abs(math.log(ratio))
+
+
+def _number(row: Row, name: str) -> float | None:
+    value = row.get(name)
+    return value if _is_number(value) else None
 
 
 def _is_number(value: Any) -> bool:

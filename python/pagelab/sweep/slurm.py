@@ -1,18 +1,22 @@
 """A job array for sbatch, for those who run sweeps without Dask."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def script(file: Path, store: Path, out: Path, shards: int) -> str:
+def script(file: Path, store: Path, out: Path, shards: int, asked: Sequence[str] = ()) -> str:
     """A script for sbatch: each job of the array runs its share, one run at a time.
+
+    `asked` are options that every job is given, too.
 
     All machines must see the file, the store and the traces. Afterwards the command without
     --shard collects what they kept. Lines for a queue or an account go below the first ones.
     """
     command = [
-        "pagelab", "sweep", str(file.resolve()), "--store", str(store.resolve()),
-        "--out", str(out.resolve()), "--quiet", "--jobs",
+        # Traces are beside the file that was named, not beside the one that it may be a link to.
+        "pagelab", "sweep", str(file.absolute()), "--store", str(store.absolute()),
+        "--out", str(out.absolute()), *asked, "--quiet", "--jobs",
     ]  # fmt: skip
     return f"""#!/bin/sh
 #SBATCH --job-name={shlex.quote("pagelab-" + file.stem)}

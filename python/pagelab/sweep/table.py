@@ -19,8 +19,12 @@ from pagelab.intervals import student_t
 from pagelab.sweep.file import Point, Value
 
 DONE, FAILED, MISSING = "done", "failed", "missing"
-# Not in the table: what was asked for, which the axes and the file say, and lists.
-_LEFT_OUT = ("machine.", "source.", "schema", "design", "complete", "stopped")
+# Columns of the table that are no results: what comes before them are the axes.
+STATUS, ERROR = "status", "error"
+# Not in the table: what was asked for, which the axes and the file say, lists, and that a run came
+# to its end, which the status says.
+_ASKED_FOR = ("machine.", "source.")
+_ENDED = "complete"
 
 Row = dict[str, Any]
 
@@ -35,9 +39,9 @@ def rows(found: Iterable[tuple[Point, Ended | None]], axes: list[str]) -> list[R
 
 def _status(ended: Ended | None) -> Row:
     if ended is None:
-        return {"status": MISSING, "error": None}
+        return {STATUS: MISSING, ERROR: None}
     error = ended.error if isinstance(ended, Failed) else None
-    return {"status": DONE if error is None else FAILED, "error": error}
+    return {STATUS: DONE if error is None else FAILED, ERROR: error}
 
 
 def _numbers(ended: Ended | None) -> Row:
@@ -46,14 +50,25 @@ def _numbers(ended: Ended | None) -> Row:
     return {
         key: value
         for key, value in flat(ended.data).items()
-        if not key.startswith(_LEFT_OUT) and isinstance(value, bool | int | float)
+        if isinstance(value, bool | int | float)
+        and key != _ENDED
+        and not key.startswith(_ASKED_FOR)
     }
+
+
+def measures(table: list[Row], axes: list[str]) -> set[str]:
+    """The columns that are a number of a result."""
+    named = {key for row in table if row[STATUS] == DONE for key in row}
+    return named - {*axes, STATUS, ERROR}
 
 
 def save(table: list[Row], path: Path) -> None:
     """Writes Parquet, the same bytes for the same rows; raises PagelabError when it cannot."""
     names = dict.fromkeys(key for row in table for key in row)
-    made = pyarrow.table({name: column([row.get(name) for row in table]) for name in names})
+    columns = {name: column([row.get(name) for row in table]) for name in names}
+    # Text though nothing failed: tables of several sweeps are read together.
+    columns[ERROR] = pyarrow.array([row[ERROR] for row in table], pyarrow.string())
+    made = pyarrow.table(columns)
     content = BytesIO()
     pyarrow.parquet.write_table(made, content, compression="zstd")
     write(path, content.getvalue())
