@@ -116,7 +116,9 @@ def test_what_becomes_more_than_nothing_has_changed_most() -> None:
 
 
 def test_runs_that_fail_in_both_may_fail_for_different_reasons() -> None:
-    failed = [{"design": name, "status": "failed", "error": "no memory"} for name in ("a", "b")]
+    failed: list[Row] = [
+        {"design": name, "status": "failed", "error": "no memory"} for name in ("a", "b")
+    ]
     other = [failed[0], failed[1] | {"error": "no disk"}]
     assert difference(failed, failed, []).same
     assert difference(failed, other, []).ended_otherwise == [{"design": "b"}]

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from queue import Empty, Queue
+from threading import Lock
 from typing import Any
 
 from pagelab.errors import PagelabError, UsageError
@@ -23,6 +24,8 @@ from pagelab.jobs import Stop
 
 # One result in so many of each worker is computed again elsewhere, its first among them.
 CHECK_EVERY = 100
+# So often may a worker fail to check a result: then it is checked here.
+_MOST_CHECKS = 3
 # Cases that are handed to the scheduler at once: enough for any cluster to be busy.
 _IN_FLIGHT = 2000
 _POLL_SECONDS = 0.5
@@ -45,8 +48,12 @@ def work_here(backend: str, task: dict[str, Any]) -> Found:
     return work(backend, task), str(get_worker().address)
 
 
+# A case whose result is to be computed again, and that result.
+_Due = tuple[Case, Result]
+
+
 class Cluster:
-    """A connection to a scheduler, made anew when it is lost."""
+    """A connection to a scheduler, made anew when it is lost; for one caller at a time."""
 
     def __init__(
         self,
@@ -62,20 +69,27 @@ class Cluster:
         self._inbox: Queue[Any] = Queue()
         self._flying: dict[Any, Case] = {}
         self._checks: dict[Any, tuple[Case, Result, str]] = {}
+        # Of each result that is checked, by its case, how often that came to nothing.
+        self._failed_checks: dict[str, int] = {}
         # What may run in some workers only.
         self._bound: dict[Any, list[str]] = {}
-        # Of each worker, a result that is to be checked as soon as there is another worker.
-        self._due: dict[str, tuple[Case, Result]] = {}
+        # Of each worker, results that are to be checked as soon as there is another worker.
+        self._due: dict[str, list[_Due]] = {}
         self._deaths: dict[str, int] = {}
         self._banned: set[str] = set()
-        # Of each worker, the cases it answered.
-        self._answered: dict[str, list[Case]] = {}
+        # Of each worker, the cases it answered, and to whom that was handed on.
+        self._answered: dict[str, list[tuple[Case, Sink]]] = {}
+        self._busy = Lock()
         self._attempts = 0
         self._known: dict[str, Any] = {}
         self._asked_at = -_WORKERS_SECONDS
 
     def run(self, cases: list[Case], sink: Sink, board: Board, stop: Stop) -> None:
         """Runs all cases. Raises PagelabError when the scheduler does not come back."""
+        with self._busy:
+            self._run(cases, sink, board, stop)
+
+    def _run(self, cases: list[Case], sink: Sink, board: Board, stop: Stop) -> None:
         self._queue = deque(cases)
         self._sink, self._board = sink, board
         board.under_way = "handed to Dask"
@@ -115,7 +129,7 @@ class Cluster:
                 for case in self._flying.values():
                     self._board.lost(case)
                 for case, ended, worker in self._checks.values():
-                    self._due.setdefault(worker, (case, ended))
+                    self._owe(worker, case, ended)
                 self._flying.clear()
                 self._checks.clear()
                 self._bound.clear()
@@ -178,8 +192,10 @@ class Cluster:
             return
         error = future.exception() if future.status == "error" else None
         if check:
-            # The worker that was to check died.
-            self._due.setdefault(check[2], check[:2])
+            # The worker that was to check died, or cannot.
+            if error is not None:
+                self._failed_checks[case.key] = self._failed_checks.get(case.key, 0) + 1
+            self._owe(check[2], case, check[1])
             return
         self._board.lost(case)
         if error is not None and type(error).__name__ != "KilledWorker":
@@ -214,26 +230,37 @@ class Cluster:
             return
         self._sink.finished(case, ended)
         answered = self._answered.setdefault(worker, [])
-        answered.append(case)
+        answered.append((case, self._sink))
         due = self._check_every and len(answered) % self._check_every == 1 % self._check_every
         if due and isinstance(ended, Result):
-            self._due.setdefault(worker, (case, ended))
+            self._owe(worker, case, ended)
             self._check_due()
+
+    def _owe(self, worker: str, case: Case, ended: Result) -> None:
+        self._due.setdefault(worker, []).append((case, ended))
 
     def _check_due(self) -> None:
         """Has results computed again for which there is another worker by now."""
-        for worker, (case, ended) in list(self._due.items()):
-            others = self._elsewhere(worker)
-            if others and worker not in self._banned:
-                self._checks[self._submit(case, others)] = case, ended, worker
-                del self._due[worker]
+        for worker in list(self._due):
+            left = []
+            for case, ended in self._due.pop(worker):
+                others = self._elsewhere(worker, case)
+                failed = self._failed_checks.get(case.key, 0)
+                if not others or failed >= _MOST_CHECKS:
+                    left.append((case, ended))
+                elif worker not in self._banned:
+                    self._checks[self._submit(case, others)] = case, ended, worker
+            if left:
+                self._due[worker] = left
 
     def _check_here(self) -> None:
         """Computes again, in this process, what nobody else was there to check."""
         for worker in list(self._due):
-            case, ended = self._due.pop(worker)
-            if _data(work(case.backend, case.task)) != _data(ended):
-                self._distrust(worker, case)
+            for case, ended in self._due.pop(worker, []):
+                if worker in self._banned:
+                    break
+                if _data(work(case.backend, case.task)) != _data(ended):
+                    self._distrust(worker, case)
 
     def _compare(self, case: Case, first: Result, worker: str, second: Ended, other: str) -> None:
         if isinstance(second, Result) and second.data == first.data:
@@ -248,15 +275,22 @@ class Cluster:
         """Nothing that the worker answered counts, and it is asked nothing more."""
         if worker in self._banned:
             return
+        all_answered = self._answered.pop(worker, [])
         self._board.say(
-            f"{worker} answered {case.label} wrongly: its {len(self._answered.get(worker, []))} "
+            f"{worker} answered {case.label} wrongly: its {len(all_answered)} "
             "results are computed again elsewhere"
         )
         self._banned.add(worker)
         self._due.pop(worker, None)
-        for answered in self._answered.pop(worker, []):
-            self._sink.forget(answered)
-            self._queue.append(answered)
+        for answered, sink in all_answered:
+            sink.forget(answered)
+            if sink is self._sink:
+                self._queue.append(answered)
+        if any(sink is not self._sink for _, sink in all_answered):
+            raise PagelabError(
+                f"{worker} answers wrongly, and what it answered before was made use of: that is "
+                "forgotten now, and the same command computes it again"
+            )
         self._asked_at = -_WORKERS_SECONDS
         if self._workers() and not self._allowed_workers():
             raise PagelabError("no worker is left that answers rightly")
@@ -282,9 +316,13 @@ class Cluster:
     def _allowed(self) -> list[str] | None:
         return self._allowed_workers() if self._banned else None
 
-    def _elsewhere(self, worker: str) -> list[str]:
-        """Workers of other hosts; of the same one, if there are no others."""
+    def _elsewhere(self, worker: str, case: Case) -> list[str]:
+        """Workers of other hosts that a case fits into; of the same one, if there are no others."""
         others = [one for one in self._allowed_workers() if one != worker]
+        if self._memory_is_declared():
+            # Dask would wait for one of these to grow.
+            workers = self._workers()
+            others = [one for one in others if workers[one]["resources"][MEMORY] >= case.memory]
         return [one for one in others if _host(one) != _host(worker)] or others
 
     def _memory_is_declared(self) -> bool:
