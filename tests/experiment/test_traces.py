@@ -7,11 +7,16 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from pagelab.errors import PagelabError
 from pagelab.experiment import traces
+from pagelab.experiment.backends import simulate
+from pagelab.experiment.progress import silent
+from pagelab.sources import Trace
+from pagelab.window import Window
 
 pytest.importorskip("fsspec")
 
@@ -95,6 +100,95 @@ def test_processes_that_want_it_at_once_fetch_it_once(cache: Path) -> None:
     [path] = paths
     assert Path(path).read_bytes() == CONTENT
     assert gets == ["/x.csv"]
+
+
+class Served(BaseHTTPRequestHandler):
+    """Content at any address, and what the server says of it."""
+
+    content = CONTENT
+    marks: ClassVar[dict[str, str]] = {}
+    gets: ClassVar[list[str]] = []
+
+    def do_HEAD(self) -> None:
+        """What there is."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        for name, mark in self.marks.items():
+            self.send_header(name, mark)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        """And itself."""
+        self.gets.append(self.path)
+        self.do_HEAD()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """A server's address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Served)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Served.gets.clear()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("marks", [{"ETag": '"%d"'}, {"Last-Modified": "%d"}, {}])
+def test_what_is_replaced_at_an_address_is_another_trace(
+    served: str, marks: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(version: int) -> str:
+        monkeypatch.setattr(Served, "content", CONTENT.replace(b"1", b"%d" % version))
+        monkeypatch.setattr(Served, "marks", {k: v % version for k, v in marks.items()})
+        # Each as a command of its own.
+        traces._hash_at.cache_clear()
+        return str(traces.named_by_content(source(f"{served}/x.csv"))["sha256"])
+
+    assert named(1) == HASH
+    assert named(1) == HASH
+    # Where nothing is said of it, it is looked at again.
+    assert len(Served.gets) == (1 if marks else 2)
+    other = hashlib.sha256(CONTENT.replace(b"1", b"2")).hexdigest()
+    assert named(2) == other
+    assert named(1) == HASH
+
+
+@pytest.mark.parametrize("end", ["x.csv?signature=" + "5e" * 200, "x/", "y" * 300 + ".csv"])
+def test_addresses_as_they_are(served: str, end: str) -> None:
+    named = traces.named_by_content(source(f"{served}/{end}"))
+    assert Path(traces.fetched(named)["path"]).read_bytes() == CONTENT
+
+
+def test_the_layout_that_a_name_asks_for_is_part_of_the_content(
+    tmp_path: Path, served: str
+) -> None:
+    """ChampSim has two, and instructions that could be of either."""
+    record = (0x400000).to_bytes(8, "little") + bytes(8) + (1 << 20).to_bytes(8, "little")
+    content = b"".join(
+        record[:16] if at % 64 == 0 or at % 96 == 0 else record[16:] + record[16:]
+        for at in range(0, 192 * 8, 16)
+    )
+    link = tmp_path / "cloudsuite.champsim"
+    plain = tmp_path / "x.champsim"
+    folder = tmp_path / "CloudSuite"
+    folder.mkdir()
+    for file in (plain, folder / "x.champsim"):
+        file.write_bytes(content)
+    link.symlink_to(plain)
+    cases = [
+        simulate.case("a case", "radix", "dpt-paper", [], Trace(file).describe(Window()))
+        for file in (plain, link, folder / "x.champsim")
+    ]
+    found = [simulate.run(case.task, silent)["instructions"] for case in cases]
+    assert found[0] != found[1] == found[2]
+    assert cases[0].key != cases[1].key == cases[2].key
+    named = traces.named_by_content(source(f"{served}/cloudsuite/x.csv"))
+    assert "cloudsuite" in Path(traces.fetched(named)["path"]).name
 
 
 def test_a_file_that_is_not_the_one_that_was_planned(tmp_path: Path) -> None:

@@ -20,6 +20,12 @@ from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment import store
 
 _BLOCK = 1 << 20
+# A ChampSim trace with this in its name is read in another way: the one thing that a name says of
+# what is in a file.
+_LAYOUT = "cloudsuite"
+# What a server says of a file that changes with its content; one of them is enough.
+_MARKS = ("ETag", "Content-MD5", "Digest", "Last-Modified")
+_LONGEST_NAME = 100
 
 
 def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +34,8 @@ def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
     def name(trace: dict[str, Any]) -> dict[str, Any]:
         address, _, claimed = str(trace["path"]).partition("#sha256=")
         if not _remote(address):
-            address = str(Path(address).resolve())
+            # By the name that it was given: what a link leads to may be called otherwise.
+            address = str(Path(address).absolute())
             claimed = claimed or file_hash(Path(address))
         else:
             claimed = claimed or _hash_at(address)
@@ -46,7 +53,8 @@ def content_of(source: dict[str, Any]) -> dict[str, Any]:
     """The source without the places of its traces: what determines a result."""
 
     def nowhere(trace: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in trace.items() if key not in ("path", "name")}
+        content = {key: value for key, value in trace.items() if key not in ("path", "name")}
+        return content | ({"layout": _LAYOUT} if _LAYOUT in trace["path"].lower() else {})
 
     return _each(source, nowhere)
 
@@ -110,9 +118,12 @@ def _hash_at(address: str) -> str:
     """The hash of what is at an address, which is fetched unless it is as it was last time."""
     filesystem, path = _open(address)
     try:
-        state = f"{address} {filesystem.ukey(path)}"
+        mark = _mark(filesystem, path)
     except Exception as error:  # each kind of file system has its own
         raise PagelabError(f"cannot read {address}: {error}") from error
+    if mark is None:
+        return _fetch(address, None)
+    state = f"{address} {mark}"
     known = cache_folder() / "known" / hashlib.sha256(state.encode()).hexdigest()
     with _locked(known.with_suffix(".lock")):
         if known.exists():
@@ -120,6 +131,17 @@ def _hash_at(address: str) -> str:
         found = _fetch(address, None)
         store.write(known, found.encode())
         return found
+
+
+def _mark(filesystem: Any, path: str) -> str | None:
+    """What is another one when the content is another one; `None` where nothing says."""
+    protocol = filesystem.protocol
+    if "http" not in ([protocol] if isinstance(protocol, str) else protocol):
+        return str(filesystem.ukey(path))
+    # That of fsspec is of the address alone.
+    said = filesystem.info(path)
+    marks = {name: said[name] for name in _MARKS if said.get(name)}
+    return f"{marks} {said.get('size')}" if marks else None
 
 
 def _fetch(address: str, expected: str | None) -> str:
@@ -160,8 +182,11 @@ def _open(address: str) -> tuple[Any, str]:
 
 
 def _kept(address: str, sha256: str) -> Path:
-    # Foreign traces are told apart by their names.
-    return cache_folder() / sha256 / address.rpartition("/")[2]
+    # Without what is asked of a server behind the path, which may be long.
+    name = address.partition("?")[0].rstrip("/").rpartition("/")[2][-_LONGEST_NAME:] or "trace"
+    # Whose layout is another one is told by its name.
+    beside = f"{_LAYOUT}-" if _LAYOUT in address.lower() and _LAYOUT not in name.lower() else ""
+    return cache_folder() / sha256 / f"{beside}{name}"
 
 
 def _check(found: str, expected: str, address: str) -> None:
