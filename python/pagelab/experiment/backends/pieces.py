@@ -1,9 +1,7 @@
 """Parts of a simulation: an interval of a program is looked at, a piece is simulated."""
 
 import json
-import tempfile
 from base64 import b64decode, b64encode
-from pathlib import Path
 from typing import Any
 
 from pagelab import _core
@@ -58,12 +56,7 @@ def piece(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """What comes of a piece."""
     simulate.check_version(task)
     source = traces.fetched(task["source"])
-    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
-        machine = task["machine"]
-        if not isinstance(machine, str):
-            file.write(machine["toml"])
-            file.flush()
-            machine = file.name
+    with simulate.machine_file(task["machine"]) as machine:
         return _piece(task, machine, source, progress)
 
 
@@ -102,13 +95,3 @@ def _piece(
 def seen_of(data: dict[str, Any]) -> bytes:
     """What `look` returned, as bytes."""
     return b64decode(data["seen"])
-
-
-def machine_file(whole: Case, folder: Path) -> str:
-    """The machine of a simulation as the compiled part takes it."""
-    machine = whole.task["machine"]
-    if isinstance(machine, str):
-        return machine
-    file = folder / "machine.toml"
-    file.write_text(machine["toml"], encoding="utf-8")
-    return str(file)

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from pagelab.experiment.progress import Progress
 # A worker process, and what the simulator keeps for a page of simulated memory: at most 16 bytes.
 PROCESS_BYTES = 96 << 20
 _BYTES_A_BYTE = 1 / 256
+# What a result says of programs and sources as they are where it is made: no part of what it is.
+_OF_THIS_MACHINE = ("lines", "changed_files")
 
 
 @cache
@@ -82,13 +86,32 @@ def run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """The result as docs/simulate.md describes it, as JSON."""
     check_version(task)
     source = traces.fetched(task["source"])
-    described = task["machine"]
+    with machine_file(task["machine"]) as on:
+        return _simulate(task, on, source, progress)
+
+
+@contextmanager
+def machine_file(described: str | dict[str, str]) -> Iterator[str]:
+    """The machine of a task as the compiled part takes it.
+
+    Raises PagelabError when there is no room for a file.
+    """
     if isinstance(described, str):
-        return _simulate(task, described, source, progress)
-    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
-        file.write(described["toml"])
-        file.flush()
-        return _simulate(task, file.name, source, progress)
+        yield described
+        return
+    with ExitStack() as left:
+        try:
+            file = left.enter_context(
+                tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8")
+            )
+            file.write(described["toml"])
+            file.flush()
+        except OSError as error:
+            # Of this machine and not of the run, which is not to blame for it.
+            raise PagelabError(
+                f"cannot write a temporary file: {error.strerror} (TMPDIR names another folder)"
+            ) from error
+        yield file.name
 
 
 def _simulate(
@@ -110,4 +133,6 @@ def _simulate(
         raise InterruptedRunError("interrupted")
     if not found["complete"]:
         raise RunError(found["stopped"] or "ended early")
+    for name in _OF_THIS_MACHINE:
+        found.pop(name, None)
     return found | {"source": traces.content_of(task["source"])}
