@@ -28,6 +28,20 @@ def case(variants: dict[str, Variant], **changed: Any) -> Case:
     return backend.case("a and b", variants, **asked)
 
 
+def test_a_result_depends_on_the_program_behind_taskset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    program = tmp_path / "one-of-ours"
+    command = ["taskset", "-c", "0", "one-of-ours", "x" * 5000]
+    keys = set()
+    for text in ("#!/bin/sh\n", "#!/bin/sh\n:\n"):
+        program.write_text(text)
+        program.chmod(0o755)
+        keys.add(case({"a": Variant(command), "b": Variant(command)}).key)
+    assert len(keys) == 2
+
+
 def test_every_round_has_every_variant_once_in_an_order_drawn_anew() -> None:
     ran: list[str] = []
 

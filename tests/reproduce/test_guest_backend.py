@@ -110,6 +110,21 @@ def test_figures_share_boots_and_a_run_goes_on_where_it_was(lab: Lab) -> None:
     assert len(lab.booted) == 2
 
 
+def test_times_are_of_a_machine_and_counts_are_not(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "kvm_works", lambda: True)
+
+    def keys(machine: str) -> list[str]:
+        monkeypatch.setattr("platform.node", lambda: machine)
+        names = ("foliomap/primitives", "foliomap/primitives-kvm")
+        return [case.key for name in names for _, case in backend.cases(name)[:1]]
+
+    (counted, timed), (counted_there, timed_there) = keys("here"), keys("there")
+    assert counted == counted_there
+    assert timed != timed_there
+
+
 def test_times_under_emulation_are_refused(lab: Lab) -> None:
     [outcome] = lab.reproduce("fork-time")
     assert outcome.failures == [

@@ -149,6 +149,11 @@ def test_memory_is_the_least_power_of_two_that_holds_the_footprint(
     assert memory_gib(footprint, utilisation, {"memory_bytes": 16 << 30}) == gib
 
 
+def test_memory_may_be_less_than_a_gib() -> None:
+    assert memory_gib(0.25, 0.0, {"memory_bytes": 512 << 20}) == 1
+    assert memory_gib(3, 0.0, {"memory_bytes": 512 << 20}) == 4
+
+
 def sampled(cycles: list[int]) -> Result:
     made = canned.run("radix", accesses=1000)
     made["cycles"] |= {"elapsed": sum(cycles)}

@@ -220,7 +220,7 @@ def memory_gib(footprint: float, utilisation: float, least: dict[str, Any]) -> i
     A paper that simulates a stretch of each program can do with less memory than its footprint.
     Here the whole footprint is in memory, so that page tables have their real size.
     """
-    gib = int(least["memory_bytes"]) >> 30
+    gib = max(int(least["memory_bytes"]) >> 30, 1)
     while gib < LARGEST_GIB and gib * (1 - utilisation) < footprint * SLACK:
         gib *= 2
     return gib

@@ -1,6 +1,7 @@
 """A benchmark of linux/bench in a kernel under QEMU."""
 
 import json
+import platform
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -51,6 +52,9 @@ def cases(name: str, *, replay: dict[str, Any] | None = None) -> list[tuple[suit
         ]
         asked = [job.entry.model_dump(), job.append, job.manager, seen[job.name], replay]
         depends = [asked, content.of(sources), simulate.version() if replay else None]
+        if job.entry.kvm:
+            # Times are those of this machine.
+            depends.append([platform.node(), platform.machine(), platform.release()])
         task = {"suite": name, "boot": number, "replay": replay}
         # Guests are timed, and compile their programs when they start: one at a time.
         case = Case("guest", _label(job, seen), task, depends, job.entry.memory << 20, alone=True)

@@ -3,6 +3,7 @@
 import platform
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -100,4 +101,14 @@ def _files(command: list[str]) -> list[Path]:
     program = shutil.which(command[0]) if command else None
     if program is None:
         raise PagelabError(f"there is no program {command[0]}" if command else "no program given")
-    return [Path(program), *(file for word in command[1:] if (file := Path(word)).is_file())]
+    # A word may name the program that the first one starts, as behind taskset.
+    named = (_file(word) for word in command[1:])
+    return [Path(program), *(file for file in named if file is not None)]
+
+
+def _file(word: str) -> Path | None:
+    # A word may be anything, also longer than the name of a file can be.
+    with suppress(OSError, ValueError):
+        found = word if Path(word).is_file() else shutil.which(word)
+        return None if found is None else Path(found)
+    return None
