@@ -11,9 +11,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
@@ -163,7 +165,45 @@ def _within(seconds: float, answers: SimpleQueue[_Answer]) -> list[_Answer]:
 
 
 def available_memory() -> int:
-    """Bytes that can be had without swapping; unlimited where the system does not say."""
+    """Bytes that can be had without swapping; unlimited where the system does not say.
+
+    No more than is left of the limits of containers and batch jobs: what takes more is killed.
+    """
+    try:
+        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        groups = ""
+    return min([_available_here(), *_left_of_limits(groups, Path("/sys/fs/cgroup"))])
+
+
+# Limit, use, and of that what is given back when it is needed, in each version of cgroups(7).
+_LIMITS = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def _left_of_limits(groups: str, mounted: Path) -> Iterator[int]:
+    """What each control group leaves of its memory: those of a process, and those around them."""
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in _LIMITS:
+            continue
+        limit, use, file_cache = _LIMITS[controllers]
+        top = mounted / controllers
+        place = top / path.lstrip("/")
+        for folder in (place, *place.parents):
+            if not folder.is_relative_to(top):
+                break
+            # Where a container does not see what is around it, its own group is the top.
+            with suppress(OSError, ValueError):
+                most = int((folder / limit).read_text())
+                used = int((folder / use).read_text())
+                counts = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
+                yield max(most - used + int(counts.get(file_cache, 0)), 0)
+
+
+def _available_here() -> int:
     try:
         with open("/proc/meminfo", encoding="utf-8") as lines:  # noqa: PTH123
             for line in lines:

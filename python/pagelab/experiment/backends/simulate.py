@@ -14,10 +14,15 @@ from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment import traces
 from pagelab.experiment.case import Case, InterruptedRunError, RunError
 from pagelab.experiment.progress import Progress
+from pagelab.units import parse_size
 
 # A worker process, and what the simulator keeps for a page of simulated memory: at most 16 bytes.
 PROCESS_BYTES = 96 << 20
 _BYTES_A_BYTE = 1 / 256
+# Programs that have a graph or an index made before they begin keep one byte of each so many that
+# their data would take; these have none.
+_FOOTPRINT_A_BYTE = 64
+_KEEP_NOTHING = ("dlrm", "kmer", "pointer-chase", "random-updates", "stream", "xsbench")
 # What a result says of programs and sources as they are where it is made: no part of what it is.
 _OF_THIS_MACHINE = ("lines", "changed_files")
 
@@ -26,7 +31,9 @@ _OF_THIS_MACHINE = ("lines", "changed_files")
 def version() -> str:
     """Of the simulator: a change of any model is another version."""
     assert _core.__file__ is not None
-    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:32]
+    # Not read whole: each worker would take that much memory for it.
+    with Path(_core.__file__).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
 @cache
@@ -69,8 +76,20 @@ def case(label: str, design: str, on: str, overrides: list[str], source: dict[st
             "version": version(),
         },
         depends=[version(), design, config, traces.content_of(source)],
-        memory=PROCESS_BYTES + round(config["memory"]["memory_bytes"] * _BYTES_A_BYTE),
+        memory=PROCESS_BYTES
+        + round(config["memory"]["memory_bytes"] * _BYTES_A_BYTE)
+        + sum(_kept_by(program) for program in source.get("programs", [source])),
     )
+
+
+def _kept_by(program: dict[str, Any]) -> int:
+    """Bytes at most that a built-in program has of its own data while it is simulated."""
+    if program["kind"] != "workload" or program["name"] in _KEEP_NOTHING:
+        return 0
+    known = {name: default for name, _, default, *_ in _core.workload_parameters(program["name"])}
+    given = program["parameters"].get("footprint")
+    footprint = known.get("footprint", 0) if given is None else parse_size(given)
+    return footprint // _FOOTPRINT_A_BYTE
 
 
 def check_version(task: dict[str, Any]) -> None:
