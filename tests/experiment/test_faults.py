@@ -71,6 +71,31 @@ def test_a_worker_may_die_while_it_writes_a_result_and_between_two_runs(tmp_path
     assert told.splitlines() == 2 * [f"{LENGTH} characters"] + ["2 died"]
 
 
+# What is run by whoever imports it, as workers do.
+UNGUARDED = """
+from pathlib import Path
+
+from pagelab.errors import PagelabError
+from pagelab.experiment.case import Case
+from pagelab.experiment.run import How, run_all
+
+cases = [Case("collisions", str(n), {"entries": 64, "addresses": n, "seed": 1}, n) for n in (1, 2)]
+try:
+    run_all(cases, How(Path("store"), quiet=True))
+except PagelabError as error:
+    print(error)
+"""
+
+
+def test_workers_that_cannot_start_are_no_run_s_fault(tmp_path: Path) -> None:
+    (tmp_path / "unguarded.py").write_text(UNGUARDED)
+    done = subprocess.run(
+        [sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "10 processes in a row died while they started" in done.stdout
+    assert kept(tmp_path) == 0
+
+
 def test_an_interrupt_keeps_what_there_is(tmp_path: Path, start: Start) -> None:
     process = start("--store", "store", "-o", "out", "-j", "2", held=True)
     until(lambda: kept(tmp_path) >= 1)

@@ -44,6 +44,16 @@ class Sink(Protocol):
         """What was handed over for a case is wrong; it will be handed over again."""
 
 
+class _NotStartedError(PagelabError):
+    """A worker that died before it was given its case, which is not to blame for it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{MOST_DEATHS} processes in a row died while they started: what they say is above. "
+            "What was finished is kept, and the same command goes on from there"
+        )
+
+
 # What came of a case: the worker's place, and what it found or raised; None when it has died.
 _Answer = tuple["_Slot", Ended | BaseException | None]
 
@@ -73,6 +83,11 @@ class _Slot:
     def _attend(self, tasks: SimpleQueue[Case | None], worker: Connection) -> None:
         """Hands cases to the worker, and on what it answers, until there are no more or it dies."""
         with worker:
+            try:
+                worker.recv()
+            except (EOFError, OSError):
+                self._answers.put((self, _NotStartedError()))
+                return
             while (case := tasks.get()) is not None:
                 try:
                     worker.send((case.backend, case.task))
@@ -113,6 +128,7 @@ def run(
     free = list(slots)
     running: dict[_Slot, Case] = {}
     deaths: dict[str, int] = {}
+    not_started = 0
     try:
         while queue or running:
             if stop.wanted:
@@ -132,7 +148,12 @@ def run(
             for slot, answer in done:
                 case = running.pop(slot)
                 free.append(slot)
-                if answer is None:
+                not_started = not_started + 1 if isinstance(answer, _NotStartedError) else 0
+                if isinstance(answer, _NotStartedError) and not_started < MOST_DEATHS:
+                    slot.close()
+                    board.lost(case)
+                    queue.appendleft(case)
+                elif answer is None:
                     slot.close()
                     board.lost(case)
                     deaths[case.key] = deaths.get(case.key, 0) + 1
@@ -231,6 +252,8 @@ def _serve(parent: Connection, told: Any, place: int) -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+    with suppress(OSError):  # the parent has gone
+        parent.send("started")
     while True:
         try:
             backend, task = parent.recv()
