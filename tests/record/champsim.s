@@ -33,7 +33,7 @@ target:
     mov     $3, %ecx                #> w=rcx
     lea     128(%rdi), %rsi         #> w=rsi r=rdi
     cld                             #> w=flags
-    rep movsb                       #> w=rsi,rdi,rcx r=rsi,rdi,rcx,flags l=data+128&data+129&data+130 s=data&data+1&data+2
+    rep movsb                       #> w=rsi,rdi,rcx r=rsi,rdi,rcx,flags l=data+128 s=data
     xor     %ecx, %ecx              #> w=rcx,flags
     rep stosb                       #> w=rdi,rcx r=rax,rdi,rcx,flags
     lea     ret(%rip), %rdx         #> w=rdx r=rip

@@ -71,8 +71,8 @@ back:
     lea     64(%rdi), %rsi
     lea     96(%rdi), %rdi
     mov     $2, %ecx
-    rep movsq                       #= L 8 data+64 gap=3 dep=5; S 8 data+96 gap=0 dep=0; L 8 data+72 gap=0 dep=7; S 8 data+104 gap=0 dep=0
-    mov     -16(%rdi), %rbx         #= L 8 data+96 gap=0 dep=4
+    rep movsq                       #= L 16 data+64 gap=3 dep=5; S 16 data+96 gap=0 dep=0
+    mov     -16(%rdi), %rbx         #= L 8 data+96 gap=0 dep=2
     mov     -8(%rdi), %rax          #= L 8 data+104 gap=0 dep=3
     stosq                           #= S 8 data+112 gap=0 dep=0
     mov     -8(%rdi), %rbx          #= L 8 data+112 gap=0 dep=2

@@ -214,6 +214,17 @@ impl Thread {
             reader.advance();
             return true;
         };
+        if block.by_lines == Some(entry.instruction) {
+            let Some(pieces) = take_line(reader, block) else {
+                return false;
+            };
+            self.catch_up(plan, index, batch);
+            for piece in pieces.into_iter().flatten() {
+                self.make(plan, piece.index, piece.address, piece.size, batch);
+                self.position = self.position.max(piece.index + 1);
+            }
+            return true;
+        }
         if size < entry.size {
             match take_pieces(reader, entry.size) {
                 Some(whole) => size = whole,
@@ -391,6 +402,63 @@ fn make_room(batch: &mut Batch, end: usize) {
     batch.gap.reserve(room);
     batch.dep.reserve(room);
     batch.site.reserve(room);
+}
+
+/// What is loaded, or stored, of a line by an instruction that moves or fills memory.
+#[derive(Clone, Copy)]
+struct OfLine {
+    index: usize,
+    address: u64,
+    size: u16,
+}
+
+/// Takes as many elements of an instruction that moves or fills memory as lie in one line, on either side:
+/// up to the first that does not follow the one before. `None` if more of them may yet come.
+///
+/// Where the direction flag is clear processors move as much at a time as is best for them, a line at most,
+/// whatever the size of an element (Intel's optimization manual, "Enhanced REP MOVSB and STOSB Operation").
+fn take_line(reader: &mut Reader<'_>, block: &Block) -> Option<[Option<OfLine>; 2]> {
+    const LINE: u64 = 64;
+    let start = reader.mark();
+    let mut pieces: [Option<OfLine>; 2] = [None; 2];
+    loop {
+        if reader.is_empty() {
+            if reader.is_final() {
+                return Some(pieces);
+            }
+            reader.go_back(start);
+            return None;
+        }
+        let word = reader.peek();
+        let index = (word >> ENTRY_SHIFT) as usize & (MAX_ENTRIES - 1);
+        let entry = block.script.get(index);
+        if word >> 63 != 0 || entry.map(|entry| entry.instruction) != block.by_lines {
+            return Some(pieces);
+        }
+        let address = word & ((1 << ADDRESS_BITS) - 1);
+        let size = 1u16 << (word >> SIZE_SHIFT & 7);
+        // In the order in which they are begun.
+        let place = match &pieces {
+            [Some(first), _] => usize::from(first.index != index),
+            _ => 0,
+        };
+        let Some(piece) = &mut pieces[place] else {
+            pieces[place] = Some(OfLine {
+                index,
+                address,
+                size,
+            });
+            reader.advance();
+            continue;
+        };
+        let follows = piece.address.wrapping_add(piece.size.into()) == address;
+        let last = address.wrapping_add(u64::from(size) - 1);
+        if !follows || last / LINE != piece.address / LINE {
+            return Some(pieces);
+        }
+        piece.size += size;
+        reader.advance();
+    }
 }
 
 /// Takes the pieces in which QEMU makes one access of up to `size` bytes, and joins them. `None`

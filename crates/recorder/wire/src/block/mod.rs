@@ -15,7 +15,7 @@ mod path;
 mod trusted;
 
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, UsedMemory,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, UsedMemory,
 };
 
 use crate::word::MAX_ENTRIES;
@@ -39,6 +39,9 @@ pub struct Block {
     /// The first instruction is a repeated string instruction: QEMU then executes the block
     /// once for each repetition.
     pub repeats: bool,
+    /// The instruction that moves or fills memory (`rep movs`, `rep stos`), which processors do by whole
+    /// lines. Nothing follows it: the emulator ends blocks there.
+    pub by_lines: Option<u16>,
     /// The accesses in program order.
     pub script: Vec<Entry>,
     /// How many entries of the script there are up to the last one that is reported.
@@ -87,6 +90,20 @@ impl Block {
     }
 }
 
+fn moves_or_fills(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Movsb
+            | Mnemonic::Movsw
+            | Mnemonic::Movsd
+            | Mnemonic::Movsq
+            | Mnemonic::Stosb
+            | Mnemonic::Stosw
+            | Mnemonic::Stosd
+            | Mnemonic::Stosq
+    )
+}
+
 struct Analysis {
     block: Block,
     reporting: Reporting,
@@ -117,6 +134,9 @@ impl Analysis {
             && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
         if index == 0 {
             self.block.repeats = repeated;
+        }
+        if repeated && moves_or_fills(instruction) {
+            self.block.by_lines = Some(index as u16);
         }
         let info = self.info.info(instruction).clone();
         let loads = operands(info.used_memory(), reads);
