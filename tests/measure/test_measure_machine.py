@@ -248,6 +248,40 @@ def test_a_core_looks_as_far_ahead_as_its_other_thread_leaves_it(
     assert [table["reorder_buffer"], table["store_buffer"]] == buffers
 
 
+@pytest.mark.parametrize(
+    ("additions", "integers", "buffer", "registers"),
+    [
+        # Half of the additions take a register: they run out.
+        ([360, 368], [200, 208], 448, 202),
+        # The reorder buffer is full before half of the additions have taken as many as there are.
+        ([312, 320], [200, 208], 314, 202),
+        # It is full before registers run out at all.
+        ([440, 448], [432, 440], 448, None),
+        ([216, 224], [208, 216], 224, None),
+        (None, [200, 208], 448, None),
+    ],
+)
+def test_registers_may_run_out_before_the_reorder_buffer_is_full(
+    zen4_guest: Measurement,
+    additions: list[int] | None,
+    integers: list[int],
+    buffer: int,
+    registers: int | None,
+) -> None:
+    zen5 = {"vendor": "AuthenticAMD", "family": 0x1A, "model": 0x02}
+    here = zen4_guest.environment.model_copy(update=zen5)
+    measured = zen4_guest.model_copy(update={"environment": here})
+
+    def found(step: list[int] | None) -> dict[str, Any]:
+        steps = step and {"smaller": step, "larger": step, "share_of_smaller": 0.0}
+        return {"together_and_apart": steps, "x": [], "ns": [], "apart": []}
+
+    measured.parts["window"] = {"additions": found(additions), "integers": found(integers)}
+    table = tomllib.loads(machine.preset(measured, "here").toml())["core"]
+    assert table["reorder_buffer"] == buffer
+    assert table.get("integer_registers") == registers
+
+
 def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     caches = zen4_guest.parts["caches"]
     caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}

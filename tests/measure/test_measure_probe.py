@@ -36,7 +36,7 @@ def test_one_part_gives_one_json_object(binary: Path) -> None:
 
 def test_what_a_core_looks_ahead_is_within_what_was_tried(binary: Path) -> None:
     window = probe.run("window", lambda line: None, quick=True).parts["window"]
-    for found in (window["additions"], window["stores"]):
+    for found in (window["additions"], window["integers"], window["stores"]):
         assert len(found["ns"]) == len(found["x"])
         if (steps := found["together_and_apart"]) is not None:
             half, whole = steps["smaller"], steps["larger"]

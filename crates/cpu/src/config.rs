@@ -15,6 +15,11 @@ pub struct CoreConfig {
     pub width: u32,
     /// Entries of the reorder buffer.
     pub reorder_buffer: u32,
+    /// Integer registers that instructions in the reorder buffer can have taken at a time: what is
+    /// renamed to, less the state of the program. `None` for as many as the reorder buffer needs.
+    /// Counts where the source says what is executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integer_registers: Option<u32>,
     /// Entries of the store buffer.
     pub store_buffer: u32,
     /// First-level misses under way at a time (line-fill buffers).
@@ -61,6 +66,11 @@ impl CoreConfig {
         for (key, value, limit) in [
             ("width", self.width, 64),
             ("reorder_buffer", self.reorder_buffer, WINDOW as u32 - 1),
+            (
+                "integer_registers",
+                self.integer_registers.unwrap_or(1),
+                4096,
+            ),
             ("store_buffer", self.store_buffer, 4096),
             ("miss_buffers", self.miss_buffers, 4096),
             ("l2_miss_buffers", self.l2_miss_buffers.unwrap_or(1), 4096),

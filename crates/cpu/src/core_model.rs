@@ -35,6 +35,7 @@ pub struct Trapped {
 /// by the caller from [`RobEntry::start`] on, and ends in [`Core::complete`].
 #[derive(Clone, Debug)]
 pub struct Core {
+    /// Instructions that it holds, the one that is dispatched next among them.
     reorder_buffer: u64,
     width: u64,
     /// Instructions so far.
@@ -144,6 +145,13 @@ impl Core {
             wrong_paths: WrongPaths::new(),
             stalls: Stalls::default(),
         })
+    }
+
+    /// With the access that is dispatched next the core holds so many instructions: all that its reorder
+    /// buffer takes, until something else runs out before ([`RegisterFile`](crate::RegisterFile)).
+    #[inline(always)]
+    pub fn look_ahead(&mut self, instructions: u32) {
+        self.reorder_buffer = instructions.into();
     }
 
     /// Dispatches the instructions of a gap and the access after it, which waits for the loads that

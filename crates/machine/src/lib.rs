@@ -23,6 +23,7 @@ mod heat_map;
 mod hierarchy;
 mod histogram;
 mod load;
+mod look_ahead;
 mod machine;
 mod main_memory;
 mod memory;

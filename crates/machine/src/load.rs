@@ -127,6 +127,7 @@ const OPTIONAL: &[&str] = &[
     "caches.prefetch",
     "caches.coherence",
     "caches.others",
+    "core.integer_registers",
     "core.l2_miss_buffers",
     "dram.spread",
     "dram.rows",

@@ -8,6 +8,7 @@ use crate::fetch::Fetch;
 use crate::gib_cache::GibCache;
 use crate::heat_map::HeatMap;
 use crate::hierarchy::{self, PrivateCaches, SharedCache};
+use crate::look_ahead::LookAhead;
 use crate::main_memory::MainMemory;
 use crate::memory::Memory;
 use crate::mmu::{Looks, Mmu, Walks};
@@ -86,6 +87,8 @@ pub struct Machine<M> {
     pub(crate) latencies: Latencies,
     /// The instruction side, where it is simulated.
     pub(crate) fetch: Option<Box<Fetch>>,
+    /// How far cores look ahead, where not only the reorder buffer says so.
+    look_ahead: Option<Box<LookAhead>>,
     /// The same machine's clocks if translation were free.
     pub(crate) free: Option<FreeClocks>,
     costs: Costs,
@@ -252,6 +255,7 @@ impl<M: Mmu> Machine<M> {
             .transpose()?;
         Ok(Machine {
             fetch,
+            look_ahead: LookAhead::new(&config.core, config.cores).map(Box::new),
             cores,
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
@@ -440,6 +444,14 @@ impl<M: Mmu> Machine<M> {
         if self.heat_map.is_some() {
             self.count_by_address(asid, addr);
         }
+        let program = self.program();
+        let look_ahead = match &mut self.look_ahead {
+            Some(look_ahead) => {
+                look_ahead.chunk(core, program, gap, site);
+                look_ahead.instructions()
+            }
+            None => &[],
+        };
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
             let mut pages = other_pages!(self, asid);
@@ -457,6 +469,7 @@ impl<M: Mmu> Machine<M> {
         let accesses = Accesses {
             gap,
             dep,
+            look_ahead,
             mispredicted: &self.mispredicted,
         };
         if self.counts.accesses >= self.untimed {

@@ -134,7 +134,11 @@ def _branches(measurement: Measurement) -> Iterator[Finding]:
 
 def _window(measurement: Measurement) -> Iterator[Finding]:
     raw = measurement.parts.get("window", {})
-    for key, what in (("additions", "instructions ahead"), ("stores", "stores ahead")):
+    for key, what in (
+        ("additions", "instructions ahead"),
+        ("integers", "integer registers ahead"),
+        ("stores", "stores ahead"),
+    ):
         if key not in raw:
             continue
         steps = raw[key]["together_and_apart"]

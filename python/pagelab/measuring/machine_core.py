@@ -12,6 +12,9 @@ from pagelab.measuring.result import Estimate, Measurement
 # What there was in more samples than this is what the core has.
 _MOSTLY = 0.5
 
+# Of what registers or the reorder buffer hold; what is nearer than that is the same bound.
+_FEWER = 0.85
+
 # How fast memory is gone through, in words.
 RATES = {
     "one_core": "read by one core",
@@ -27,7 +30,9 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     published = cores.documented(measurement.environment)
     window = measurement.parts.get("window", {})
     yield _published("width", published)
-    yield _ahead("reorder_buffer", window.get("additions"), published, beside=2)
+    registers = _integer_registers(window)
+    yield _reorder_buffer(window, registers, published)
+    yield registers
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)
     yield _misprediction(measurement.parts.get("branches", {}), ghz)
     raw = measurement.parts.get("memory", {})
@@ -73,6 +78,43 @@ def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, be
         if core and value and low <= value <= high:
             return Entry(key, str(value), "measured", f"{found}: {of} {core.name}'s {whole}")
     return Entry(key, str(low), "measured", found)
+
+
+def _integer_registers(window: dict[str, Any]) -> Entry:
+    """What integer additions between two loads take, and the loads themselves.
+
+    As many as there were at the best: where additions of both kinds are no more, it is the reorder
+    buffer that was full.
+    """
+    key = "integer_registers"
+    steps, others = (
+        (window.get(kind) or {}).get("together_and_apart") for kind in ("integers", "additions")
+    )
+    if not steps or not others:
+        return Entry(key, None, "open", "not measured: any number")
+    (low, high), of_both = steps["larger"], others["larger"][0]
+    what = f"two loads wait together with up to {low} integer additions between, not with {high}"
+    if low >= _FEWER * of_both:
+        return Entry(
+            key, None, "open", f"not concluded: {what}, and {of_both} additions of any kind"
+        )
+    return Entry(key, str(low + 2), "measured", what)
+
+
+def _reorder_buffer(window: dict[str, Any], registers: Entry, core: cores.Core | None) -> Entry:
+    """The reorder buffer, by additions of which every other one takes an integer register.
+
+    Where these run out first, it is as large as published: what was found is the registers'.
+    """
+    key = "reorder_buffer"
+    found = _ahead(key, window.get("additions"), core, beside=2)
+    if core is None or found.status != "measured" or registers.value is None:
+        return found
+    seen, whole = int(found.value or 0), core.reorder_buffer
+    if 2 * _FEWER * int(registers.value) <= seen < whole:
+        why = f"of {core.name}; {found.source}, when integer registers run out"
+        return Entry(key, str(whole), "published", why)
+    return found
 
 
 def l2_miss_buffers(measurement: Measurement, found: Hierarchy, first: int | None) -> Entry:

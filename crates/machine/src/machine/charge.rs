@@ -21,6 +21,9 @@ impl<M: Mmu> Machine<M> {
         if let Some(fetch) = &mut self.fetch {
             fetch.define(program, &batch.definitions);
         }
+        if let Some(look_ahead) = &mut self.look_ahead {
+            look_ahead.define(program, &batch.definitions);
+        }
         let Some(tallies) = &mut self.timing.by_code else {
             return;
         };

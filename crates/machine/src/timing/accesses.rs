@@ -6,6 +6,8 @@ pub(crate) struct Accesses<'a> {
     /// Instructions before each access, and how far back the loads are that made its address.
     pub(crate) gap: &'a [u32],
     pub(crate) dep: &'a [u32],
+    /// How many instructions the core holds with each, where that differs; else empty.
+    pub(crate) look_ahead: &'a [u32],
     /// Mispredicted branches, and before which access.
     pub(crate) mispredicted: &'a [(u32, Mispredicted)],
 }

@@ -23,6 +23,7 @@ pub(crate) fn time<const FREE: bool>(
     let Accesses {
         gap,
         dep,
+        look_ahead,
         mut mispredicted,
     } = accesses;
     // A branch is due when so many accesses are left.
@@ -48,6 +49,7 @@ pub(crate) fn time<const FREE: bool>(
     };
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
+    let mut look_ahead = look_ahead.iter();
     let requests = chunk.requests.as_slice();
     let mut next = requests.first().copied().unwrap_or(0);
     for (number, &page) in chunk.pages.as_slice().iter().enumerate() {
@@ -64,6 +66,9 @@ pub(crate) fn time<const FREE: bool>(
                 branch_due = left_at(mispredicted.first());
             }
             let (gap, dep) = if first {
+                if let Some(&instructions) = look_ahead.next() {
+                    paths.core.look_ahead(instructions);
+                }
                 accesses.next().unwrap_or((&0, &0))
             } else {
                 (&0, &0)
@@ -100,6 +105,9 @@ pub(crate) fn time<const FREE: bool>(
             debug_assert!(false, "a request has an access and a data reference");
             return;
         };
+        if let Some(&instructions) = look_ahead.next() {
+            paths.core.look_ahead(instructions);
+        }
         if !FREE {
             paths.counts.data_served[served as usize] += 1;
         }

@@ -16,6 +16,7 @@ mod giving_back;
 mod golden;
 mod heat_map;
 mod known_times;
+mod look_ahead;
 mod memory_latencies;
 mod nodes;
 mod others;

@@ -1,9 +1,11 @@
-//! How far a core looks ahead: its reorder buffer and its store buffer, as much of them as it has now.
+//! How far a core looks ahead: its reorder buffer, its integer registers and its store buffer, as much of
+//! them as it has now.
 //!
 //! Two chains of loads from memory, with so many instructions between a load of one and the next of the
 //! other. As long as both loads fit into the reorder buffer with what is between them they are waited
 //! for together, and beyond that one after the other (Wong, "Measuring Reorder Buffer Capacity", 2013).
-//! Between stores it is the store buffer that is full first.
+//! Between stores it is the store buffer that is full first, and between additions of integers, each of
+//! which takes a physical register until it retires, these may run out first.
 //!
 //! There may be less of them for a part of the time: cores give each of two threads half of such
 //! buffers (Intel's optimization manual, "Partitioned Resources"), and a guest does not see who has
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 
 pub const PART: Part = Part {
     name: "window",
-    about: "Instructions and stores that a core looks ahead",
+    about: "Instructions, integer registers and stores that a core looks ahead",
     in_all: true,
     options: no_options,
     run,
@@ -44,6 +46,8 @@ const PAIRS: usize = 32;
 enum Filler {
     /// Additions of integers and of vectors in turn, so that neither kind of register runs out first.
     Additions,
+    /// Additions of integers alone.
+    Integers,
     /// Stores to one place of the stack.
     Stores,
 }
@@ -53,6 +57,7 @@ impl Filler {
     fn lengths(self) -> Vec<usize> {
         match self {
             Filler::Additions => (16..=640).step_by(8).collect(),
+            Filler::Integers => (16..=480).step_by(8).collect(),
             Filler::Stores => (4..=160).step_by(2).collect(),
         }
     }
@@ -60,6 +65,7 @@ impl Filler {
     fn code(self, index: usize) -> &'static [u8] {
         match self {
             // add eax, ecx
+            Filler::Integers => &[0x01, 0xc8],
             Filler::Additions if index.is_multiple_of(2) => &[0x01, 0xc8],
             // paddd xmm0, xmm1
             Filler::Additions => &[0x66, 0x0f, 0xfe, 0xc1],
@@ -141,6 +147,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
     let chain = region.chain(&order);
     Ok(json!({
         "additions": measure(context, &chain, Filler::Additions)?,
+        "integers": measure(context, &chain, Filler::Integers)?,
         "stores": measure(context, &chain, Filler::Stores)?,
     }))
 }
@@ -314,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_loop_follows_both_chains_so_many_links() {
-        for filler in [Filler::Additions, Filler::Stores] {
+        for filler in [Filler::Additions, Filler::Integers, Filler::Stores] {
             for between in [0, 1, 40, 640] {
                 let compiled = Compiled::new(filler, between).unwrap();
                 let mut region = Region::new(HUGE, Pages::Small, Spread::Packed).unwrap();

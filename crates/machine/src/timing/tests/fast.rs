@@ -83,6 +83,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         reorder_buffer: parameters.reorder_buffer as u32,
         store_buffer: parameters.store_buffer as u32,
         miss_buffers: parameters.miss_buffers as u32,
+        integer_registers: None,
         l2_miss_buffers: parameters.l2_miss_buffers.map(|buffers| buffers as u32),
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
@@ -136,6 +137,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         let accesses = Accesses {
             gap: &gap,
             dep: &dep,
+            look_ahead: &[],
             mispredicted: &mispredicted,
         };
         time::<false>(&mut paths, &mut pending, &chunk, accesses);
