@@ -168,6 +168,23 @@ def test_what_a_case_does_not_fit_into_does_not_check_it(here: list[int]) -> Non
     assert sink.answers() == {1: 2, 2: 4}
 
 
+def test_a_case_that_fits_into_no_worker_is_waited_for_and_that_is_said(
+    here: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = Client({"tcp://a:1": right}, {"tcp://a:1": 10})
+    stop = Stop()
+    with ThreadPoolExecutor() as pool:
+        made = cluster.Cluster(lambda: client)
+        board = Board(2, 0, Console(soft_wrap=True))
+        running = pool.submit(made.run, cases(1, 2, memory=1 << 30), Sink(), board, stop)
+        time.sleep(0.1)
+        stop.event.set()
+        running.result(timeout=20)
+    told = capsys.readouterr().out
+    assert told.count("1 needs 1.00 GiB, and no worker declares as much MEMORY") == 1
+    assert "2 needs" not in told
+
+
 def test_what_another_worker_cannot_check_is_checked_here(here: list[int]) -> None:
     asked: list[int] = []
 

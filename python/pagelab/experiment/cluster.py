@@ -15,6 +15,7 @@ from queue import Empty, Queue
 from threading import Lock
 from typing import Any
 
+from pagelab import units
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.board import Board
 from pagelab.experiment.case import Case, Ended, Failed, Result
@@ -80,6 +81,7 @@ class Cluster:
         # Of each worker, the cases it answered, and to whom that was handed on.
         self._answered: dict[str, list[tuple[Case, Sink]]] = {}
         self._busy = Lock()
+        self._said = False
         self._attempts = 0
         self._known: dict[str, Any] = {}
         self._asked_at = -_WORKERS_SECONDS
@@ -148,6 +150,8 @@ class Cluster:
 
     def _submit(self, case: Case, workers: list[str] | None = None) -> Any:
         self._attempts += 1
+        if workers is None:
+            self._say_if_too_large(case)
         bound = workers or self._allowed()
         future = self._client.submit(
             work_here,
@@ -318,12 +322,27 @@ class Cluster:
 
     def _elsewhere(self, worker: str, case: Case) -> list[str]:
         """Workers of other hosts that a case fits into; of the same one, if there are no others."""
-        others = [one for one in self._allowed_workers() if one != worker]
-        if self._memory_is_declared():
-            # Dask would wait for one of these to grow.
-            workers = self._workers()
-            others = [one for one in others if workers[one]["resources"][MEMORY] >= case.memory]
+        # Bound to others, Dask would wait for one of these to grow.
+        others = [one for one in self._large_enough(case) if one != worker]
         return [one for one in others if _host(one) != _host(worker)] or others
+
+    def _large_enough(self, case: Case) -> list[str]:
+        """Workers that a case fits into, as far as they say."""
+        allowed = self._allowed_workers()
+        if not self._memory_is_declared():
+            return allowed
+        workers = self._workers()
+        return [one for one in allowed if workers[one]["resources"][MEMORY] >= case.memory]
+
+    def _say_if_too_large(self, case: Case) -> None:
+        """Says, once, that a case waits for a worker that there is not."""
+        if self._said or not self._allowed_workers() or self._large_enough(case):
+            return
+        self._said = True
+        self._board.say(
+            f"{case.label} needs {units.size(case.memory)}, and no worker declares as much "
+            f"{MEMORY}: it waits for one"
+        )
 
     def _memory_is_declared(self) -> bool:
         workers = self._workers().values()
