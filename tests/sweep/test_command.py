@@ -57,6 +57,12 @@ def test_a_run_that_fails_is_a_row_and_is_not_tried_again_unless_asked() -> None
     assert store.get(cases[1].key) != times[1]
 
 
+def test_a_table_that_is_not_whole_is_no_success() -> None:
+    said = run("sweep", "two.toml", "-q", "-o", "out", "--only", "failed")
+    assert "2 of 2 runs are missing" in str(said.exception)
+    assert [row["status"] for row in table.load(Path("out"))] == ["missing", "missing"]
+
+
 def test_how_many_and_how_long_and_nothing_is_written() -> None:
     said = run("sweep", "two.toml", "--dry-run", "-q")
     assert said.exit_code == 0

@@ -187,6 +187,12 @@ def _finish(
             f"{counts[table.FAILED]} of {len(rows)} runs failed; the report says why, and "
             "--only failed runs them again"
         )
+    if counts[table.MISSING]:
+        # After a change of the simulator that may be all of them.
+        raise PagelabError(
+            f"{counts[table.MISSING]} of {len(rows)} runs are missing; the command without --only "
+            "runs them"
+        )
 
 
 _STATUSES = (table.DONE, table.FAILED, table.MISSING)
