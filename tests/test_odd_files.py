@@ -59,6 +59,20 @@ def test_names_need_not_be_text(folder: Path) -> None:
     assert again.returncode == 0, again.stderr
 
 
+def test_a_sweep_may_be_called_anything_and_its_traces_text(folder: Path) -> None:
+    file = folder / f"{ODD}.toml"
+    file.write_text('[vary]\ntrace = ["*.csv"]\n')
+    refused = pagelab("sweep", "-q", f"{ODD}/{ODD}.toml", cwd=folder.parent)
+    assert refused.returncode == 2
+    assert b"is not text in UTF-8; give the trace another name, or a link" in refused.stderr
+    file.write_text('[vary]\nworkload = ["pointer-chase:pages=100,loads=100"]\n')
+    done = pagelab("sweep", "-q", f"{ODD}/{ODD}.toml", "-o", f"{ODD}/out", cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    assert b"Table: nu\xff\xfe/out/sweep.parquet" in done.stdout
+    same = pagelab("diff", f"{ODD}/out", f"{ODD}/out", cwd=folder.parent)
+    assert (same.returncode, same.stdout) == (0, b"no difference\n"), same.stderr
+
+
 @needs_recorder
 def test_a_program_whose_name_is_no_text_is_compared(folder: Path) -> None:
     program = folder / ODD

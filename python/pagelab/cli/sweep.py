@@ -20,6 +20,7 @@ from pagelab.experiment.case import Case, Ended, Result
 from pagelab.experiment.run import How, run_all
 from pagelab.experiment.store import Store
 from pagelab.jobs import available_processors
+from pagelab.readable import as_text
 from pagelab.sweep import file, plan, report, slurm, table
 from pagelab.sweep.diff import Difference, difference
 from pagelab.sweep.file import Point, Sweep
@@ -97,7 +98,7 @@ def sweep(
     facts = [
         ("runs", f"{len(found)}"),
         ("took", units.duration(time.monotonic() - started)),
-        ("file", str(path)),
+        ("file", as_text(path)),
         ("pagelab", pagelab.__version__),
     ]
     _finish(swept, path, found, out, facts, as_json=as_json)
@@ -173,7 +174,9 @@ def _finish(
     measures = list(dict.fromkeys(measure for _, measure in swept.measures()))
     summaries = table.summaries(rows, swept.axes, measures, swept.baseline)
     table.save(rows, out / "sweep.parquet")
-    report.write(swept.title or path.stem, swept, summaries, rows, facts, out / "report.html")
+    report.write(
+        swept.title or as_text(path.stem), swept, summaries, rows, facts, out / "report.html"
+    )
     counts = {status: sum(row["status"] == status for row in rows) for status in _STATUSES}
     if as_json:
         typer.echo(

@@ -35,13 +35,24 @@ def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
         address, _, claimed = str(trace["path"]).partition("#sha256=")
         if not _remote(address):
             # By the name that it was given: what a link leads to may be called otherwise.
-            address = str(Path(address).absolute())
+            address = _text(str(Path(address).absolute()))
             claimed = claimed or file_hash(Path(address))
         else:
             claimed = claimed or _hash_at(address)
         return trace | {"path": address, "sha256": claimed}
 
     return _each(source, name)
+
+
+def _text(path: str) -> str:
+    """The same; raises UsageError for what cannot be in a case, which is JSON."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{path!a} is not text in UTF-8; give the trace another name, or a link to it"
+        ) from error
+    return path
 
 
 def label(source: dict[str, Any]) -> str:

@@ -82,7 +82,9 @@ def load(path: Path) -> list[Row]:
         but = f": {path} is a result of `pagelab compare`, not of a sweep" if compared else ""
         raise PagelabError(f"there is no table {file}{but}")
     try:
-        found: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
+        # Opened here: Arrow takes no names that are not text.
+        with file.open("rb") as stream:
+            found: list[Row] = pyarrow.parquet.read_table(stream).to_pylist()
     except (OSError, pyarrow.ArrowInvalid) as error:
         raise PagelabError(f"cannot read {file}: {error}") from error
     return found
