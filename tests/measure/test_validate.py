@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 import canned
 import pagelab
 from emulators import needs_recorder
-from pagelab import progress
+from pagelab import emulator, progress
 from pagelab.cli import app
+from pagelab.emulator import NoEmulatorError
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.measuring import (
     agreement,
@@ -579,6 +580,18 @@ def test_a_program_is_simulated_with_what_the_core_had(tmp_path: Path) -> None:
     assert turns.most == pytest.approx(half.program)
 
 
+@pytest.mark.usefixtures("nothing_touched")
+def test_without_an_emulator_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise NoEmulatorError("no emulator to record with")
+
+    monkeypatch.setattr(emulator, "find", none)
+    monkeypatch.setattr(suite, "prepare", lambda _: pytest.fail("prepared"))
+    outcome = CliRunner().invoke(app, ["validate", "-m", "skylake-sp", "--only", "chase"])
+    assert isinstance(outcome.exception, NoEmulatorError)
+
+
+@needs_recorder
 @pytest.mark.usefixtures("nothing_touched")
 def test_what_was_validated_before_an_interrupt_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

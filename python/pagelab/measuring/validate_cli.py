@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagelab import progress, units
+from pagelab import emulator, progress, units
 from pagelab.design import check
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknown
 from pagelab.measuring import (
@@ -127,6 +127,8 @@ def validate(
     if not (program or whole_suite or only):
         _chain(measured, preset, design, say, console, out, quick=quick, as_json=as_json)
         return
+    # Measuring and preparing take minutes.
+    emulator.find()
     accesses = units.parse_count(limit)
     pages = native.huge_pages()
     sizes = _larger(page_sizes, pages, allow_tuning=allow_tuning)
