@@ -107,6 +107,17 @@ def test_numbers_that_only_one_table_has_are_a_difference() -> None:
     assert difference(first, [*first, row("ideal", z=1)], []).measures_second == []
 
 
+def test_an_axis_may_have_words_in_one_table_only(tmp_path: Path) -> None:
+    points: list[list[object]] = [[4, True], [4, True, "none"]]
+    for name, values in zip("ab", points, strict=True):
+        rows = table.rows([({"x.y": v}, ended(1)) for v in values], ["x.y"])
+        table.save(rows, tmp_path / f"{name}.parquet")
+    first, second = (table.load(tmp_path / f"{name}.parquet") for name in "ab")
+    found = difference(first, second, [])
+    assert found.only_first == []
+    assert found.only_second == [{"x.y": "none"}]
+
+
 def test_what_becomes_more_than_nothing_has_changed_most() -> None:
     first = [row("radix", a=0), row("dpt", a=5), row("ideal", a=5)]
     second = [row("radix", a=7), row("dpt", a=5), row("ideal", a=6)]

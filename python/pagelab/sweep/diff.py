@@ -1,6 +1,7 @@
 """What differs between two tables: points that only one has, and how numbers changed."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
@@ -64,7 +65,8 @@ def difference(first: list[Row], second: list[Row], measures: list[str]) -> Diff
     both = [point for point in ours if point in theirs]
 
     def named(points: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-        return [dict(zip(axes, point, strict=True)) for point in points]
+        rows = (ours[point] if point in ours else theirs[point] for point in points)
+        return [{axis: row[axis] for axis in axes} for row in rows]
 
     done = [p for p in both if ours[p][STATUS] == DONE and theirs[p][STATUS] == DONE]
     neither = [p for p in both if DONE not in (ours[p][STATUS], theirs[p][STATUS])]
@@ -110,12 +112,23 @@ def _axes(table: list[Row]) -> list[str]:
 
 
 def _by_point(table: list[Row], axes: list[str]) -> dict[tuple[Any, ...], Row]:
-    found = {tuple(row[axis] for axis in axes): row for row in table}
+    found = {tuple(_value(row[axis]) for axis in axes): row for row in table}
     if len(found) < len(table):
         raise PagelabError(
             f"points are not told apart by the axes that both have: {', '.join(axes)}"
         )
     return found
+
+
+def _value(value: Any) -> Any:
+    """A value of an axis: a number is text where the axis has words, too, in one table alone."""
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        with suppress(ValueError):
+            number = float(value)
+            return number if math.isfinite(number) else value
+    return value
 
 
 def _change(name: str, pairs: list[tuple[Row, Row]], axes: list[str]) -> Change:
