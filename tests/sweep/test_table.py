@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.case import Ended, Failed, Result
-from pagelab.sweep import charts, table
+from pagelab.sweep import charts, file, table
 from pagelab.sweep.diff import difference
 from pagelab.sweep.table import Row
 
@@ -108,9 +108,9 @@ def test_numbers_that_only_one_table_has_are_a_difference() -> None:
 
 
 def test_an_axis_may_have_words_in_one_table_only(tmp_path: Path) -> None:
-    points: list[list[object]] = [[4, True], [4, True, "none"]]
-    for name, values in zip("ab", points, strict=True):
-        rows = table.rows([({"x.y": v}, ended(1)) for v in values], ["x.y"])
+    values: dict[str, list[file.Value]] = {"a": [4], "b": [4, "none"]}
+    for name, of in values.items():
+        rows = table.rows([({"x.y": value}, ended(1)) for value in of], ["x.y"])
         table.save(rows, tmp_path / f"{name}.parquet")
     first, second = (table.load(tmp_path / f"{name}.parquet") for name in "ab")
     found = difference(first, second, [])
