@@ -60,10 +60,16 @@ fn cycle(pages: u32, seed: u64) -> Vec<u32> {
     next
 }
 
-/// The offset of the line of a page that the chain uses: another one in each page, so that the
-/// chain spreads over the sets of a cache.
+/// The offset of the line of a page that the chain uses: another one in each page, so that the chain
+/// spreads over the sets of a cache.
+///
+/// Which line it is does not go with the low bits of the page's number (Fibonacci hashing: Knuth, The Art
+/// of Computer Programming, volume 3, section 6.4): a set is told by these, too, where frames follow each
+/// other as pages do, and line `page % 64` would have an eighth of the sets of 512.
 fn line(page: u64) -> u64 {
-    page * PAGE_BYTES + page * LINE_BYTES % PAGE_BYTES
+    const LINES_SHIFT: u32 = (PAGE_BYTES / LINE_BYTES).ilog2();
+    let line = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LINES_SHIFT);
+    page * PAGE_BYTES + line * LINE_BYTES
 }
 
 #[cfg(test)]
@@ -83,6 +89,20 @@ mod tests {
                 }
             }
             assert_eq!(length, pages);
+        }
+    }
+
+    #[test]
+    fn the_lines_have_as_many_to_a_set_as_there_are_on_average() {
+        // Pages in the order of their frames, and sets told by the address: of 512 and of 8,192.
+        for sets in [512, 8192] {
+            let mut lines = vec![0u32; sets];
+            let pages = 8 * sets as u64;
+            for page in 0..pages {
+                lines[(line(page) / LINE_BYTES) as usize % sets] += 1;
+            }
+            let most = lines.iter().max().copied();
+            assert!(most <= Some(16), "{most:?} of {sets} sets");
         }
     }
 }
