@@ -52,9 +52,15 @@ impl RegisterFile {
         }
         let (before, had) = self.taken[(self.oldest - 1) % WINDOW];
         let (until, has) = self.taken[self.oldest % WINDOW];
+        let (count, got) = (until - before, (has - had).max(1));
         // The oldest that is remembered may be younger than needed.
-        let share = given_back.saturating_sub(had) * (until - before);
-        let left = before + share.div_ceil((has - had).max(1));
+        let share = given_back.saturating_sub(had) * count;
+        // A division of 64 bits takes a few percent of the simulation.
+        let share = match (u32::try_from(share), u32::try_from(got)) {
+            (Ok(share), Ok(got)) => share.div_ceil(got).into(),
+            _ => share.div_ceil(got),
+        };
+        let left = before + share;
         (number - left).clamp(1, self.reorder_buffer) as u32
     }
 }

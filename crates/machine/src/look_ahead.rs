@@ -91,7 +91,8 @@ impl Code {
         let each = integer_registers_taken(block);
         let count = each.len();
         self.sites.extend((0..).zip(each).map(|(before, own)| {
-            self.taken = self.taken.wrapping_add(own.into());
+            // A trace has at most 2^26 instructions, each of which takes a few.
+            self.taken = self.taken.saturating_add(own.into());
             Site {
                 taken: self.taken,
                 before: before as u16,
@@ -104,32 +105,39 @@ impl Code {
     ///
     /// The gap's last instructions are those before the access in its block, and its first those behind the
     /// access before. What lies between is blocks without an access: they take as much as the rest.
+    #[inline(always)]
     fn taken(&self, gap: u32, site: u32, last: u32) -> u32 {
-        let Some(own) = self.sites.get(site as usize) else {
+        let Some(&own) = self.sites.get(site as usize) else {
             return 0;
         };
-        // A further access of the same instruction.
-        if gap == 0 && site == last {
-            return 0;
+        let before = u32::from(own.before);
+        if gap <= before {
+            // A further access of the same instruction takes nothing.
+            let again = gap == 0 && site == last;
+            return if again {
+                0
+            } else {
+                own.taken - self.up_to(site.wrapping_sub(gap + 1))
+            };
         }
-        let before = gap.min(own.before.into());
-        let mut taken = self.between(site.wrapping_sub(before + 1), site);
+        let mut taken = own.taken - self.up_to(site.wrapping_sub(before + 1));
         let mut known = before + 1;
-        if before < gap
-            && let Some(last_own) = self.sites.get(last as usize)
-        {
+        if let Some(&last_own) = self.sites.get(last as usize) {
             let behind = (gap - before).min(last_own.behind.into());
-            taken += self.between(last, last + behind);
+            taken += self.up_to(last + behind) - last_own.taken;
             known += behind;
+        }
+        if known > gap {
+            return taken;
         }
         let all = u64::from(gap) + 1;
         (u64::from(taken) * all / u64::from(known)).min(u32::MAX.into()) as u32
     }
 
-    /// What the instructions behind one take, up to another.
-    fn between(&self, behind: u32, until: u32) -> u32 {
-        let up_to = |site: u32| self.sites.get(site as usize).map_or(0, |site| site.taken);
-        up_to(until).wrapping_sub(up_to(behind))
+    /// What the instructions take up to one; nothing before the first.
+    #[inline(always)]
+    fn up_to(&self, site: u32) -> u32 {
+        self.sites.get(site as usize).map_or(0, |site| site.taken)
     }
 }
 

@@ -37,10 +37,10 @@ pub struct Block {
     /// Number of instructions.
     pub instructions: u32,
     /// The first instruction is a repeated string instruction: QEMU then executes the block
-    /// once for each repetition.
+    /// anew after some of the repetitions, or each.
     pub repeats: bool,
     /// The instruction that moves or fills memory (`rep movs`, `rep stos`), which processors do by whole
-    /// lines. Nothing follows it: the emulator ends blocks there.
+    /// lines; of several the last. None where there is none.
     pub by_lines: Option<u16>,
     /// The accesses in program order.
     pub script: Vec<Entry>,
