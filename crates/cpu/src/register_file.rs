@@ -55,12 +55,7 @@ impl RegisterFile {
         let (count, got) = (until - before, (has - had).max(1));
         // The oldest that is remembered may be younger than needed.
         let share = given_back.saturating_sub(had) * count;
-        // A division of 64 bits takes a few percent of the simulation.
-        let share = match (u32::try_from(share), u32::try_from(got)) {
-            (Ok(share), Ok(got)) => share.div_ceil(got).into(),
-            _ => share.div_ceil(got),
-        };
-        let left = before + share;
+        let left = before + share.div_ceil(got);
         (number - left).clamp(1, self.reorder_buffer) as u32
     }
 }

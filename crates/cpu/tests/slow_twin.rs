@@ -6,7 +6,7 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 struct Access {
     gap: u32,
-    /// Of the instructions, and of them so many for each of these.
+    /// What the gap's instructions and it take, evenly.
     registers: u32,
     loads: [u32; 2],
     store: bool,

@@ -95,12 +95,11 @@ impl Decoded {
             let Some(number) = number(used.register()) else {
                 continue;
             };
-            use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
             // What is written only perhaps may keep what it was.
-            if used.access() != Write && used.access() != OpAccess::None {
+            if used.access() != OpAccess::Write && used.access() != OpAccess::None {
                 reads.push(number);
             }
-            if matches!(used.access(), Write | CondWrite | ReadWrite | ReadCondWrite) {
+            if writes_to(used.access()) {
                 writes.push(number);
             }
         }
@@ -128,6 +127,12 @@ impl Decoded {
         decoded.writes = ordered(writes, is_branch);
         decoded
     }
+}
+
+/// Whether that writes, or may.
+pub(crate) fn writes_to(access: OpAccess) -> bool {
+    use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+    matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }
 
 /// What the trace has no room for comes last: of a branch that is what does not say which kind it

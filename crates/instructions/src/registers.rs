@@ -1,5 +1,6 @@
 //! Integer registers that instructions take from those that a core renames to.
 
+use crate::decoded::writes_to;
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,
@@ -37,12 +38,9 @@ fn taken(bytes: &[u8], factory: &mut InstructionInfoFactory) -> u8 {
     for used in info.used_registers() {
         let register = used.register().full_register();
         elsewhere |= register.is_vector_register() || register.is_st() || register.is_mm();
-        let writes = matches!(
-            used.access(),
-            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-        );
         let tracked = register == Register::RSP && instruction.is_stack_instruction();
-        if writes && register.is_gpr() && !tracked && !written.contains(&register) {
+        if writes_to(used.access()) && register.is_gpr() && !tracked && !written.contains(&register)
+        {
             written.push(register);
         }
     }

@@ -4,6 +4,7 @@
 //! branch a chunk and one a walk.
 
 use crate::payer::Payer;
+use crate::programs::of_program;
 use pagelab_addr::Asid;
 use pagelab_events::{CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;
@@ -283,10 +284,7 @@ pub(crate) struct Tallies {
 
 impl Tallies {
     pub(crate) fn program(&mut self, program: usize) -> &mut ByCode {
-        if self.programs.len() <= program {
-            self.programs.resize(program + 1, ByCode::default());
-        }
-        &mut self.programs[program]
+        of_program(&mut self.programs, program)
     }
 
     /// A walk has ended that took so many cycles.

@@ -2,6 +2,7 @@
 //!
 //! Where a source has code, what each instruction takes is known from its bytes.
 
+use crate::programs::of_program;
 use pagelab_cpu::{CoreConfig, RegisterFile};
 use pagelab_events::{Definition, NO_SITE};
 use pagelab_instructions::integer_registers_taken;
@@ -10,7 +11,7 @@ use pagelab_instructions::integer_registers_taken;
 pub(crate) struct LookAhead {
     cores: Vec<Ahead>,
     programs: Vec<Code>,
-    /// How many instructions the core holds with each access of the chunk.
+    /// With each access of the last chunk.
     instructions: Vec<u32>,
 }
 
@@ -53,21 +54,26 @@ impl LookAhead {
 
     /// Takes in what a batch of a program says of its code.
     pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
-        if self.programs.len() <= program {
-            self.programs.resize(program + 1, Code::default());
-        }
+        let code = of_program(&mut self.programs, program);
         for definition in definitions {
-            self.programs[program].define(definition);
+            code.define(definition);
         }
     }
 
-    /// Takes accesses of a core, of a program with code: their gaps and their instructions.
-    pub(crate) fn chunk(&mut self, core: usize, program: usize, gap: &[u32], site: &[u32]) {
+    /// Takes accesses of a core, their gaps and their instructions; returns how many instructions the core
+    /// holds with each, nothing if the source has no code.
+    pub(crate) fn chunk(
+        &mut self,
+        core: usize,
+        program: usize,
+        gap: &[u32],
+        site: &[u32],
+    ) -> &[u32] {
         self.instructions.clear();
         let (Some(code), Some(Ahead { file, last })) =
             (self.programs.get(program), self.cores.get_mut(core))
         else {
-            return;
+            return &[];
         };
         self.instructions
             .extend(gap.iter().zip(site).map(|(&gap, &site)| {
@@ -75,10 +81,6 @@ impl LookAhead {
                 *last = site;
                 file.look_ahead(gap, taken)
             }));
-    }
-
-    /// What that has come to: empty if the source has no code.
-    pub(crate) fn instructions(&self) -> &[u32] {
         &self.instructions
     }
 }

@@ -445,13 +445,8 @@ impl<M: Mmu> Machine<M> {
             self.count_by_address(asid, addr);
         }
         let program = self.program();
-        let look_ahead = match &mut self.look_ahead {
-            Some(look_ahead) => {
-                look_ahead.chunk(core, program, gap, site);
-                look_ahead.instructions()
-            }
-            None => &[],
-        };
+        let look_ahead = (self.look_ahead.as_mut())
+            .map_or(&[][..], |ahead| ahead.chunk(core, program, gap, site));
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
             let mut pages = other_pages!(self, asid);

@@ -4,6 +4,7 @@ use super::front_end::FrontEnd;
 use super::lines::BlockLines;
 use crate::chunk::Chunk;
 use crate::error::BuildError;
+use crate::programs::of_program;
 use crate::served::Served;
 use pagelab_addr::PageDirectory;
 use pagelab_events::Definition;
@@ -38,11 +39,9 @@ impl Fetch {
 
     /// Takes in what a batch of a program says of its code.
     pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
-        if self.programs.len() <= program {
-            self.programs.resize(program + 1, BlockLines::default());
-        }
+        let lines = of_program(&mut self.programs, program);
         for definition in definitions {
-            self.programs[program].define(definition);
+            lines.define(definition);
         }
     }
 

@@ -44,7 +44,8 @@ const PAIRS: usize = 32;
 /// What stands between two loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filler {
-    /// Additions of integers and of vectors in turn, so that neither kind of register runs out first.
+    /// Additions of integers and of vectors in turn, so that neither kind of register runs out as soon as
+    /// with one kind alone.
     Additions,
     /// Additions of integers alone.
     Integers,
