@@ -3,8 +3,8 @@
 //! Kept only for sources that say which instructions make their accesses; others pay for one
 //! branch a chunk and one a walk.
 
+use crate::by_program::of_program;
 use crate::payer::Payer;
-use crate::programs::of_program;
 use pagelab_addr::Asid;
 use pagelab_events::{CodeTable, Definition, NO_SITE, Range};
 use pagelab_os::Mapping;

@@ -6,6 +6,7 @@
 mod beside;
 mod buffer;
 mod by_code;
+mod by_program;
 mod check;
 mod chunk;
 mod coherence;

@@ -2,7 +2,7 @@
 //!
 //! Where a source has code, what each instruction takes is known from its bytes.
 
-use crate::programs::of_program;
+use crate::by_program::of_program;
 use pagelab_cpu::{CoreConfig, RegisterFile};
 use pagelab_events::{Definition, NO_SITE};
 use pagelab_instructions::integer_registers_taken;

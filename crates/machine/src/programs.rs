@@ -8,14 +8,6 @@ use crate::stopped::Stopped;
 use pagelab_events::{Batch, Control, Definition, Source};
 use std::ops::ControlFlow;
 
-/// What is kept of a program, by its number: nothing yet if it is new.
-pub(crate) fn of_program<T: Default>(all: &mut Vec<T>, program: usize) -> &mut T {
-    if all.len() <= program {
-        all.resize_with(program + 1, T::default);
-    }
-    &mut all[program]
-}
-
 /// A program, and how far it is.
 struct Program<'a> {
     source: &'a mut dyn Source,

@@ -1,0 +1,9 @@
+//! What is kept for each of the programs that share a machine.
+
+/// What is kept of a program, by its number: nothing yet if it is new.
+pub(crate) fn of_program<T: Default>(all: &mut Vec<T>, program: usize) -> &mut T {
+    if all.len() <= program {
+        all.resize_with(program + 1, T::default);
+    }
+    &mut all[program]
+}
