@@ -210,6 +210,7 @@ class Machine(MachineBase):
         self,
         *,
         fault_ns: float | None = None,
+        give_ns: float | None = None,
         zero_4k_ns: float | None = None,
         copy_4k_ns: float | None = None,
         table_page_ns: float | None = None,
@@ -226,6 +227,7 @@ class Machine(MachineBase):
             "cost",
             {
                 "fault_ns": fault_ns,
+                "give_ns": give_ns,
                 "zero_4k_ns": zero_4k_ns,
                 "copy_4k_ns": copy_4k_ns,
                 "table_page_ns": table_page_ns,

@@ -167,6 +167,11 @@ pub enum WalksEnter {
 pub struct CostConfig {
     /// Taking a page fault and returning, without what follows.
     pub fault_ns: f64,
+    /// Giving the page that a fault maps its data: a frame that is allocated, or the page cache's,
+    /// and accounting for it; once for a page or folio of any size. The page of zeros takes none, what
+    /// is copied has it in `copy_4k_ns`.
+    #[serde(default)]
+    pub give_ns: f64,
     /// Zeroing 4 KiB.
     pub zero_4k_ns: f64,
     /// Copying 4 KiB (copy-on-write).

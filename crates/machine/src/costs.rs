@@ -7,6 +7,7 @@ use pagelab_os::Effects;
 pub(crate) struct Costs {
     /// Taking a fault and returning.
     pub(crate) fault: u64,
+    give: u64,
     zero_4k: u64,
     copy_4k: u64,
     table_page: u64,
@@ -34,6 +35,7 @@ impl Costs {
         };
         Ok(Costs {
             fault: slots("cost.fault_ns", config.fault_ns)?,
+            give: slots("cost.give_ns", config.give_ns)?,
             zero_4k: slots("cost.zero_4k_ns", config.zero_4k_ns)?,
             copy_4k: slots("cost.copy_4k_ns", config.copy_4k_ns)?,
             table_page: slots("cost.table_page_ns", config.table_page_ns)?,
@@ -68,6 +70,7 @@ impl Costs {
         let work = &effects.work;
         let entries = work.entries_migrated + effects.entries_forked + effects.entries_moved;
         let kernel = self.zeroing(effects)
+            + effects.blocks_given * self.give
             + effects.pages_copied * self.copy_4k
             + work.table_frames * self.table_page
             + entries * self.entry

@@ -79,6 +79,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 mapped += 1;
             }
         }
+        self.effects.blocks_given += u64::from(mapped > 0);
         self.frames.unpin();
         for unmapped in mapped..1 << order {
             self.frames.free_unheld(Pfn(head.0 + unmapped), size);

@@ -17,6 +17,9 @@ pub struct Effects {
     /// Pages newly mapped by a fault or by populating, by size in the order of
     /// [`PageSize::ALL`].
     pub pages_mapped: [u64; 3],
+    /// Faults and populated pages that were given data of their own or of a file, but for copies: one
+    /// for a folio of several pages, none for the page of zeros.
+    pub blocks_given: u64,
     /// Base pages filled with zeros.
     pub pages_zeroed: u64,
     /// Base pages mapped with a file's contents (from the page cache).
@@ -57,6 +60,7 @@ impl Effects {
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.pages_mapped = [0; 3];
+        self.blocks_given = 0;
         self.pages_zeroed = 0;
         self.pages_filled = 0;
         self.pages_copied = 0;

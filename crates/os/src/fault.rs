@@ -156,6 +156,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 }
             } else if self.map_new(first, size, writable)?.is_some() {
                 self.count_mapped(vma, size);
+                self.effects.blocks_given += 1;
                 return Ok(size);
             }
             match size {
@@ -179,6 +180,7 @@ impl<T: PageTable> Mapper<'_, T> {
             return Err(self.out_of_memory("a page of data"));
         }
         self.count_mapped(vma, PageSize::Base4K);
+        self.effects.blocks_given += 1;
         Ok(PageSize::Base4K)
     }
 
@@ -233,6 +235,7 @@ impl<T: PageTable> Mapper<'_, T> {
             self.map_shared(page, pfn, size, writable)?;
             self.statistics.shared_present += 1;
             self.effects.pages_mapped[size as usize] += 1;
+            self.effects.blocks_given += 1;
             return Ok(size);
         }
         let Some(pfn) = self.map_new(page, size, writable)? else {
@@ -240,6 +243,7 @@ impl<T: PageTable> Mapper<'_, T> {
         };
         self.frames.put_in_slot(pfn, slot);
         self.count_mapped(vma, size);
+        self.effects.blocks_given += 1;
         Ok(size)
     }
 
@@ -313,6 +317,7 @@ impl<T: PageTable> Mapper<'_, T> {
                 return Err(self.out_of_memory("a page of data"));
             }
         }
+        self.effects.blocks_given += 1;
         self.effects.pages_zeroed += u64::from(size.base_pages());
         self.statistics.anonymous.count(size);
         Ok(())

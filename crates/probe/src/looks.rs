@@ -5,7 +5,7 @@ use crate::chain::LINE;
 use crate::core_speed;
 use crate::detect::{Curve, shared_level};
 use crate::flushed_lines::FlushedLines;
-use crate::parts::{Ahead, Failure, beyond_caches, written_life};
+use crate::parts::{Ahead, Failure, Use, beyond_caches, touched_life};
 use crate::places::Places;
 use crate::random_loads::{WALKERS, spreads};
 use crate::rounds::timed;
@@ -47,9 +47,10 @@ struct Core {
     life: Lives,
 }
 
-/// Nanoseconds that the first touch and the unmapping of a page take, by what they were mapped with.
+/// Nanoseconds that the first touch and the unmapping of a page take, by what touched it.
 #[derive(Debug, Serialize)]
 struct Lives {
+    read: Life,
     written: Life,
     written_huge: Life,
 }
@@ -152,8 +153,9 @@ impl Looks {
                 reads: self.rate(Way::Read),
                 moves: self.rate(Way::Update),
                 life: Lives {
-                    written: life(false)?,
-                    written_huge: life(true)?,
+                    read: life(Use::Read)?,
+                    written: life(Use::Written)?,
+                    written_huge: life(Use::WrittenHuge)?,
                 },
             });
         }
@@ -208,8 +210,8 @@ impl Looks {
     }
 }
 
-fn life(huge: bool) -> Result<Life, Failure> {
-    let [first_touch, unmap] = written_life(TOUCHED, huge)?;
+fn life(case: Use) -> Result<Life, Failure> {
+    let [first_touch, unmap] = touched_life(TOUCHED, case)?;
     Ok(Life { first_touch, unmap })
 }
 
@@ -253,7 +255,7 @@ mod tests {
             for core in cores.as_array().unwrap() {
                 assert!((0.0..=1.0).contains(&core["half"].as_f64().unwrap()));
                 assert!(core["width"].as_f64().unwrap() > 0.4);
-                for of in ["written", "written_huge"] {
+                for of in ["read", "written", "written_huge"] {
                     // No kernel fills a page in ten nanoseconds.
                     assert!(core["life"][of]["first_touch"].as_f64().unwrap() > 10.0);
                     assert!(core["life"][of]["unmap"].as_f64().unwrap() > 0.0);

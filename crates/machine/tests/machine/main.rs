@@ -12,6 +12,7 @@ mod fetch_twin;
 mod filled_pages;
 mod free_clock;
 mod generated;
+mod given_pages;
 mod giving_back;
 mod golden;
 mod heat_map;

@@ -58,7 +58,7 @@ const LINE: usize = 64;
 
 /// What is done to a fresh mapping before it is unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+pub(crate) enum Use {
     Untouched,
     Read,
     Written,
@@ -109,9 +109,8 @@ fn life(len: usize, rounds: usize, rng: &mut Rng) -> Result<Value, Failure> {
     Ok(lives.into())
 }
 
-/// Nanoseconds a page of the first touch and of the unmapping of `len` bytes of small or of huge pages.
-pub(crate) fn written_life(len: usize, huge: bool) -> Result<[f64; 2], Failure> {
-    let case = if huge { Use::WrittenHuge } else { Use::Written };
+/// Nanoseconds a page of the first touch and of the unmapping of `len` bytes.
+pub(crate) fn touched_life(len: usize, case: Use) -> Result<[f64; 2], Failure> {
     let phases = one_life(case, len, || Mapping::anonymous_huge_aligned(len))?;
     let [_, first, _, unmap, _] = phases.map(|ns| ns / (len / PAGE) as f64);
     Ok([first, unmap])

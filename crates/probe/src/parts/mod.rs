@@ -21,7 +21,7 @@ use crate::system::tuning::Tuning;
 use crate::system::{Refused, budget, claims};
 use clap::{ArgMatches, Command};
 use fastrand::Rng;
-pub(crate) use faults::written_life;
+pub(crate) use faults::{Use, touched_life};
 use serde::Serialize;
 use serde_json::{Value, json};
 pub(crate) use window::Ahead;
