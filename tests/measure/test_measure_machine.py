@@ -282,6 +282,18 @@ def test_registers_may_run_out_before_the_reorder_buffer_is_full(
     assert table.get("integer_registers") == registers
 
 
+@pytest.mark.parametrize(
+    ("cycles", "wanted"), [(None, None), (0.03, 0), (0.94, 1), (0.5, None), (-0.9, None)]
+)
+def test_a_scaled_index_takes_whole_cycles(
+    zen4_guest: Measurement, cycles: float | None, wanted: int | None
+) -> None:
+    zen4_guest.parts["caches"]["scaled_index_cycles"] = cycles
+    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())["core"]
+    assert table["arithmetic"] is True
+    assert table.get("scaled_index") == wanted
+
+
 def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     caches = zen4_guest.parts["caches"]
     caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}

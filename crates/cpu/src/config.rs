@@ -20,6 +20,13 @@ pub struct CoreConfig {
     /// Counts where the source says what is executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer_registers: Option<u32>,
+    /// Whether arithmetic between a load and an address that is computed from it takes time: what
+    /// current cores take for each instruction. Counts where the source says what is executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub arithmetic: bool,
+    /// Cycles that a load takes more then whose address has a scaled index, from that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub scaled_index: u32,
     /// Entries of the store buffer.
     pub store_buffer: u32,
     /// First-level misses under way at a time (line-fill buffers).
@@ -34,6 +41,10 @@ pub struct CoreConfig {
     /// branches that cost nothing.
     #[serde(default)]
     pub misprediction: u32,
+}
+
+fn is_zero(cycles: &u32) -> bool {
+    *cycles == 0
 }
 
 /// Why a core cannot be built.
@@ -52,6 +63,9 @@ pub enum CoreError {
     /// A mispredicted branch takes too long.
     #[error("core.misprediction = {0} is not between 0 and 4096")]
     Misprediction(u32),
+    /// A scaled index takes too long.
+    #[error("core.scaled_index = {0} is not between 0 and 64")]
+    ScaledIndex(u32),
     /// The frequency is not a positive number.
     #[error("core.ghz = {0} is not a positive number")]
     Frequency(f64),
@@ -79,6 +93,9 @@ impl CoreConfig {
             if value == 0 || value > limit {
                 return Err(CoreError::Count { key, value, limit });
             }
+        }
+        if self.scaled_index > 64 {
+            return Err(CoreError::ScaledIndex(self.scaled_index));
         }
         if self.misprediction > 4096 {
             return Err(CoreError::Misprediction(self.misprediction));

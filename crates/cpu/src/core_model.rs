@@ -3,6 +3,7 @@ use crate::config::{CoreConfig, CoreError, WINDOW};
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::servers::{Grant, Idle, Servers};
 use crate::under_way::UnderWay;
+use crate::waits::Waits;
 use crate::wrong_paths::{Branch, WrongPaths};
 
 /// Not known yet.
@@ -154,15 +155,14 @@ impl Core {
         self.reorder_buffer = instructions.into();
     }
 
-    /// Dispatches the instructions of a gap and the access after it, which waits for the loads that
-    /// are so many accesses back (0: for none that is still under way).
+    /// Dispatches the instructions of a gap and the access after it.
     #[inline(always)]
-    pub fn dispatch(&mut self, gap: u32, loads: [u32; 2], store: bool) -> RobEntry {
+    pub fn dispatch(&mut self, gap: u32, waits: Waits, store: bool) -> RobEntry {
         let instructions = u64::from(gap) + 1;
         self.instructions += instructions;
         let time = self.dispatch_time(instructions, self.instructions, store);
         self.dispatched = time;
-        let start = self.loaded(self.accesses, loads, time);
+        let start = self.loaded(self.accesses, waits, time);
         self.completed[self.accesses % WINDOW] = UNKNOWN;
         self.accesses += 1;
         self.stores_under_way += usize::from(store);
@@ -196,28 +196,33 @@ impl Core {
 
     /// The start of an access that was just dispatched, once what it waits for may have ended.
     #[inline(always)]
-    pub fn started(&mut self, entry: RobEntry, loads: [u32; 2]) -> RobEntry {
+    pub fn started(&mut self, entry: RobEntry, waits: Waits) -> RobEntry {
         let mut entry = entry;
         if entry.start == UNKNOWN {
-            entry.start = self.loaded(self.accesses - 1, loads, self.dispatched);
+            entry.start = self.loaded(self.accesses - 1, waits, self.dispatched);
             self.last_start = entry.start;
         }
         entry
     }
 
-    /// When the loads so many accesses before access `access` have brought their data, at `time` at the
-    /// earliest; [`UNKNOWN`] while one of them is under way.
+    /// When access `access` has what it waits for, at `time` at the earliest; [`UNKNOWN`] while one of its
+    /// loads is under way.
     #[inline(always)]
-    pub fn loaded(&self, access: usize, [near, far]: [u32; 2], time: u64) -> u64 {
+    pub fn loaded(&self, access: usize, waits: Waits, time: u64) -> u64 {
+        let ([near, far], [near_arithmetic, far_arithmetic]) = (waits.loads, waits.arithmetic);
         let mut time = time;
+        // What is not known is so after any arithmetic.
+        let ends = |load: usize, arithmetic: u16| {
+            self.completed[load % WINDOW].saturating_add(arithmetic.into())
+        };
         if let Some(load) = self.remembered(access, near) {
-            time = time.max(self.completed[load % WINDOW]);
+            time = time.max(ends(load, near_arithmetic));
         }
         // Few accesses wait for two.
         if far != 0
             && let Some(load) = self.remembered(access, far)
         {
-            time = time.max(self.completed[load % WINDOW]);
+            time = time.max(ends(load, far_arithmetic));
         }
         time
     }
@@ -258,7 +263,7 @@ impl Core {
         if reconverges {
             return;
         }
-        let decided = self.loaded(self.accesses, loads, self.dispatched);
+        let decided = self.loaded(self.accesses, loads.into(), self.dispatched);
         self.dispatched = decided + self.misprediction;
         if !behind {
             self.front_end.redirect(self.accesses, self.dispatched);
@@ -274,7 +279,7 @@ impl Core {
     /// Finds out when branches were decided.
     fn decide(&mut self) {
         while let Some(branch) = self.wrong_paths.undecided() {
-            let time = self.loaded(branch.access, branch.loads, branch.dispatched);
+            let time = self.loaded(branch.access, branch.loads.into(), branch.dispatched);
             if time == UNKNOWN {
                 return;
             }
@@ -339,7 +344,7 @@ impl Core {
     /// the next one.
     #[inline]
     pub fn knows_branch(&self, loads: [u32; 2]) -> bool {
-        self.loaded(self.accesses, loads, 0) != UNKNOWN
+        self.loaded(self.accesses, loads.into(), 0) != UNKNOWN
     }
 
     /// Whether mispredicted branches cost anything.

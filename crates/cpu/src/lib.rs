@@ -3,9 +3,9 @@
 //! An interval-style model in the sense of Genbrugge, Eyerman and Eeckhout ("Interval
 //! simulation", HPCA 2010) and of Carlson et al. (Sniper, TACO 2014): instructions dispatch
 //! `width` a cycle into a reorder buffer and retire from it in order; only memory accesses take
-//! time of their own; an access waits for the loads that made its address, and what follows a
-//! mispredicted branch or a line of code for those. What it leaves out: the latency of arithmetic, and what
-//! a wrong path does.
+//! time of their own; an access waits for the loads that made its address and for what is computed from
+//! them, and what follows a mispredicted branch or a line of code for those. What it leaves out: arithmetic
+//! that no load has a part in, and what a wrong path does.
 
 mod config;
 mod core_model;
@@ -15,6 +15,7 @@ mod register_file;
 mod servers;
 mod stalls;
 mod under_way;
+mod waits;
 mod wrong_paths;
 
 pub use config::{CoreConfig, CoreError};
@@ -24,3 +25,4 @@ pub use register_file::RegisterFile;
 pub use servers::{Grant, Idle};
 pub use stalls::Stalls;
 pub use under_way::UnderWay;
+pub use waits::Waits;

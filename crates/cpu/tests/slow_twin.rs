@@ -1,6 +1,6 @@
 //! The core beside one that keeps the times of every single instruction.
 
-use pagelab_cpu::{Core, CoreConfig, Idle, RegisterFile, Trapped};
+use pagelab_cpu::{Core, CoreConfig, Idle, RegisterFile, Trapped, Waits};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ struct Access {
     gap: u32,
     /// What the gap's instructions and it take, evenly.
     registers: u32,
-    loads: [u32; 2],
+    waits: Waits,
     store: bool,
     translation: u64,
     data: u64,
@@ -70,10 +70,11 @@ impl Twin {
             dispatched = dispatched.max(self.commits[self.commits.len() - self.store_buffer]);
         }
         let mut start = dispatched;
-        for load in access.loads {
+        for (load, arithmetic) in access.waits.loads.into_iter().zip(access.waits.arithmetic) {
             let load = load as usize;
             if load > 0 && load <= self.completed.len() {
-                start = start.max(self.completed[self.completed.len() - load]);
+                let loaded = self.completed[self.completed.len() - load];
+                start = start.max(loaded + u64::from(arithmetic));
             }
         }
         let mut translated = start + access.translation;
@@ -99,19 +100,22 @@ impl Twin {
 fn accesses() -> impl Strategy<Value = Vec<Access>> {
     let access = (
         (0u32..30, 0u32..=100),
-        (0u32..12, prop_oneof![Just(0), 1u32..9]),
+        (0u32..12, prop_oneof![Just(0), 1u32..9], any::<[u8; 2]>()),
         any::<bool>(),
         prop_oneof![3 => Just(0u64), 1 => 0u64..400],
         prop_oneof![3 => 1u64..20, 1 => 0u64..900],
         prop_oneof![30 => Just(0u64), 1 => 1u64..5000],
     )
         .prop_map(
-            |((gap, percent), (near, apart), store, translation, data, fault)| Access {
+            |((gap, percent), (near, apart, arithmetic), store, translation, data, fault)| Access {
                 gap,
                 registers: (gap + 1) * percent / 100,
-                loads: match near {
-                    0 => [0, 0],
-                    near => [near, near + apart],
+                waits: Waits {
+                    loads: match near {
+                        0 => [0, 0],
+                        near => [near, near + apart],
+                    },
+                    arithmetic: arithmetic.map(|slots| u16::from(slots) / 4),
                 },
                 store,
                 translation,
@@ -133,7 +137,7 @@ proptest! {
     ) {
         let config = CoreConfig {
             ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, l2_miss_buffers: None, walkers: 1, misprediction: 0,
-            integer_registers,
+            integer_registers, arithmetic: true, scaled_index: 0,
         };
         let mut core = Core::new(&config, 0).unwrap();
         let mut registers = RegisterFile::new(&config);
@@ -152,7 +156,7 @@ proptest! {
             if let Some(registers) = &mut registers {
                 core.look_ahead(registers.look_ahead(access.gap, access.registers));
             }
-            let mut part = core.dispatch(access.gap, access.loads, access.store);
+            let mut part = core.dispatch(access.gap, access.waits, access.store);
             let mut translated = part.start + access.translation;
             let mut trapped = Trapped::default();
             if access.fault > 0 {
@@ -184,6 +188,8 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         miss_buffers: 10,
         l2_miss_buffers: None,
         integer_registers: None,
+        arithmetic: true,
+        scaled_index: 0,
         walkers,
         misprediction: 0,
     };
@@ -195,7 +201,7 @@ fn independent_misses_overlap_and_dependent_ones_do_not() {
     let run = |dep| {
         let mut core = core(224, 1);
         for _ in 0..100 {
-            let part = core.dispatch(0, [dep, 0], false);
+            let part = core.dispatch(0, [dep, 0].into(), false);
             core.complete(
                 part,
                 Trapped::default(),
@@ -280,6 +286,8 @@ fn a_value_out_of_range_is_named() {
         miss_buffers: 10,
         l2_miss_buffers: None,
         integer_registers: None,
+        arithmetic: true,
+        scaled_index: 0,
         walkers: 1,
         misprediction: 0,
     };

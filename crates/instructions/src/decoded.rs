@@ -99,7 +99,7 @@ impl Decoded {
             if used.access() != OpAccess::Write && used.access() != OpAccess::None {
                 reads.push(number);
             }
-            if writes_to(used.access()) {
+            if pagelab_dataflow::writes(used.access()) {
                 writes.push(number);
             }
         }
@@ -127,12 +127,6 @@ impl Decoded {
         decoded.writes = ordered(writes, is_branch);
         decoded
     }
-}
-
-/// Whether that writes, or may.
-pub(crate) fn writes_to(access: OpAccess) -> bool {
-    use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
-    matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }
 
 /// What the trace has no room for comes last: of a branch that is what does not say which kind it

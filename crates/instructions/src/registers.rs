@@ -1,10 +1,9 @@
 //! Integer registers that instructions take from those that a core renames to.
 
-use crate::decoded::writes_to;
 use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
 };
+use pagelab_dataflow::{reads, writes};
 use pagelab_events::CodeBlock;
 
 /// For each instruction of a block, how many physical integer registers it takes when it is renamed:
@@ -39,17 +38,11 @@ fn taken(bytes: &[u8], factory: &mut InstructionInfoFactory) -> u8 {
         let register = used.register().full_register();
         elsewhere |= register.is_vector_register() || register.is_st() || register.is_mm();
         let tracked = register == Register::RSP && instruction.is_stack_instruction();
-        if writes_to(used.access()) && register.is_gpr() && !tracked && !written.contains(&register)
-        {
+        if writes(used.access()) && register.is_gpr() && !tracked && !written.contains(&register) {
             written.push(register);
         }
     }
-    let loads = info.used_memory().iter().any(|used| {
-        matches!(
-            used.access(),
-            OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-        )
-    });
+    let loads = info.used_memory().iter().any(|used| reads(used.access()));
     written.len().max(usize::from(loads && !elsewhere)) as u8
 }
 

@@ -3,6 +3,7 @@
 //! The hot path works on chunks of accesses in three passes: [`machine`] (TLB, walks, faults),
 //! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/architecture.md says why.
 
+mod arithmetic;
 mod beside;
 mod buffer;
 mod by_code;

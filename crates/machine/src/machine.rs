@@ -1,3 +1,4 @@
+use crate::arithmetic::Computing;
 use crate::beside::Beside;
 use crate::check::check;
 use crate::chunk::{CHUNK, Chunk, within_lines};
@@ -89,6 +90,7 @@ pub struct Machine<M> {
     pub(crate) fetch: Option<Box<Fetch>>,
     /// How far cores look ahead, where not only the reorder buffer says so.
     look_ahead: Option<Box<LookAhead>>,
+    computing: Option<Box<Computing>>,
     /// The same machine's clocks if translation were free.
     pub(crate) free: Option<FreeClocks>,
     costs: Costs,
@@ -256,6 +258,7 @@ impl<M: Mmu> Machine<M> {
         Ok(Machine {
             fetch,
             look_ahead: LookAhead::new(&config.core, config.cores).map(Box::new),
+            computing: Computing::new(&config.core, config.cores).map(Box::new),
             cores,
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
@@ -447,6 +450,9 @@ impl<M: Mmu> Machine<M> {
         let program = self.program();
         let look_ahead = (self.look_ahead.as_mut())
             .map_or(&[][..], |ahead| ahead.chunk(core, program, gap, site));
+        let arithmetic = (self.computing.as_mut()).map_or(&[][..], |computing| {
+            computing.chunk(core, program, dep, site)
+        });
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
             let mut pages = other_pages!(self, asid);
@@ -465,6 +471,7 @@ impl<M: Mmu> Machine<M> {
             gap,
             dep,
             look_ahead,
+            arithmetic,
             mispredicted: &self.mispredicted,
         };
         if self.counts.accesses >= self.untimed {

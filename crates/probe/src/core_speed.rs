@@ -26,6 +26,43 @@ pub fn width() -> Option<f64> {
     crate::stats::median(&samples?)
 }
 
+/// Cycles that a load takes more whose address has a scaled index; `None` where that is not known.
+pub fn scaled_index() -> Option<f64> {
+    const SAMPLES: usize = 21;
+    let sample = |_| {
+        let cycles = cycles_a_ns(FEW_LOOPS)?;
+        Some((load_ns(true)? - load_ns(false)?) * cycles)
+    };
+    let samples: Option<Vec<f64>> = (0..SAMPLES).map(sample).collect();
+    crate::stats::median(&samples?)
+}
+
+/// Nanoseconds of a load that hits the first level, of a chain of them, with an index that is scaled or not.
+#[cfg(target_arch = "x86_64")]
+fn load_ns(scaled: bool) -> Option<f64> {
+    let start = std::time::Instant::now();
+    let zero = [0u64; 8];
+    let mut index = 0u64;
+    for _ in 0..FEW_LOOPS {
+        // SAFETY: reads the first of eight words, since what it finds there is always 0.
+        unsafe {
+            if scaled {
+                std::arch::asm!(
+                    ".rept 16", "mov {0}, [{1} + {0} * 8]", ".endr",
+                    inout(reg) index, in(reg) zero.as_ptr(), options(readonly, nostack, pure)
+                );
+            } else {
+                std::arch::asm!(
+                    ".rept 16", "mov {0}, [{1} + {0}]", ".endr",
+                    inout(reg) index, in(reg) zero.as_ptr(), options(readonly, nostack, pure)
+                );
+            }
+        }
+    }
+    std::hint::black_box(index);
+    Some(start.elapsed().as_nanos() as f64 / (FEW_LOOPS * 16) as f64)
+}
+
 /// Cycles a nanosecond, from a chain of multiplications of three cycles each, which is what they take on
 /// every x86-64 core since 2006 (Agner Fog, Instruction tables), whoever has the core's other thread.
 #[cfg(target_arch = "x86_64")]
@@ -65,6 +102,11 @@ fn nops_a_ns() -> Option<f64> {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn cycles_a_ns(_: u64) -> Option<f64> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn load_ns(_: bool) -> Option<f64> {
     None
 }
 

@@ -129,6 +129,8 @@ fn killed(name: &str) -> (PathBuf, PathBuf) {
                 .is_ok_and(|outcome| outcome.accesses > MUCH)
     };
     while !has_much() {
+        let ended = child.try_wait().expect("it is ours");
+        assert_eq!(ended, None, "the recorder ended by itself");
         std::thread::sleep(Duration::from_millis(50));
     }
     child.kill().expect("it can be killed");

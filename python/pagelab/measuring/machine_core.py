@@ -15,6 +15,9 @@ _MOSTLY = 0.5
 # Of what registers or the reorder buffer hold; what is nearer than that is the same bound.
 _FEWER = 0.85
 
+# A number of cycles that is no further from a whole one is that.
+_NEAR_WHOLE = 0.25
+
 # How fast memory is gone through, in words.
 RATES = {
     "one_core": "read by one core",
@@ -33,6 +36,8 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     registers = _integer_registers(window)
     yield _reorder_buffer(window, registers, published)
     yield registers
+    yield Entry("arithmetic", "true", "published", "what instructions take on current cores")
+    yield _scaled_index(measurement.parts.get("caches", {}).get("scaled_index_cycles"))
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)
     yield _misprediction(measurement.parts.get("branches", {}), ghz)
     raw = measurement.parts.get("memory", {})
@@ -78,6 +83,18 @@ def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, be
         if core and value and low <= value <= high:
             return Entry(key, str(value), "measured", f"{found}: {of} {core.name}'s {whole}")
     return Entry(key, str(low), "measured", found)
+
+
+def _scaled_index(cycles: float | None) -> Entry:
+    """Whole cycles: a core takes one more for such an address, or none."""
+    key = "scaled_index"
+    if cycles is None:
+        return Entry(key, None, "open", "not measured: none")
+    found = f"a load with a scaled index takes {cycles:.2f} cycles more"
+    whole = round(cycles)
+    if whole < 0 or abs(cycles - whole) > _NEAR_WHOLE:
+        return Entry(key, None, "open", f"not concluded: {found}")
+    return Entry(key, str(whole), "measured", found)
 
 
 def _integer_registers(window: dict[str, Any]) -> Entry:

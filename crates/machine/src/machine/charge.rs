@@ -24,6 +24,9 @@ impl<M: Mmu> Machine<M> {
         if let Some(look_ahead) = &mut self.look_ahead {
             look_ahead.define(program, &batch.definitions);
         }
+        if let Some(computing) = &mut self.computing {
+            computing.define(program, &batch.definitions);
+        }
         let Some(tallies) = &mut self.timing.by_code else {
             return;
         };

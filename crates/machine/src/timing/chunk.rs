@@ -1,4 +1,4 @@
-use super::accesses::Accesses;
+use super::accesses::{Accesses, waits};
 use super::paths::Paths;
 use super::pending::Pending;
 use super::slow::{Of, References, Slow};
@@ -6,7 +6,7 @@ use super::task::Task;
 use crate::chunk::Chunk;
 use crate::requests::request;
 use crate::served::Served;
-use pagelab_cpu::Trapped;
+use pagelab_cpu::{Core, Trapped, Waits};
 use pagelab_events::Mispredicted;
 
 /// Takes a chunk whose references have been served through a core's clock. With `FREE`,
@@ -20,16 +20,16 @@ pub(crate) fn time<const FREE: bool>(
     accesses: Accesses,
 ) {
     // Asking before each access takes 2 % of the instructions of a program that hits its caches.
-    if accesses.look_ahead.is_empty() {
+    if accesses.look_ahead.is_empty() && accesses.arithmetic.is_empty() {
         time_each::<FREE, false>(paths, pending, chunk, accesses);
     } else {
         time_each::<FREE, true>(paths, pending, chunk, accesses);
     }
 }
 
-/// The same; with `AHEAD`, how far the core looks ahead differs from access to access.
+/// The same; with `CODE`, something is known of accesses from the instructions between them.
 #[inline(never)]
-fn time_each<const FREE: bool, const AHEAD: bool>(
+fn time_each<const FREE: bool, const CODE: bool>(
     paths: &mut Paths,
     pending: &mut Pending,
     chunk: &Chunk,
@@ -39,6 +39,7 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
         gap,
         dep,
         look_ahead,
+        arithmetic,
         mut mispredicted,
     } = accesses;
     // A branch is due when so many accesses are left.
@@ -65,6 +66,17 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
     let mut look_ahead = look_ahead.iter();
+    let mut arithmetic = arithmetic.iter();
+    // What the code says of the next access: how far the core looks ahead is told to it.
+    let mut from_code = |core: &mut Core| {
+        if !CODE {
+            return [0; 2];
+        }
+        if let Some(&instructions) = look_ahead.next() {
+            core.look_ahead(instructions);
+        }
+        arithmetic.next().copied().unwrap_or_default()
+    };
     let requests = chunk.requests.as_slice();
     let mut next = requests.first().copied().unwrap_or(0);
     for (number, &page) in chunk.pages.as_slice().iter().enumerate() {
@@ -80,13 +92,12 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
                 pending.mispredicted(paths, &mut mispredicted);
                 branch_due = left_at(mispredicted.first());
             }
-            let (gap, dep) = if first {
-                if AHEAD && let Some(&instructions) = look_ahead.next() {
-                    paths.core.look_ahead(instructions);
-                }
-                accesses.next().unwrap_or((&0, &0))
+            let (gap, waits) = if first {
+                let arithmetic = from_code(paths.core);
+                let (&gap, &dep) = accesses.next().unwrap_or((&0, &0));
+                (gap, waits(dep, arithmetic))
             } else {
-                (&0, &0)
+                (0, Waits::default())
             };
             slow.request::<FREE>(
                 paths,
@@ -96,8 +107,8 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
                     bits,
                     page,
                     straddles,
-                    gap: *gap,
-                    dep: *dep,
+                    gap,
+                    waits,
                 },
             );
             due = slow.first_due();
@@ -120,9 +131,7 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
             debug_assert!(false, "a request has an access and a data reference");
             return;
         };
-        if AHEAD && let Some(&instructions) = look_ahead.next() {
-            paths.core.look_ahead(instructions);
-        }
+        let waits = waits(dep, from_code(paths.core));
         if !FREE {
             paths.counts.data_served[served as usize] += 1;
         }
@@ -132,7 +141,7 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
             bits,
             served,
         };
-        let (entry, alone) = pending.dispatch(paths, gap, dep, store);
+        let (entry, alone) = pending.dispatch(paths, gap, waits, store);
         if entry.start == paths.core.dispatched() || (alone && served == Served::L1) {
             let (translated, done) = paths.run(&task, entry.start);
             if alone {
@@ -142,7 +151,7 @@ fn time_each<const FREE: bool, const AHEAD: bool>(
                 pending.ended(paths, entry, store, translated, done);
             }
         } else {
-            pending.defer(paths, entry, task, dep);
+            pending.defer(paths, entry, task, waits);
         }
     }
 }

@@ -3,7 +3,7 @@ use super::paths::Paths;
 use super::task::{Read, Task, Walk};
 use crate::mmu::Ahead;
 use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch, request};
-use pagelab_cpu::{RobEntry, Trapped, UNKNOWN};
+use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;
 
@@ -48,7 +48,7 @@ struct Record {
     prefetches: u8,
     early: u8,
     /// What it waits for.
-    dep: u32,
+    waits: Waits,
     /// How many accesses later those are that wait for this one, the first and the last, and the
     /// next that waits for the same; 0 for none.
     first_waiter: u32,
@@ -130,7 +130,7 @@ impl Pending {
         &mut self,
         paths: &mut Paths,
         gap: u32,
-        dep: u32,
+        waits: Waits,
         store: bool,
     ) -> (RobEntry, bool) {
         while !self.is_empty() {
@@ -142,14 +142,14 @@ impl Pending {
             self.run_next(paths);
         }
         if paths.core.on_wrong_path() {
-            return self.dispatch_on_wrong_path(paths, gap, dep, store);
+            return self.dispatch_on_wrong_path(paths, gap, waits, store);
         }
-        let entry = paths.core.dispatch(gap, loads(dep), store);
+        let entry = paths.core.dispatch(gap, waits, store);
         if self.is_empty() {
             return (entry, true);
         }
         self.run_until(paths, paths.core.dispatched());
-        (paths.core.started(entry, loads(dep)), self.is_empty())
+        (paths.core.started(entry, waits), self.is_empty())
     }
 
     /// The same, after a branch that may be decided by then. It can be dispatched.
@@ -158,7 +158,7 @@ impl Pending {
         &mut self,
         paths: &mut Paths,
         gap: u32,
-        dep: u32,
+        waits: Waits,
         store: bool,
     ) -> (RobEntry, bool) {
         loop {
@@ -168,8 +168,8 @@ impl Pending {
                 break;
             }
         }
-        let entry = paths.core.dispatch(gap, loads(dep), store);
-        let mut entry = paths.core.started(entry, loads(dep));
+        let entry = paths.core.dispatch(gap, waits, store);
+        let mut entry = paths.core.started(entry, waits);
         // What is put aside finds out when it starts.
         if self.is_empty() && entry.start > paths.core.dispatched() {
             let access = paths.core.dispatched_accesses() - 1;
@@ -262,8 +262,8 @@ impl Pending {
 
     /// Puts the access aside that was dispatched last, and that does not walk.
     #[inline(always)]
-    pub(super) fn defer(&mut self, paths: &mut Paths, entry: RobEntry, task: Task, dep: u32) {
-        self.defer_with(paths, entry, task, dep, None, Besides::default());
+    pub(super) fn defer(&mut self, paths: &mut Paths, entry: RobEntry, task: Task, waits: Waits) {
+        self.defer_with(paths, entry, task, waits, None, Besides::default());
     }
 
     /// Puts the access aside that was dispatched last. The reads of its walk are where
@@ -274,7 +274,7 @@ impl Pending {
         paths: &mut Paths,
         entry: RobEntry,
         task: Task,
-        dep: u32,
+        waits: Waits,
         walk: Option<(Walk, &[Ahead])>,
         Besides { prefetches, early }: Besides,
     ) {
@@ -305,7 +305,7 @@ impl Pending {
         }
         let record = self.record(access);
         record.entry.start = dispatched;
-        record.dep = dep;
+        record.waits = waits;
         self.wait(paths, access);
     }
 
@@ -314,9 +314,9 @@ impl Pending {
     fn wait(&mut self, paths: &Paths, access: usize) {
         let record = self.record(access);
         record.next_waiter = 0;
-        let (start, loads) = (record.entry.start, loads(record.dep));
-        let Some(distance) = paths.core.waits_for(access, loads) else {
-            let start = paths.core.loaded(access, loads, start);
+        let (start, waits) = (record.entry.start, record.waits);
+        let Some(distance) = paths.core.waits_for(access, waits.loads) else {
+            let start = paths.core.loaded(access, waits, start);
             self.ready.push((start, access));
             return;
         };

@@ -1,4 +1,3 @@
-use super::accesses::loads;
 use super::counts::Counts;
 use super::paths::Paths;
 use super::pending::{self, Besides, Pending};
@@ -6,7 +5,7 @@ use super::task::{Read, Task, Walk};
 use crate::mmu::Ahead;
 use crate::requests::{Early, Prefetch, TlbMiss, request};
 use crate::served::Served;
-use pagelab_cpu::{Trapped, UNKNOWN};
+use pagelab_cpu::{Trapped, UNKNOWN, Waits};
 use pagelab_memory::MODIFY;
 
 /// The references of a chunk that have not been timed yet.
@@ -31,7 +30,7 @@ pub(super) struct Of {
     pub(super) page: u32,
     pub(super) straddles: bool,
     pub(super) gap: u32,
-    pub(super) dep: u32,
+    pub(super) waits: Waits,
 }
 
 /// What a chunk has for some of its accesses only, from the next of them on.
@@ -68,7 +67,7 @@ impl<'a> Slow<'a> {
             page,
             straddles,
             gap,
-            dep,
+            waits,
         } = of;
         let store = bits & request::STORE != 0;
         let mut faults: &[TlbMiss] = &[];
@@ -99,10 +98,10 @@ impl<'a> Slow<'a> {
         let mut entry = if bits & request::REST != 0 {
             paths.core.dispatch_rest(store, pending.is_empty())
         } else {
-            let (entry, _) = pending.dispatch(paths, gap, dep, store);
+            let (entry, _) = pending.dispatch(paths, gap, waits, store);
             if straddles && entry.start == UNKNOWN {
                 pending.run_all(paths);
-                paths.core.started(entry, loads(dep))
+                paths.core.started(entry, waits)
             } else {
                 entry
             }
@@ -196,7 +195,7 @@ impl<'a> Slow<'a> {
             if !at_once && (contends || !pending.is_empty()) {
                 let walk = walk.map(|walk| (walk, ahead));
                 let besides = Besides { prefetches, early };
-                pending.defer_with(paths, entry, task, dep, walk, besides);
+                pending.defer_with(paths, entry, task, waits, walk, besides);
                 return;
             }
         }

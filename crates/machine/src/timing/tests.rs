@@ -14,6 +14,8 @@ pub(crate) struct Kind {
     pub(crate) pages: u64,
     /// Accesses that wait for one of the last few.
     pub(crate) dependent: u64,
+    /// Of those, accesses to addresses that are computed.
+    pub(crate) computed: u64,
     pub(crate) stores: u64,
     /// Accesses after a mispredicted branch.
     pub(crate) mispredicted: u64,
@@ -58,6 +60,11 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
                     (1 + random.below(8) as u32) | other.unwrap_or(0) << 16
                 } else {
                     0
+                },
+                arithmetic: if random.percent(kind.computed) {
+                    [random.below(40) as u16, random.below(40) as u16]
+                } else {
+                    [0; 2]
                 },
                 mispredicted: (random.percent(kind.mispredicted))
                     .then(|| random.below(6) as u32 | (random.below(3) as u32) << 16)
@@ -160,7 +167,7 @@ proptest! {
     /// each of 1,024 hashes: a latency here and there. With 65,536 places there are none.
     #[test]
     fn exact_where_nothing_contends(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         let free = Parameters {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
@@ -175,7 +182,7 @@ proptest! {
 
     #[test]
     fn independent_accesses(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -185,25 +192,25 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 3000, dependent: 40, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn mispredicted_branches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, stores: 30, odd: 2, mispredicted: 5, reconverges: 0 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn wrong_paths(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, stores: 30, odd: 2, mispredicted: 5, reconverges: 60 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn a_small_program(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 40, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 }

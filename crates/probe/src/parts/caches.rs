@@ -88,6 +88,7 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "claimed": claims,
         "claimed_code": claims::code_caches(),
         "core_ghz": core_speed::ghz(),
+        "scaled_index_cycles": core_speed::scaled_index(),
     }))
 }
 

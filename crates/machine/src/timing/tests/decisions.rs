@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Made {
     pub(crate) gap: u32,
     pub(crate) dep: u32,
+    pub(crate) arithmetic: [u16; 2],
     /// Whether a mispredicted branch comes before it, and which load that waits for.
     pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
@@ -104,6 +105,7 @@ impl Decider {
             kernel: made.kernel,
             gap: made.gap,
             dep: made.dep,
+            arithmetic: made.arithmetic,
             mispredicted: made.mispredicted,
             store: made.store,
             requests: lines.map(|line| self.request(line)).collect(),

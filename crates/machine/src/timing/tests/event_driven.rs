@@ -60,6 +60,8 @@ pub(crate) struct Access {
     pub(crate) kernel: u64,
     pub(crate) gap: u32,
     pub(crate) dep: u32,
+    /// From the data of each of these loads to the address.
+    pub(crate) arithmetic: [u16; 2],
     /// A mispredicted branch before its gap: which load before the access that waits for.
     pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,

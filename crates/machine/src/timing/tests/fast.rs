@@ -84,6 +84,8 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         store_buffer: parameters.store_buffer as u32,
         miss_buffers: parameters.miss_buffers as u32,
         integer_registers: None,
+        arithmetic: true,
+        scaled_index: 0,
         l2_miss_buffers: parameters.l2_miss_buffers.map(|buffers| buffers as u32),
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
@@ -127,6 +129,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         }
         let gap: Vec<u32> = taken.iter().map(|access| access.gap).collect();
         let dep: Vec<u32> = taken.iter().map(|access| access.dep).collect();
+        let arithmetic: Vec<_> = taken.iter().map(|access| access.arithmetic).collect();
         let mispredicted: Vec<_> = (0u32..)
             .zip(taken)
             .filter_map(|(at, access)| {
@@ -138,6 +141,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
             gap: &gap,
             dep: &dep,
             look_ahead: &[],
+            arithmetic: &arithmetic,
             mispredicted: &mispredicted,
         };
         time::<false>(&mut paths, &mut pending, &chunk, accesses);

@@ -3,7 +3,8 @@
 use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpKind, Register, UsedMemory};
 
 use super::entry::AddressFrom;
-use super::operands::{general, writes};
+use super::operands::general;
+use pagelab_dataflow::writes;
 
 /// A register's value: something unknown, plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,14 +3,9 @@
 use iced_x86::{
     Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
 };
-
-use super::operands::{reads, writes};
-
-/// Registers followed: 16 general-purpose ones, 15 vector ones, of which the last stands for two, and
-/// the flags.
-pub const REGISTERS: usize = 32;
-const LAST_VECTOR: usize = 30;
-const FLAGS: usize = 31;
+use pagelab_dataflow::{
+    ARITHMETIC, FLAGS, RBP, REGISTERS, RSP, forgets, keeps_part, number, reads, stepped, writes,
+};
 
 /// The youngest two loads that a value depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,62 +179,5 @@ impl Producers {
             .filter(|&(register, source)| source != Source::register(register.into()))
             .filter(|&(register, _)| usize::from(register) != FLAGS || !jumps)
             .collect()
-    }
-}
-
-/// The flags that arithmetic sets and conditional instructions read.
-const ARITHMETIC: u32 = RflagsBits::OF
-    | RflagsBits::SF
-    | RflagsBits::ZF
-    | RflagsBits::AF
-    | RflagsBits::CF
-    | RflagsBits::PF;
-
-const RCX: usize = 1;
-const RSP: usize = 4;
-const RBP: usize = 5;
-const RSI: usize = 6;
-const RDI: usize = 7;
-
-/// Whether the instruction only moves this register by a constant, as push moves the stack pointer.
-fn stepped(instruction: &Instruction, register: usize) -> bool {
-    if instruction.is_string_instruction() {
-        return matches!(register, RCX | RSI | RDI);
-    }
-    let pops_rsp = instruction.op0_kind() == OpKind::Register
-        && number(instruction.op0_register()) == Some(RSP);
-    register == RSP && instruction.is_stack_instruction() && !pops_rsp
-}
-
-/// Whether the result does not depend on the registers that the instruction reads.
-fn forgets(instruction: &Instruction) -> bool {
-    use Mnemonic::{Pxor, Sub, Syscall, Vpxor, Vxorps, Xor, Xorpd, Xorps};
-    match instruction.mnemonic() {
-        Xor | Sub | Pxor | Xorps | Xorpd => {
-            instruction.op1_kind() == OpKind::Register
-                && instruction.op0_register() == instruction.op1_register()
-        }
-        Vpxor | Vxorps => {
-            instruction.op2_kind() == OpKind::Register
-                && instruction.op1_register() == instruction.op2_register()
-        }
-        Syscall => true,
-        _ => false,
-    }
-}
-
-/// Whether writing this register leaves a part of what stands for it as it was.
-fn keeps_part(register: Register) -> bool {
-    register.is_gpr8() || register.is_gpr16() || number(register) == Some(LAST_VECTOR)
-}
-
-/// The register's place among those followed.
-pub(super) fn number(register: Register) -> Option<usize> {
-    if register.is_gpr() {
-        Some(register.full_register().number())
-    } else if register.is_vector_register() && register.number() < 16 {
-        Some((16 + register.number()).min(LAST_VECTOR))
-    } else {
-        None
     }
 }

@@ -22,9 +22,11 @@ use crate::word::MAX_ENTRIES;
 use address::Addresses;
 pub use branch::Branch;
 use dependence::Producers;
-pub use dependence::{REGISTERS, Source};
+pub use dependence::Source;
 pub use entry::{AddressFrom, Entry};
-use operands::{operands, reads, size, writes};
+use operands::{operands, size};
+pub use pagelab_dataflow::REGISTERS;
+use pagelab_dataflow::{reads, writes};
 pub use path::Path;
 
 /// A translated block.

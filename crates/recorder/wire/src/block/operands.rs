@@ -7,20 +7,6 @@ pub(super) fn operands(used: &[UsedMemory], which: fn(OpAccess) -> bool) -> Vec<
         .collect()
 }
 
-pub(super) fn reads(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
-}
-
-pub(super) fn writes(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
-}
-
 /// Bytes of one access of the instruction; 0 for gathers and scatters, which access each element.
 pub(super) fn size(instruction: &Instruction, operand: &UsedMemory) -> u16 {
     if instruction.is_vsib() || operand.memory_size() == MemorySize::Unknown {

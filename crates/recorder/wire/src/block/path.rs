@@ -2,8 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 
-use super::dependence::number;
-use super::operands::writes;
+use pagelab_dataflow::{number, writes};
 
 /// The instructions of a block, as far as there is one way through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

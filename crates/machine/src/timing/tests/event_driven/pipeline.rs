@@ -94,7 +94,8 @@ impl Twin<'_> {
     /// Starts an access that was dispatched at `time`, or has it wait for one of its loads.
     pub(super) fn start(&mut self, number: usize, time: u64) {
         let mut start = time;
-        for load in loads(number, self.accesses[number].dep) {
+        let access = &self.accesses[number];
+        for (load, computing) in loads(number, access.dep).into_iter().zip(access.arithmetic) {
             let Some(completed) = self.completed[load] else {
                 self.dependants
                     .entry(load)
@@ -102,7 +103,7 @@ impl Twin<'_> {
                     .push((number, time));
                 return;
             };
-            start = start.max(completed);
+            start = start.max(completed + u64::from(computing));
         }
         self.at(
             start,

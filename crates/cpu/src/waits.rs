@@ -1,0 +1,19 @@
+/// What an access waits for before it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How many accesses back the loads are that made its address; 0 for none.
+    pub loads: [u32; 2],
+    /// Slots that arithmetic takes from the data of each to the address.
+    pub arithmetic: [u16; 2],
+}
+
+impl From<[u32; 2]> for Waits {
+    /// For addresses that are what was loaded.
+    #[inline(always)]
+    fn from(loads: [u32; 2]) -> Self {
+        Waits {
+            loads,
+            arithmetic: [0; 2],
+        }
+    }
+}
