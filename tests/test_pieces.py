@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pagelab
-from pagelab import PagelabError, Window, workloads
+from pagelab import PagelabError, Window, _core, workloads
 from processes import PATIENCE
 
 # Small caches, so that a short program is long enough to be cut.
@@ -110,6 +110,30 @@ def test_what_is_seen_of_a_program_is_kept(tmp_path: Path) -> None:
     subprocess.run(other, check=True, timeout=PATIENCE)
     run("-t", str(trace), "--parallel", "2")
     assert len(list(kept.parent.iterdir())) == 2
+
+
+def test_pieces_are_joined_though_what_was_seen_is_deleted(tmp_path: Path) -> None:
+    """As whoever clears a cache does while a cluster simulates."""
+    survey = tmp_path / "updates.survey"
+    overrides = [option for option in SMALL if "=" in option]
+    program = {"footprint": "16MiB", "updates": "200000"}
+    window = {"skip": 0, "limit": None, "sample": None, "in_instructions": False, "warm_up": 0}
+    workload = {"kind": "workload", "name": "random-updates", "parameters": program}
+    source = json.dumps(workload | {"window": window})
+    on = ("radix", "dpt-paper", overrides, source)
+
+    def go_on(done: int, total: int | None) -> bool:
+        return True
+
+    seen = [_core.look(source, number, go_on) for number in range(_core.intervals(*on))]
+    _core.Plan(*on, [one for one in seen if one], survey).pieces()
+    plan = _core.Plan(*on, [], survey)
+    places, parts = plan.pieces()
+    survey.unlink()
+    found = [_core.piece(*on, place, parts[: place[3]], lines, go_on) for place, lines in places]
+    joined = json.loads(plan.join(found))
+    assert joined["pieces"]["count"] == len(places) >= 2
+    assert joined["accesses"] == run("-w", UPDATES)["accesses"]
 
 
 def test_ctrl_c_ends_all_workers() -> None:

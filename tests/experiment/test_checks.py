@@ -14,7 +14,7 @@ from pagelab.errors import PagelabError
 from pagelab.experiment import cluster
 from pagelab.experiment.backends import BACKENDS
 from pagelab.experiment.board import Board
-from pagelab.experiment.case import Case, Ended, Failed, Result
+from pagelab.experiment.case import Case, Ended, Failed, Result, RunError
 from pagelab.jobs import Stop
 
 # What a worker makes of a number.
@@ -74,8 +74,11 @@ class Client:
             return Task()
         name = min(there, key=lambda one: sum(one == other for other, _ in self.given))
         self.given.append((name, task["number"]))
+        ended: Ended
         try:
             ended = Result({"answer": self.workers[name](task["number"])}, {})
+        except RunError as error:
+            ended = Failed(str(error), {})
         except PagelabError as error:
             return Task("error", error)
         return Task("finished", (ended, name))
@@ -241,3 +244,34 @@ def test_two_callers_wait_for_each_other(here: list[int]) -> None:
             one.result(timeout=60)
     for at, sink in enumerate(sinks):
         assert sorted(sink.answers()) == list(range(at * 100, at * 100 + 50))
+
+
+def full(number: int) -> int:
+    raise RunError(f"no space left on a for {number}")
+
+
+def test_a_worker_that_fails_where_others_do_not_is_asked_nothing_more(here: list[int]) -> None:
+    client = Client({"tcp://a:1": full, "tcp://b:1": right})
+    sink = Sink()
+    run(cluster.Cluster(lambda: client, check_every=100), sink, cases(*range(8)))
+    assert sink.answers() == {number: right(number) for number in range(8)}
+    assert list(client.workers) == ["tcp://b:1"]
+    # What it failed in, and what it could not check.
+    assert here == [0, 1]
+
+
+def test_what_fails_everywhere_fails(here: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each worker in words of its own."""
+
+    def too_small(number: int) -> int:
+        if number == 3:
+            raise RunError(f"out of memory at {time.monotonic()}")
+        return right(number)
+
+    client = Client({"tcp://a:1": too_small, "tcp://b:1": too_small})
+    sink = Sink()
+    run(cluster.Cluster(lambda: client, check_every=100), sink, cases(*range(8)))
+    assert sorted(sink.answers()) == [0, 1, 2, 4, 5, 6, 7]
+    assert isinstance(sink.found[3], Failed)
+    assert len(client.workers) == 2
+    assert here == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.case import Ended, Failed, Result
-from pagelab.sweep import charts, file, table
+from pagelab.sweep import charts, file, report, table
 from pagelab.sweep.diff import difference
 from pagelab.sweep.table import Row
 
@@ -49,9 +49,17 @@ def test_intervals_are_students() -> None:
     assert (dpt.runs, dpt.failed) == (2, 1)
 
 
+def test_a_mean_of_fewer_replicates_says_so() -> None:
+    sweep = file.Sweep(vary={"design": ["radix", "dpt"]}, replicates=3, measure=["cycles.n"])
+    found = table.summaries(ROWS, AXES, ["cycles.n"], {})
+    radix, dpt = [text for _, (text, _) in report.cells(sweep, found)]
+    assert "of" not in radix
+    assert dpt.endswith(" (2 of 3)")
+
+
 def test_a_run_is_divided_by_the_baselines_of_the_same_seed() -> None:
     radix, dpt = table.summaries(ROWS, AXES, ["cycles.n"], {"design": "radix"})
-    assert radix.relative["cycles.n"] == table.Estimate(1.0, 0.0)
+    assert radix.relative["cycles.n"] == table.Estimate(1.0, 0.0, 3)
     # Nine tenths with every seed, however far the seeds are apart.
     assert dpt.relative["cycles.n"].mean == pytest.approx(0.9)
     assert dpt.relative["cycles.n"].half == pytest.approx(0.0, abs=1e-12)

@@ -11,6 +11,7 @@ use pagelab_machine::{
 };
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 /// Where a piece is: accesses before what is measured, before what is simulated, and to its end; and
 /// of how many parts of the events before it its memory is made.
@@ -43,13 +44,19 @@ pub(crate) struct Plan {
     accesses: u64,
     survey: Option<PathBuf>,
     seen: Vec<Vec<u8>>,
+    /// Once it is made: the survey that it is from may be deleted while its pieces are simulated.
+    planned: OnceLock<Arc<PiecesApart>>,
 }
 
 impl Plan {
-    fn planned(&self) -> Result<PiecesApart, String> {
+    fn planned(&self) -> Result<Arc<PiecesApart>, String> {
+        if let Some(planned) = self.planned.get() {
+            return Ok(Arc::clone(planned));
+        }
         let file = self.survey.clone().map(SurveyFile);
-        PiecesApart::plan(self.accesses, &self.config, &self.seen, file.as_ref())
-            .map_err(|error| error.to_string())
+        let planned = PiecesApart::plan(self.accesses, &self.config, &self.seen, file.as_ref())
+            .map_err(|error| error.to_string())?;
+        Ok(Arc::clone(self.planned.get_or_init(|| Arc::new(planned))))
     }
 }
 
@@ -75,6 +82,7 @@ impl Plan {
             source,
             survey,
             seen,
+            planned: OnceLock::new(),
         })
     }
 

@@ -50,7 +50,7 @@ def work_here(backend: str, task: dict[str, Any]) -> Found:
 
 
 # A case whose result is to be computed again, and that result.
-_Due = tuple[Case, Result]
+_Due = tuple[Case, Ended]
 
 
 class Cluster:
@@ -69,9 +69,11 @@ class Cluster:
         # Futures come back here from Dask's own thread.
         self._inbox: Queue[Any] = Queue()
         self._flying: dict[Any, Case] = {}
-        self._checks: dict[Any, tuple[Case, Result, str]] = {}
+        self._checks: dict[Any, tuple[Case, Ended, str]] = {}
         # Of each result that is checked, by its case, how often that came to nothing.
         self._failed_checks: dict[str, int] = {}
+        # Workers that have answered that a case fails.
+        self._have_failed: set[str] = set()
         # What may run in some workers only.
         self._bound: dict[Any, list[str]] = {}
         # Of each worker, results that are to be checked as soon as there is another worker.
@@ -235,12 +237,17 @@ class Cluster:
         self._sink.finished(case, ended)
         answered = self._answered.setdefault(worker, [])
         answered.append((case, self._sink))
-        due = self._check_every and len(answered) % self._check_every == 1 % self._check_every
-        if due and isinstance(ended, Result):
+        every = self._check_every
+        due = every > 0 and len(answered) % every == 1 % every
+        # A machine that can run nothing fails in everything: its first failure is looked at.
+        if isinstance(ended, Failed) and worker not in self._have_failed:
+            self._have_failed.add(worker)
+            due = every > 0
+        if due:
             self._owe(worker, case, ended)
             self._check_due()
 
-    def _owe(self, worker: str, case: Case, ended: Result) -> None:
+    def _owe(self, worker: str, case: Case, ended: Ended) -> None:
         self._due.setdefault(worker, []).append((case, ended))
 
     def _check_due(self) -> None:
@@ -263,16 +270,16 @@ class Cluster:
             for case, ended in self._due.pop(worker, []):
                 if worker in self._banned:
                     break
-                if _data(work(case.backend, case.task)) != _data(ended):
+                if not _agree(work(case.backend, case.task), ended):
                     self._distrust(worker, case)
 
-    def _compare(self, case: Case, first: Result, worker: str, second: Ended, other: str) -> None:
-        if isinstance(second, Result) and second.data == first.data:
+    def _compare(self, case: Case, first: Ended, worker: str, second: Ended, other: str) -> None:
+        if _agree(first, second):
             return
         # A third opinion, from this process.
         third = work(case.backend, case.task)
         for found, by in ((first, worker), (second, other)):
-            if type(found) is not type(third) or _data(found) != _data(third):
+            if not _agree(found, third):
                 self._distrust(by, case)
 
     def _distrust(self, worker: str, case: Case) -> None:
@@ -353,8 +360,11 @@ def _host(address: str) -> str:
     return address.rpartition("//")[2].rpartition(":")[0]
 
 
-def _data(ended: Ended) -> Any:
-    return ended.error if isinstance(ended, Failed) else ended.data
+def _agree(one: Ended, other: Ended) -> bool:
+    """Bit for bit. Why a case fails may be put in words of the machine's own."""
+    if isinstance(one, Failed) or isinstance(other, Failed):
+        return isinstance(one, Failed) and isinstance(other, Failed)
+    return bool(one.data == other.data)
 
 
 def at(address: str, check_every: int = CHECK_EVERY, in_flight: int | None = None) -> Cluster:

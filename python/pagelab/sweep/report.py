@@ -7,7 +7,7 @@ from pagelab.experiment.store import write as write_file
 from pagelab.report.templating import environment
 from pagelab.sweep import charts
 from pagelab.sweep.file import Sweep
-from pagelab.sweep.table import Row, Summary
+from pagelab.sweep.table import Estimate, Row, Summary
 from pagelab.units import number
 
 _TEMPLATES = environment("pagelab.sweep")
@@ -48,9 +48,16 @@ def cells(sweep: Sweep, found: list[Summary]) -> list[list[tuple[str, Any]]]:
         for estimates, names in ((summary.measures, sweep.measure), (summary.relative, relative)):
             for name in names:
                 one = estimates.get(name)
-                row.append((number(None), "") if one is None else (charts.tip(one), one.mean))
+                row.append((number(None), "") if one is None else (_shown(one, summary), one.mean))
         table.append(row)
     return table
+
+
+def _shown(estimate: Estimate, summary: Summary) -> str:
+    """A number, and of how many replicates it is where some have none."""
+    wanted = summary.runs + summary.failed
+    of = "" if estimate.runs == wanted else f" ({estimate.runs} of {wanted})"
+    return f"{charts.tip(estimate)}{of}"
 
 
 def failures(table: list[Row]) -> list[tuple[str, int]]:

@@ -92,18 +92,19 @@ def load(path: Path) -> list[Row]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and half its 95 % confidence interval; `None` for a single run."""
+    """A mean over so many seeds and half its 95 % confidence interval; `None` for a single run."""
 
     mean: float
     half: float | None
+    runs: int
 
     @staticmethod
     def of(values: list[float]) -> "Estimate":
         """Student's interval: seeds are independent."""
         if len(values) < 2:
-            return Estimate(fmean(values), None)
+            return Estimate(fmean(values), None, len(values))
         half = student_t(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-        return Estimate(fmean(values), half)
+        return Estimate(fmean(values), half, len(values))
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ impl PiecesApart {
     /// # Errors
     /// When they are something else.
     pub fn join(
-        self,
+        &self,
         config: &MachineConfig,
         design: &str,
         stream: &dyn Divisible,
