@@ -18,7 +18,7 @@ from typing import Any
 from pagelab import units
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.board import Board
-from pagelab.experiment.case import Case, Ended, Failed, Result
+from pagelab.experiment.case import Case, Ended, Failed
 from pagelab.experiment.local import MOST_DEATHS, TOO_MANY_DEATHS, Sink
 from pagelab.experiment.work import work
 from pagelab.jobs import Stop
