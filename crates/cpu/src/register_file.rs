@@ -10,11 +10,14 @@ use crate::config::{CoreConfig, WINDOW};
 pub struct RegisterFile {
     registers: u64,
     reorder_buffer: u64,
-    /// Instructions so far and registers that they took, up to and including each of the last accesses.
-    taken: Box<[(u64, u64); WINDOW]>,
+    /// Of each of the last accesses, instructions with its gap and registers that these take.
+    last: Box<[(u32, u32); WINDOW]>,
     accesses: usize,
-    /// The first of them up to which enough registers are given back, once it has retired, for the last one.
+    /// The access up to which enough registers are given back, once it has retired, for the last one; and
+    /// instructions and registers from it on.
     oldest: usize,
+    instructions: u64,
+    taken: u64,
 }
 
 impl RegisterFile {
@@ -23,10 +26,11 @@ impl RegisterFile {
         Some(RegisterFile {
             registers: config.integer_registers?.into(),
             reorder_buffer: config.reorder_buffer.into(),
-            taken: Box::new([(0, 0); WINDOW]),
-            // The first has one before it, of nothing.
-            accesses: 1,
-            oldest: 1,
+            last: Box::new([(0, 0); WINDOW]),
+            accesses: 0,
+            oldest: 0,
+            instructions: 0,
+            taken: 0,
         })
     }
 
@@ -36,26 +40,33 @@ impl RegisterFile {
     /// Registers are taken evenly over the instructions.
     #[inline]
     pub fn look_ahead(&mut self, gap: u32, registers: u32) -> u32 {
-        let (mut number, mut taken) = self.taken[(self.accesses - 1) % WINDOW];
-        number += u64::from(gap) + 1;
-        taken += u64::from(registers);
-        self.taken[self.accesses % WINDOW] = (number, taken);
+        let instructions = gap.saturating_add(1);
+        if self.accesses - self.oldest == WINDOW {
+            // An access so far back has left the reorder buffer.
+            self.give_back();
+        }
+        self.last[self.accesses % WINDOW] = (instructions, registers);
         self.accesses += 1;
-        // An access so far back has left the reorder buffer.
-        self.oldest = self.oldest.max((self.accesses + 1).saturating_sub(WINDOW));
-        let given_back = taken.saturating_sub(self.registers);
-        if given_back == 0 {
+        self.instructions += u64::from(instructions);
+        self.taken += u64::from(registers);
+        if self.taken <= self.registers {
             return self.reorder_buffer as u32;
         }
-        while self.taken[self.oldest % WINDOW].1 < given_back {
-            self.oldest += 1;
+        while self.taken - u64::from(self.last[self.oldest % WINDOW].1) > self.registers {
+            self.give_back();
         }
-        let (before, had) = self.taken[(self.oldest - 1) % WINDOW];
-        let (until, has) = self.taken[self.oldest % WINDOW];
-        let (count, got) = (until - before, (has - had).max(1));
-        // The oldest that is remembered may be younger than needed.
-        let share = given_back.saturating_sub(had) * count;
-        let left = before + share.div_ceil(got);
-        (number - left).clamp(1, self.reorder_buffer) as u32
+        // Of the oldest as many instructions as take what there is too much.
+        let (count, taken) = self.last[self.oldest % WINDOW];
+        let retired = (self.taken - self.registers) * u64::from(count);
+        let held = self.instructions - retired.div_ceil(u64::from(taken).max(1));
+        held.clamp(1, self.reorder_buffer) as u32
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self) {
+        let (instructions, taken) = self.last[self.oldest % WINDOW];
+        self.instructions -= u64::from(instructions);
+        self.taken -= u64::from(taken);
+        self.oldest += 1;
     }
 }
