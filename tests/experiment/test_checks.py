@@ -250,14 +250,32 @@ def full(number: int) -> int:
     raise RunError(f"no space left on a for {number}")
 
 
-def test_a_worker_that_fails_where_others_do_not_is_asked_nothing_more(here: list[int]) -> None:
+def test_what_a_worker_fails_in_where_others_do_not_is_asked_of_these(here: list[int]) -> None:
     client = Client({"tcp://a:1": full, "tcp://b:1": right})
     sink = Sink()
     run(cluster.Cluster(lambda: client, check_every=100), sink, cases(*range(8)))
     assert sink.answers() == {number: right(number) for number in range(8)}
-    assert list(client.workers) == ["tcp://b:1"]
-    # What it failed in, and what it could not check.
-    assert here == [0, 1]
+    # It is asked nothing more once that is known, and needs no third opinion.
+    assert sum(name == "tcp://a:1" for name, _ in client.given) < 8
+    assert set(client.workers) == {"tcp://a:1", "tcp://b:1"}
+    assert here == []
+
+
+def test_what_a_worker_computed_counts_though_it_fails_in_other_cases(here: list[int]) -> None:
+    def small(number: int) -> int:
+        return full(number) if number == 5 else right(number)
+
+    client = Client({"tcp://a:1": small})
+    made = cluster.Cluster(lambda: client, check_every=100)
+    first, second = Sink(), Sink()
+    run(made, first, cases(*range(8)))
+    # Nobody else was there: it stands, though this process could have run it.
+    assert isinstance(first.found[5], Failed)
+    assert len(first.answers()) == 7
+    client.workers["tcp://b:1"] = right
+    run(made, second, cases(5, 8, 9))
+    assert second.answers() == {number: right(number) for number in (5, 8, 9)}
+    assert len(first.answers()) == 7
 
 
 def test_what_fails_everywhere_fails(here: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

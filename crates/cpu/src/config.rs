@@ -24,7 +24,7 @@ pub struct CoreConfig {
     /// current cores take for each instruction. Counts where the source says what is executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arithmetic: bool,
-    /// Cycles that a load takes more then whose address has a scaled index, from that.
+    /// Cycles that an address takes more then from an index that is scaled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub scaled_index: u32,
     /// Entries of the store buffer.

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// Time that retirement stood still, by cause, in slots (see [`crate::Core`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Waiting for data, and for room in the store buffer.
+    /// Waiting for data, for addresses that are computed from them, and for room in the store buffer.
     pub data: u64,
     /// Waiting for translations: second-level TLB, page walks, a free walker.
     pub translation: u64,

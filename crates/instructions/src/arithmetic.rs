@@ -27,13 +27,22 @@ struct Step {
     cycles: u8,
 }
 
-/// The longest way from a load to an address that is computed from it.
+/// The longest ways from a load to an address that is computed from it, in cycles of the instructions
+/// between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Cycles of the instructions between.
+    /// To any part of the address.
     pub cycles: u32,
-    /// Whether it ends in an index that is scaled.
-    pub scaled: bool,
+    /// To an index that is scaled, if there is one.
+    pub to_scaled: Option<u32>,
+}
+
+impl Way {
+    /// Cycles until the address is there, where scaling an index takes so many.
+    pub fn with(&self, scaling: u32) -> u32 {
+        let scaled = self.to_scaled.map_or(0, |cycles| cycles + scaling);
+        self.cycles.max(scaled)
+    }
 }
 
 /// By register, cycles since the load; negative where the load has no part in its value.
@@ -161,10 +170,9 @@ impl Step {
     }
 
     fn address(&self, since: &Since) -> Option<Way> {
-        let latest = self.latest(self.addresses, since)?;
         Some(Way {
-            cycles: latest.unsigned_abs(),
-            scaled: self.latest(self.scaled, since) == Some(latest),
+            cycles: self.latest(self.addresses, since)?.unsigned_abs(),
+            to_scaled: self.latest(self.scaled, since).map(i32::unsigned_abs),
         })
     }
 
@@ -197,7 +205,7 @@ mod tests {
     fn unscaled(cycles: u32) -> Option<Way> {
         Some(Way {
             cycles,
-            scaled: false,
+            to_scaled: None,
         })
     }
 
@@ -234,11 +242,9 @@ mod tests {
             &[0x77, 0xe5],             // ja
         ]);
         // The comparison, the move by its flags, and the next place, which is an index of eight bytes each.
-        let way = Way {
-            cycles: 3,
-            scaled: true,
-        };
-        assert_eq!(search.across(3, &search, 3), Some(way));
+        let way = search.across(3, &search, 3).unwrap();
+        assert_eq!((way.cycles, way.to_scaled), (3, Some(3)));
+        assert_eq!((way.with(0), way.with(1)), (3, 4));
     }
 
     #[test]
@@ -251,9 +257,16 @@ mod tests {
             &[0x48, 0x8b, 0x04, 0x11], // mov rax, [rcx+rdx]
         ]);
         assert_eq!(block.within(0, 4), unscaled(4));
-        // The base is later than the index that is scaled.
-        let base = arithmetic(&[LOAD, &[0x48, 0x89, 0xc1], ADD, &[0x48, 0x8b, 0x04, 0xc8]]);
-        assert_eq!(base.within(0, 3), unscaled(1));
+        // The base is two cycles later than the index that is scaled.
+        let base = arithmetic(&[
+            LOAD,
+            &[0x48, 0x89, 0xc1],
+            ADD,
+            ADD,
+            &[0x48, 0x8b, 0x04, 0xc8],
+        ]);
+        let way = base.within(0, 4).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|scaling| way.with(scaling)), [2, 2, 2, 3]);
     }
 
     #[test]

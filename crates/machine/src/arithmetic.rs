@@ -8,6 +8,9 @@ use pagelab_events::{Definition, NO_SITE, dependence};
 use pagelab_instructions::{Arithmetic, Way};
 use std::collections::HashMap;
 
+/// Pairs of instructions that are remembered; others are looked at again.
+const MOST_PAIRS: usize = 1 << 20;
+
 /// Accesses that are remembered: as many as lie between an access and a load that it may wait for.
 const REMEMBERED: usize = 1024;
 
@@ -154,10 +157,12 @@ impl Code {
         let cycles = match self.pairs.get(&(load, access)) {
             Some(&cycles) => cycles,
             None => {
-                let cycles = self.way(load, access).map_or(0, |way| {
-                    way.cycles + if way.scaled { scaled_index } else { 0 }
-                });
+                let way = self.way(load, access);
+                let cycles = way.map_or(0, |way| way.with(scaled_index));
                 let cycles = cycles.min(u8::MAX.into()) as u8;
+                if self.pairs.len() == MOST_PAIRS {
+                    self.pairs.clear();
+                }
                 self.pairs.insert((load, access), cycles);
                 cycles
             }

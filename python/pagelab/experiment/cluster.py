@@ -80,8 +80,10 @@ class Cluster:
         self._due: dict[str, list[_Due]] = {}
         self._deaths: dict[str, int] = {}
         self._banned: set[str] = set()
-        # Of each worker, the cases it answered, and to whom that was handed on.
-        self._answered: dict[str, list[tuple[Case, Sink]]] = {}
+        # Workers that fail where others do not.
+        self._unfit: set[str] = set()
+        # Of each worker, the cases it answered, who has that, and whether they failed.
+        self._answered: dict[str, list[tuple[Case, Sink, bool]]] = {}
         self._busy = Lock()
         self._said = False
         self._attempts = 0
@@ -230,17 +232,18 @@ class Cluster:
         return found
 
     def _ended(self, case: Case, ended: Ended, worker: str) -> None:
-        if worker in self._banned:
+        failed = isinstance(ended, Failed)
+        if worker in self._banned or (failed and worker in self._unfit and self._fit_workers()):
             self._queue.append(case)
             self._board.lost(case)
             return
         self._sink.finished(case, ended)
         answered = self._answered.setdefault(worker, [])
-        answered.append((case, self._sink))
+        answered.append((case, self._sink, failed))
         every = self._check_every
         due = every > 0 and len(answered) % every == 1 % every
         # A machine that can run nothing fails in everything: its first failure is looked at.
-        if isinstance(ended, Failed) and worker not in self._have_failed:
+        if failed and worker not in self._have_failed:
             self._have_failed.add(worker)
             due = every > 0
         if due:
@@ -270,17 +273,53 @@ class Cluster:
             for case, ended in self._due.pop(worker, []):
                 if worker in self._banned:
                     break
+                # That this machine can run what the worker cannot is no reason to doubt the rest.
+                if isinstance(ended, Failed):
+                    self._have_failed.discard(worker)
+                    continue
                 if not _agree(work(case.backend, case.task), ended):
                     self._distrust(worker, case)
 
     def _compare(self, case: Case, first: Ended, worker: str, second: Ended, other: str) -> None:
         if _agree(first, second):
             return
+        for found, by in ((first, worker), (second, other)):
+            if isinstance(found, Failed):
+                self._cannot(by, case)
+                return
         # A third opinion, from this process.
         third = work(case.backend, case.task)
+        if isinstance(third, Failed):
+            raise PagelabError(
+                f"{worker} and {other} do not agree on {case.label}, and this machine cannot say "
+                f"which of them is wrong: {third.error}"
+            )
         for found, by in ((first, worker), (second, other)):
             if not _agree(found, third):
                 self._distrust(by, case)
+
+    def _cannot(self, worker: str, case: Case) -> None:
+        """What the worker failed in is asked of others; it is asked nothing more if there are any.
+
+        It may be short of memory or of room on a disk: what it computed counts.
+        """
+        if worker in self._banned or worker in self._unfit:
+            return
+        self._unfit.add(worker)
+        answered = self._answered.get(worker, [])
+        failed = [(case, sink) for case, sink, failed in answered if failed]
+        self._answered[worker] = [one for one in answered if not one[2]]
+        self._due[worker] = [
+            one for one in self._due.get(worker, []) if not isinstance(one[1], Failed)
+        ]
+        self._board.say(
+            f"{worker} fails in {case.label}, which another worker can run: its {len(failed)} "
+            "failures are computed again elsewhere"
+        )
+        for again, sink in failed:
+            sink.forget(again)
+            if sink is self._sink:
+                self._queue.append(again)
 
     def _distrust(self, worker: str, case: Case) -> None:
         """Nothing that the worker answered counts, and it is asked nothing more."""
@@ -293,11 +332,11 @@ class Cluster:
         )
         self._banned.add(worker)
         self._due.pop(worker, None)
-        for answered, sink in all_answered:
+        for answered, sink, _ in all_answered:
             sink.forget(answered)
             if sink is self._sink:
                 self._queue.append(answered)
-        if any(sink is not self._sink for _, sink in all_answered):
+        if any(sink is not self._sink for _, sink, _ in all_answered):
             raise PagelabError(
                 f"{worker} answers wrongly, and what it answered before was made use of: that is "
                 "forgotten now, and the same command computes it again"
@@ -322,10 +361,14 @@ class Cluster:
         return self._known
 
     def _allowed_workers(self) -> list[str]:
-        return [worker for worker in self._workers() if worker not in self._banned]
+        there = [worker for worker in self._workers() if worker not in self._banned]
+        return [worker for worker in there if worker not in self._unfit] or there
+
+    def _fit_workers(self) -> list[str]:
+        return [one for one in self._allowed_workers() if one not in self._unfit]
 
     def _allowed(self) -> list[str] | None:
-        return self._allowed_workers() if self._banned else None
+        return self._allowed_workers() if self._banned or self._unfit else None
 
     def _elsewhere(self, worker: str, case: Case) -> list[str]:
         """Workers of other hosts that a case fits into; of the same one, if there are no others."""

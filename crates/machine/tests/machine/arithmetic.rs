@@ -4,56 +4,96 @@ use crate::common::{BASE, close, machine, run};
 use pagelab_events::{
     Access, Batch, CodeBlock, Control, Definition, Flow, Op, Source, SourceError,
 };
+use pagelab_machine::simulate_programs;
+use std::ops::ControlFlow;
 
-/// Blocks that are executed one after the other, again and again. Each ends with a load from the
-/// same line that waits for the one before.
-struct Chain {
-    blocks: Vec<Vec<&'static [u8]>>,
-    times: u64,
-}
+type Code = Vec<&'static [u8]>;
 
 const LOAD: &[u8] = &[0x48, 0x8b, 0x00]; // mov rax, [rax]
+const INDEX: &[u8] = &[0x48, 0x8b, 0x04, 0xc1]; // mov rax, [rcx+rax*8]
 const ADD: &[u8] = &[0x48, 0x83, 0xc0, 0x08]; // add rax, 8
 const OTHER: &[u8] = &[0x48, 0x83, 0xc1, 0x08]; // add rcx, 8
-const INDEX: &[u8] = &[0x48, 0x8b, 0x04, 0xc1]; // mov rax, [rcx+rax*8]
 const MULTIPLY: &[u8] = &[0x48, 0x0f, 0xaf, 0xc1]; // imul rax, rcx
 
-impl Source for Chain {
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.clear();
-        if self.times == 0 {
-            return Ok(false);
+/// Blocks that are executed one after the other, again and again. Each ends with a load from the same line
+/// that waits for the last one of its thread.
+struct Chain {
+    blocks: Vec<Code>,
+    /// Each round is so many times all blocks by the first thread, then as many by the second, if there is one.
+    times: u32,
+    threads: u32,
+    rounds: u32,
+    /// Rounds that have been made.
+    made: u32,
+}
+
+impl Chain {
+    fn new(blocks: Vec<Code>, rounds: u32) -> Self {
+        Chain {
+            blocks,
+            times: 1,
+            threads: 1,
+            rounds,
+            made: 0,
         }
-        batch.push_control(Control::Thread { thread: 0 });
-        batch.flow.push((0, Flow::Thread(0)));
-        let mut sites = Vec::new();
-        let mut known = 0;
-        for code in &self.blocks {
+    }
+
+    fn define(&self, batch: &mut Batch) {
+        for (number, code) in self.blocks.iter().enumerate() {
             batch.definitions.push(Definition::Block(CodeBlock {
-                pc: 0x40_0000 + u64::from(known) * 16,
+                pc: 0x40_0000 + number as u64 * 64,
                 lengths: code.iter().map(|bytes| bytes.len() as u8).collect(),
                 bytes: code.concat().into(),
                 accesses: [code.len() as u16 - 1].into(),
                 ..CodeBlock::default()
             }));
-            known += code.len() as u32;
-            sites.push((known - 1, code.len() as u32 - 1));
         }
-        for time in 0..self.times {
-            for (block, &(site, gap)) in sites.iter().enumerate() {
-                let first = time == 0 && block == 0;
+    }
+
+    /// A load by a block.
+    fn load(&self, block: usize, first: bool, batch: &mut Batch) {
+        let before: usize = self.blocks[..block].iter().map(Vec::len).sum();
+        let gap = self.blocks[block].len() as u32 - 1;
+        let at = batch.site.len() as u32;
+        batch.flow.push((at, Flow::Block(block as u32)));
+        batch.site.push(before as u32 + gap);
+        batch.push(Access {
+            addr: BASE,
+            op: Op::load(8),
+            gap,
+            dep: u32::from(!first),
+        });
+    }
+}
+
+impl Source for Chain {
+    /// Some rounds a batch, not always as many.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        if self.made == self.rounds {
+            return Ok(false);
+        }
+        if self.made == 0 {
+            self.define(batch);
+        }
+        let until = self.rounds.min(self.made + 1 + self.made % 97);
+        for round in self.made..until {
+            for thread in 0..self.threads {
                 let at = batch.site.len() as u32;
-                batch.flow.push((at, Flow::Block(block as u32)));
-                batch.site.push(site);
-                batch.push(Access {
-                    addr: BASE,
-                    op: Op::load(8),
-                    gap,
-                    dep: u32::from(!first),
-                });
+                batch.push_control(Control::Thread { thread });
+                batch.flow.push((at, Flow::Thread(thread)));
+                // Threads have blocks of their own.
+                let each = self.blocks.len() / self.threads as usize;
+                let own = thread as usize * each..(thread as usize + 1) * each;
+                for time in 0..self.times {
+                    for block in own.clone() {
+                        let first = round == 0 && time == 0 && block == own.start;
+                        self.load(block, first, batch);
+                    }
+                }
             }
         }
-        self.times = 0;
+        self.made = until;
         Ok(true)
     }
 
@@ -68,12 +108,10 @@ fn a_load(blocks: &[&[&'static [u8]]], arithmetic: bool) -> f64 {
         &format!("core.arithmetic={arithmetic}"),
         "core.scaled_index=1",
     ]);
-    let cycles = |times| {
-        let mut chain = Chain {
-            blocks: blocks.iter().map(|block| block.to_vec()).collect(),
-            times,
-        };
-        run(&config, "ideal", &mut chain).cycles.elapsed as f64
+    let cycles = |rounds| {
+        let blocks = blocks.iter().map(|block| block.to_vec()).collect();
+        let result = run(&config, "ideal", &mut Chain::new(blocks, rounds));
+        result.cycles.elapsed as f64
     };
     (cycles(20_000) - cycles(10_000)) / 10_000.0 / blocks.len() as f64
 }
@@ -95,4 +133,33 @@ fn a_chain_takes_its_arithmetic() {
         close(a_load(blocks, true), cycles);
         close(a_load(blocks, false), 4.0);
     }
+}
+
+#[test]
+fn each_thread_on_a_core_has_its_own() {
+    let config = machine(&["core.arithmetic=true"]);
+    let cycles = |rounds| {
+        let mut chain = Chain {
+            times: 4,
+            threads: 2,
+            ..Chain::new(vec![vec![ADD, LOAD], vec![MULTIPLY, LOAD]], rounds)
+        };
+        run(&config, "ideal", &mut chain).cycles.elapsed as f64
+    };
+    // Four loads of either thread at a time, and all of the one are done before the other's.
+    let a_round = (cycles(4_000) - cycles(2_000)) / 2_000.0;
+    close(a_round, 4.0 * (4.0 + 3.0));
+}
+
+#[test]
+fn each_program_has_its_own() {
+    let config = machine(&["core.arithmetic=true", "cores=2"]);
+    let mut programs = [vec![ADD, LOAD], vec![MULTIPLY, MULTIPLY, LOAD]]
+        .map(|block| Chain::new(vec![block], 20_000));
+    let [one, other] = &mut programs;
+    let mut go_on = |_| ControlFlow::Continue(());
+    let result = simulate_programs(&config, "ideal", &mut [one, other], &mut go_on).unwrap();
+    let cycles: Vec<u64> = result.per_core.iter().map(|core| core.cycles).collect();
+    close(cycles[0] as f64 / 20_000.0, 4.0 + 1.0);
+    close(cycles[1] as f64 / 20_000.0, 4.0 + 6.0);
 }
