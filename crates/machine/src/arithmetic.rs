@@ -2,9 +2,9 @@
 //!
 //! Where a source has code, each pair of instructions has it from their bytes.
 
-use crate::by_program::of_program;
+use crate::by_program::define_blocks;
 use pagelab_cpu::CoreConfig;
-use pagelab_events::{Definition, NO_SITE, dependence};
+use pagelab_events::{CodeBlock, Definition, NO_SITE, dependence};
 use pagelab_instructions::{Arithmetic, Way};
 use std::collections::HashMap;
 
@@ -68,10 +68,7 @@ impl Computing {
 
     /// Takes in what a batch of a program says of its code.
     pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
-        let code = of_program(&mut self.programs, program);
-        for definition in definitions {
-            code.define(definition);
-        }
+        define_blocks(&mut self.programs, program, definitions, Code::define);
     }
 
     /// Takes accesses of a core, what they wait for and their instructions; returns how many slots pass from
@@ -125,10 +122,7 @@ impl Recent {
 }
 
 impl Code {
-    fn define(&mut self, definition: &Definition) {
-        let Definition::Block(block) = definition else {
-            return;
-        };
+    fn define(&mut self, block: &CodeBlock) {
         let number = self.blocks.len() as u32;
         self.blocks.push(Arithmetic::of(block));
         self.sites

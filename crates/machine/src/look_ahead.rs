@@ -2,9 +2,9 @@
 //!
 //! Where a source has code, what each instruction takes is known from its bytes.
 
-use crate::by_program::of_program;
+use crate::by_program::define_blocks;
 use pagelab_cpu::{CoreConfig, RegisterFile};
-use pagelab_events::{Definition, NO_SITE};
+use pagelab_events::{CodeBlock, Definition, NO_SITE};
 use pagelab_instructions::integer_registers_taken;
 
 #[derive(Debug)]
@@ -54,10 +54,7 @@ impl LookAhead {
 
     /// Takes in what a batch of a program says of its code.
     pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
-        let code = of_program(&mut self.programs, program);
-        for definition in definitions {
-            code.define(definition);
-        }
+        define_blocks(&mut self.programs, program, definitions, Code::define);
     }
 
     /// Takes accesses of a core, their gaps and their instructions; returns how many instructions the core
@@ -86,10 +83,7 @@ impl LookAhead {
 }
 
 impl Code {
-    fn define(&mut self, definition: &Definition) {
-        let Definition::Block(block) = definition else {
-            return;
-        };
+    fn define(&mut self, block: &CodeBlock) {
         let each = integer_registers_taken(block);
         let count = each.len();
         self.sites.extend((0..).zip(each).map(|(before, own)| {
@@ -146,14 +140,13 @@ impl Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagelab_events::CodeBlock;
 
-    fn block(code: &[&[u8]]) -> Definition {
-        Definition::Block(CodeBlock {
+    fn block(code: &[&[u8]]) -> CodeBlock {
+        CodeBlock {
             lengths: code.iter().map(|bytes| bytes.len() as u8).collect(),
             bytes: code.concat().into(),
             ..CodeBlock::default()
-        })
+        }
     }
 
     const ADD: &[u8] = &[0x01, 0xc8];
