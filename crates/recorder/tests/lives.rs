@@ -52,7 +52,10 @@ fn waiting(recorded: bool, how: Option<&str>) -> (Child, i32) {
             Ok(())
         })
     };
+    // A group of its own has a parent outside. Where nobody is, as in one that a shell started in the
+    // background and that outlived it, the kernel leaves SIGTSTP out (setpgid(2), orphaned groups).
     let mut child = command
+        .process_group(0)
         .args(how)
         .stdout(Stdio::piped())
         .spawn()
