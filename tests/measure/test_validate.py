@@ -95,6 +95,30 @@ def test_a_prediction_is_near_within_a_quarter_or_three_points(
     assert change(ratio, predicted).verdict == verdict
 
 
+def test_a_time_that_is_told_by_ticks_has_a_wide_interval() -> None:
+    """Eighteen ticks of 4 ms in all, of which some are the kernel's."""
+    by_ticks = [
+        Run(ticks * 0.004, 0.072 - ticks * 0.004, 0.1, 9) for ticks in (2, 4, 6, 5, 8, 3, 6)
+    ]
+    measured = Native(by_ticks, {"2M": by_ticks})
+    short = Agreement("it", 10**7, measured, Predicted(0.02, 0, 9), {"2M": Predicted(0.02, 0, 9)})
+    found = short.measured_interval
+    assert found is not None
+    assert found.median == pytest.approx(2.0)
+    assert found.low < 1.7 < 2.3 < found.high
+    console = Console(record=True, width=80)
+    validate_cli.show([short, compared(1.3, 1.1)], [], console)
+    lines = console.export_text().splitlines()
+    assert "~2.00" in lines[1]
+    assert "~" not in lines[2]
+    told = short.as_json()["ns_per_access"]
+    assert told["measured_interval"] == {
+        "median": found.median,
+        "low": found.low,
+        "high": found.high,
+    }
+
+
 def test_memory_is_had_from_a_host_once_and_given_back() -> None:
     here = probe.environment()
     small = here.model_copy(update={"hypervisor": "KVM", "budget": (1 << 30) + 5})

@@ -131,9 +131,18 @@ class Agreement:
     @property
     def measured_ns(self) -> float | None:
         """Nanoseconds of user time an access, small pages; None where not all are known."""
+        return self.measured_interval.median if self.measured_interval else None
+
+    @property
+    def measured_interval(self) -> Interval | None:
+        """The same with its interval.
+
+        It is wide of short programs where the kernel tells their time from its own by ticks.
+        """
         if self.incomplete:
             return None
-        return self.native.user().median / self.accesses * 1e9
+        user = self.native.user()
+        return Interval(*(s / self.accesses * 1e9 for s in (user.median, user.low, user.high)))
 
     @property
     def predicted_ns(self) -> float:
@@ -173,7 +182,13 @@ class Agreement:
             "native": {size: [run.as_json() for run in runs] for size, runs in native.items()},
             "rounds": self.native.rounds,
             "predicted": {size: vars(one) for size, one in predicted.items()},
-            "ns_per_access": {"measured": self.measured_ns, "predicted": self.predicted_ns},
+            "ns_per_access": {
+                "measured": self.measured_ns,
+                "measured_interval": vars(self.measured_interval)
+                if self.measured_interval
+                else None,
+                "predicted": self.predicted_ns,
+            },
             "faults": {
                 size: {
                     "measured": self.measured_faults(size),

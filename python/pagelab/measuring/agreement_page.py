@@ -51,7 +51,7 @@ def _lines(row: Agreement) -> list[list[str]]:
     """Lines of the table without the name: one for each larger page size, or one without any."""
     begin = [
         units.count(row.accesses),
-        "" if row.measured_ns is None else f"{row.measured_ns:.2f}",
+        _time(row),
         _predicted(row),
     ]
     compared, run = len(row.native.small), row.native.rounds
@@ -70,6 +70,11 @@ def _lines(row: Agreement) -> list[list[str]]:
         ]
         for change in row.changes
     ] or [[*begin, *none]]
+
+
+def _time(row: Agreement) -> str:
+    found = row.measured_interval
+    return "" if found is None else f"{found.median:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
 def _predicted(row: Agreement) -> str:

@@ -327,8 +327,7 @@ def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
         table.add_column(heading, justify="right")
     table.add_column("")
     for row in rows:
-        ns = "" if row.measured_ns is None else f"{row.measured_ns:.2f}"
-        begin = [row.name, ns, f"{row.predicted_ns:.2f}"]
+        begin = [row.name, _time(row), f"{row.predicted_ns:.2f}"]
         if several:
             table.add_row(*begin, native.SMALL, "", "", *_faults(row, native.SMALL), "")
             for one in row.changes:
@@ -341,12 +340,22 @@ def show(rows: list[Agreement], sentences: list[str], console: Console) -> None:
             table.add_row(*begin, *shown)
     console.print(table)
     console.print(
-        "ns: user time an access. The change is one of processor time, 95 % interval.",
+        "ns: user time an access (~: its 95 % interval is wider than a quarter of it). The "
+        "change is one of processor time, 95 % interval.",
         style="dim",
         highlight=False,
     )
     for sentence in sentences:
         console.print(sentence, highlight=False)
+
+
+def _time(row: Agreement) -> str:
+    """Nanoseconds an access, measured."""
+    found = row.measured_interval
+    if found is None:
+        return ""
+    wide = found.high - found.low > found.median / 4
+    return f"{'~' if wide else ''}{found.median:.2f}"
 
 
 def _change(change: Change | None) -> tuple[str, str]:
