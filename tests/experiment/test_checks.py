@@ -278,7 +278,7 @@ def test_what_a_worker_computed_counts_though_it_fails_in_other_cases(here: list
     assert len(first.answers()) == 7
 
 
-def test_what_fails_everywhere_fails(here: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_everywhere_fails(here: list[int]) -> None:
     """Each worker in words of its own."""
 
     def too_small(number: int) -> int:

@@ -1,14 +1,15 @@
 //! Cycles that arithmetic takes from what a load brings to an address that is computed from it.
 
+use crate::each::of_each;
 use crate::latency::latency;
-use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, OpKind};
+use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind};
 use pagelab_dataflow::{
     ARITHMETIC, FLAGS, REGISTERS, forgets, keeps_part, number, reads, stepped, writes,
 };
 use pagelab_events::CodeBlock;
 
 /// What the instructions of a block do with registers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Arithmetic {
     steps: Box<[Step]>,
 }
@@ -52,38 +53,24 @@ const NO_PART: i32 = -1;
 impl Arithmetic {
     /// Nothing is known of instructions without bytes.
     pub fn of(block: &CodeBlock) -> Self {
-        let mut factory = InstructionInfoFactory::new();
-        let mut bytes = &block.bytes[..];
-        let one = |&length: &u8| {
-            let (own, rest) = bytes.split_at_checked(length.into()).unwrap_or_default();
-            bytes = rest;
-            Step::of(own, &mut factory)
-        };
         Arithmetic {
-            steps: block.lengths.iter().map(one).collect(),
+            steps: of_each(block, Step::of).into(),
         }
     }
 
     /// From the data of the load by one of its instructions to an address of a later one. `None` if there is
     /// no way.
     pub fn within(&self, load: usize, access: usize) -> Option<Way> {
-        let mut since = self.loaded(load)?;
-        for step in self.steps.get(load + 1..access)? {
-            step.take(&mut since);
-        }
-        self.steps.get(access)?.address(&since)
+        let between = self.steps.get(load + 1..access)?;
+        self.steps.get(access)?.way(self.loaded(load)?, between)
     }
 
     /// The same where what is executed after the block of the load, sooner or later, is `next` with the
     /// access. Blocks between the two take no time, and leave registers as they are.
     pub fn across(&self, load: usize, next: &Arithmetic, access: usize) -> Option<Way> {
-        let mut since = self.loaded(load)?;
         let rest = self.steps.get(load + 1..)?;
-        let before = next.steps.get(..access)?;
-        for step in rest.iter().chain(before) {
-            step.take(&mut since);
-        }
-        next.steps.get(access)?.address(&since)
+        let between = rest.iter().chain(next.steps.get(..access)?);
+        next.steps.get(access)?.way(self.loaded(load)?, between)
     }
 
     /// When a load has its data.
@@ -98,14 +85,10 @@ impl Arithmetic {
 }
 
 impl Step {
-    fn of(bytes: &[u8], factory: &mut InstructionInfoFactory) -> Self {
-        let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
-        if bytes.is_empty() || instruction.is_invalid() {
-            return Step::default();
-        }
-        let info = factory.info(&instruction);
+    fn of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Self {
+        let info = factory.info(instruction);
         let mut step = Step {
-            cycles: latency(&instruction),
+            cycles: latency(instruction),
             ..Step::default()
         };
         let bit = |register| number(register).map_or(0, |number| 1 << number);
@@ -125,7 +108,7 @@ impl Step {
                     step.data |= bit(instruction.op_register(operand));
                 }
             }
-        } else if !forgets(&instruction) {
+        } else if !forgets(instruction) {
             for used in info.used_registers() {
                 if reads(used.access()) {
                     step.data |= bit(used.register());
@@ -139,7 +122,7 @@ impl Step {
             let Some(place) = number(used.register()).filter(|_| writes(used.access())) else {
                 continue;
             };
-            if stepped(&instruction, place) {
+            if stepped(instruction, place) {
                 continue;
             }
             let perhaps = matches!(used.access(), OpAccess::CondWrite | OpAccess::ReadCondWrite);
@@ -169,10 +152,18 @@ impl Step {
         }
     }
 
-    fn address(&self, since: &Since) -> Option<Way> {
+    /// To its address, after those between.
+    fn way<'a>(
+        &self,
+        mut since: Since,
+        between: impl IntoIterator<Item = &'a Step>,
+    ) -> Option<Way> {
+        for step in between {
+            step.take(&mut since);
+        }
         Some(Way {
-            cycles: self.latest(self.addresses, since)?.unsigned_abs(),
-            to_scaled: self.latest(self.scaled, since).map(i32::unsigned_abs),
+            cycles: self.latest(self.addresses, &since)?.unsigned_abs(),
+            to_scaled: self.latest(self.scaled, &since).map(i32::unsigned_abs),
         })
     }
 

@@ -4,6 +4,7 @@
 mod arithmetic;
 mod champsim;
 mod decoded;
+mod each;
 mod execution;
 mod latency;
 mod registers;

@@ -1,8 +1,7 @@
 //! Integer registers that instructions take from those that a core renames to.
 
-use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
-};
+use crate::each::of_each;
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use pagelab_dataflow::{reads, writes};
 use pagelab_events::CodeBlock;
 
@@ -16,24 +15,16 @@ use pagelab_events::CodeBlock;
 /// guides for families 17h to 1Ah; Intel's optimization reference manual, on zero idioms, move elimination
 /// and the stack pointer tracker).
 pub fn integer_registers_taken(block: &CodeBlock) -> Vec<u8> {
-    let mut factory = InstructionInfoFactory::new();
-    let mut bytes = &block.bytes[..];
-    let one = |&length: &u8| {
-        let (own, rest) = bytes.split_at_checked(length.into()).unwrap_or_default();
-        bytes = rest;
-        taken(own, &mut factory)
-    };
-    block.lengths.iter().map(one).collect()
+    of_each(block, taken)
 }
 
-fn taken(bytes: &[u8], factory: &mut InstructionInfoFactory) -> u8 {
-    let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
-    if bytes.is_empty() || instruction.is_invalid() || renamed_away(&instruction) {
+fn taken(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> u8 {
+    if renamed_away(instruction) {
         return 0;
     }
     let mut written: Vec<Register> = Vec::new();
     let mut elsewhere = false;
-    let info = factory.info(&instruction);
+    let info = factory.info(instruction);
     for used in info.used_registers() {
         let register = used.register().full_register();
         elsewhere |= register.is_vector_register() || register.is_st() || register.is_mm();

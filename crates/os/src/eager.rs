@@ -75,7 +75,7 @@ impl<T: PageTable> Mapper<'_, T> {
             let pfn = Pfn(head.0 + mapped);
             entered = self.enter_next(page, mapped, pfn, writable);
             if entered.is_ok() {
-                self.count_mapped(vma, size);
+                self.count_page(vma, size);
                 mapped += 1;
             }
         }

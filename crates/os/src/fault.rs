@@ -156,7 +156,6 @@ impl<T: PageTable> Mapper<'_, T> {
                 }
             } else if self.map_new(first, size, writable)?.is_some() {
                 self.count_mapped(vma, size);
-                self.effects.blocks_given += 1;
                 return Ok(size);
             }
             match size {
@@ -180,7 +179,6 @@ impl<T: PageTable> Mapper<'_, T> {
             return Err(self.out_of_memory("a page of data"));
         }
         self.count_mapped(vma, PageSize::Base4K);
-        self.effects.blocks_given += 1;
         Ok(PageSize::Base4K)
     }
 
@@ -243,12 +241,19 @@ impl<T: PageTable> Mapper<'_, T> {
         };
         self.frames.put_in_slot(pfn, slot);
         self.count_mapped(vma, size);
-        self.effects.blocks_given += 1;
         Ok(size)
     }
 
+    /// Counts a page that is given data of its own or of a file.
     #[inline]
-    pub(crate) fn count_mapped(&mut self, vma: &Vma, size: PageSize) {
+    fn count_mapped(&mut self, vma: &Vma, size: PageSize) {
+        self.effects.blocks_given += 1;
+        self.count_page(vma, size);
+    }
+
+    /// The same of one of several that are given together.
+    #[inline]
+    pub(crate) fn count_page(&mut self, vma: &Vma, size: PageSize) {
         let pages = u64::from(size.base_pages());
         self.effects.pages_mapped[size as usize] += 1;
         match vma.backing {

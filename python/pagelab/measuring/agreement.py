@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -133,7 +134,7 @@ class Agreement:
         """Nanoseconds of user time an access, small pages; None where not all are known."""
         return self.measured_interval.median if self.measured_interval else None
 
-    @property
+    @cached_property
     def measured_interval(self) -> Interval | None:
         """The same with its interval.
 
