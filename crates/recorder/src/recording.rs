@@ -213,26 +213,32 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
     }
 
-    /// Reads a turn of one ring.
-    fn turn(&mut self, index: usize) -> io::Result<()> {
+    /// Reads a turn of one ring. `false` if there is nothing in it that can be read yet.
+    fn turn(&mut self, index: usize) -> io::Result<bool> {
         let active = &mut self.rings[index];
         let (Some(process), Some(number)) = (self.processes.get(&active.process), active.number)
         else {
-            return Ok(());
+            active.reader.postpone();
+            return Ok(false);
         };
+        let before = active.reader.mark();
         self.output.select(process.number(), number)?;
         let start = self.output.mark();
         let batch = self.output.batch();
         let stop = (active.thread).read(&mut active.reader, &self.plans, batch, TURN);
         self.keep(index, start);
+        let met = matches!(stop, Stop::New(_));
         match stop {
             Stop::New(number) => self.meet(index, number),
             Stop::Empty => self.rings[index].reader.postpone(),
             Stop::Full => {}
             Stop::Message => self.message(index)?,
         }
-        self.rings[index].reader.release();
-        Ok(())
+        let reader = &self.rings[index].reader;
+        reader.release();
+        // Of an access in pieces the first may be there and not the rest: nothing is taken then, and who
+        // goes round while there is progress must not wait for it.
+        Ok(met || reader.mark() != before)
     }
 
     /// A thread executes a block next that none has executed before: finds out what it makes known, and
@@ -522,8 +528,7 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
         while let Some(epoch) = self.earliest().filter(|&epoch| epoch <= settled) {
             for index in 0..self.rings.len() {
                 if self.rings[index].ready() && self.rings[index].epoch == epoch {
-                    self.turn(index)?;
-                    progress = true;
+                    progress |= self.turn(index)?;
                 }
             }
         }

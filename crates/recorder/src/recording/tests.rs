@@ -73,3 +73,26 @@ fn a_block_is_known_when_it_is_reported() {
     while recording.round().unwrap() {}
     assert_eq!(recording.instructions(), 2 * BLOCKS);
 }
+
+/// Elements of `rep stosb` are one access a line: the last ones wait for whatever comes next. Another process
+/// may end meanwhile, and all is read then that is there.
+#[test]
+fn what_has_begun_is_no_progress() {
+    let shared = Shared::new(|_| {}).unwrap();
+    let output = Output::new(Vec::<Batch>::new(), true);
+    let windows = Windows::new(Window::default(), true);
+    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let definitions = Writer::open(&shared, 0, true);
+    let events = Writer::open(&shared, 1, false);
+    let rep_stosb = u64::from_le_bytes([2, 0xf3, 0xaa, 0, 0, 0, 0, 0]);
+    definitions.put(&[Kind::Define.word(4), 0, 0x1000, 1, rep_stosb]);
+    events.put(&[Kind::Block.word(0), 0x2000, 0x2001]);
+    let rounds = |recording: &mut Recording<'_, Vec<Batch>>| {
+        (0..10).take_while(|_| recording.round().unwrap()).count()
+    };
+    assert!((1..10).contains(&rounds(&mut recording)));
+    assert_eq!(recording.accesses(), 0);
+    events.put(&[Kind::Block.word(0)]);
+    assert!((1..10).contains(&rounds(&mut recording)));
+    assert_eq!(recording.accesses(), 1);
+}
