@@ -275,7 +275,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let word = active.reader.decode();
         let Word::Message(kind, payload) = word else {
             self.notes.push(format!("a ring is damaged: {word:x?}"));
-            active.reader.postpone();
+            active.reader.give_up();
             return Ok(());
         };
         let words = 1 + Word::tail(kind, payload);

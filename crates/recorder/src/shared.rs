@@ -148,6 +148,7 @@ impl Shared {
             read: 0,
             write: 0,
             is_final: false,
+            is_given_up: false,
             ring,
         }
     }
@@ -242,6 +243,7 @@ pub(crate) struct Reader<'a> {
     read: usize,
     write: usize,
     is_final: bool,
+    is_given_up: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -250,7 +252,17 @@ impl<'a> Reader<'a> {
         let write = self.ring.write.load(Ordering::Acquire);
         // A damaged cursor must not lead out of the ring.
         self.write = (write.wrapping_sub(self.base) / 8) as usize % self.len;
+        if self.is_given_up {
+            self.read = self.write;
+            self.release();
+        }
         self.skip_wrap();
+    }
+
+    /// Reads nothing more of a ring whose words make no sense. Its writer is not to wait for that.
+    pub(crate) fn give_up(&mut self) {
+        self.is_given_up = true;
+        self.look();
     }
 
     /// The writer is gone: looks for the last time.

@@ -45,7 +45,11 @@ impl<S: Sink + 'static> Recording<'_, S> {
         for active in self.rings.iter_mut().filter(|active| active.process == key) {
             active.reader.look_finally();
         }
-        while self.round()? {}
+        // Others may go on writing for hours.
+        let is_unread = |active: &Active<'_>| {
+            active.process == key && active.number.is_some() && !active.reader.has_caught_up()
+        };
+        while self.rings.iter().any(is_unread) && self.round()? {}
         self.end(key, status)
     }
 

@@ -96,3 +96,39 @@ fn what_has_begun_is_no_progress() {
     assert!((1..10).contains(&rounds(&mut recording)));
     assert_eq!(recording.accesses(), 1);
 }
+
+/// A process may go on writing for hours when another one has ended: what it writes is not waited for.
+#[test]
+fn the_end_of_a_process_is_that_of_its_own_words() {
+    let shared = Shared::new(|_| {}).unwrap();
+    let output = Output::new(Vec::<Batch>::new(), true);
+    let windows = Windows::new(Window::default(), true);
+    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let definitions = Writer::open(&shared, 0, true);
+    let events = Writer::open(&shared, 1, false);
+    let nop = u64::from_le_bytes([1, 0x90, 0, 0, 0, 0, 0, 0]);
+    definitions.put(&[Kind::Define.word(4), 0, 0x1000, 1, nop]);
+    events.put(&[Kind::Block.word(0), Kind::Block.word(0)]);
+    recording.gone(1, 0).unwrap();
+    assert_eq!(recording.instructions(), 0);
+    recording.gone(0, 0).unwrap();
+    assert_eq!(recording.instructions(), 2);
+}
+
+/// Whoever writes words that make no sense, as a program may that writes everywhere, is told of once.
+#[test]
+fn a_damaged_ring_is_given_up() {
+    let shared = Shared::new(|_| {}).unwrap();
+    let output = Output::new(Vec::<Batch>::new(), true);
+    let windows = Windows::new(Window::default(), true);
+    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let events = Writer::open(&shared, 0, false);
+    for _ in 0..3 {
+        events.put(&[u64::MAX, 0, 0]);
+        while recording.round().unwrap() {}
+    }
+    assert!(recording.rings[0].reader.has_caught_up());
+    let (notes, _) = recording.finish();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("damaged"), "{notes:?}");
+}

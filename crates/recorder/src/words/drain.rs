@@ -247,7 +247,9 @@ impl<'a> Drain<'a> {
                 let text = format!("a ring is damaged: {:x}", ring.reader.peek());
                 Event::Note(text).put(&mut self.frame.events);
             }
-            if damaged || early {
+            if damaged {
+                ring.reader.give_up();
+            } else if early {
                 ring.reader.postpone();
             }
             ring.reader.release();
@@ -312,7 +314,9 @@ impl<'a> Drain<'a> {
 
     /// A process is gone, with this status: everything it wrote is in the rings, and nothing more will come.
     pub(crate) fn gone(&mut self, process: u32, status: i32) -> io::Result<()> {
-        while self.take()? > 0 {}
+        // Others may go on writing for hours.
+        let is_unread = |ring: &Ring<'_>| ring.process == process && !ring.reader.has_caught_up();
+        while self.rings.iter().any(is_unread) && self.take()? > 0 {}
         self.say(&Event::Gone { process, status })?;
         self.let_go(|ring| ring.process == process);
         if let Some(process) = self.lives.processes.get_mut(&process) {
