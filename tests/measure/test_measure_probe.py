@@ -122,6 +122,14 @@ def test_settings_are_restored_when_pagelab_itself_is_killed(binary: Path) -> No
     until(lambda: not any(alive(int(pid)) for pid in children))
 
 
+def test_a_probe_whose_parent_has_ended_does_nothing(binary: Path) -> None:
+    """As it is where pagelab ends before its probe has told the kernel that it is to end then."""
+    command = [str(binary), "syscalls", "--quick", f"--end-with-parent={os.getppid()}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the process that started this one has ended" in done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the journal directory is root's")
 def test_a_journal_left_behind_is_undone_by_the_next_run(binary: Path, tmp_path: Path) -> None:
     changed = tmp_path / "setting"

@@ -55,9 +55,9 @@ fn command() -> Command {
             "allow-tuning",
             "Allow changes of kernel settings; each is undone at the end, also after a crash",
         ))
-        .arg(flag(
+        .arg(number(
             "end-with-parent",
-            "End when the process that started this one ends, however that ends",
+            "End when the process that started this one, which has this number, ends, however that ends",
         ))
         .arg(number(
             "seed",
@@ -133,8 +133,10 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         return print(&Environment::here(process::current_cpu()));
     }
     let fail = |error: Refused| error.to_string();
-    if matches.get_flag("end-with-parent") {
-        process::end_with_parent();
+    if let Some(&parent) = matches.get_one::<u64>("end-with-parent")
+        && !process::end_with_parent(parent as u32, libc::SIGTERM)
+    {
+        return Err("the process that started this one has ended".into());
     }
     if let Some(options) = matches.subcommand_matches(LOOKS) {
         return looks(options);

@@ -47,7 +47,7 @@ def run(
     Raises PagelabError. When this process is interrupted the probe is told to end, and its guard
     undoes what it changed.
     """
-    command = [str(find()), part, "--end-with-parent"]
+    command = [str(find()), part, f"--end-with-parent={os.getpid()}"]
     command += ["--quick"] if quick else []
     command += ["--allow-tuning"] if allow_tuning else []
     command += ["--seed", str(seed)] if seed is not None else []

@@ -1,5 +1,6 @@
 """A probe that goes on and answers each line that it is given with one."""
 
+import os
 import subprocess
 
 from pagelab.errors import PagelabError
@@ -35,7 +36,7 @@ class Serving:
         return said.strip().rpartition("\n")[2]
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [str(probe.find()), *self._arguments, "--end-with-parent"]
+        command = [str(probe.find()), *self._arguments, f"--end-with-parent={os.getpid()}"]
         pipe = subprocess.PIPE
         try:
             # A session of its own: an interrupt at the terminal is for this process, which ends it.

@@ -28,10 +28,13 @@ pub fn thread_usage() -> Usage {
     }
 }
 
-/// Has the kernel send SIGTERM to this process when its parent ends.
-pub fn end_with_parent() {
-    // SAFETY: a number; cannot fail for a signal that exists.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+/// Has the kernel send a signal to this process when its parent ends; `false` if that has ended already, of which
+/// the kernel says nothing.
+pub fn end_with_parent(parent: u32, signal: libc::c_int) -> bool {
+    // SAFETY: numbers; cannot fail for a signal that exists.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
+    // SAFETY: no arguments.
+    unsafe { libc::getppid() as u32 == parent }
 }
 
 /// Has the kernel give this process, and what it becomes, no transparent huge pages.
@@ -126,14 +129,15 @@ pub struct Child {
 ///
 /// The probe is single-threaded whenever it forks, so the child may use everything.
 pub fn fork(work: impl FnOnce()) -> Result<Child, Refused> {
+    let parent = std::process::id();
     // SAFETY: no other thread exists that could hold a lock.
     match unsafe { libc::fork() } {
         -1 => Err(Refused::last("fork")),
         0 => {
-            // The parent going away must not leave children that hold its memory.
-            // SAFETY: plain numbers.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            work();
+            // The parent going away must not leave children that hold its memory, and the guard's pipe.
+            if end_with_parent(parent, libc::SIGKILL) {
+                work();
+            }
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
         }
