@@ -232,8 +232,8 @@ static struct page *move(struct page *page, gfp_t gfp, struct page **spare,
 /*
  * Move the data in a frame elsewhere and take it (collided page displacement).
  * A small page goes where Linux would have put the table, if that is on the node
- * that it is on. As in compaction,
- * which every allocation may start, no lock of a page is waited for.
+ * that it is on. As in compaction, which every allocation may start, no lock of a
+ * page is waited for.
  *
  * A large folio for which there is no room is split: then it is small.
  */
