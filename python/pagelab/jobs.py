@@ -5,6 +5,7 @@ what runs to stop and to hand over what there is, the second one gives up.
 """
 
 import json
+import multiprocessing
 import os
 import signal
 import threading
@@ -84,6 +85,30 @@ def stoppable() -> Iterator[Stop]:
             kept[number] = signal.signal(number, handler)
     try:
         yield stop
+    finally:
+        for number, old in kept.items():
+            signal.signal(number, old)
+
+
+@contextmanager
+def ended_as_by_interrupt() -> Iterator[None]:
+    """Has SIGTERM and SIGHUP end what runs here as Ctrl-C does: temporary files are removed.
+
+    By themselves they end Python at once.
+    """
+    kept: dict[int, Any] = {}
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    # A process of a run on all processors is started again if it dies.
+    alone = multiprocessing.parent_process() is None
+    if alone and threading.current_thread() is threading.main_thread():
+        for number in (int(signal.SIGTERM), int(signal.SIGHUP)):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                kept[number] = signal.signal(number, handler)
+    try:
+        yield
     finally:
         for number, old in kept.items():
             signal.signal(number, old)

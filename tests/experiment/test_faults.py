@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,25 @@ def test_workers_that_cannot_start_are_no_run_s_fault(tmp_path: Path) -> None:
     )
     assert "10 processes in a row died while they started" in done.stdout
     assert kept(tmp_path) == 0
+
+
+def test_a_folder_for_temporary_files_whose_name_is_too_long_is_named(tmp_path: Path) -> None:
+    """A socket's name has 107 bytes at most: unix(7)."""
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    (tmp_path / "guarded.py").write_text(
+        "if __name__ == '__main__':\n" + textwrap.indent(UNGUARDED, "    ")
+    )
+    done = subprocess.run(
+        [sys.executable, "guarded.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cannot start processes" in done.stdout
+    assert f"TMPDIR ({folder})" in done.stdout
 
 
 def test_an_interrupt_keeps_what_there_is(tmp_path: Path, start: Start) -> None:

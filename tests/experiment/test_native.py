@@ -1,5 +1,8 @@
 """Programs run here in turns: what is run in which order, what a result depends on, what fails."""
 
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ from pagelab.experiment.case import Case, Failed, Result
 from pagelab.experiment.work import work
 from pagelab.measuring import native
 from pagelab.measuring.native import HugePages, Run
+from processes import alive, until
 
 
 def pages(mib: int) -> Variant:
@@ -142,3 +146,24 @@ def test_the_key_holds_all_that_a_result_depends_on(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\nexit 0\n")
     changed.append(key())
     assert len({before, *changed}) == 9
+
+
+RUN = """
+import sys
+from pagelab.measuring import native
+script = 'trap "" INT TERM HUP; echo $$ > "$0"; exec sleep 1000'
+native.run(["sh", "-c", script, sys.argv[1]], {}, huge=True)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_program_ends_with_what_measures_it(tmp_path: Path, sent: signal.Signals) -> None:
+    """Whatever the program does about signals that can be handled."""
+    said = tmp_path / "number"
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, said], stderr=subprocess.DEVNULL, start_new_session=True
+    ) as measuring:
+        until(lambda: said.exists() and said.read_text().endswith("\n"))
+        measuring.send_signal(sent)
+    program = int(said.read_text())
+    until(lambda: not alive(program))

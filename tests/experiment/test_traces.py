@@ -1,6 +1,8 @@
 """Traces by address: known by content, fetched once a machine, checked."""
 
+import fcntl
 import hashlib
+import os
 import subprocess
 import sys
 import threading
@@ -212,3 +214,19 @@ def test_programs_at_once_each_have_their_trace(tmp_path: Path) -> None:
     named = traces.named_by_content({"kind": "programs", "name": "a+b", "programs": programs})
     hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     assert [program["sha256"] for program in named["programs"]] == hashes
+
+
+def test_what_a_killed_process_had_fetched_goes(tmp_path: Path, cache: Path) -> None:
+    folder = traces.cache_folder()
+    assert folder.is_relative_to(cache)
+    folder.mkdir(parents=True)
+    left, held, new = (folder / f"{name}.part" for name in ("left", "held", "new"))
+    for part in (left, held, new):
+        part.write_bytes(b"half")
+    for part in (left, held):
+        os.utime(part, (0, 0))
+    (tmp_path / "x.csv").write_bytes(CONTENT)
+    with held.open("rb") as holding:
+        fcntl.flock(holding, fcntl.LOCK_EX)
+        traces.named_by_content(source(f"file://{tmp_path / 'x.csv'}"))
+    assert {*folder.glob("*.part")} == {held, new}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pagelab.errors import PagelabError
 from pagelab.linux import build, guest, layout, recording
 from pagelab.linux.guest import Machine
 
@@ -195,3 +196,23 @@ def test_walks_by_hash_read_what_the_simulators_dpt_does(machine: Machine, tmp_p
     # Each page of the program was walked to by hash at least once, the kernel's by the tree.
     assert sum(judged.hashed.values()) > PAGES
     assert judged.walks
+
+
+def test_why_nothing_was_recorded_is_said_with_how_the_guest_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU knows that nobody reads what it reports, and not why."""
+
+    def lost(*_: object, **__: object) -> guest.Result:
+        return guest.Result(guest.Ending.LOST, None, ["Broken pipe"])
+
+    monkeypatch.setattr(guest, "run", lost)
+    monkeypatch.setattr(build, "build_program", lambda *_: tmp_path / "program")
+    machine = Machine(tmp_path, tmp_path)
+    with pytest.raises(PagelabError, match=r"Broken pipe\nof the recording: the guest: "):
+        recording.record(layout.find(), machine, ["true"], tmp_path / "trace")
+    assert not (tmp_path / "trace").exists()
+    # What can be known before is said before.
+    for trace in (tmp_path / "no-such-folder" / "trace", tmp_path):
+        with pytest.raises(PagelabError, match=f"cannot write {trace}: "):
+            recording.record(layout.find(), machine, ["true"], trace)

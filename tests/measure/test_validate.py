@@ -5,6 +5,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 import canned
 import pagelab
 from emulators import needs_recorder
-from pagelab import emulator, progress
+from pagelab import emulator, jobs, progress
 from pagelab.cli import app
 from pagelab.emulator import NoEmulatorError
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
@@ -641,3 +642,32 @@ def test_what_was_validated_before_an_interrupt_is_shown(
     outcome = CliRunner().invoke(app, command)
     assert isinstance(outcome.exception, InterruptedRunError)
     assert not outcome.stdout
+
+
+@needs_recorder
+@pytest.mark.parametrize("sent", ["INT", "TERM", "HUP"])
+def test_a_signal_while_a_program_is_recorded_ends_the_suite(tmp_path: Path, sent: str) -> None:
+    """The recorder hands it on to the program."""
+    it = suite.Program("it", ["sh", "-c", f"kill -{sent} $$"])
+    with (
+        progress.display(Console(stderr=True), quiet=True) as display,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        predict.record(it, OFF, None, tmp_path, display)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_while_a_program_is_simulated_ends_the_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> list[object]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return []
+
+    (tmp_path / "it.trace").touch()
+    monkeypatch.setattr(jobs, "simulate_all", interrupted)
+    with (
+        progress.display(Console(stderr=True), quiet=True) as display,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        predict.simulate(tmp_path / "it.trace", "zen4", "radix", ["thp"], [], display)

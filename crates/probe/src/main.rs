@@ -125,7 +125,15 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         programs::run(program);
         return Ok(());
     }
+    let end_with_parent = |signal| match matches.get_one::<u64>("end-with-parent") {
+        Some(&parent) if !process::end_with_parent(parent as u32, signal) => {
+            Err("the process that started this one has ended")
+        }
+        _ => Ok(()),
+    };
     if let Some(become_this) = matches.subcommand_matches("exec") {
+        // The program may have other plans with signals that can be handled.
+        end_with_parent(libc::SIGKILL)?;
         let cpu = matches.get_one("cpu").map(|&n: &u64| n as usize);
         return Err(exec(become_this, cpu));
     }
@@ -133,11 +141,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         return print(&Environment::here(process::current_cpu()));
     }
     let fail = |error: Refused| error.to_string();
-    if let Some(&parent) = matches.get_one::<u64>("end-with-parent")
-        && !process::end_with_parent(parent as u32, libc::SIGTERM)
-    {
-        return Err("the process that started this one has ended".into());
-    }
+    end_with_parent(libc::SIGTERM)?;
     if let Some(options) = matches.subcommand_matches(LOOKS) {
         return looks(options);
     }

@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import typer
@@ -128,7 +129,8 @@ def _say_how_long(
         ended = run_all([first], How(store, quiet=True))
         known = {key: one for key, one in ended.items() if isinstance(one, Result)}
     missing = [case for key, case in cases.items() if kept.get(key) is None]
-    seconds = sum(_seconds(case, cases, known) for case in missing)
+    judge = _Judge(cases, known)
+    seconds = sum(judge.seconds(case) for case in missing)
     workers = parallel or available_processors()
     typer.echo(
         f"{len(points)} points, {len(cases)} runs, of which {len(cases) - len(missing)} are kept"
@@ -144,17 +146,29 @@ def _say_how_long(
         )
 
 
-def _seconds(case: Case, cases: dict[str, Case], known: dict[str, Result]) -> float:
-    """The mean of kept runs of the same program and design; of the same program; of all."""
+class _Judge:
+    """How long a run takes, by those that are kept."""
 
-    def alike(other: Case, *keys: str) -> bool:
-        return all(other.task[key] == case.task[key] for key in keys)
+    # Program and design, the program, the design, or nothing is the same.
+    _ALIKE = (("source", "design"), ("source",), ("design",), ())
 
-    for keys in (("source", "design"), ("source",), ("design",), ()):
-        times = [one.host["seconds"] for key, one in known.items() if alike(cases[key], *keys)]
-        if times:
-            return float(sum(times) / len(times))
-    return 0.0
+    def __init__(self, cases: dict[str, Case], known: dict[str, Result]) -> None:
+        self._times: dict[str, list[float]] = {}
+        for key, one in known.items():
+            for alike in self._ALIKE:
+                name = self._name(cases[key], alike)
+                self._times.setdefault(name, []).append(one.host["seconds"])
+
+    def seconds(self, case: Case) -> float:
+        """The mean of those that have most in common with it."""
+        for alike in self._ALIKE:
+            if times := self._times.get(self._name(case, alike)):
+                return fmean(times)
+        return 0.0
+
+    @staticmethod
+    def _name(case: Case, alike: tuple[str, ...]) -> str:
+        return json.dumps({key: case.task[key] for key in alike}, sort_keys=True)
 
 
 def _finish(

@@ -9,6 +9,7 @@ writes one leaves it waiting for the rest for ever.) Memory is handed out before
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -73,7 +74,19 @@ class _Slot:
         if self._tasks is None:
             ours, theirs = _CONTEXT.Pipe()
             process = _CONTEXT.Process(target=_serve, args=(theirs, self._told, self.number))
-            process.start()
+            try:
+                process.start()
+            except EOFError:
+                # The process that starts them was killed, by Ctrl-C while it began itself.
+                ours.close()
+                theirs.close()
+                self._answers.put((self, _NotStartedError()))
+                return
+            except OSError as error:
+                raise PagelabError(
+                    f"cannot start processes: {error}; their sockets are in TMPDIR "
+                    f"({tempfile.gettempdir()}), which may have some 70 characters"
+                ) from error
             theirs.close()
             self._tasks = SimpleQueue()
             attend = threading.Thread(target=self._attend, args=(self._tasks, ours), daemon=True)

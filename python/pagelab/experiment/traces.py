@@ -8,8 +8,9 @@ address after `#sha256=` is the hash that the content must have.
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ _LAYOUT = "cloudsuite"
 # What a server says of a file that changes with its content; one of them is enough.
 _MARKS = ("ETag", "Content-MD5", "Digest", "Last-Modified")
 _LONGEST_NAME = 100
+# Seconds for which a file that nobody has locked may be one that somebody is about to lock.
+_INSTANT = 60
 
 
 def named_by_content(source: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +165,10 @@ def _fetch(address: str, expected: str | None) -> str:
     digest = hashlib.sha256()
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
+        _tidy(part.parent)
         with part.open("wb") as copy, filesystem.open(path, "rb") as stream:
+            with suppress(OSError):  # not every file system can
+                fcntl.flock(copy, fcntl.LOCK_EX)
             while block := stream.read(_BLOCK):
                 digest.update(block)
                 copy.write(block)
@@ -178,6 +184,16 @@ def _fetch(address: str, expected: str | None) -> str:
     finally:
         part.unlink(missing_ok=True)
     return found
+
+
+def _tidy(folder: Path) -> None:
+    """Removes what processes left that were killed while they fetched: nobody holds it any more."""
+    for part in folder.glob("*.part"):
+        with suppress(OSError), part.open("rb") as left:
+            # Between its beginning and its lock is an instant.
+            if time.time() - part.stat().st_mtime > _INSTANT:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
 
 
 def _open(address: str) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pagelab.errors import PagelabError, unknown
 from pagelab.linux.guest import FOUR_LEVELS
 from pagelab.linux.layout import VERSION, Layout
-from pagelab.linux.lock import only_one
+from pagelab.linux.lock import held, only_one
 from pagelab.linux.process import capture
 
 # make's one line a file: "  CC      mm/rmap.o"
@@ -150,6 +150,8 @@ def _make_locked(
             text=True,
             errors="replace",
             env=_environment(layout),
+            # It may outlive this process, and goes on writing then.
+            pass_fds=held(),
         ) as make,
     ):
         assert make.stdout is not None

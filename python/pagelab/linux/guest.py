@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pagelab.errors import PagelabError, UsageError
+from pagelab.jobs import ended_as_by_interrupt
 from pagelab.linux import layout
 from pagelab.linux.process import capture
 
@@ -234,6 +235,7 @@ def _attempt(
     """One guest, from boot to end; and whether its first process started."""
     _need(QEMU, "setpriv")
     with (
+        ended_as_by_interrupt(),
         tempfile.TemporaryDirectory(prefix="pagelab-guest-") as directory,
         # Of QEMU. No pipe, which nobody would empty before QEMU ends.
         tempfile.TemporaryFile() as errors,

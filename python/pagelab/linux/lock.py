@@ -10,13 +10,19 @@ from typing import TextIO
 
 # What this process has locked, how often: a step of a build may be one by itself, too.
 _mine: dict[Path, int] = {}
+_files: dict[Path, int] = {}
+
+
+def held() -> tuple[int, ...]:
+    """The open files of the locks, for programs that build: a lock is there while its file is."""
+    return tuple(_files.values())
 
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
     """Wait until nobody else builds in the folder, saying who does; others wait until the end.
 
-    The lock is the process's: it goes with it, however it ends.
+    The lock goes with the process, however it ends, and with what it has started to build.
     """
     folder = folder.resolve()
     if folder in _mine:
@@ -38,10 +44,11 @@ def only_one(folder: Path) -> Iterator[None]:
         file.write(f"process {os.getpid()} ({command})")
         file.flush()
         _mine[folder] = 1
+        _files[folder] = file.fileno()
         try:
             yield
         finally:
-            del _mine[folder]
+            del _mine[folder], _files[folder]
             file.truncate(0)
 
 

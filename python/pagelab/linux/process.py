@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pagelab.errors import PagelabError
+from pagelab.linux.lock import held
 
 
 def capture(
@@ -18,7 +19,14 @@ def capture(
     """
     try:
         done = subprocess.run(
-            argv, cwd=cwd, env=env, capture_output=True, text=True, check=False, errors="replace"
+            argv,
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            errors="replace",
+            pass_fds=held(),
         )
     except FileNotFoundError as error:
         raise PagelabError(f"{argv[0]} is not installed") from error

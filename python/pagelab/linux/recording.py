@@ -104,6 +104,7 @@ def record(
         PagelabError: the guest did not come to its end, or a file could not be written.
 
     """
+    _writable(trace)
     guest_files = where.linux / "guest"
     plugin = build.build_program(where, guest_files / "system.c", "-shared", "-fPIC")
     marks = build.build_program(where, guest_files / "between-marks.c", "-static")
@@ -119,9 +120,24 @@ def record(
             stderr=sys.stderr.buffer,
         )
         if result.ending is not guest.Ending.EXIT:
-            raise PagelabError(result.describe())
+            report.close()
+            trouble = reading.exception()
+            also = f"\nof the recording: {trouble}" if trouble else ""
+            raise PagelabError(f"{result.describe()}{also}")
         recorded = Recorded.model_validate_json(reading.result())
     return result, recorded
+
+
+def _writable(trace: Path) -> None:
+    """Before a guest boots; what is there stays until there is something else."""
+    there = trace.exists()
+    try:
+        with trace.open("ab"):
+            pass
+    except OSError as error:
+        raise PagelabError(f"cannot write {trace}: {error.strerror}") from error
+    if not there:
+        trace.unlink()
 
 
 def judge(walks: Path) -> Judged:

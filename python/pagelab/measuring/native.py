@@ -342,6 +342,8 @@ def run(
     """
     # The probe becomes the program, so that the settings are the program's alone.
     become = [str(probe.find()), "exec", *([] if huge else ["--no-huge-pages"])]
+    # Whoever it disturbs would not know of it.
+    become += [f"--end-with-parent={os.getpid()}"]
     become += ["--cpu", str(cpu)] if cpu is not None else []
     become += ["--", *command]
     begin = time.monotonic()
@@ -352,7 +354,11 @@ def run(
         stderr=subprocess.DEVNULL,
         env={**os.environ, **environment},
     ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            raise
         process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - begin
     code = process.returncode

@@ -1,6 +1,7 @@
 """Records a program and simulates it on a machine, with small and with huge pages."""
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +18,17 @@ from pagelab.results import Failure, Recording, Run
 from pagelab.sources import Trace
 from pagelab.window import Window
 
+# What ends all that runs in a terminal or a job; the recorder hands them on to the program.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
 
 def record(
     program: Program, pages: HugePages, limit: int | None, directory: Path, display: Display
 ) -> tuple[Path, Recording]:
     """Records a program as the native runs had it, at most `limit` accesses.
 
-    Raises PagelabError when it cannot be recorded, or fails there though it ran natively.
+    Raises PagelabError when it cannot be recorded, or fails there though it ran natively, and
+    KeyboardInterrupt when somebody ends it.
     """
     trace = directory / f"{program.name}.trace"
     with (
@@ -35,8 +40,9 @@ def record(
         outcome = recording.record(
             program.command, trace, Window(limit=limit), display, stop, code=True
         )
-    if stop.wanted:
-        raise PagelabError("stopped while recording")
+    if stop.wanted or outcome.signal in _ENDING:
+        trace.unlink(missing_ok=True)
+        raise KeyboardInterrupt
     recording.check(outcome)
     if outcome.signal or outcome.exit_status:
         raise PagelabError(f"under the recorder it failed: {recording.summary(outcome)}")
@@ -70,7 +76,10 @@ def simulate(
     overrides: list[str],
     display: Display,
 ) -> list[Predicted]:
-    """One prediction for each `memory.page_policy`. Raises PagelabError when a run fails."""
+    """One prediction for each `memory.page_policy`.
+
+    Raises PagelabError when a run fails, and KeyboardInterrupt when somebody ends it.
+    """
     source = Trace(trace).describe(Window())
     work = [
         Simulation(
@@ -84,6 +93,8 @@ def simulate(
     ]
     with jobs.stoppable() as stop:
         outcomes = jobs.simulate_all(work, display, stop)
+    if stop.wanted:
+        raise KeyboardInterrupt
     for outcome in outcomes:
         if isinstance(outcome, Failure):
             raise PagelabError(f"{outcome.design}: {outcome.error}")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagelab import emulator, progress, units
+from pagelab import emulator, jobs, progress, units
 from pagelab.design import check
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknown
 from pagelab.measuring import (
@@ -132,7 +132,10 @@ def validate(
     accesses = units.parse_count(limit)
     pages = native.huge_pages()
     sizes = _larger(page_sizes, pages, allow_tuning=allow_tuning)
-    with tempfile.TemporaryDirectory(prefix="pagelab-") as scratch:
+    with (
+        jobs.ended_as_by_interrupt(),
+        tempfile.TemporaryDirectory(prefix="pagelab-") as scratch,
+    ):
         directory = Path(scratch)
         chosen, missing = _programs(program, only, directory)
         for name in missing:
