@@ -20,8 +20,9 @@ pub struct CoreConfig {
     /// Counts where the source says what is executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer_registers: Option<u32>,
-    /// Whether arithmetic between a load and an address that is computed from it takes time: what
-    /// current cores take for each instruction. Counts where the source says what is executed.
+    /// Whether arithmetic takes time, between a load and an address that is computed from it and from
+    /// register to register: what current cores take for each instruction. Counts where the source says what
+    /// is executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arithmetic: bool,
     /// Cycles that an address takes more then from an index that is scaled.

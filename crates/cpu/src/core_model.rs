@@ -1,5 +1,6 @@
 use crate::Stalls;
 use crate::config::{CoreConfig, CoreError, WINDOW};
+use crate::dataflow::{Computed, Pieces, Registers};
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::servers::{Grant, Idle, Servers};
 use crate::under_way::UnderWay;
@@ -18,6 +19,8 @@ pub struct RobEntry {
     pub number: u64,
     /// Instructions that retire with it at the latest: its gap and itself.
     instructions: u64,
+    /// When what these compute is done.
+    computed: u64,
 }
 
 /// What of an access's time the kernel took.
@@ -73,6 +76,9 @@ pub struct Core {
     /// What held dispatch back.
     front_end: FrontEnd,
     wrong_paths: WrongPaths,
+    registers: Registers,
+    /// Slots in which retirement waited for arithmetic.
+    waited: u64,
     stalls: Stalls,
 }
 
@@ -144,6 +150,8 @@ impl Core {
             hit,
             front_end: FrontEnd::new(),
             wrong_paths: WrongPaths::new(),
+            registers: Registers::new(),
+            waited: 0,
             stalls: Stalls::default(),
         })
     }
@@ -153,6 +161,19 @@ impl Core {
     #[inline(always)]
     pub fn look_ahead(&mut self, instructions: u32) {
         self.reorder_buffer = instructions.into();
+    }
+
+    /// Executes the pieces of code up to the access that is dispatched next, which loads from or stores to an
+    /// address; none if it is another access of the same instruction.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        pieces: &Pieces,
+        numbers: &[u32],
+        addr: u64,
+        store: bool,
+    ) -> Computed {
+        (self.registers).execute(pieces, numbers, self.dispatched, addr, store)
     }
 
     /// Dispatches the instructions of a gap and the access after it.
@@ -171,6 +192,7 @@ impl Core {
             start,
             number: self.instructions,
             instructions,
+            computed: waits.computed.done,
         }
     }
 
@@ -210,7 +232,7 @@ impl Core {
     #[inline(always)]
     pub fn loaded(&self, access: usize, waits: Waits, time: u64) -> u64 {
         let ([near, far], [near_arithmetic, far_arithmetic]) = (waits.loads, waits.arithmetic);
-        let mut time = time;
+        let mut time = time.max(waits.computed.address);
         // What is not known is so after any arithmetic.
         let ends = |load: usize, arithmetic: u16| {
             self.completed[load % WINDOW].saturating_add(arithmetic.into())
@@ -390,6 +412,7 @@ impl Core {
             start: self.last_start,
             number: self.instructions,
             instructions: 0,
+            computed: 0,
         }
     }
 
@@ -407,6 +430,7 @@ impl Core {
     /// first, nothing younger starts before. Returns when the access starts again.
     pub fn trap(&mut self, entry: &mut RobEntry, time: u64, trapped: Trapped) -> u64 {
         let entered = time.max(self.retired + entry.instructions);
+        let entered = entered.max(entry.computed);
         let entered = entered.max(self.dispatched_again(self.accesses - 1, entry.number));
         // What it waits for older instructions is not its own latency.
         entry.start += entered - time;
@@ -475,8 +499,11 @@ impl Core {
         translated: u64,
         done: u64,
     ) {
-        let mut unstalled = self.retired + entry.instructions;
         let ready = if store { translated } else { done };
+        let unstalled = self.retired + entry.instructions;
+        // Waiting for arithmetic is no stall: it is the time that computing takes.
+        self.waited += entry.computed.saturating_sub(unstalled);
+        let mut unstalled = unstalled.max(entry.computed);
         if self.ended >= self.wrong_paths.next() {
             unstalled = self.retire_again(entry.number, store, unstalled, ready);
         }
@@ -556,6 +583,12 @@ impl Core {
     #[inline]
     pub fn now(&self) -> u64 {
         self.retired
+    }
+
+    /// How long retirement has waited for arithmetic, in slots.
+    #[inline]
+    pub fn waited_for_arithmetic(&self) -> u64 {
+        self.waited
     }
 
     /// Instructions retired so far.

@@ -2,13 +2,14 @@
 //!
 //! An interval-style model in the sense of Genbrugge, Eyerman and Eeckhout ("Interval
 //! simulation", HPCA 2010) and of Carlson et al. (Sniper, TACO 2014): instructions dispatch
-//! `width` a cycle into a reorder buffer and retire from it in order; only memory accesses take
-//! time of their own; an access waits for the loads that made its address and for what is computed from
-//! them, and what follows a mispredicted branch or a line of code for those. What it leaves out: arithmetic
-//! that no load has a part in, and what a wrong path does.
+//! `width` a cycle into a reorder buffer and retire from it in order; memory accesses take time, and
+//! arithmetic where the code is known; an access waits for the loads that made its address and for what is
+//! computed from them and from registers, and what follows a mispredicted branch or a line of code for those.
+//! What it leaves out: arithmetic that decides a branch, and what a wrong path does.
 
 mod config;
 mod core_model;
+mod dataflow;
 mod front_end;
 mod in_flight;
 mod register_file;
@@ -20,6 +21,7 @@ mod wrong_paths;
 
 pub use config::{CoreConfig, CoreError};
 pub use core_model::{Core, RobEntry, Trapped, UNKNOWN};
+pub use dataflow::{Computed, Operation, Pieces, REGISTERS};
 pub use in_flight::InFlight;
 pub use register_file::RegisterFile;
 pub use servers::{Grant, Idle};

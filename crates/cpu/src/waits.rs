@@ -1,3 +1,5 @@
+use crate::Computed;
+
 /// What an access waits for before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
@@ -5,6 +7,8 @@ pub struct Waits {
     pub loads: [u32; 2],
     /// Slots that arithmetic takes from the data of each to the address.
     pub arithmetic: [u16; 2],
+    /// What registers make of it.
+    pub computed: Computed,
 }
 
 impl From<[u32; 2]> for Waits {
@@ -14,6 +18,7 @@ impl From<[u32; 2]> for Waits {
         Waits {
             loads,
             arithmetic: [0; 2],
+            computed: Computed::default(),
         }
     }
 }

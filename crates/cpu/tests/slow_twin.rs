@@ -116,6 +116,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
                         near => [near, near + apart],
                     },
                     arithmetic: arithmetic.map(|slots| u16::from(slots) / 4),
+                    ..Waits::default()
                 },
                 store,
                 translation,

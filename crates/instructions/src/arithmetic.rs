@@ -16,16 +16,23 @@ pub struct Arithmetic {
 
 /// What an instruction does: sets of registers, one bit each.
 #[derive(Clone, Copy, Debug, Default)]
-struct Step {
-    /// Addresses are made of these, and of these after they were scaled.
-    addresses: u32,
-    scaled: u32,
+pub struct Step {
+    /// Addresses are made of these.
+    pub addresses: u32,
+    /// And of these after they were scaled.
+    pub scaled: u32,
     /// And what it computes of these.
-    data: u32,
-    /// Has that alone, or also what it had before.
-    writes: u32,
-    merges: u32,
-    cycles: u8,
+    pub data: u32,
+    /// These have what it computes.
+    pub writes: u32,
+    /// These have what it computes and what they had before.
+    pub merges: u32,
+    /// From its operands to what it computes; of one that loads, from its data on.
+    pub cycles: u8,
+    /// Whether it loads from memory.
+    pub loads: bool,
+    /// Whether it stores to memory.
+    pub stores: bool,
 }
 
 /// The longest ways from a load to an address that is computed from it, in cycles of the instructions
@@ -56,6 +63,24 @@ impl Arithmetic {
         Arithmetic {
             steps: of_each(block, Step::of).into(),
         }
+    }
+
+    /// Instruction by instruction.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Registers that may be read behind a block: compilers do not keep flags so long.
+    pub const LIVE_BEHIND: u32 = !(1 << FLAGS);
+
+    /// Behind each instruction, the registers that may be read before they are written.
+    pub fn live(&self) -> Vec<u32> {
+        let mut live = vec![Self::LIVE_BEHIND; self.steps.len()];
+        for (number, step) in self.steps.iter().enumerate().skip(1).rev() {
+            let read = step.addresses | step.data | step.merges;
+            live[number - 1] = live[number] & !step.writes | read;
+        }
+        live
     }
 
     /// From the data of the load by one of its instructions to an address of a later one. `None` if there is
@@ -98,8 +123,9 @@ impl Step {
             }
             step.addresses |= bit(used.base()) | bit(used.index());
         }
-        let loads = info.used_memory().iter().any(|used| reads(used.access()));
-        if loads {
+        step.loads = info.used_memory().iter().any(|used| reads(used.access()));
+        step.stores = info.used_memory().iter().any(|used| writes(used.access()));
+        if step.loads {
             // What an address is made of is no part of what is found there.
             for operand in 0..instruction.op_count() {
                 if instruction.op_kind(operand) == OpKind::Register
@@ -286,6 +312,23 @@ mod tests {
         // The stack pointer that push moves is no value.
         let push = arithmetic(&[LOAD, &[0x50], &[0x48, 0x8b, 0x04, 0x24]]);
         assert_eq!(push.within(0, 2), None);
+    }
+
+    #[test]
+    fn a_register_is_live_until_it_is_written() {
+        let (rax, rcx, flags) = (1, 2, 1 << FLAGS);
+        let block = arithmetic(&[
+            ADD,
+            &[0x48, 0x39, 0xc8],       // cmp rax, rcx
+            &[0x48, 0x0f, 0x42, 0xc1], // cmovb rax, rcx
+            &[0xb8, 1, 0, 0, 0],       // mov eax, 1
+            ADD,
+        ]);
+        let live: Vec<u32> = (block.live().iter())
+            .map(|live| live & (rax | rcx | flags))
+            .collect();
+        let expected = [rax | rcx, rax | rcx | flags, rcx, rax | rcx, rax | rcx];
+        assert_eq!(live, expected);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! Run with the name of one it does that once, and asks valgrind to count while it does: what makes
 //! the events has ended before, and a program's initialisation and exit are left out or counted alone. Without
 //! a name it lists all names, after a line that says which vector instructions are used. The path of a
-//! trace, and perhaps `fetch` after it, has `radix` simulate the first batches of that.
+//! trace, and after it perhaps keys and values of the machine, or `fetch` for an instruction side, has `radix`
+//! simulate the first batches of that.
 
 mod code;
 
@@ -93,15 +94,12 @@ fn main() {
         return;
     }
     if wanted.ends_with(".trace") {
-        let fetches = std::env::args().nth(2).is_some_and(|word| word == "fetch");
+        let words: Vec<String> = std::env::args().skip(2).collect();
+        let key = |word| if word == "fetch" { FETCH } else { word };
+        let keys: Vec<&str> = words.iter().map(|word| key(word.as_str())).collect();
         let batches = recorded(&wanted);
         let last = batches.len() - 1;
-        run(
-            "radix",
-            if fetches { &[FETCH] } else { &[] },
-            batches,
-            1..last,
-        );
+        run("radix", &keys, batches, 1..last);
         return;
     }
     let (_, work, program) = CASES

@@ -1,11 +1,14 @@
-//! What arithmetic takes between loads and the addresses that are computed from them.
+//! What arithmetic takes between loads and the addresses that are computed from them, and between registers.
 //!
-//! Where a source has code, each pair of instructions has it from their bytes.
+//! Where a source has code, each pair of instructions has the one from their bytes, and each piece of code
+//! between two accesses the other.
 
 use crate::by_program::define_blocks;
-use pagelab_cpu::CoreConfig;
-use pagelab_events::{CodeBlock, Definition, NO_SITE, dependence};
-use pagelab_instructions::{Arithmetic, Way};
+use crate::sampled::Sampled;
+use crate::timing::Executed;
+use pagelab_cpu::{CoreConfig, Operation, Pieces};
+use pagelab_events::{CodeBlock, Definition, Flow, NO_SITE, dependence};
+use pagelab_instructions::{Arithmetic, Step, Way};
 use std::collections::HashMap;
 
 /// Pairs of instructions that are remembered; others are looked at again.
@@ -14,30 +17,59 @@ const MOST_PAIRS: usize = 1 << 20;
 /// Accesses that are remembered: as many as lie between an access and a load that it may wait for.
 const REMEMBERED: usize = 1024;
 
+const NO_PIECE: u32 = u32::MAX;
+
 #[derive(Debug)]
 pub(crate) struct Computing {
     cores: Vec<Recent>,
     programs: Vec<Code>,
+    times: Times,
+    /// With each access of the last chunk, slots after each of its loads.
+    slots: Vec<[u16; 2]>,
+    /// The pieces of code that are executed up to each, and where those of each end.
+    pieces: Vec<u32>,
+    ends: Vec<u32>,
+    /// The program that these are of.
+    program: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
     /// Slots in a cycle.
     width: u32,
     /// Cycles of an index that is scaled.
     scaled_index: u32,
-    /// With each access of the last chunk, slots after each of its loads.
-    slots: Vec<[u16; 2]>,
+    /// Slots of a load that hits the first level.
+    hit: u64,
 }
 
 /// The sites of a core's last accesses.
 #[derive(Clone, Debug)]
 struct Recent {
+    sampled: Sampled,
+    /// Whether pieces of code are wanted.
+    follows: bool,
+    /// The thread whose pieces were found last.
+    thread: u32,
     sites: Box<[u32; REMEMBERED]>,
     at: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Code {
-    blocks: Vec<Arithmetic>,
+    blocks: Vec<Block>,
     sites: Vec<Site>,
+    pieces: Pieces,
     pairs: HashMap<(u32, u32), u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    arithmetic: Arithmetic,
+    /// The site of its first instruction.
+    first: u32,
+    /// The piece of code behind its last access.
+    tail: u32,
 }
 
 /// An instruction.
@@ -46,59 +78,105 @@ struct Site {
     /// Its block, and its place there.
     block: u32,
     place: u16,
+    /// The site of the access before it in its block, and the piece of code from behind that, or from the
+    /// block's beginning, up to it; if it is an access.
+    previous: u32,
+    piece: u32,
+    /// Whether it is the last access of its block.
+    is_last: bool,
     /// For each of the loads that an access waits for, the site of the last one, and cycles from that.
     last: [(u32, u8); 2],
 }
 
 impl Computing {
-    /// None where arithmetic takes no time.
-    pub(crate) fn new(config: &CoreConfig, cores: u32) -> Option<Self> {
+    /// None where arithmetic takes no time. A load that hits the first level takes `hit` slots.
+    pub(crate) fn new(config: &CoreConfig, cores: u32, hit: u64) -> Option<Self> {
         let recent = Recent {
+            sampled: Sampled::default(),
+            follows: false,
+            thread: 0,
             sites: Box::new([NO_SITE; REMEMBERED]),
             at: 0,
         };
         config.arithmetic.then(|| Computing {
             cores: vec![recent; cores as usize],
             programs: Vec::new(),
-            width: config.width,
-            scaled_index: config.scaled_index,
+            times: Times {
+                width: config.width,
+                scaled_index: config.scaled_index,
+                hit,
+            },
             slots: Vec::new(),
+            pieces: Vec::new(),
+            ends: Vec::new(),
+            program: 0,
         })
     }
 
     /// Takes in what a batch of a program says of its code.
     pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
-        define_blocks(&mut self.programs, program, definitions, Code::define);
+        let times = self.times;
+        define_blocks(&mut self.programs, program, definitions, |code, block| {
+            code.define(block, times);
+        });
     }
 
-    /// Takes accesses of a core, what they wait for and their instructions; returns how many slots pass from
-    /// each load's data to the address, nothing if the source has no code.
+    /// Takes accesses of a core, the first of which has number `at` in its batch: what they wait for, their
+    /// instructions, and the blocks that are executed from the first one on.
     pub(crate) fn chunk(
         &mut self,
-        core: usize,
-        program: usize,
+        (core, program): (usize, usize),
+        at: usize,
         dep: &[u32],
         site: &[u32],
-    ) -> &[[u16; 2]] {
+        flow: &[(u32, Flow)],
+    ) {
         self.slots.clear();
+        self.pieces.clear();
+        self.ends.clear();
+        self.program = program;
         let (Some(code), Some(recent)) = (self.programs.get_mut(program), self.cores.get_mut(core))
         else {
-            return &[];
+            return;
         };
+        if recent.follows {
+            let before = (recent.back(1), &mut recent.thread);
+            code.follow(at, site, before, flow, &mut self.pieces, &mut self.ends);
+        }
         for (&dep, &site) in dep.iter().zip(site) {
             let mut slots = [0; 2];
             if dep != 0 {
                 let loads = [dependence::near(dep), dependence::far(dep)];
                 for (number, distance) in loads.into_iter().enumerate() {
                     let load = recent.back(distance);
-                    let cycles = code.cycles(load, site, number, self.scaled_index);
-                    slots[number] = (u32::from(cycles) * self.width) as u16;
+                    let cycles = code.cycles(load, site, number, self.times.scaled_index);
+                    slots[number] = (u32::from(cycles) * self.times.width) as u16;
                 }
             }
             recent.push(site);
             self.slots.push(slots);
         }
-        &self.slots
+    }
+
+    /// Decides whether pieces of code are wanted of a core's next accesses, by what it knows: how many there
+    /// were, its time, and how long it has waited for arithmetic.
+    pub(crate) fn sample(&mut self, core: usize, (accesses, now, waited): (u64, u64, u64)) {
+        if let Some(recent) = self.cores.get_mut(core) {
+            recent.follows = recent.sampled.follows(accesses, now, waited);
+        }
+    }
+
+    /// What is computed up to each access of the last chunk; nothing if the source has no code.
+    pub(crate) fn executed(&self) -> Executed<'_> {
+        let Some(code) = self.programs.get(self.program) else {
+            return Executed::default();
+        };
+        Executed {
+            slots: &self.slots,
+            pieces: Some(&code.pieces),
+            numbers: &self.pieces,
+            ends: &self.ends,
+        }
     }
 }
 
@@ -122,15 +200,132 @@ impl Recent {
 }
 
 impl Code {
-    fn define(&mut self, block: &CodeBlock) {
+    fn define(&mut self, block: &CodeBlock, times: Times) {
+        let arithmetic = Arithmetic::of(block);
+        let operations: Vec<_> = (arithmetic.steps().iter())
+            .map(|step| times.operation(step))
+            .collect();
+        let live = arithmetic.live();
+        let first = self.sites.len() as u32;
         let number = self.blocks.len() as u32;
-        self.blocks.push(Arithmetic::of(block));
-        self.sites
-            .extend((0..block.lengths.len()).map(|place| Site {
+        let (mut previous, mut behind) = (NO_SITE, 0);
+        for (place, operation) in operations.iter().enumerate() {
+            let mut site = Site {
                 block: number,
                 place: place as u16,
+                previous,
+                piece: NO_PIECE,
+                is_last: false,
                 last: [(NO_SITE, 0); 2],
-            }));
+            };
+            if operation.loads || operation.stores {
+                site.piece = (self.pieces).add(&operations[behind..=place], live[place], times.hit);
+                previous = self.sites.len() as u32;
+                behind = place + 1;
+            }
+            self.sites.push(site);
+        }
+        if let Some(last) = self.sites.get_mut(previous as usize) {
+            last.is_last = true;
+        }
+        let tail = if behind < operations.len() {
+            (self.pieces).add(&operations[behind..], Arithmetic::LIVE_BEHIND, times.hit)
+        } else {
+            NO_PIECE
+        };
+        self.blocks.push(Block {
+            arithmetic,
+            first,
+            tail,
+        });
+    }
+
+    /// Finds the pieces that are executed up to each access, after one by instruction `last` of a thread.
+    fn follow(
+        &self,
+        at: usize,
+        site: &[u32],
+        (mut last, thread): (u32, &mut u32),
+        flow: &[(u32, Flow)],
+        pieces: &mut Vec<u32>,
+        ends: &mut Vec<u32>,
+    ) {
+        let mut flow = flow.iter();
+        let mut next = flow.next();
+        for (number, &site) in (at as u32..).zip(site) {
+            let mut block = None;
+            while let Some((at, entry)) = next
+                && *at <= number
+            {
+                match *entry {
+                    Flow::Block(entered) => {
+                        self.leave(block, last, pieces);
+                        block = Some(entered);
+                    }
+                    Flow::Thread(other) => {
+                        if other != *thread {
+                            pieces.push(Pieces::OTHER_REGISTERS);
+                        }
+                        (*thread, last, block) = (other, NO_SITE, None);
+                    }
+                }
+                next = flow.next();
+            }
+            self.reach(site, block, last, pieces);
+            ends.push(pieces.len() as u32);
+            last = site;
+        }
+    }
+
+    /// What is executed of a block before the next one, behind an access or, if it was left without one,
+    /// from its beginning.
+    #[inline(always)]
+    fn leave(&self, block: Option<u32>, last: u32, pieces: &mut Vec<u32>) {
+        if let Some(block) = block {
+            let Some(block) = self.blocks.get(block as usize) else {
+                return;
+            };
+            self.between(block.first, block.end(), pieces);
+            push(pieces, block.tail);
+        } else if let Some(site) = self.sites.get(last as usize) {
+            let block = &self.blocks[site.block as usize];
+            if !site.is_last {
+                self.between(last + 1, block.end(), pieces);
+            }
+            push(pieces, block.tail);
+        }
+    }
+
+    /// What is executed up to an access, from the beginning of its block or from behind the access before it.
+    #[inline(always)]
+    fn reach(&self, access: u32, block: Option<u32>, last: u32, pieces: &mut Vec<u32>) {
+        let Some(site) = self.sites.get(access as usize) else {
+            return;
+        };
+        let from = match block {
+            Some(_) => NO_SITE,
+            // Another access of the same instruction.
+            None if last == access => return,
+            None => last,
+        };
+        if site.previous != from {
+            let first = self.blocks[site.block as usize].first;
+            let behind = if (first..access).contains(&from) {
+                from + 1
+            } else {
+                first
+            };
+            self.between(behind, access, pieces);
+        }
+        push(pieces, site.piece);
+    }
+
+    /// Pieces of accesses that were passed over.
+    #[cold]
+    fn between(&self, from: u32, until: u32, pieces: &mut Vec<u32>) {
+        for site in &self.sites[from as usize..until as usize] {
+            push(pieces, site.piece);
+        }
     }
 
     /// Cycles from the data of a load by one instruction to the address of an access by another.
@@ -173,7 +368,7 @@ impl Code {
         let [from, to] = [load, access].map(|site| self.sites.get(site as usize));
         let (from, to) = (from?, to?);
         let [first, second] = [from, to].map(|site| self.blocks.get(site.block as usize));
-        let (first, second) = (first?, second?);
+        let (first, second) = (&first?.arithmetic, &second?.arithmetic);
         let places = [from.place, to.place].map(usize::from);
         let within = if from.block == to.block {
             first.within(places[0], places[1])
@@ -181,5 +376,103 @@ impl Code {
             None
         };
         within.or_else(|| first.across(places[0], second, places[1]))
+    }
+}
+
+impl Block {
+    /// The site behind its last instruction.
+    fn end(&self) -> u32 {
+        self.first + self.arithmetic.steps().len() as u32
+    }
+}
+
+impl Times {
+    fn operation(self, step: &Step) -> Operation {
+        Operation {
+            addresses: step.addresses,
+            scaled: step.scaled,
+            scaling: self.scaled_index * self.width,
+            data: step.data,
+            writes: step.writes,
+            merges: step.merges,
+            slots: u32::from(step.cycles) * self.width,
+            loads: step.loads,
+            stores: step.stores,
+        }
+    }
+}
+
+#[inline(always)]
+fn push(pieces: &mut Vec<u32>, piece: u32) {
+    if piece != NO_PIECE {
+        pieces.push(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOAD: &[u8] = &[0x48, 0x8b, 0x00]; // mov rax, [rax]
+    const STORE: &[u8] = &[0x48, 0x89, 0x08]; // mov [rax], rcx
+    const ADD: &[u8] = &[0x48, 0x83, 0xc0, 0x08]; // add rax, 8
+
+    fn code(blocks: &[&[&[u8]]]) -> Code {
+        let times = Times {
+            width: 4,
+            scaled_index: 0,
+            hit: 16,
+        };
+        let mut code = Code::default();
+        for block in blocks {
+            let block = CodeBlock {
+                lengths: block.iter().map(|bytes| bytes.len() as u8).collect(),
+                bytes: block.concat().into(),
+                ..CodeBlock::default()
+            };
+            code.define(&block, times);
+        }
+        code
+    }
+
+    #[test]
+    fn what_is_executed_between_two_accesses_is_put_together() {
+        // Pieces 0 to 2, 3, and 4; sites 0 to 4, 5, and 6.
+        let code = code(&[&[ADD, LOAD, ADD, STORE, ADD], &[ADD], &[LOAD]]);
+        let (mut pieces, mut ends) = (Vec::new(), Vec::new());
+        let site = [1, 3, 6, 3, 3, 6];
+        let flow = [
+            (10, Flow::Block(0)),
+            (12, Flow::Block(1)),
+            (12, Flow::Block(2)),
+            // Its first access is passed over.
+            (13, Flow::Block(0)),
+            (15, Flow::Thread(7)),
+            (15, Flow::Block(2)),
+        ];
+        let mut thread = 0;
+        code.follow(
+            10,
+            &site,
+            (NO_SITE, &mut thread),
+            &flow,
+            &mut pieces,
+            &mut ends,
+        );
+        let mut begin = 0;
+        let of_each: Vec<Vec<u32>> = (ends.iter())
+            .map(|&end| pieces[std::mem::replace(&mut begin, end as usize)..end as usize].to_vec())
+            .collect();
+        let expected: [&[u32]; 6] = [
+            &[0],
+            &[1],
+            &[2, 3, 4],
+            &[0, 1],
+            // Another access of the same instruction.
+            &[],
+            &[Pieces::OTHER_REGISTERS, 4],
+        ];
+        assert_eq!(of_each, expected);
+        assert_eq!(thread, 7);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn define_blocks<T: Default>(
     all: &mut Vec<T>,
     program: usize,
     definitions: &[Definition],
-    define: fn(&mut T, &CodeBlock),
+    mut define: impl FnMut(&mut T, &CodeBlock),
 ) {
     let kept = of_program(all, program);
     for definition in definitions {

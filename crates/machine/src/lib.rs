@@ -41,6 +41,7 @@ mod registered;
 mod requests;
 mod result;
 mod rows;
+mod sampled;
 mod served;
 mod sharing;
 mod simulate;

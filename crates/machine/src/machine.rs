@@ -17,7 +17,7 @@ use crate::others::Others;
 use crate::served::Served;
 use crate::sharing::Sharing;
 use crate::timeline::Timeline;
-use crate::timing::{self, Accesses, Counts, FreeClocks, Latencies, Paths, Pending};
+use crate::timing::{self, Accesses, Counts, Executed, FreeClocks, Latencies, Paths, Pending};
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory};
 use pagelab_cpu::Core;
@@ -29,6 +29,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 
 mod charge;
+mod code;
 mod fetch;
 mod filled;
 mod kernel;
@@ -258,7 +259,7 @@ impl<M: Mmu> Machine<M> {
         Ok(Machine {
             fetch,
             look_ahead: LookAhead::new(&config.core, config.cores).map(Box::new),
-            computing: Computing::new(&config.core, config.cores).map(Box::new),
+            computing: Computing::new(&config.core, config.cores, hit).map(Box::new),
             cores,
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
@@ -381,6 +382,9 @@ impl<M: Mmu> Machine<M> {
                 *branch = sharing.branch(accesses + u64::from(*at), *branch);
             }
         }
+        if self.computing.is_some() {
+            self.compute(batch, at..end, dep);
+        }
         self.chunk(
             batch.process,
             &batch.addr[at..end],
@@ -450,9 +454,8 @@ impl<M: Mmu> Machine<M> {
         let program = self.program();
         let look_ahead = (self.look_ahead.as_mut())
             .map_or(&[][..], |ahead| ahead.chunk(core, program, gap, site));
-        let arithmetic = (self.computing.as_mut()).map_or(&[][..], |computing| {
-            computing.chunk(core, program, dep, site)
-        });
+        let executed = (self.computing.as_ref())
+            .map_or_else(Executed::default, |computing| computing.executed());
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
             let mut pages = other_pages!(self, asid);
@@ -471,7 +474,9 @@ impl<M: Mmu> Machine<M> {
             gap,
             dep,
             look_ahead,
-            arithmetic,
+            executed,
+            addr,
+            op,
             mispredicted: &self.mispredicted,
         };
         if self.counts.accesses >= self.untimed {

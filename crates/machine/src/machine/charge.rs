@@ -6,33 +6,13 @@ use crate::mmu::Mmu;
 use crate::payer::Payer;
 use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, VirtAddr};
-use pagelab_events::{Batch, NO_SITE};
+use pagelab_events::NO_SITE;
 use pagelab_translation::Page;
 
 impl<M: Mmu> Machine<M> {
     /// From now on counts by instruction and kind of memory.
     pub fn count_by_code(&mut self) {
         self.timing.by_code = Some(Box::default());
-    }
-
-    /// Takes in what a batch says of the code.
-    pub(crate) fn define_code(&mut self, batch: &Batch) {
-        let program = self.program();
-        if let Some(fetch) = &mut self.fetch {
-            fetch.define(program, &batch.definitions);
-        }
-        if let Some(look_ahead) = &mut self.look_ahead {
-            look_ahead.define(program, &batch.definitions);
-        }
-        if let Some(computing) = &mut self.computing {
-            computing.define(program, &batch.definitions);
-        }
-        let Some(tallies) = &mut self.timing.by_code else {
-            return;
-        };
-        for definition in &batch.definitions {
-            tallies.program(program).define(definition);
-        }
     }
 
     /// Charges the walks and faults for a page of code to the instruction that is fetched.

@@ -1,5 +1,5 @@
-use pagelab_cpu::Waits;
-use pagelab_events::{Mispredicted, dependence};
+use pagelab_cpu::{Computed, Core, Pieces, Waits};
+use pagelab_events::{Mispredicted, Op, dependence};
 
 /// What a core does between the accesses of a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -9,10 +9,71 @@ pub(crate) struct Accesses<'a> {
     pub(crate) dep: &'a [u32],
     /// How many instructions the core holds with each, where that differs; else empty.
     pub(crate) look_ahead: &'a [u32],
-    /// Slots of arithmetic between each of its loads and its address, where that is known; else empty.
-    pub(crate) arithmetic: &'a [[u16; 2]],
+    /// What is computed up to each.
+    pub(crate) executed: Executed<'a>,
+    /// Their addresses and what they do.
+    pub(crate) addr: &'a [u64],
+    pub(crate) op: &'a [Op],
     /// Mispredicted branches, and before which access.
     pub(crate) mispredicted: &'a [(u32, Mispredicted)],
+}
+
+/// What is computed up to each of some accesses; empty where nothing is known of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Executed<'a> {
+    /// Slots of arithmetic between each of its loads and its address.
+    pub(crate) slots: &'a [[u16; 2]],
+    /// The pieces of code that are executed since the access before it, by their numbers, and where those of
+    /// each access end; empty where registers are not followed.
+    pub(crate) pieces: Option<&'a Pieces>,
+    pub(crate) numbers: &'a [u32],
+    pub(crate) ends: &'a [u32],
+}
+
+/// Goes through what is known of accesses from the instructions between them.
+pub(super) struct FromCode<'a> {
+    of: Accesses<'a>,
+    /// The next access, and its first piece of code.
+    next: usize,
+    piece: usize,
+}
+
+impl<'a> FromCode<'a> {
+    pub(super) fn new(of: Accesses<'a>) -> Self {
+        FromCode {
+            of,
+            next: 0,
+            piece: 0,
+        }
+    }
+
+    /// What the next access waits for besides what its dependence names. How far the core looks ahead is
+    /// told to it.
+    #[inline(always)]
+    pub(super) fn next(&mut self, core: &mut Core) -> ([u16; 2], Computed) {
+        let Accesses {
+            look_ahead,
+            executed,
+            addr,
+            op,
+            ..
+        } = self.of;
+        let next = self.next;
+        self.next += 1;
+        if let Some(&instructions) = look_ahead.get(next) {
+            core.look_ahead(instructions);
+        }
+        let slots = executed.slots.get(next).copied().unwrap_or_default();
+        let (Some(pieces), Some(&end)) = (executed.pieces, executed.ends.get(next)) else {
+            return (slots, Computed::default());
+        };
+        let (Some(&addr), Some(op)) = (addr.get(next), op.get(next)) else {
+            return (slots, Computed::default());
+        };
+        let numbers = &executed.numbers[self.piece..end as usize];
+        self.piece = end as usize;
+        (slots, core.execute(pieces, numbers, addr, op.is_store()))
+    }
 }
 
 /// How far back the loads are that a dependence names.
@@ -21,11 +82,12 @@ pub(super) fn loads(dep: u32) -> [u32; 2] {
     [dependence::near(dep), dependence::far(dep)]
 }
 
-/// What an access waits for, by its dependence and the arithmetic to its address.
+/// What an access waits for, by its dependence and by what its code computes.
 #[inline(always)]
-pub(super) fn waits(dep: u32, arithmetic: [u16; 2]) -> Waits {
+pub(super) fn waits(dep: u32, (arithmetic, computed): ([u16; 2], Computed)) -> Waits {
     Waits {
         loads: loads(dep),
         arithmetic,
+        computed,
     }
 }

@@ -1,4 +1,4 @@
-use super::accesses::{Accesses, waits};
+use super::accesses::{Accesses, FromCode, waits};
 use super::paths::Paths;
 use super::pending::Pending;
 use super::slow::{Of, References, Slow};
@@ -20,7 +20,7 @@ pub(crate) fn time<const FREE: bool>(
     accesses: Accesses,
 ) {
     // Asking before each access takes 2 % of the instructions of a program that hits its caches.
-    if accesses.look_ahead.is_empty() && accesses.arithmetic.is_empty() {
+    if accesses.look_ahead.is_empty() && accesses.executed.slots.is_empty() {
         time_each::<FREE, false>(paths, pending, chunk, accesses);
     } else {
         time_each::<FREE, true>(paths, pending, chunk, accesses);
@@ -35,12 +35,12 @@ fn time_each<const FREE: bool, const CODE: bool>(
     chunk: &Chunk,
     accesses: Accesses,
 ) {
+    let mut from_code = FromCode::new(accesses);
     let Accesses {
         gap,
         dep,
-        look_ahead,
-        arithmetic,
         mut mispredicted,
+        ..
     } = accesses;
     // A branch is due when so many accesses are left.
     let left_at = |branch: Option<&(u32, Mispredicted)>| {
@@ -65,17 +65,12 @@ fn time_each<const FREE: bool, const CODE: bool>(
     };
     let mut due = slow.first_due();
     let mut accesses = gap.iter().zip(dep);
-    let mut look_ahead = look_ahead.iter();
-    let mut arithmetic = arithmetic.iter();
-    // What the code says of the next access: how far the core looks ahead is told to it.
-    let mut from_code = |core: &mut Core| {
-        if !CODE {
-            return [0; 2];
+    let mut known = |core: &mut Core| {
+        if CODE {
+            from_code.next(core)
+        } else {
+            Default::default()
         }
-        if let Some(&instructions) = look_ahead.next() {
-            core.look_ahead(instructions);
-        }
-        arithmetic.next().copied().unwrap_or_default()
     };
     let requests = chunk.requests.as_slice();
     let mut next = requests.first().copied().unwrap_or(0);
@@ -93,9 +88,9 @@ fn time_each<const FREE: bool, const CODE: bool>(
                 branch_due = left_at(mispredicted.first());
             }
             let (gap, waits) = if first {
-                let arithmetic = from_code(paths.core);
+                let known = known(paths.core);
                 let (&gap, &dep) = accesses.next().unwrap_or((&0, &0));
-                (gap, waits(dep, arithmetic))
+                (gap, waits(dep, known))
             } else {
                 (0, Waits::default())
             };
@@ -131,7 +126,7 @@ fn time_each<const FREE: bool, const CODE: bool>(
             debug_assert!(false, "a request has an access and a data reference");
             return;
         };
-        let waits = waits(dep, from_code(paths.core));
+        let waits = waits(dep, known(paths.core));
         if !FREE {
             paths.counts.data_served[served as usize] += 1;
         }

@@ -11,7 +11,7 @@ mod pending;
 mod slow;
 mod task;
 
-pub(crate) use accesses::Accesses;
+pub(crate) use accesses::{Accesses, Executed};
 pub(crate) use chunk::time;
 pub(crate) use counts::Counts;
 pub(crate) use fetch::{Fetched, fetch};

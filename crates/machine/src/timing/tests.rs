@@ -5,7 +5,7 @@ mod event_driven;
 mod fast;
 
 use decisions::{Made, Sizes, decide};
-use event_driven::{Access, Parameters, Twin};
+use event_driven::{Access, Instruction, Parameters, Twin};
 use proptest::prelude::*;
 
 /// What a stream is made of. Shares are in percent.
@@ -21,6 +21,8 @@ pub(crate) struct Kind {
     pub(crate) mispredicted: u64,
     /// And of those after one whose wrong path joins the right one.
     pub(crate) reconverges: u64,
+    /// Instructions that compute something of registers; if there are none, nothing is known of any.
+    pub(crate) chained: u64,
     /// Accesses of two lines, and a tenth of that of system calls.
     pub(crate) odd: u64,
 }
@@ -53,8 +55,14 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
                 kind.pages
             };
             let line = random.below(64) as u32;
+            let gap = random.below(8) as u32;
             Made {
-                gap: random.below(8) as u32,
+                instructions: if kind.chained > 0 {
+                    instructions(&mut random, gap, kind.chained)
+                } else {
+                    Vec::new()
+                },
+                gap,
                 dep: if random.percent(kind.dependent) {
                     let other = random.percent(40).then(|| random.below(12) as u32);
                     (1 + random.below(8) as u32) | other.unwrap_or(0) << 16
@@ -81,6 +89,36 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
             }
         })
         .collect()
+}
+
+/// A gap's instructions and an access. Each has a register of its own for what it makes.
+fn instructions(random: &mut Random, gap: u32, chained: u64) -> Vec<Instruction> {
+    let mut some = |share| {
+        let count = if random.percent(share) {
+            1 + random.below(2)
+        } else {
+            0
+        };
+        (0..count).map(|_| random.below(8) as usize).collect()
+    };
+    let mut instructions: Vec<_> = (0..=gap as usize)
+        .map(|number| Instruction {
+            address: if number == gap as usize {
+                some(60)
+            } else {
+                Vec::new()
+            },
+            operands: some(chained),
+            result: number,
+            takes: 0,
+        })
+        .collect();
+    for instruction in &mut instructions {
+        if !instruction.operands.is_empty() {
+            instruction.takes = random.below(40);
+        }
+    }
+    instructions
 }
 
 fn sizes() -> impl Strategy<Value = Sizes> {
@@ -167,7 +205,7 @@ proptest! {
     /// each of 1,024 hashes: a latency here and there. With 65,536 places there are none.
     #[test]
     fn exact_where_nothing_contends(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
         let free = Parameters {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
@@ -182,7 +220,7 @@ proptest! {
 
     #[test]
     fn independent_accesses(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -192,25 +230,36 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn mispredicted_branches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 0 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 0, chained: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn wrong_paths(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60, chained: 0 };
+        within(0.08, both(machine, &stream(seed, kind), sizes))?;
+    }
+
+    #[test]
+    fn what_registers_make(
+        seed in any::<u64>(),
+        chained in 1u64..60,
+        sizes in sizes(),
+        machine in machines(),
+    ) {
+        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, reconverges: 0, chained };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn a_small_program(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0 };
+        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 }

@@ -1,11 +1,12 @@
 //! What a small machine decides about a stream: which level of TLB and cache has what.
 
-use super::event_driven::{Access, Reference, Request, Translation, Walk};
+use super::event_driven::{Access, Instruction, Reference, Request, Translation, Walk};
 use std::collections::{BTreeMap, HashMap};
 
 /// Accesses as a program makes them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Made {
+    pub(crate) instructions: Vec<Instruction>,
     pub(crate) gap: u32,
     pub(crate) dep: u32,
     pub(crate) arithmetic: [u16; 2],
@@ -102,6 +103,7 @@ impl Decider {
         let first = made.page * 64 + made.line;
         let lines = first..=first + u32::from(made.straddles);
         Access {
+            instructions: made.instructions.clone(),
             kernel: made.kernel,
             gap: made.gap,
             dep: made.dep,

@@ -54,8 +54,20 @@ pub(crate) struct Request {
     pub(crate) prefetches: Vec<Reference>,
 }
 
+/// What an instruction does with registers, of which there are eight.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Instruction {
+    /// Of which it makes its address, if it has one, and what it computes; into which, and how long that takes.
+    pub(crate) address: Vec<usize>,
+    pub(crate) operands: Vec<usize>,
+    pub(crate) result: usize,
+    pub(crate) takes: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
+    /// The instructions of its gap and its own; none if nothing is known of them.
+    pub(crate) instructions: Vec<Instruction>,
     /// Time in the kernel before it.
     pub(crate) kernel: u64,
     pub(crate) gap: u32,
@@ -165,6 +177,9 @@ pub(crate) struct Twin<'a> {
     events: BinaryHeap<Reverse<(u64, usize, Event)>>,
     // Dispatch and retirement, instruction by instruction.
     dispatched: Vec<u64>,
+    /// When each of these has its result, and each register.
+    results: Vec<u64>,
+    registers: [u64; 8],
     next_access: usize,
     retired: Vec<u64>,
     next_request: usize,
@@ -241,6 +256,8 @@ impl<'a> Twin<'a> {
             kernel_until: None,
             events: BinaryHeap::new(),
             dispatched: Vec::new(),
+            results: Vec::new(),
+            registers: [0; 8],
             next_access: 0,
             retired: Vec::new(),
             next_request: 0,

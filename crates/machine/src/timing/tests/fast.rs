@@ -1,14 +1,14 @@
 //! The model under test, fed with the same accesses as the twin.
 
-use super::event_driven::{Access, Parameters, Reference, Translation, Walk};
+use super::event_driven::{Access, Instruction, Parameters, Reference, Translation, Walk};
 use crate::chunk::{CHUNK, Chunk};
 use crate::main_memory::MainMemory;
 use crate::requests::{Prefetch, TlbMiss, request};
 use crate::served::Served;
 use crate::spread::Spread;
-use crate::timing::{Accesses, Counts, Latencies, Paths, Pending, time};
-use pagelab_cpu::{Core, CoreConfig};
-use pagelab_events::Mispredicted;
+use crate::timing::{Accesses, Counts, Executed, Latencies, Paths, Pending, time};
+use pagelab_cpu::{Core, CoreConfig, Operation, Pieces};
+use pagelab_events::{Mispredicted, Op};
 
 fn served(level: usize) -> Served {
     [Served::L1, Served::L2, Served::Llc, Served::Dram][level]
@@ -75,6 +75,27 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
     });
 }
 
+/// The instructions of an access.
+fn operations(access: &Access) -> Vec<Operation> {
+    let set = |registers: &[usize]| {
+        registers
+            .iter()
+            .fold(0, |set, register| set | 1 << register)
+    };
+    let operation = |instruction: &Instruction| Operation {
+        addresses: set(&instruction.address),
+        data: set(&instruction.operands),
+        writes: 1 << instruction.result,
+        slots: instruction.takes as u32,
+        ..Operation::default()
+    };
+    let mut all: Vec<_> = access.instructions.iter().map(operation).collect();
+    if let Some(last) = all.last_mut() {
+        (last.loads, last.stores) = (!access.store, access.store);
+    }
+    all
+}
+
 /// When the last instruction retires.
 pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     let config = CoreConfig {
@@ -107,6 +128,10 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     let mut counts = Counts::default();
     let mut pending = Pending::new(parameters.reorder_buffer as u32);
     let mut chunk = Chunk::default();
+    let mut pieces = Pieces::default();
+    for access in accesses {
+        pieces.add(&operations(access), u32::MAX, parameters.latency[0]);
+    }
     let mut at = 0;
     while at < accesses.len() {
         let mut paths = Paths {
@@ -137,11 +162,33 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
                 Some((at, Mispredicted { dep, reconverges }))
             })
             .collect();
+        let numbers: Vec<u32> = (at as u32..).take(taken.len()).collect();
+        let ends: Vec<u32> = (1..).take(taken.len()).collect();
+        let op: Vec<_> = (taken.iter())
+            .map(|access| {
+                if access.store {
+                    Op::store(8)
+                } else {
+                    Op::load(8)
+                }
+            })
+            .collect();
+        let addr: Vec<u64> = (at as u64..)
+            .map(|number| number * 8)
+            .take(taken.len())
+            .collect();
         let accesses = Accesses {
             gap: &gap,
             dep: &dep,
             look_ahead: &[],
-            arithmetic: &arithmetic,
+            executed: Executed {
+                slots: &arithmetic,
+                pieces: Some(&pieces),
+                numbers: &numbers,
+                ends: &ends,
+            },
+            addr: &addr,
+            op: &op,
             mispredicted: &mispredicted,
         };
         time::<false>(&mut paths, &mut pending, &chunk, accesses);

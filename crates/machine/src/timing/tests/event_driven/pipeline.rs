@@ -66,6 +66,8 @@ impl Twin<'_> {
                     return;
                 }
                 self.dispatched.push(time);
+                let gap = self.accesses[self.next_access].gap as usize;
+                self.compute(self.dispatched.len() + gap - target - 1, time);
             }
             let Some(mut time) = self.dispatches_next() else {
                 return;
@@ -82,13 +84,38 @@ impl Twin<'_> {
             }
             let number = self.next_access;
             self.dispatched.push(time);
+            let address = self.compute(self.accesses[number].gap as usize, time);
             self.next_access += 1;
             if access.store {
                 let first = self.first_request[number];
                 self.stores.extend(first..first + access.requests.len());
             }
-            self.start(number, time);
+            self.start(number, time.max(address));
         }
+    }
+
+    /// Has an instruction of the next access's, which is dispatched at `time`, compute what it does; returns
+    /// when it has its address. All that it needs comes before it in the program. What is loaded comes from the
+    /// first level, as far as registers know.
+    fn compute(&mut self, number: usize, time: u64) -> u64 {
+        let access = &self.accesses[self.next_access.min(self.accesses.len() - 1)];
+        let Some(instruction) = access.instructions.get(number) else {
+            self.results.push(0);
+            return 0;
+        };
+        let latest = |of: &[usize]| of.iter().map(|&register| self.registers[register]).max();
+        let address = latest(&instruction.address).unwrap_or(0);
+        let mut begins = latest(&instruction.operands).unwrap_or(0).max(time);
+        let loads = number == access.gap as usize && !access.store;
+        if loads {
+            begins = begins.max(address.max(time) + self.parameters.latency[0]);
+        }
+        let result = begins + instruction.takes;
+        // When a load that does nothing else has its data is another matter.
+        let own = !loads || instruction.takes > 0 || !instruction.operands.is_empty();
+        self.results.push(if own { result } else { 0 });
+        self.registers[instruction.result] = result;
+        address
     }
 
     /// Starts an access that was dispatched at `time`, or has it wait for one of its loads.
@@ -133,7 +160,8 @@ impl Twin<'_> {
                 let Some(&dispatched) = self.dispatched.get(self.retired.len()) else {
                     return;
                 };
-                self.last_retired = (self.last_retired + 1).max(dispatched);
+                let result = self.results[self.retired.len()];
+                self.last_retired = (self.last_retired + 1).max(dispatched).max(result);
                 self.retired.push(self.last_retired);
             }
             if self.held_back(self.instruction[access]) {
@@ -144,6 +172,7 @@ impl Twin<'_> {
                 break;
             };
             let ready = ready.max(self.ready_again(access));
+            let ready = ready.max(self.results[self.instruction[access]]);
             self.last_retired = (self.last_retired + u64::from(number == 0)).max(ready);
             self.retired_requests.push(self.last_retired);
             if number + 1 == self.accesses[access].requests.len() {

@@ -1,0 +1,523 @@
+//! When instructions have their results, by the registers that they make of others.
+//!
+//! An instruction can begin when it is dispatched and has its operands. So the times at which registers are
+//! there after a piece of code are the latest of some before it, each plus a constant, and of the piece's
+//! dispatch plus another: a product of a matrix in the algebra of maximum and plus. Its rows are worked out
+//! once a piece, and what nobody will look at is left out.
+
+/// Registers that are followed, one bit each in sets of them.
+pub const REGISTERS: usize = 32;
+
+/// Places beside the registers: when what a load finds was there, when the address of the access is, and
+/// what the access makes.
+const FOUND: usize = REGISTERS;
+const ADDRESS: usize = FOUND + 1;
+const RESULT: usize = ADDRESS + 1;
+/// Where nothing is ever put.
+const NEVER: usize = RESULT + 1;
+/// Where registers are kept that a row needs after another has written them.
+const KEPT: usize = NEVER + 1;
+/// As many as a byte can name: enough for all.
+const PLACES: usize = 256;
+
+/// Words of 8 bytes whose last store is remembered, by the last bits of their addresses.
+const STORED: usize = 256;
+
+/// What an instruction does: sets of registers, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operation {
+    /// Its address is made of these.
+    pub addresses: u32,
+    /// And of these, [`Operation::scaling`] slots later.
+    pub scaled: u32,
+    /// What scaling an index takes, in slots.
+    pub scaling: u32,
+    /// What it computes is made of these, and of what it loads.
+    pub data: u32,
+    /// These have what it computes.
+    pub writes: u32,
+    /// These have what it computes and what they had before.
+    pub merges: u32,
+    /// Slots from its operands, or from what it loads, to what it computes.
+    pub slots: u32,
+    /// Whether it loads.
+    pub loads: bool,
+    /// Whether it stores what it computes.
+    pub stores: bool,
+}
+
+/// A piece of code: instructions of which no more than the last one is an access.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Its copies: the first of them and the end; its rows.
+    copies: [u32; 2],
+    rows: [u32; 2],
+    instructions: u32,
+    /// Whether it ends with an access.
+    accesses: bool,
+}
+
+/// When a place is ready: the latest of the piece's dispatch and of two places, each plus some slots.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    place: u8,
+    of: [u8; 2],
+    /// Whether an instruction that has not retired makes it.
+    computes: bool,
+    slots: [u16; 2],
+    after_dispatch: u16,
+}
+
+/// Pieces of code.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    all: Vec<Piece>,
+    /// Places that are copied, and where to.
+    copies: Vec<(u8, u8)>,
+    rows: Vec<Row>,
+}
+
+/// What an access waits for that is computed, in slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Computed {
+    /// When it has its address, as far as registers make it.
+    pub address: u64,
+    /// When the arithmetic of the instructions since the access before it, and its own, is done: it retires no
+    /// earlier.
+    pub done: u64,
+}
+
+/// When a core's registers are there, if all loads hit the first level.
+#[derive(Clone, Debug)]
+pub(crate) struct Registers {
+    ready: [u64; PLACES],
+    /// Addresses and when what was stored there last was computed.
+    stored: Box<[(u64, u64); STORED]>,
+}
+
+/// The latest of a piece's dispatch and of places, each plus something; [`NONE`] where a place, or dispatch,
+/// has no part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Latest {
+    dispatch: i64,
+    places: [i64; FOUND + 1],
+}
+
+const NONE: i64 = i64::MIN;
+
+impl Latest {
+    const NOTHING: Latest = Latest {
+        dispatch: NONE,
+        places: [NONE; FOUND + 1],
+    };
+
+    fn of_place(place: usize) -> Latest {
+        let mut of = Latest::NOTHING;
+        of.places[place] = 0;
+        of
+    }
+
+    fn of_dispatch(slots: i64) -> Latest {
+        Latest {
+            dispatch: slots,
+            ..Latest::NOTHING
+        }
+    }
+
+    fn later(mut self, slots: i64) -> Latest {
+        for value in self.places.iter_mut().chain([&mut self.dispatch]) {
+            if *value != NONE {
+                *value += slots;
+            }
+        }
+        self
+    }
+
+    fn max(mut self, other: Latest) -> Latest {
+        self.dispatch = self.dispatch.max(other.dispatch);
+        for (value, other) in self.places.iter_mut().zip(other.places) {
+            *value = other.max(*value);
+        }
+        self
+    }
+}
+
+/// A place, when it is ready, and whether an instruction that has not retired makes it.
+type Made = (usize, Latest, bool);
+
+impl Pieces {
+    /// Stands for a piece behind which another thread goes on, whose registers have long been there.
+    pub const OTHER_REGISTERS: u32 = u32::MAX;
+
+    /// Takes instructions of which no more than the last one is an access, where a load that hits the first
+    /// level takes `hit` slots; returns the piece's number. Of what they write, registers that are not `live`
+    /// are written again before anybody reads them.
+    pub fn add(&mut self, operations: &[Operation], live: u32, hit: u64) -> u32 {
+        let mut registers: [Latest; REGISTERS] = std::array::from_fn(Latest::of_place);
+        // What a load brings is there when the access is done, which is for the clock to say.
+        let mut brought = 0;
+        let mut written = 0;
+        let mut made: Vec<Made> = Vec::new();
+        for (number, operation) in (1..).zip(operations) {
+            let latest = |set: u32| {
+                let members = (0..REGISTERS).filter(|register| set >> register & 1 != 0);
+                members.fold(Latest::NOTHING, |of, register| of.max(registers[register]))
+            };
+            let slots = operation.slots.into();
+            let dispatched = Latest::of_dispatch(number);
+            let mut begins = latest(operation.data).max(dispatched);
+            let last = number as usize == operations.len();
+            if last && (operation.loads || operation.stores) {
+                let scaled = latest(operation.scaled).later(operation.scaling.into());
+                let address = latest(operation.addresses).max(scaled);
+                made.push((ADDRESS, address, false));
+                if operation.loads {
+                    let found = address.max(dispatched).max(Latest::of_place(FOUND));
+                    begins = begins.max(found.later(hit as i64));
+                }
+                if operation.stores {
+                    made.push((RESULT, begins.later(slots), true));
+                }
+                if operation.data == 0 && slots == 0 {
+                    brought = operation.writes | operation.merges;
+                }
+            }
+            for (register, of) in registers.iter_mut().enumerate() {
+                if operation.writes >> register & 1 != 0 {
+                    *of = begins.later(slots);
+                } else if operation.merges >> register & 1 != 0 {
+                    *of = of.max(begins.later(slots));
+                }
+            }
+            written |= operation.writes | operation.merges;
+        }
+        let of_registers = (0..REGISTERS)
+            .filter(|register| (written & live) >> register & 1 != 0)
+            .map(|register| (register, registers[register], brought >> register & 1 == 0));
+        made.extend(of_registers);
+        let before = [self.copies.len() as u32, self.rows.len() as u32];
+        let (order, kept) = in_order(made);
+        let copied = kept
+            .iter()
+            .enumerate()
+            .filter(|&(place, &copy)| copy != place);
+        self.copies
+            .extend(copied.map(|(place, &copy)| (place as u8, copy as u8)));
+        for (place, latest, computes) in &order {
+            self.encode(*place, latest, *computes, &kept);
+        }
+        self.all.push(Piece {
+            copies: [before[0], self.copies.len() as u32],
+            rows: [before[1], self.rows.len() as u32],
+            instructions: operations.len() as u32,
+            accesses: operations
+                .last()
+                .is_some_and(|last| last.loads || last.stores),
+        });
+        self.all.len() as u32 - 1
+    }
+
+    /// As many rows as it takes: those after the first add a place each.
+    fn encode(&mut self, place: usize, latest: &Latest, computes: bool, kept: &[usize]) {
+        // Where it is a part of itself it comes first, before it is written.
+        let own = latest.places.get(place).filter(|&&slots| slots != NONE);
+        let others = (latest.places.iter().enumerate())
+            .filter(|&(of, &slots)| slots != NONE && of != place)
+            .map(|(of, &slots)| (kept[of], slots));
+        let mut terms = own
+            .map(|&slots| (kept[place], slots))
+            .into_iter()
+            .chain(others);
+        let mut terms = || terms.next();
+        let mut of = [terms(), terms()];
+        let mut after_dispatch = latest.dispatch.max(0);
+        loop {
+            let [one, other] = of.map(|of| of.unwrap_or((NEVER, 0)));
+            self.rows.push(Row {
+                place: place as u8,
+                of: [one.0 as u8, other.0 as u8],
+                computes,
+                slots: [capped(one.1), capped(other.1)],
+                after_dispatch: capped(after_dispatch),
+            });
+            let Some(next) = terms() else {
+                return;
+            };
+            of = [Some((place, 0)), Some(next)];
+            after_dispatch = 0;
+        }
+    }
+}
+
+/// An order in which nothing needs what something before it has written, but for places that are copied
+/// before; and the place where each is found.
+fn in_order(mut made: Vec<Made>) -> (Vec<Made>, [usize; FOUND + 1]) {
+    let mut kept = std::array::from_fn(|place| place);
+    let mut copies = KEPT..PLACES;
+    let mut order = Vec::with_capacity(made.len());
+    while !made.is_empty() {
+        let needed = |&(place, ..): &Made| {
+            kept.get(place) == Some(&place)
+                && (made.iter()).any(|(by, of, _)| *by != place && of.places[place] != NONE)
+        };
+        let free = made.iter().position(|one| !needed(one));
+        if let Some(free) = free {
+            order.push(made.swap_remove(free));
+        } else {
+            // There are more places than registers.
+            kept[made[0].0] = copies.next().unwrap_or(NEVER);
+        }
+    }
+    (order, kept)
+}
+
+/// A time that is longer than a row can say is as long as it can.
+fn capped(slots: i64) -> u16 {
+    slots.clamp(0, u16::MAX.into()) as u16
+}
+
+impl Registers {
+    pub(crate) fn new() -> Self {
+        Registers {
+            ready: [0; PLACES],
+            stored: Box::new([(0, 0); STORED]),
+        }
+    }
+
+    /// Executes pieces whose instructions are dispatched one a slot after `dispatched`, the last of which ends
+    /// with an access.
+    #[inline]
+    pub(crate) fn execute(
+        &mut self,
+        pieces: &Pieces,
+        numbers: &[u32],
+        dispatched: u64,
+        addr: u64,
+        store: bool,
+    ) -> Computed {
+        let Registers { ready, stored } = self;
+        let stored = &mut stored[(addr / 8) as usize % STORED];
+        ready[FOUND] = if stored.0 == addr { stored.1 } else { 0 };
+        let mut from = dispatched;
+        let mut computed = Computed::default();
+        for &number in numbers {
+            let Some(piece) = pieces.all.get(number as usize) else {
+                let found = ready[FOUND];
+                *ready = [0; PLACES];
+                ready[FOUND] = found;
+                continue;
+            };
+            let [first, end] = piece.copies.map(|of| of as usize);
+            for &(place, copy) in &pieces.copies[first..end] {
+                ready[usize::from(copy)] = ready[usize::from(place)];
+            }
+            let [first, end] = piece.rows.map(|of| of as usize);
+            for row in &pieces.rows[first..end] {
+                let time = |of: usize| ready[usize::from(row.of[of])] + u64::from(row.slots[of]);
+                let latest = (from + u64::from(row.after_dispatch))
+                    .max(time(0))
+                    .max(time(1));
+                ready[usize::from(row.place)] = latest;
+                let done = if row.computes { latest } else { 0 };
+                computed.done = computed.done.max(done);
+            }
+            from += u64::from(piece.instructions);
+            if piece.accesses {
+                computed.address = ready[ADDRESS];
+            }
+        }
+        if store {
+            *stored = (addr, ready[RESULT]);
+        }
+        computed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const HIT: u64 = 20;
+
+    /// Executes instruction by instruction.
+    #[derive(Default)]
+    struct OneByOne {
+        ready: [u64; REGISTERS],
+        stored: HashMap<u64, u64>,
+    }
+
+    impl OneByOne {
+        fn latest(&self, set: u32) -> u64 {
+            let members = (0..REGISTERS).filter(|register| set & 1 << register != 0);
+            members
+                .map(|register| self.ready[register])
+                .max()
+                .unwrap_or(0)
+        }
+
+        /// When it has its address and what it computes.
+        fn execute(&mut self, of: &Operation, time: u64, addr: u64) -> Computed {
+            let scaled = match self.latest(of.scaled) {
+                0 => 0,
+                ready => ready + u64::from(of.scaling),
+            };
+            let address = self.latest(of.addresses).max(scaled);
+            let mut begins = self.latest(of.data).max(time);
+            if of.loads {
+                let found = self.stored.get(&addr).copied().unwrap_or(0);
+                begins = begins.max(address.max(time).max(found) + HIT);
+            }
+            let made = begins + u64::from(of.slots);
+            if of.stores {
+                self.stored.insert(addr, made);
+            }
+            for register in 0..REGISTERS {
+                if of.writes >> register & 1 == 1 {
+                    self.ready[register] = made;
+                } else if of.merges >> register & 1 == 1 {
+                    self.ready[register] = self.ready[register].max(made);
+                }
+            }
+            let brings = of.loads && !of.stores && of.data == 0 && of.slots == 0;
+            let done = if brings { 0 } else { made };
+            Computed { address, done }
+        }
+    }
+
+    /// Of the first eight registers, and of the last one.
+    fn registers() -> impl Strategy<Value = u32> {
+        prop_oneof![
+            Just(0u32),
+            (0u32..8).prop_map(|register| 1 << register),
+            any::<u8>().prop_map(u32::from),
+            Just(1 << 31)
+        ]
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let sets = proptest::array::uniform5(registers());
+        (sets, 0u32..40, 0u32..9).prop_map(
+            |([addresses, data, writes, merges, scaled], slots, scaling)| Operation {
+                addresses: addresses | scaled,
+                scaled,
+                scaling,
+                data,
+                writes,
+                merges,
+                slots,
+                ..Operation::default()
+            },
+        )
+    }
+
+    /// Pieces, each with the address of its access and whether it loads and stores, if it ends with one.
+    fn pieces() -> impl Strategy<Value = Vec<(Vec<Operation>, u64, bool, bool)>> {
+        let piece = (
+            proptest::collection::vec(operation(), 1..7),
+            0u64..4,
+            any::<bool>(),
+            any::<bool>(),
+        );
+        proptest::collection::vec(piece, 1..60)
+    }
+
+    proptest! {
+        #[test]
+        fn equals_instructions_that_are_executed_one_by_one(
+            pieces in pieces(),
+            order in proptest::collection::vec(any::<(proptest::sample::Index, u8)>(), 1..100),
+        ) {
+            let mut all = Pieces::default();
+            let pieces: Vec<_> = pieces
+                .into_iter()
+                .map(|(mut operations, word, loads, stores)| {
+                    let last = operations.last_mut().expect("no piece is empty");
+                    (last.loads, last.stores) = (loads, stores);
+                    all.add(&operations, u32::MAX, HIT);
+                    (operations, 0x1000 + word * 8, loads, stores)
+                })
+                .collect();
+            let mut registers = Registers::new();
+            let mut twin = OneByOne::default();
+            // Nothing is dispatched at 0, which stands for registers that were always there.
+            let mut time = 1000;
+            for (which, pause) in order {
+                let number = which.index(pieces.len());
+                let (operations, addr, loads, stores) = &pieces[number];
+                let store = *stores && !loads;
+                let got = registers.execute(&all, &[number as u32], time, *addr, store);
+                if *loads && *stores {
+                    // Another access of the same instruction.
+                    let again = registers.execute(&all, &[], time, *addr, true);
+                    prop_assert_eq!(again, Computed::default());
+                }
+                let twin_before = twin.ready;
+                let mut expected = Computed::default();
+                let mut done = 0;
+                for operation in operations {
+                    time += 1;
+                    expected = twin.execute(operation, time, *addr);
+                    done = done.max(expected.done);
+                }
+                // What is overwritten, or goes nowhere, does not count.
+                let before = twin_before.into_iter().max().unwrap_or(0);
+                prop_assert!(got.done <= done.max(before));
+                let all_kept = operations.iter().rev().try_fold(0, |later, of| {
+                    let made = of.writes | of.merges;
+                    (of.stores || made & !later != 0).then_some(later | of.writes)
+                });
+                if all_kept.is_some() {
+                    prop_assert!(got.done >= done);
+                }
+                if *loads || *stores {
+                    prop_assert_eq!(got.address.max(time), expected.address.max(time));
+                }
+                prop_assert_eq!(&registers.ready[..8], &twin.ready[..8]);
+                prop_assert_eq!(registers.ready[31], twin.ready[31]);
+                time += u64::from(pause % 64);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_in_a_row_are_one() {
+        let step = |data, writes| Operation {
+            data,
+            writes,
+            slots: 12,
+            ..Operation::default()
+        };
+        let load = Operation {
+            addresses: 2,
+            writes: 1,
+            loads: true,
+            ..Operation::default()
+        };
+        let chain = [step(1, 2), step(2, 2), load];
+        let mut all = Pieces::default();
+        let whole = all.add(&chain, u32::MAX, HIT);
+        let parts = [&chain[..1], &chain[1..]].map(|part| all.add(part, u32::MAX, HIT));
+        let (mut one, mut two) = (Registers::new(), Registers::new());
+        let computed = one.execute(&all, &[whole], 100, 8, false);
+        assert_eq!(computed, two.execute(&all, &parts, 100, 8, false));
+        assert_eq!(computed.address, 101 + 24);
+        assert_eq!(one.ready[0], 101 + 24 + HIT);
+    }
+
+    #[test]
+    fn what_a_block_says_that_is_very_long_is_capped() {
+        let mut all = Pieces::default();
+        let divide = Operation {
+            data: 1,
+            writes: 1,
+            slots: 1 << 23,
+            ..Operation::default()
+        };
+        all.add(&[divide; 100], u32::MAX, HIT);
+        let mut registers = Registers::new();
+        let computed = registers.execute(&all, &[0], 0, 0, false);
+        assert_eq!(computed.done, u64::from(u16::MAX));
+    }
+}
