@@ -1,6 +1,8 @@
 """Replicates with their intervals, ratios by seed, files that do not vary, and differences."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -72,6 +74,26 @@ def test_the_same_rows_are_the_same_bytes(tmp_path: Path) -> None:
     assert table.load(tmp_path / "a.parquet")[:5] == [
         row | {"cycles.n": row["cycles.n"]} for row in ROWS[:5]
     ]
+
+
+def test_reading_a_table_leaves_no_threads_behind(tmp_path: Path) -> None:
+    # In a process of its own: Arrow keeps its threads for what comes later.
+    table.save(ROWS, tmp_path / "a.parquet")
+    code = f"""
+import os
+from pathlib import Path
+from pagelab.sweep import table
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+before = threads()
+table.load(Path({str(tmp_path / "a.parquet")!r}))
+# A process that is aborted has not said it.
+print(threads() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
 def test_a_result_does_not_differ_from_itself() -> None:

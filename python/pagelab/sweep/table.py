@@ -84,7 +84,10 @@ def load(path: Path) -> list[Row]:
     try:
         # Opened here: Arrow takes no names that are not text.
         with file.open("rb") as stream:
-            found: list[Row] = pyarrow.parquet.read_table(stream).to_pylist()
+            # Without threads of Arrow's: at the end one may still let go of Python's file, and the
+            # process is aborted.
+            opened = pyarrow.parquet.ParquetFile(stream, pre_buffer=False)
+            found: list[Row] = opened.read(use_threads=False).to_pylist()
     except (OSError, pyarrow.ArrowInvalid) as error:
         raise PagelabError(f"cannot read {file}: {error}") from error
     return found
