@@ -1,5 +1,6 @@
 """Entry point: runs a command and turns errors into messages and exit codes."""
 
+import codecs
 import errno
 import io
 import os
@@ -15,9 +16,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main() -> None:
     """Runs the command line. docs/compare.md lists the exit codes."""
+    closed = _occupy_standard_streams()
+    codecs.register_error("pagelab", _as_it_can_be_written)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of files need not be text: they are printed as they are.
-        sys.stdout.reconfigure(errors="surrogateescape")
+        sys.stdout.reconfigure(errors="pagelab")
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        # To Rich it is a width, to others that none is known.
+        os.environ.pop("COLUMNS", None)
     try:
         try:
             _run()
@@ -29,17 +34,60 @@ def main() -> None:
     except _core.Error as error:
         _fail(str(error), PagelabError.exit_code)
     except UnicodeEncodeError as error:
+        # Of a file's name: standard output takes everything.
         _fail(f"{error.object!a} is not text in UTF-8; give it another name", UsageError.exit_code)
     except BrokenPipeError:
-        # The reader has seen enough (`pagelab trace cat T | head`).
-        _discard()
-        sys.exit(141)
+        _end_of_pipe()
+    except SystemExit as error:
+        # Rich and click have an exit status of their own for it.
+        if isinstance(error.__context__, BrokenPipeError):
+            _end_of_pipe()
+        raise
     except OSError as error:
         # One about a file names it.
-        if error.filename is not None or error.errno not in _FULL:
+        full = error.errno in _FULL or (closed and error.errno == errno.EBADF)
+        if error.filename is not None or not full:
             raise
         _discard()
         _fail(f"cannot write to standard output: {error.strerror}", PagelabError.exit_code)
+
+
+def _occupy_standard_streams() -> bool:
+    """Opens what is closed of standard input, output and error; whether output was.
+
+    Otherwise the next files that are opened are those, and what is printed goes into them.
+    """
+    # What is printed when output is closed is an error, as with any program.
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free is this one. Programs that are started need it, too.
+            os.set_inheritable(os.open(os.devnull, mode), True)
+    # Python has none for what was closed when it started.
+    closed = sys.stdout is None
+    if closed:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    return closed
+
+
+def _as_it_can_be_written(error: UnicodeError) -> tuple[bytes, int]:
+    """Encodes what standard output's encoding lacks, as JSON has it, so that JSON stays the same.
+
+    Names of files need not be text: their bytes are printed as they are.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    import json
+
+    written = b""
+    for character in error.object[error.start : error.end]:
+        byte = ord(character) - 0xDC00
+        escaped = 0x80 <= byte <= 0xFF
+        written += bytes([byte]) if escaped else json.dumps(character)[1:-1].encode()
+    return written, error.end
 
 
 def _run() -> None:
@@ -55,6 +103,12 @@ def _run() -> None:
 def _fail(message: str, exit_code: int) -> NoReturn:
     print(f"pagelab: {message}", file=sys.stderr)
     sys.exit(exit_code)
+
+
+def _end_of_pipe() -> NoReturn:
+    """The reader has seen enough (`pagelab trace cat T | head`)."""
+    _discard()
+    sys.exit(141)
 
 
 def _discard() -> None:
