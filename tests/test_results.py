@@ -12,7 +12,7 @@ import canned
 from pagelab import recording, results, store
 from pagelab.errors import PagelabError
 from pagelab.results import Comparison, Recording
-from pagelab.table import legend, show_answer, show_table, terminal_table
+from pagelab.table import columns, legend, show_answer, show_table, terminal_table
 
 
 def test_a_saved_comparison_is_read_back_the_same(tmp_path: Path, comparison: Comparison) -> None:
@@ -117,6 +117,27 @@ def test_the_table_fits_80_columns() -> None:
     # One line a design: nothing wrapped, nothing cut.
     assert sum(line.startswith(("radix", "dpt", "ideal")) for line in lines) == 4
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [100, 80, 40, 1])
+def test_names_are_folded_and_numbers_never_cut(width: int) -> None:
+    raw = canned.comparison("radix", "dpt")
+    name = "dpt+range:cpd=false,range.entries=7"
+    raw["runs"][1]["design"] = name
+    comparison = Comparison.model_validate(raw)
+    console = Console(width=width, file=io.StringIO())
+    show_table(comparison, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    words = " ".join(lines).split()
+    for run in comparison.runs:
+        for column in columns(comparison)[1:]:
+            assert column.cell(comparison, run).split()[0] in words
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+    # All of the name is there, in the first column of the lines of its run.
+    assert "".join(line.split()[0] for line in lines[2:]) == name
+    # Where there is room for the numbers, no line is longer than the terminal.
+    assert width < 80 or max(map(len, lines)) <= width
 
 
 def test_a_percent_sign_stays_with_its_number(comparison: Comparison) -> None:

@@ -1,9 +1,8 @@
-"""The table on the terminal: a line a design, 80 columns at most."""
+"""The table on the terminal: a line a design, 80 columns where they are enough for the numbers."""
 
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -56,6 +55,9 @@ _OF_PAGES = (
     "memory",
 )
 
+# Of a longer name this much is in a line at least, and the rest in the next.
+_NAME = 12
+
 
 def columns(comparison: Comparison) -> list[Column]:
     """The columns for what is compared."""
@@ -95,7 +97,12 @@ def show_table(comparison: Comparison, console: Console) -> None:
     for name in comparison.machines:
         if len(comparison.machines) > 1:
             console.print(f"{name}:", style="bold", highlight=False, markup=False)
-        console.print(terminal_table(comparison, name))
+        table = terminal_table(comparison, name)
+        least = sum((column.min_width or 0) + 1 for column in table.columns)
+        if least > console.width:
+            # A line that is longer than the terminal can be read, half a number not.
+            table.width = least
+        console.print(table, crop=False)
 
 
 def terminal_table(comparison: Comparison, machine: str | None = None) -> Table:
@@ -107,15 +114,20 @@ def terminal_table(comparison: Comparison, machine: str | None = None) -> Table:
         header_style="bold",
     )
     shown = columns(comparison)
-    for column in shown:
-        justify: Literal["left", "right"] = "left" if column.heading == "design" else "right"
-        table.add_column(column.heading, justify=justify, no_wrap=True, ratio=None)
-    for run in comparison.on(machine or comparison.machines[0]).runs:
-        cells = [Text(column.cell(comparison, run)) for column in shown]
+    runs = comparison.on(machine or comparison.machines[0]).runs
+    rows = [[column.cell(comparison, run) for column in shown] for run in runs]
+    for place, column in enumerate(shown):
+        longest = max(map(len, [column.heading, *(row[place] for row in rows)]))
+        if column.heading == "design":
+            table.add_column(column.heading, overflow="fold", min_width=min(longest, _NAME))
+        else:
+            table.add_column(column.heading, justify="right", no_wrap=True, min_width=longest)
+    for run, cells in zip(runs, rows, strict=True):
+        texts = [Text(cell) for cell in cells]
         if run is not comparison.baseline_of(run):
             faster = comparison.speedup(run) >= 1
-            cells[shown.index(_COLUMNS["speed"])].stylize("green" if faster else "red")
-        table.add_row(*cells)
+            texts[shown.index(_COLUMNS["speed"])].stylize("green" if faster else "red")
+        table.add_row(*texts)
     return table
 
 
