@@ -1,6 +1,7 @@
 """Files as they may be: with names that are no text, and on disks that are full."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import canned
+import pagelab as package
 from emulators import needs_recorder
 from pagelab import _core, store
-from pagelab.cli import compare, trace
-from pagelab.errors import PagelabError
+from pagelab.cli import trace
+from pagelab.errors import PagelabError, UsageError
 from pagelab.results import Comparison
 from processes import PATIENCE
 
@@ -141,17 +143,66 @@ def test_a_full_disk_leaves_no_part_of_a_result(
     assert (tmp_path / "result.json").read_bytes() == b"the result of before"
 
 
+CHASE = ("-d", "radix", "-w", "pointer-chase:pages=10,loads=100")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "-d", "radix", "-o", "taken", "--", "touch", "ran"),
+        ("simulate", *CHASE, "-o", "taken"),
+        ("sweep", "s.toml", "-o", "taken/out"),
+        ("reproduce", "dpt:fig13", "-o", "taken/out"),
+        ("measure", "--quick", "-o", "taken"),
+        ("validate", "--quick", "-o", "taken/validate.html"),
+    ],
+)
+def test_where_results_cannot_go_is_said_before_anything_runs(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    (tmp_path / "s.toml").write_text('[vary]\nworkload = ["pointer-chase:pages=100,loads=100"]\n')
+    done = pagelab(*command, cwd=tmp_path)
+    assert done.returncode == 2
+    # Nothing else: nothing was recorded, simulated or measured.
+    [said] = done.stderr.splitlines()
+    assert said.startswith(b"pagelab: cannot write results to taken")
+    assert inside(tmp_path) == ["s.toml", "taken"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+def test_what_cannot_be_kept_is_shown(command: str, tmp_path: Path) -> None:
+    # In the way of the result.
+    (tmp_path / "out" / "result.json").mkdir(parents=True)
+    done = pagelab(command, "-q", *CHASE, "-o", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == b"pagelab: cannot write out/result.json: Is a directory\n"
+    assert b"Translation costs this program" in done.stdout
+    assert b"Report" not in done.stdout
+    assert b"Saved" not in done.stdout
+    done = pagelab(command, "-q", "--json", *CHASE, "-o", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["schema"].startswith("pagelab.")
+
+
+def test_from_python_too_it_is_said_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UsageError, match=r"cannot write results to .*: .*taken is no directory"):
+        package.compare(["touch", str(tmp_path / "ran")], ["radix"], out=tmp_path / "taken" / "x")
+    assert inside(tmp_path) == ["taken"]
+
+
 @pytest.mark.parametrize("ended", [PagelabError, KeyboardInterrupt])
 def test_an_empty_directory_is_taken_away_however_it_ends(
     ended: type[BaseException], tmp_path: Path
 ) -> None:
     out = store.directory(tmp_path / "out", "sort")
-    with pytest.raises(ended, match="why"), compare._nothing_left_of(out):
+    with pytest.raises(ended, match="why"), store.nothing_left_of(out):
         raise ended("why")
     assert not out.exists()
     # What is in it stays.
     (store.directory(out, "sort") / "sort.trace").touch()
-    with pytest.raises(ended, match="why"), compare._nothing_left_of(out):
+    with pytest.raises(ended, match="why"), store.nothing_left_of(out):
         raise ended("why")
     assert inside(out) == ["sort.trace"]
 

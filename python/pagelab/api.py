@@ -24,7 +24,7 @@ from rich.console import Console
 
 import pagelab
 from pagelab import design as design_
-from pagelab import growth, jobs, readable, recording
+from pagelab import growth, jobs, readable, recording, store
 from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
@@ -192,6 +192,8 @@ def compare(
     >>> comparison.speedup(comparison.runs[1]) > 1
     True
     """
+    if out is not None:
+        store.check(Path(out))
     if isinstance(source, Sequence) and not isinstance(source, str):
         # What is wrong with the rest is said before the program runs.
         check(designs, machine=machine, pages=pages, seed=seed)

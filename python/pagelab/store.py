@@ -3,15 +3,16 @@
 Arrow and the report are imported where they are used: no command needs them before its end.
 """
 
+import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.results import Comparison
 
 if TYPE_CHECKING:
@@ -21,10 +22,34 @@ if TYPE_CHECKING:
 _RESULTS = Path("pagelab-results")
 
 
+def check(out: Path) -> None:
+    """Raises UsageError where no directory `out` can be made, or none written to; makes nothing.
+
+    For what takes long before there is something to write.
+    """
+    there = next(place for place in (out, *out.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise UsageError(f"cannot write results to {out}: {there} is no directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write results to {out}: {there} may not be written to")
+
+
+@contextmanager
+def nothing_left_of(directory: Path) -> Iterator[None]:
+    """Takes an empty directory away again when there is nothing to write into it."""
+    try:
+        yield
+    except BaseException:
+        # A second Ctrl-C, too.
+        with suppress(OSError):
+            directory.rmdir()
+        raise
+
+
 def directory(out: Path | None, name: str) -> Path:
     """Makes the directory: `out`, or a new one under pagelab-results/.
 
-    Raises PagelabError when it cannot be made or written to.
+    Raises UsageError when it cannot be made or written to.
     """
     try:
         if out is None:
@@ -35,9 +60,7 @@ def directory(out: Path | None, name: str) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise PagelabError(
-            f"cannot write results to {out or _RESULTS}: {error.strerror}"
-        ) from error
+        raise UsageError(f"cannot write results to {out or _RESULTS}: {error.strerror}") from error
     return out
 
 

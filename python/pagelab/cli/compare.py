@@ -1,8 +1,7 @@
 """`pagelab compare`: the main job, from a program to a table and a report."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import Console
 
 from pagelab import api, recording, store
 from pagelab.cli import complete, options
-from pagelab.errors import UsageError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
@@ -108,7 +107,7 @@ def compare(
     # A wrong key is said before the program runs.
     api.check(chosen, machine=machines, pages=sizes, seed=seed, progress=not quiet)
     directory = store.directory(out, name)
-    with _nothing_left_of(directory):
+    with store.nothing_left_of(directory):
         if program:
             file = directory / f"{name}.trace"
             record = partial(api.record, follow_exec=follow_exec, code=code, qemu=qemu, cpu=cpu)
@@ -132,7 +131,12 @@ def compare(
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
-        page = comparison.save(directory)
+        try:
+            page = comparison.save(directory)
+        except PagelabError:
+            # Once it is computed it is not lost.
+            _show(comparison, None, as_json=as_json, quiet=quiet)
+            raise
     _show(comparison, page, as_json=as_json, quiet=quiet)
     _leave(comparison)
 
@@ -154,23 +158,13 @@ def _record(
     return recorded
 
 
-@contextmanager
-def _nothing_left_of(directory: Path) -> Iterator[None]:
-    """Takes an empty directory away again when there is nothing to write into it."""
-    try:
-        yield
-    except BaseException:
-        # A second Ctrl-C, too.
-        with suppress(OSError):
-            directory.rmdir()
-        raise
-
-
-def _show(comparison: Comparison, page: Path, *, as_json: bool, quiet: bool) -> None:
+def _show(comparison: Comparison, page: Path | None, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return
     show(comparison, Console(), quiet=quiet)
+    if page is None:
+        return
     typer.echo(f"\nReport: {page}")
     if any(run.lines for run in comparison.runs):
         typer.echo(f"Lines that miss: pagelab annotate {shlex.quote(str(page.parent))}")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 import pagelab
 from pagelab import files, units
+from pagelab import store as results
 from pagelab.cli import executing
 from pagelab.cli.options import IsQuiet, Json
 from pagelab.errors import UsageError, unknown
@@ -107,11 +108,13 @@ def reproduce(
     """
     chosen = _chosen(papers)
     asked = Changes(full, tuple(changes or []), footprint, copies, measured, quick, allow_tuning)
+    folder = out or Path("pagelab-results") / f"reproduce-{_name(chosen)}"
+    results.check(folder)
     started = time.monotonic()
     where = executing.Where(store, parallel, memory, dask, slurm, check)
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:
         found = compute(chosen, asked, how)
-    written = (out or Path("pagelab-results") / f"reproduce-{_name(chosen)}") / "report.html"
+    written = folder / "report.html"
     facts = [
         ("programs", "whole" if full else "sampled"),
         *([("changed", ", ".join(changes))] if changes else []),

@@ -1,13 +1,15 @@
 """`pagelab simulate`: one design over one source."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from pagelab import api
+from pagelab import api, store
 from pagelab.cli import complete, options
-from pagelab.errors import UsageError
+from pagelab.errors import PagelabError, UsageError
+from pagelab.results import Comparison
 from pagelab.table import show
 
 
@@ -52,25 +54,39 @@ def simulate(
         raise UsageError("simulate runs one design; pagelab compare runs several")
     if len(machines) != 1:
         raise UsageError("simulate runs on one machine; pagelab compare takes several")
+    source = options.sources(trace, workload, options.windows(sampled, full, windows))
+    window = options.window(skip, limit, sample, in_instructions, warm_up)
+    if out is not None:
+        store.check(out)
     comparison = api.compare(
-        options.sources(trace, workload, options.windows(sampled, full, windows)),
+        source,
         chosen,
         machine=machines,
         pages=sizes,
         copies=copies,
         seed=seed,
-        window=options.window(skip, limit, sample, in_instructions, warm_up),
+        window=window,
         workers=parallel,
         dask=dask,
-        out=out,
         progress=not quiet,
     )
-    if as_json:
-        typer.echo(comparison.runs[0].model_dump_json(by_alias=True, indent=1))
-    else:
-        show(comparison, Console(), quiet=quiet)
-        if out:
-            typer.echo(f"Saved in {out}")
+    try:
+        if out is not None:
+            comparison.save(out)
+    except PagelabError:
+        # Once it is computed it is not lost.
+        _show(comparison, None, as_json=as_json, quiet=quiet)
+        raise
+    _show(comparison, out, as_json=as_json, quiet=quiet)
     if comparison.interrupted:
         raise typer.Exit(130)
     options.check_ended(comparison)
+
+
+def _show(comparison: Comparison, saved: Path | None, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(comparison.runs[0].model_dump_json(by_alias=True, indent=1))
+        return
+    show(comparison, Console(), quiet=quiet)
+    if saved is not None:
+        typer.echo(f"Saved in {saved}")

@@ -22,6 +22,7 @@ from pagelab.experiment.run import How, run_all
 from pagelab.experiment.store import Store
 from pagelab.jobs import available_processors
 from pagelab.readable import as_text
+from pagelab.store import check as check_place
 from pagelab.sweep import file, plan, report, slurm, table
 from pagelab.sweep.diff import Difference, difference
 from pagelab.sweep.file import Point, Sweep
@@ -88,6 +89,8 @@ def sweep(
     if dry_run:
         _say_how_long(points, store, parallel, quiet=quiet)
         return
+    if shard is None:
+        check_place(out)
     started = time.monotonic()
     where = executing.Where(store, parallel, memory, dask, slurm_jobs, check)
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:

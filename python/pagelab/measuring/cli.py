@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pagelab import store
 from pagelab.errors import PagelabError, UsageError, unknown
 from pagelab.measuring import here, machine, page, probe, result, table
 from pagelab.measuring.result import Measurement
@@ -72,6 +73,8 @@ def measure(
     if load is not None:
         measurement = result.load(load)
     else:
+        if out is not None:
+            store.check(out)
         measurement = probe.run(
             part,
             _progress(quiet),

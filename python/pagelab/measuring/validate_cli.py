@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pagelab import emulator, jobs, progress, units
+from pagelab import emulator, jobs, progress, store, units
 from pagelab.design import check
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknown
 from pagelab.measuring import (
@@ -117,6 +117,9 @@ def validate(
     """
     if program and (whole_suite or only):
         raise UsageError("give either a program or --suite")
+    store.check(out.parent)
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a directory: name the HTML file")
     console = Console(stderr=as_json)
     notes = Console(stderr=True)
 
