@@ -3,6 +3,7 @@
 import random
 import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -137,3 +138,26 @@ def test_nobody_at_the_address(start: Start) -> None:
     _, told = process.communicate()
     assert process.returncode == 1
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in told
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("nonsense", "missing port"),
+        ("", "missing port"),
+        ("tcp://[::1", "brackets"),
+        ("tcp://localhost:x", "'x'"),
+        ("foo://localhost:1", "unknown address scheme"),
+    ],
+)
+def test_what_is_no_address_is_said_without_dasks_own_words(
+    address: str, why: str, tmp_path: Path
+) -> None:
+    command = ("simulate", "-d", "radix", "-w", "stream", "--dask", address)
+    done = subprocess.run(
+        [sys.executable, "-m", "pagelab", *command], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    [said] = done.stderr.splitlines()
+    assert said.startswith(f"pagelab: --dask {address}: ")
+    assert why in said

@@ -413,18 +413,35 @@ def _agree(one: Ended, other: Ended) -> bool:
 def at(address: str, check_every: int = CHECK_EVERY, in_flight: int | None = None) -> Cluster:
     """The cluster of the scheduler at an address, asked for so many cases at once.
 
-    Raises UsageError when Dask is not installed, and PagelabError when nobody answers there.
+    Raises UsageError when Dask is not installed or the address is none, and PagelabError when
+    nobody answers there.
     """
     distributed = _distributed()
+    _check_address(address)
 
     def connect() -> Any:
         return distributed.Client(address, timeout="10s", set_as_default=False)
 
     try:
         connect().close()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
+        # A TypeError is about TLS that is not configured.
         raise PagelabError(f"no Dask scheduler answers at {address}: {error}") from error
     return Cluster(connect, check_every, in_flight)
+
+
+def _check_address(address: str) -> None:
+    """Raises UsageError for what is no address: Dask's client would take 20 s and a traceback."""
+    from distributed import comm
+
+    try:
+        # The others have no port.
+        if comm.parse_address(address)[0] not in ("inproc", "ucx"):
+            comm.get_address_host_port(address)
+    except ValueError as error:
+        raise UsageError(
+            f"--dask {address}: {error}; write it as HOST:PORT or tcp://HOST:PORT"
+        ) from error
 
 
 def slurm(jobs: int, check_every: int = CHECK_EVERY) -> tuple[Cluster, Callable[[], None]]:
