@@ -87,6 +87,7 @@ def test_lists_have_a_description_for_every_name(kind: str) -> None:
         ),
         (["compare", "-m", "here,dpt-papr", "-w", "stream"], ["dpt-papr", "dpt-paper"]),
         (["comprae"], ["comprae", "compare"]),
+        (["reproduce", "measuring", "--measured", "nonexist"], ["--measured", "nonexist"]),
     ],
 )
 def test_a_mistake_is_named_with_what_would_be_right(

@@ -116,3 +116,9 @@ def test_what_is_wrong_with_a_file_is_named(
     assert change[0] in figure
     with pytest.raises(PagelabError, match=says):
         load(tmp_path, figure.replace(*change))
+
+
+def test_nothing_is_measured_beside_a_measurement(tmp_path: Path) -> None:
+    paper, figure = load(tmp_path)
+    with pytest.raises(PagelabError, match="--measured says to measure nothing"):
+        figure.cases(paper, papers.Changes(measured=tmp_path))

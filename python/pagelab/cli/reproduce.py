@@ -13,7 +13,8 @@ from pagelab import files, units
 from pagelab import store as results
 from pagelab.cli import executing
 from pagelab.cli.options import IsQuiet, Json
-from pagelab.errors import UsageError, unknown
+from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.measuring import result
 from pagelab.reproduce import page, paper, show
 from pagelab.reproduce.compute import Found, compute
 from pagelab.reproduce.kinds import KINDS
@@ -107,6 +108,11 @@ def reproduce(
     what they need. A figure that this machine cannot compute says why, and the others go on.
     """
     chosen = _chosen(papers)
+    if measured is not None:
+        try:
+            result.load(measured)
+        except PagelabError as error:
+            raise UsageError(f"--measured: {error}") from error
     asked = Changes(full, tuple(changes or []), footprint, copies, measured, quick, allow_tuning)
     folder = out or Path("pagelab-results") / f"reproduce-{_name(chosen)}"
     results.check(folder)

@@ -31,6 +31,7 @@ class Calls(Shown):
 
     def cases(self, paper: Paper, changes: Changes) -> dict[str, Case]:
         """A run a program."""
+        changes.check_may_run()
         found = {}
         where = layout.find()
         for name, command in self.programs.items():

@@ -63,6 +63,7 @@ class Native(Shown):
 
     def cases(self, paper: Paper, changes: Changes) -> dict[str, Case]:
         """A case a program, with all variants."""
+        changes.check_may_run()
         return {
             name: backend.case(
                 f"{paper.name}: {name}",

@@ -74,6 +74,13 @@ class Changes:
     quick: bool = False
     allow_tuning: bool = False
 
+    def check_may_run(self) -> None:
+        """Raises PagelabError where programs are not to be run on this machine."""
+        if self.measured is not None:
+            raise PagelabError(
+                "it is of programs that run on this machine, and --measured says to measure nothing"
+            )
+
 
 class Experiment(Protocol):
     """One figure or table: what to run for it, and what its numbers say.
