@@ -116,12 +116,15 @@ def test_a_folder_for_temporary_files_whose_name_is_too_long_is_named(tmp_path: 
     assert f"TMPDIR ({folder})" in done.stdout
 
 
-def test_an_interrupt_keeps_what_there_is(tmp_path: Path, start: Start) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_there_is(
+    number: signal.Signals, tmp_path: Path, start: Start
+) -> None:
     process = start("--store", "store", "-o", "out", "-j", "2", held=True)
     until(lambda: kept(tmp_path) >= 1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, told = process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert "interrupted with " in told
     assert "the same command goes on from there" in told
     assert 1 <= kept(tmp_path) < RUNS

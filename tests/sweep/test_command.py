@@ -72,6 +72,40 @@ def test_how_many_and_how_long_and_nothing_is_written() -> None:
     assert not Path("pagelab-results/sweep-two").exists()
 
 
+def test_json_is_asked_of_everything_that_is_no_script() -> None:
+    said = run("sweep", "two.toml", "--dry-run", "-q", "--json", "-j", "2")
+    told = json.loads(said.stdout)
+    assert (told["points"], told["runs"], told["kept"], told["judged_by"]) == (2, 2, 1, 1)
+    assert told["memory_bytes"] > 0
+    assert told["processor_seconds"] > 0
+    assert told["at_once"] == 2
+    counts = {"done": 0, "failed": 0, "missing": 0}
+    for share in ("1/2", "2/2"):
+        said = run("sweep", "two.toml", "-q", "--json", "--shard", share, "-j", "1")
+        told = json.loads(said.stdout)
+        assert told["shard"] == share
+        counts = {status: counts[status] + count for status, count in told["counts"].items()}
+    assert counts == {"done": 1, "failed": 1, "missing": 0}
+    said = run("sweep", "two.toml", "--emit", "slurm", "--json")
+    assert isinstance(said.exception, UsageError)
+    assert said.stdout == ""
+
+
+def test_a_share_in_which_a_run_failed_is_no_success() -> None:
+    # What failed before, too.
+    for _ in range(2):
+        said = run("sweep", "two.toml", "-q", "--shard", "1/1", "-j", "1")
+        assert "1 of 2 runs of share 1/1 failed" in str(said.exception)
+    Path("two.toml").write_text(FILE.replace(", 4194304", ""))
+    assert run("sweep", "two.toml", "-q", "--shard", "1/1", "-j", "1").exit_code == 0
+
+
+def test_what_cannot_be_compared_is_no_difference() -> None:
+    Path("x.parquet").write_text("no table")
+    for command in (("diff", "a", "b"), ("diff", "x.parquet", "x.parquet")):
+        assert isinstance(run(*command).exception, UsageError)
+
+
 def test_what_two_sweeps_differ_in() -> None:
     one = FILE.replace("[67108864, 4194304]", "[67108864]")
     for name, latency in (("a", 60), ("b", 240)):

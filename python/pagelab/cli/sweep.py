@@ -82,12 +82,14 @@ def sweep(
     if emit is not None:
         if emit != "slurm":
             raise UsageError(f"--emit {emit}: it can only be `slurm`")
+        if as_json:
+            raise UsageError("--emit slurm prints a script, which --json has no form for")
         asked = [*(["--only", only] if only else []), *(["--again"] if again else [])]
         typer.echo(slurm.script(path, store, out, shards, asked), nl=False)
         return
     points = plan.plan(swept, path.parent)
     if dry_run:
-        _say_how_long(points, store, parallel, quiet=quiet)
+        _say_how_long(points, store, parallel, as_json=as_json, quiet=quiet)
         return
     if shard is None:
         check_place(out)
@@ -96,7 +98,9 @@ def sweep(
     with executing.how(where, again="all" if again else "", quiet=quiet) as how:
         how = replace(how, only=only, shard=_shard(shard))
         ended = run_all([case for _, case in points], how)
+        share = [case for _, case in points if how.has(case)]
     if shard is not None:
+        _say_of_share(shard, {case.key: ended.get(case.key) for case in share}, as_json=as_json)
         return
     found = [(point, ended.get(case.key)) for point, case in points]
     facts = [
@@ -118,8 +122,26 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     return int(turn), int(count)
 
 
+def _say_of_share(shard: str, ended: dict[str, Ended | None], *, as_json: bool) -> None:
+    """What became of the runs of a share; raises PagelabError when one of them failed."""
+    statuses = [table.status(one) for one in ended.values()]
+    counts = {status: statuses.count(status) for status in _STATUSES}
+    if as_json:
+        typer.echo(json.dumps({"shard": shard, "counts": counts}))
+    if counts[table.FAILED]:
+        raise PagelabError(
+            f"{counts[table.FAILED]} of {len(ended)} runs of share {shard} failed; the command "
+            "without --shard says why, and --only failed runs them again"
+        )
+
+
 def _say_how_long(
-    points: list[tuple[Point, Case]], store: Path, parallel: int | None, *, quiet: bool
+    points: list[tuple[Point, Case]],
+    store: Path,
+    parallel: int | None,
+    *,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """How many runs, and from those that are kept how long; without any, one is timed."""
     kept = Store(store)
@@ -135,11 +157,23 @@ def _say_how_long(
     judge = _Judge(cases, known)
     seconds = sum(judge.seconds(case) for case in missing)
     workers = parallel or available_processors()
+    most = max((case.memory for case in missing), default=0)
+    if as_json:
+        whole = {
+            "points": len(points),
+            "runs": len(cases),
+            "kept": len(cases) - len(missing),
+            "memory_bytes": most,
+            "processor_seconds": seconds if known else None,
+            "judged_by": len(known),
+            "at_once": workers,
+        }
+        typer.echo(json.dumps(whole))
+        return
     typer.echo(
         f"{len(points)} points, {len(cases)} runs, of which {len(cases) - len(missing)} are kept"
     )
     if missing:
-        most = max(case.memory for case in missing)
         typer.echo(f"a run takes up to {units.size(most)} of memory")
     if known:
         judges = "1 run" if len(known) == 1 else f"{len(known)} runs"
@@ -277,9 +311,12 @@ def diff(
 ) -> None:
     """Say what changed between two sweeps: points, failures and numbers.
 
-    Exits with 1 when anything differs, as diff(1) does.
+    Exits with 1 when anything differs and with 2 when they cannot be compared, as diff(1) does.
     """
-    found = difference(table.load(first), table.load(second), measure or [])
+    try:
+        found = difference(table.load(first), table.load(second), measure or [])
+    except PagelabError as error:
+        raise UsageError(str(error)) from error
     if as_json:
         typer.echo(json.dumps(asdict(found)))
     else:

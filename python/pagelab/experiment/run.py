@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pagelab.errors import PagelabError
+from pagelab.errors import InterruptedRunError
 from pagelab.experiment import local
 from pagelab.experiment import store as stores
 from pagelab.experiment.board import Board, board
@@ -35,11 +35,20 @@ class How:
     shard: tuple[int, int] | None = None
     quiet: bool = False
 
+    def has(self, case: Case) -> bool:
+        """Whether a case is in the share."""
+        if self.shard is None:
+            return True
+        turn, shards = self.shard
+        # By key, not by place: a machine that has other results must not choose other cases.
+        return int(case.key, 16) % shards == turn - 1
+
 
 def run_all(cases: Iterable[Case], how: How) -> dict[str, Ended]:
     """How each case ended, by its key; with a shard only those that are known afterwards.
 
-    Raises PagelabError when it was interrupted, or could not keep what it found.
+    Raises InterruptedRunError when it was interrupted, and PagelabError when it could not keep what
+    it found.
     """
     store = Store(how.store)
     wanted = {case.key: case for case in cases}
@@ -49,12 +58,8 @@ def run_all(cases: Iterable[Case], how: How) -> dict[str, Ended]:
     missing = [
         case
         for key, case in wanted.items()
-        if key in again or (key not in kept and how.only != "failed")
+        if how.has(case) and (key in again or (key not in kept and how.only != "failed"))
     ]
-    if how.shard is not None:
-        turn, shards = how.shard
-        # By key, not by place: a machine that has other results must not choose other cases.
-        missing = [case for case in missing if int(case.key, 16) % shards == turn - 1]
     ended = {key: one for key, one in kept.items() if key not in again}
     console = Console(stderr=True)
     if not how.quiet and ended:
@@ -72,7 +77,7 @@ def run_all(cases: Iterable[Case], how: How) -> dict[str, Ended]:
                 if case.alone:
                     _run_here(case, sink, shown)
         except KeyboardInterrupt:
-            raise PagelabError(
+            raise InterruptedRunError(
                 f"interrupted with {shown.summary()}; the same command goes on from there"
             ) from None
     if not how.quiet:

@@ -37,11 +37,15 @@ def rows(found: Iterable[tuple[Point, Ended | None]], axes: list[str]) -> list[R
     ]
 
 
-def _status(ended: Ended | None) -> Row:
+def status(ended: Ended | None) -> str:
+    """What became of a run, as the table has it."""
     if ended is None:
-        return {STATUS: MISSING, ERROR: None}
-    error = ended.error if isinstance(ended, Failed) else None
-    return {STATUS: DONE if error is None else FAILED, ERROR: error}
+        return MISSING
+    return FAILED if isinstance(ended, Failed) else DONE
+
+
+def _status(ended: Ended | None) -> Row:
+    return {STATUS: status(ended), ERROR: ended.error if isinstance(ended, Failed) else None}
 
 
 def _numbers(ended: Ended | None) -> Row:
