@@ -1,6 +1,10 @@
 """The file of a sweep: which points it stands for, and what is said of one that is wrong."""
 
 import json
+import os
+import subprocess
+import sys
+import threading
 from itertools import product
 from pathlib import Path
 
@@ -26,6 +30,48 @@ def load(tmp_path: Path, text: str) -> file.Sweep:
 def test_every_combination_in_the_files_order(tmp_path: Path) -> None:
     found = [tuple(point.values()) for point in load(tmp_path, FILE).points()]
     assert found == list(product(["stream", "bfs"], ["radix", "dpt"], [4, 8]))
+
+
+def test_what_has_no_end_is_not_read_to_it(tmp_path: Path) -> None:
+    # With so much memory that reading on would end.
+    code = f"""
+import resource
+from pathlib import Path
+from pagelab.errors import PagelabError
+from pagelab.sweep import file
+
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+for path in ("/dev/zero", {str(tmp_path / "large.toml")!r}):
+    try:
+        file.load(Path(path))
+    except PagelabError as error:
+        print(error)
+"""
+    (tmp_path / "large.toml").write_text("#" * (4 << 20) + "\n" + FILE)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 2
+    assert all(line.endswith("is no sweep's file: it has more than 4 MiB") for line in told)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "replicates = 1_000_000_000\n" + FILE,
+        FILE + f'"core.width" = {list(range(1, 1001))}\n"tlb.l2_cycles" = {list(range(1, 1001))}',
+    ],
+)
+def test_more_runs_than_can_be_listed_are_refused(more: str, tmp_path: Path) -> None:
+    with pytest.raises(PagelabError, match=r"sweep\.toml: .* make [\d,]*,000,000 combinations"):
+        load(tmp_path, more)
+
+
+def test_a_sweep_may_come_through_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    writer = threading.Thread(target=(tmp_path / "fifo").write_text, args=(FILE,), daemon=True)
+    writer.start()
+    assert len(file.load(tmp_path / "fifo").points()) == 8
 
 
 def test_only_where(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The file of a sweep: what is varied, where, how often, what is shown of it (docs/sweep.md)."""
 
+import math
 import operator
 import tomllib
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ _COMPARISONS = {
     ">": operator.gt,
 }
 _SIGNS = tuple(_COMPARISONS)
+# More is no sweep's file, but what was named by mistake: it is parsed as a whole.
+_MOST_BYTES = 4 << 20
+# Of combinations, before conditions: each takes memory, and a simulation.
+_MOST_POINTS = 1_000_000
 
 
 class _Table(BaseModel):
@@ -161,7 +166,14 @@ def _number(bound: str, sign: str) -> float:
 def load(path: Path) -> Sweep:
     """Reads a file; raises PagelabError that names the file, the key and what is wrong with it."""
     try:
-        sweep = Sweep.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        # Read no further: it may have no end.
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise PagelabError(
+                f"{path} is no sweep's file: it has more than {_MOST_BYTES >> 20} MiB"
+            )
+        sweep = Sweep.model_validate(tomllib.loads(content.decode()))
     except OSError as error:
         raise PagelabError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -174,6 +186,7 @@ def load(path: Path) -> Sweep:
         hint = "; a key with dots in it belongs in quotes" if dots else ""
         raise PagelabError(f"{path}: {place}: {first['msg']}{hint}") from error
     try:
+        _check_size(sweep)
         _check(sweep)
         try:
             left = sweep.points()
@@ -184,6 +197,18 @@ def load(path: Path) -> Sweep:
         return _with_whole_baseline(sweep, left)
     except PagelabError as error:
         raise PagelabError(f"{path}: {error}") from error
+
+
+def _check_size(sweep: Sweep) -> None:
+    """Raises PagelabError for more combinations than can be listed, without listing them."""
+    seeds = 1 if "seed" in sweep.vary else sweep.replicates
+    lists = [len(values) for values in sweep.vary.values()]
+    combinations = math.prod(max(1, n) for n in [*lists, len(sweep.together), seeds])
+    if combinations > _MOST_POINTS:
+        raise PagelabError(
+            f"vary, together and replicates make {combinations:,} combinations; "
+            f"at most {_MOST_POINTS:,} can be run, also where `only` leaves some out"
+        )
 
 
 def _check(sweep: Sweep) -> None:
