@@ -1,5 +1,6 @@
 """What is asked for on the command line: designs, page sizes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pagelab import design
 from pagelab.cli import options
 from pagelab.errors import UsageError
+from pagelab.sweep import file, plan
 
 
 def asked(designs: str | None, sizes: str | None = None) -> list[tuple[str, str | None]]:
@@ -67,14 +69,27 @@ def test_that_this_computer_is_a_machine_is_said_to_whom_names_none() -> None:
 
 
 def test_what_is_wrong_in_a_machine_file_is_all_that_is_said(tmp_path: Path) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('base = "dpt-paper"\n[core]\nghz = "fast"\n')
+    mine = tmp_path / "mine.toml"
+    mine.write_text('base = "dpt-paper"\n[core]\nghz = "fast"\n')
     with pytest.raises(UsageError, match="fast") as raised:
-        options.machines(str(file), None)
+        options.machines(str(mine), None)
     assert "here" not in str(raised.value)
-    file.write_text("base = 5\n")
+    mine.write_text("base = 5\n")
     with pytest.raises(UsageError, match=r"mine\.toml: base = 5 is not the name of a preset"):
-        options.machines(str(file), None)
+        options.machines(str(mine), None)
+
+
+def test_a_machine_file_that_can_be_read_once_only_is_refused(tmp_path: Path) -> None:
+    fifo = tmp_path / "mine.toml"
+    os.mkfifo(fifo)
+    # Nobody writes: it is not opened.
+    with pytest.raises(UsageError, match=r"mine\.toml is no regular file"):
+        options.machines(str(fifo), None)
+    sweep = file.Sweep(machine="mine.toml", vary={"workload": ["stream"]})
+    with pytest.raises(UsageError, match=r"mine\.toml is no regular file"):
+        plan.plan(sweep, tmp_path)
+    # Names of presets need no file, and may be those of folders.
+    assert options.machines("zen4", None)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pagelab import _core, pages
@@ -145,6 +146,12 @@ def changed(name: str, pages: str | None, keys: Mapping[str, Value]) -> Design:
 
 def check(machine: str, overrides: list[str]) -> dict[str, Any]:
     """The machine with its keys changed, as the compiled part reads it; raises UsageError."""
+    if machine.endswith(".toml") and Path(machine).exists() and not Path(machine).is_file():
+        # What comes through a pipe is gone when it was read once.
+        raise UsageError(
+            f"{machine} is no regular file, and a machine's file is read several times: copy it "
+            "into one"
+        )
     try:
         config: dict[str, Any] = json.loads(_core.machine(machine, overrides))
     except _core.Error as error:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from pagelab.design import check
 from pagelab.errors import PagelabError
 from pagelab.experiment.backends import simulate
 from pagelab.experiment.case import Case, Ended, Failed
@@ -190,7 +191,7 @@ class Simulated(Shown):
         machine = self._machine(paper)
         keys = [*common.set, *changes.set, *series.set]
         copies = workload.copies * changes.copies
-        memory = simulate.machine(machine, keys)["memory"]
+        memory = check(machine, keys)["memory"]
         if not memory.get("nodes"):
             utilisation = float(memory["utilisation"])
             together_gib = footprint * copies

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pagelab import _core
-from pagelab.errors import PagelabError, UsageError
+from pagelab.design import check
+from pagelab.errors import PagelabError
 from pagelab.experiment import traces
 from pagelab.experiment.case import Case, InterruptedRunError, RunError
 from pagelab.experiment.progress import Progress
@@ -41,25 +42,13 @@ def _presets() -> frozenset[str]:
     return frozenset(name for name, _ in _core.machines())
 
 
-def machine(name: str, overrides: list[str]) -> dict[str, Any]:
-    """The whole configuration of a preset or file with keys changed.
-
-    Raises UsageError when there is no such machine or key.
-    """
-    try:
-        config: dict[str, Any] = json.loads(_core.machine(name, overrides))
-    except _core.Error as error:
-        raise UsageError(str(error)) from error
-    return config
-
-
 def case(label: str, design: str, on: str, overrides: list[str], source: dict[str, Any]) -> Case:
     """A simulation on a machine: a preset or a file, whose text goes with the case.
 
     Traces in the source are named by path or address, and known by their content.
     Raises UsageError for a machine, and PagelabError for a trace, that cannot be had.
     """
-    config = machine(on, overrides)
+    config = check(on, overrides)
     try:
         described = on if on in _presets() else {"toml": Path(on).read_text(encoding="utf-8")}
     except OSError as error:
