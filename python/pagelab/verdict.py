@@ -112,8 +112,8 @@ def _gains(comparison: Comparison, best: Run, saved: _Share) -> str:
     base = comparison.baseline
     subject = _subject(base, best)
     less = _difference(comparison, best)
-    faults = _faults(comparison, base), _faults(comparison, best)
-    fewer = faults[0] - faults[1]
+    faults = _Share(_faults(comparison, base)), _Share(_faults(comparison, best))
+    fewer = faults[0].value - faults[1].value
     if not less.noticeable:
         clauses = [
             f"{_cost_text(comparison)}; {subject} would not change that{_memory(base, best)}"
@@ -123,9 +123,10 @@ def _gains(comparison: Comparison, best: Run, saved: _Share) -> str:
         clauses = [f"{_cost_text(comparison)}; {subject} would add {more}{_memory(base, best)}"]
     else:
         clauses = [f"{_cost_text(comparison)}; {subject} would save {less}{_memory(base, best)}"]
-    if abs(fewer) >= NOTICEABLE:
+    # What reads the same is no change to a reader.
+    if abs(fewer) >= NOTICEABLE and str(faults[0]) != str(faults[1]):
         verb = "fall" if fewer > 0 else "rise"
-        clauses.append(f"page faults {verb} from {_Share(faults[0])} to {_Share(faults[1])}")
+        clauses.append(f"page faults {verb} from {faults[0]} to {faults[1]}")
     if abs(saved.value - less.value) >= max(NOTICEABLE, saved.half):
         gain = comparison.speedup(best) - 1
         half = comparison.speedup_interval(best) or 0.0
@@ -184,7 +185,7 @@ def _fault_hint(comparison: Comparison) -> str:
         return f"{text}: --pages 4K,2M shows what larger pages would do about them."
     least = min(others, key=lambda run: _faults(comparison, run))
     after = _faults(comparison, least)
-    if now - after < NOTICEABLE:
+    if now - after < NOTICEABLE or str(_Share(now)) == str(_Share(after)):
         return f"{text}, as many with every page size."
     return f"{text}: {_subject(base, least)} would bring them to {_Share(after)}."
 
