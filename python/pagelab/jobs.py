@@ -65,8 +65,9 @@ Elsewhere = Callable[[Simulation, Stop, Callable[[int, int, str], None]], str]
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Turns the first SIGINT or SIGTERM into a stop request; the second one is itself again.
+    """Turns the first SIGINT, SIGTERM or SIGHUP into a stop request; the second is itself again.
 
+    But SIGHUP, of which a terminal that is closed sends two: one comes from its shell.
     Threads other than the first get no signals, and can ask for none. One that was ignored from the
     start, as a shell has it for what runs in the background, still is, also by what is recorded.
     """
@@ -78,9 +79,10 @@ def stoppable() -> Iterator[Stop]:
 
     def handler(number: int, frame: FrameType | None) -> None:
         stop.event.set()
-        signal.signal(number, kept[number])
+        if number != signal.SIGHUP:
+            signal.signal(number, kept[number])
 
-    for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+    for number in (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)):
         if signal.getsignal(number) != signal.SIG_IGN:
             kept[number] = signal.signal(number, handler)
     try:
