@@ -208,14 +208,55 @@ def test_an_empty_directory_is_taken_away_however_it_ends(
 
 
 def test_a_conversion_leaves_no_empty_file(tmp_path: Path) -> None:
-    empty, part = tmp_path / "empty", tmp_path / "part"
-    empty.touch()
-    with pytest.raises(_core.Error), trace._nothing_empty(empty):
+    def fails(file: Path, text: str) -> None:
+        file.write_text(text)
         raise _core.Error
-    part.write_text("L,1000\n")
-    with pytest.raises(_core.Error), trace._nothing_empty(part):
-        raise _core.Error
+
+    for name, text in (("made", ""), ("part", "L,1000\n")):
+        with pytest.raises(_core.Error), trace._nothing_empty(tmp_path / name):
+            fails(tmp_path / name, text)
     for other in (tmp_path / "missing", Path("/dev/null")):
         with pytest.raises(_core.Error), trace._nothing_empty(other):
             raise _core.Error
     assert inside(tmp_path) == ["part"]
+
+
+def test_a_conversion_of_nothing_leaves_what_was_there(tmp_path: Path) -> None:
+    for name, text in (("empty.csv", ""), ("full.csv", "L,1000\n")):
+        (tmp_path / name).write_text(text)
+        done = pagelab("trace", "convert", "nonexist", name, cwd=tmp_path)
+        assert done.returncode == 1
+        assert (tmp_path / name).read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x.csv", "2 accesses in x.csv, CSV ("),
+        ("x.lackey", "2 accesses in x.lackey, Lackey's format ("),
+        ("x.trace", "2 accesses in x.trace, pagelab's format ("),
+        # The last ending counts, and it is said.
+        ("x.champsim.trace", "2 accesses in x.champsim.trace, pagelab's format ("),
+    ],
+)
+def test_what_is_written_is_said(name: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("S,10000000\nL,10001000\n")
+    done = pagelab("trace", "convert", "t.csv", name, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.decode().startswith(said)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.csv.gz", "x.trace.xz", "x.lackey.bz2", "x.champsim.zst", "x.gz"]
+)
+def test_a_name_that_asks_for_what_is_not_written_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("S,10000000\nL,10001000\n")
+    done = pagelab("trace", "convert", "t.csv", name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"leave out {Path(name).suffix}" in done.stderr.decode()
+    chase = ("trace", "write", "-w", "pointer-chase:pages=10,loads=100")
+    assert pagelab(*chase, name, cwd=tmp_path).returncode == 2
+    refused = pagelab(*chase, "x.champsim.gz", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert b"pagelab trace convert" in refused.stderr
+    assert inside(tmp_path) == ["t.csv"]

@@ -44,13 +44,47 @@ def info(file: _File, as_json: options.Json = False) -> None:
         raise PagelabError(facts["error"])
 
 
+# Of these ChampSim's format is written as the first two, and no other format at all.
+_COMPRESSED = (".xz", ".gz", ".bz2", ".zst")
+
+
+def _format(output: Path, *, champsim: bool) -> str:
+    """The format that a name asks for, which is not always what its user has in mind.
+
+    Raises UsageError where it asks for what is not written.
+    """
+    plain = Path(output.stem) if output.suffix in _COMPRESSED[:2] else output
+    if plain.suffix in (".champsim", ".champsimtrace"):
+        if champsim:
+            return "ChampSim's format"
+        raise UsageError(
+            f"{output}: only recordings are written in ChampSim's format, by `pagelab trace "
+            "convert`; name it .trace, .csv or .lackey"
+        )
+    if output.suffix in _COMPRESSED:
+        raise UsageError(
+            f"{output}: only ChampSim's format is written compressed, as .champsim.xz or "
+            f".champsim.gz; leave out {output.suffix}"
+        )
+    return {".csv": "CSV", ".lackey": "Lackey's format"}.get(output.suffix, "pagelab's format")
+
+
+def _say(count: int, what: str, output: Path, form: str) -> None:
+    size = units.size(output.stat().st_size)
+    typer.echo(f"{count:,} {what} in {output}, {form} ({size})", err=True)
+
+
 @contextmanager
 def _nothing_empty(output: Path) -> Iterator[None]:
-    """Takes a file away again in which nothing could be written; what holds a part stays."""
+    """Takes a file away again in which nothing could be written.
+
+    What holds a part stays, and so does what was there before.
+    """
+    there = output.exists()
     try:
         yield
     except _core.Error:
-        if output.is_file() and not output.stat().st_size:
+        if not there and output.is_file() and not output.stat().st_size:
             output.unlink()
         raise
 
@@ -110,12 +144,11 @@ def convert(
     Reads pagelab's own traces, ChampSim's two formats, Valgrind Lackey's text and CSV, told by
     their content; all but pagelab's own may be compressed (gz, xz, bz2, zst).
     """
+    form = _format(output, champsim=True)
     with _nothing_empty(output):
         count = _core.trace_convert(str(file), str(output))
     if not quiet:
-        size = units.size(output.stat().st_size)
-        what = "instructions" if ".champsim" in output.name else "accesses"
-        typer.echo(f"{count:,} {what} in {output} ({size})", err=True)
+        _say(count, "instructions" if form.startswith("ChampSim") else "accesses", output, form)
 
 
 @app.command(epilog="Example:  pagelab trace write -w bfs:footprint=256MiB bfs.trace")
@@ -135,11 +168,11 @@ def write(
     """Write a built-in program's events into a trace, or CSV or Lackey when OUTPUT ends so."""
     window = options.window(skip, limit, sample)
     source = parse_workload(workload, options.windows(sampled, full, windows))
+    form = _format(output, champsim=False)
     with _nothing_empty(output):
         accesses = _core.trace_write(json.dumps(source.describe(window)), str(output))
     if not quiet:
-        size = units.size(output.stat().st_size)
-        typer.echo(f"{accesses:,} accesses in {output} ({size})", err=True)
+        _say(accesses, "accesses", output, form)
 
 
 @app.command(epilog="Example:  pagelab trace finish sort.trace.words")
