@@ -240,3 +240,19 @@ def test_the_signal_that_ended_a_program_is_named_if_it_has_a_name(number: int, 
     ended = {"exit_status": 128 + number, "signal": number, "limited": False, "incomplete": None}
     said = recording.summary(Recording.model_validate(figures | ended | {"notes": []}))
     assert f"ended by {name}" in said
+
+
+def test_results_that_pagelab_never_writes_are_refused(tmp_path: Path) -> None:
+    def refused(raw: object, said: str) -> None:
+        (tmp_path / "result.json").write_text(json.dumps(raw))
+        with pytest.raises(PagelabError, match=rf"result\.json is not a result .*: {said}"):
+            results.load(tmp_path)
+
+    refused(canned.comparison(runs=[]), "runs: there is none")
+    for key in ("elapsed", "total"):
+        raw = canned.comparison("radix", "dpt")
+        raw["runs"][1]["cycles"][key] = 0
+        refused(raw, rf"runs\.1\.cycles\.{key} is 0")
+    raw = canned.comparison("radix")
+    raw["runs"][0]["instructions"] = 0
+    refused(raw, r"runs\.0\.instructions is 0")

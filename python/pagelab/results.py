@@ -424,8 +424,9 @@ def load(path: str | os.PathLike[str]) -> Comparison:
         raise PagelabError(f"{file} is not a result of pagelab: {error}") from error
     try:
         if isinstance(raw, dict) and raw.get("schema") == "pagelab.run/1":
-            return of_run(Run.model_validate(raw))
-        return Comparison.model_validate(raw)
+            found = of_run(Run.model_validate(raw))
+        else:
+            found = Comparison.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "top level"
@@ -433,3 +434,21 @@ def load(path: str | os.PathLike[str]) -> Comparison:
             f"{file} is not a result of pagelab: {place}: {first['msg']} "
             f"({error.error_count()} problems in all)"
         ) from error
+    _check_runs(found, file)
+    return found
+
+
+def _check_runs(comparison: Comparison, file: Path) -> None:
+    """Raises PagelabError for what pagelab never writes, and what cannot be divided by."""
+    if not comparison.runs:
+        raise PagelabError(f"{file} is not a result of pagelab: runs: there is none")
+    for at, run in enumerate(comparison.runs):
+        cycles = run.cycles
+        counts = {
+            "instructions": run.instructions,
+            "cycles.elapsed": cycles.elapsed,
+            "cycles.total": cycles.total,
+        }
+        for place, count in counts.items():
+            if not count:
+                raise PagelabError(f"{file} is not a result of pagelab: runs.{at}.{place} is 0")
