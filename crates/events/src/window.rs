@@ -144,7 +144,10 @@ impl<S: Source> Window<S> {
                 {
                     current.leave_out(instructions, accesses);
                     current.announce(batch);
-                    continue;
+                    // With nothing in it, it ends a program's initialisation, here as there.
+                    if instructions > 0 || accesses > 0 {
+                        continue;
+                    }
                 }
                 batch.push_control(control);
                 if let Control::Thread { thread } = control {

@@ -180,6 +180,10 @@ fn conversions_that_cannot_be_are_refused() {
     let refusal = |to, format| convert(&file.0, to, format).unwrap_err().to_string();
     let error = refusal(file.beside("events.csv"), Format::Csv);
     assert!(error.ends_with("cannot be converted into itself; name another file"));
+    let other_name = file.beside("other.csv");
+    std::fs::hard_link(&file.0, &other_name).unwrap();
+    let error = refusal(other_name, Format::Csv);
+    assert!(error.ends_with("cannot be converted into itself; name another file"));
     assert_eq!(std::fs::read_to_string(&file.0).unwrap(), TEXT);
     let error = refusal(file.beside("t.champsim"), Format::ChampSim);
     assert!(

@@ -365,3 +365,23 @@ fn code_goes_with_the_accesses_that_are_kept() {
         .write(&kept)
         .unwrap();
 }
+
+#[test]
+fn the_end_of_an_initialisation_passes_a_window_that_leaves_nothing_out() {
+    let mut batch = Batch::default();
+    batch.push(Access::default());
+    let end = Control::Skipped {
+        instructions: 0,
+        accesses: 0,
+    };
+    batch.push_control(end);
+    batch.push(Access::default());
+    let selection = Selection {
+        limit: Some(10),
+        ..Selection::default()
+    };
+    let mut window = Window::new(Batches(vec![batch].into_iter()), selection);
+    let mut kept = Batch::default();
+    assert!(window.next_batch(&mut kept).unwrap());
+    assert_eq!((kept.len(), &kept.controls[..]), (2, &[(1, end)][..]));
+}

@@ -90,7 +90,7 @@ impl Walk {
     /// Spends a fixed time (a walk-cache look-up, a hash).
     #[inline]
     pub fn spend(&mut self, cycles: u32) {
-        self.cycles += cycles;
+        self.cycles = self.cycles.saturating_add(cycles);
     }
 
     /// Counts one look-up of a walk cache (PWC, CWC, DMC).

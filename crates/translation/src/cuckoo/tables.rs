@@ -101,7 +101,7 @@ impl<D> CuckooPageTable<D> {
         let slowest = looked_up.map(|(cache, _)| cache.cycles).max();
         Ok(Paged::over(CuckooTables {
             design: PhantomData,
-            cycles: slowest.unwrap_or(0) + config.hash_cycles,
+            cycles: slowest.unwrap_or(0).saturating_add(config.hash_cycles),
             config,
             clusters: Clusters::default(),
             headers: Headers::default(),

@@ -66,7 +66,7 @@ impl MeHpt {
             tables,
             walk_tables: walk_caches.map(|(c, _)| (c.entries > 0).then(|| walk_table.clone())),
             walk_caches,
-            hash_cycles: config.hash_cycles + config.l2p_cycles,
+            hash_cycles: config.hash_cycles.saturating_add(config.l2p_cycles),
             compaction: config.compaction,
         };
         CuckooPageTable::with(config, cores)
