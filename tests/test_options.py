@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pagelab import design
+from pagelab import api, design
 from pagelab.cli import options
 from pagelab.errors import UsageError
 from pagelab.sweep import file, plan
@@ -110,3 +110,18 @@ def test_a_machine_that_cannot_be_made_is_a_mistake_on_the_command_line(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         options.machines("dpt-paper", [change])
+
+
+@pytest.mark.parametrize(
+    ("design", "machine", "said"),
+    [
+        ("radix:levels=6", "dpt-paper", "radix:levels=6: levels: 6 levels"),
+        ("radix+victima", "zen4", "radix\\+victima: TLB entries cover a page each"),
+    ],
+)
+def test_a_machine_that_cannot_be_built_is_said_before_a_program_runs(
+    design: str, machine: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        api.check([design], machine=machine)
+    api.check(["radix", "ideal"], machine=machine)

@@ -38,6 +38,9 @@ def workload_parameters(name: str) -> list[tuple[str, str, int, int, int]]:
 def check_source(source: str) -> None:
     """Whether the workloads of a source, as for `simulate`, can be started. Raises Error."""
 
+def build(design: str, machine: str, overrides: list[str]) -> None:
+    """Builds the machine of a design, and nothing more. Raises Error where it cannot be."""
+
 def hash_collisions(entries: int, pages: int, seed: int) -> int:
     """How many of so many random pages find their entry of a hashed table taken."""
 

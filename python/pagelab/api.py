@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import pagelab
+from pagelab import _core, growth, jobs, readable, recording, store
 from pagelab import design as design_
-from pagelab import growth, jobs, readable, recording, store
 from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
@@ -312,7 +312,13 @@ def check(
     ...
     pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
     """
-    _simulations({}, designs, machine, pages, seed, _tell_once if progress else _be_quiet)
+    say = _tell_once if progress else _be_quiet
+    for one in _simulations({}, designs, machine, pages, seed, say):
+        try:
+            _core.build(one.design, one.machine, one.overrides)
+        except _core.Error as error:
+            said = str(error).removeprefix(f"{one.design}: ")
+            raise UsageError(f"{one.title or one.label}: {said}") from error
 
 
 def _simulations(

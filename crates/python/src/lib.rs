@@ -149,6 +149,11 @@ mod _core {
     }
 
     #[pyfunction]
+    fn build(py: Python<'_>, design: &str, machine: &str, overrides: Vec<String>) -> PyResult<()> {
+        super::simulate::build(py, design, machine, &overrides)
+    }
+
+    #[pyfunction]
     fn managers() -> Names {
         pagelab_machine::MANAGERS.to_vec()
     }

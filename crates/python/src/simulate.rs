@@ -4,11 +4,12 @@ use crate::error::error;
 use crate::lines::WithLines;
 use crate::progress::Callback;
 use crate::source::Programs;
-use pagelab_events::Source;
+use pagelab_events::{Batch, Source, SourceError};
 use pagelab_machine::{
     MachineConfig, SurveyFile, simulate_in_pieces, simulate_in_pieces_keeping, simulate_programs,
 };
 use pyo3::prelude::*;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// How a source is simulated in pieces.
@@ -78,5 +79,30 @@ pub(crate) fn simulate(
     callback.finish()?;
     let result = result.map_err(error)?;
     py.detach(|| serde_json::to_string(&WithLines::of(&result)).map_err(|error| error.to_string()))
+        .map_err(error)
+}
+
+/// Nothing happens.
+struct Nothing;
+
+impl Source for Nothing {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        Ok(false)
+    }
+}
+
+/// Builds a machine and has it simulate nothing: what keeps it from being built is said before anything else is
+/// done.
+pub(crate) fn build(
+    py: Python<'_>,
+    design: &str,
+    machine: &str,
+    overrides: &[String],
+) -> PyResult<()> {
+    let config = MachineConfig::load(machine, overrides).map_err(error)?;
+    let go_on = &mut |_| ControlFlow::Continue(());
+    py.detach(|| pagelab_machine::simulate(&config, design, &mut Nothing, go_on))
+        .map(drop)
         .map_err(error)
 }
