@@ -207,6 +207,28 @@ def test_an_empty_directory_is_taken_away_however_it_ends(
     assert inside(out) == ["sort.trace"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("simulate", "--trace", "t.trace", "-d", "radix"),
+        ("compare", "--trace", "t.trace", "-d", "radix"),
+        ("trace", "convert", "t.trace", "t.csv"),
+    ],
+)
+def test_a_trace_without_its_end_is_told_of(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    chase = "pointer-chase:pages=100,loads=1000"
+    assert pagelab("trace", "write", "-w", chase, "t.trace", cwd=tmp_path).returncode == 0
+    whole = pagelab(*arguments, cwd=tmp_path)
+    assert whole.returncode == 0
+    assert b"cut off" not in whole.stderr
+    trace_file = tmp_path / "t.trace"
+    # Nothing else is missing.
+    trace_file.write_bytes(trace_file.read_bytes()[:-16])
+    cut = pagelab(*arguments, cwd=tmp_path)
+    assert cut.returncode == 0
+    assert b"t.trace was cut off, or its recording never finished" in cut.stderr
+
+
 def test_a_conversion_leaves_no_empty_file(tmp_path: Path) -> None:
     def fails(file: Path, text: str) -> None:
         file.write_text(text)

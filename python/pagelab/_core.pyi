@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +82,9 @@ def simulate(
     not known); the run ends early, marked incomplete, when it returns False. The interpreter
     lock is released in between. Raises Error.
     """
+
+def trace_is_cut(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of pagelab's own format ends without its index. Raises Error."""
 
 def trace_headers(path: str) -> bytes | None:
     """What tells a trace by its content: the headers of its blocks, with their checksums.

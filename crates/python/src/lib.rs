@@ -223,6 +223,11 @@ mod _core {
     }
 
     #[pyfunction]
+    fn trace_is_cut(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
+        py.detach(|| super::trace::is_cut(&path)).map_err(error)
+    }
+
+    #[pyfunction]
     fn replay_ranges(
         py: Python<'_>,
         machine: &str,

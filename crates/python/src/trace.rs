@@ -30,6 +30,11 @@ pub(crate) fn headers(path: &Path) -> Result<Option<Vec<u8>>, String> {
     read.map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Whether a file of pagelab's own format ends without its index: what it lost, nothing in it says.
+pub(crate) fn is_cut(path: &Path) -> Result<bool, SourceError> {
+    Ok(DivisibleTrace::open(path)?.is_some() && !TraceReader::open(path)?.is_complete())
+}
+
 pub(crate) fn cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
     let window: WindowSpec = serde_json::from_str(window).map_err(error)?;
     let written = py.detach(|| {

@@ -103,6 +103,7 @@ def compare(
         sampling = options.windows(sampled, full, windows)
         source = options.sources(trace, workload, sampling)
         source.describe(window)
+        options.tell_of_cut(trace or [])
         name = source.name
     # A wrong key is said before the program runs.
     api.check(chosen, machine=machines, pages=sizes, seed=seed, progress=not quiet)

@@ -1,6 +1,8 @@
 """Options that several commands share."""
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -171,6 +173,19 @@ def sources(
         *(Trace(trace) for trace in traces or []),
         *(parse_workload(workload, sampling) for workload in workloads or []),
     )
+
+
+def tell_of_cut(traces: Iterable[Path]) -> None:
+    """Says of traces that end without their index that they may lack something."""
+    for trace in traces:
+        # What is no file can be read only once; what cannot be read is said when it is.
+        with suppress(_core.Error):
+            if trace.is_file() and _core.trace_is_cut(trace):
+                typer.echo(
+                    f"pagelab: {trace} was cut off, or its recording never finished: it is taken "
+                    "up to its last whole chunk",
+                    err=True,
+                )
 
 
 def designs(text: str | None) -> list[Design] | None:

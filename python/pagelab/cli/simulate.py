@@ -55,6 +55,7 @@ def simulate(
     if len(machines) != 1:
         raise UsageError("simulate runs on one machine; pagelab compare takes several")
     source = options.sources(trace, workload, options.windows(sampled, full, windows))
+    options.tell_of_cut(trace or [])
     window = options.window(skip, limit, sample, in_instructions, warm_up)
     if out is not None:
         store.check(out)

@@ -145,6 +145,7 @@ def convert(
     their content; all but pagelab's own may be compressed (gz, xz, bz2, zst).
     """
     form = _format(output, champsim=True)
+    options.tell_of_cut([file])
     with _nothing_empty(output):
         count = _core.trace_convert(str(file), str(output))
     if not quiet:
