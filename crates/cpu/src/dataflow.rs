@@ -142,6 +142,30 @@ impl Latest {
     }
 }
 
+/// When registers are ready within a piece.
+struct Known {
+    /// Those that it has written; the others are as they were before.
+    written: u32,
+    registers: [Latest; REGISTERS],
+}
+
+impl Known {
+    fn latest(&self, set: u32) -> Latest {
+        members(set).fold(Latest::NOTHING, |of, register| {
+            of.max(if self.written >> register & 1 != 0 {
+                self.registers[register]
+            } else {
+                Latest::of_place(register)
+            })
+        })
+    }
+
+    fn write(&mut self, register: usize, ready: Latest) {
+        self.written |= 1 << register;
+        self.registers[register] = ready;
+    }
+}
+
 /// A place, when it is ready, and whether an instruction that has not retired makes it.
 type Made = (usize, Latest, bool);
 
@@ -153,23 +177,23 @@ impl Pieces {
     /// level takes `hit` slots; returns the piece's number. Of what they write, registers that are not `live`
     /// are written again before anybody reads them.
     pub fn add(&mut self, operations: &[Operation], live: u32, hit: u64) -> u32 {
-        let mut registers: [Latest; REGISTERS] = std::array::from_fn(Latest::of_place);
+        let mut known = Known {
+            written: 0,
+            registers: [Latest::NOTHING; REGISTERS],
+        };
         // What a load brings is there when the access is done, which is for the clock to say.
         let mut brought = 0;
-        let mut written = 0;
         let mut made: Vec<Made> = Vec::new();
         for (number, operation) in (1..).zip(operations) {
-            let latest = |set: u32| {
-                let members = (0..REGISTERS).filter(|register| set >> register & 1 != 0);
-                members.fold(Latest::NOTHING, |of, register| of.max(registers[register]))
-            };
             let slots = operation.slots.into();
             let dispatched = Latest::of_dispatch(number);
-            let mut begins = latest(operation.data).max(dispatched);
+            let mut begins = known.latest(operation.data).max(dispatched);
             let last = number as usize == operations.len();
             if last && (operation.loads || operation.stores) {
-                let scaled = latest(operation.scaled).later(operation.scaling.into());
-                let address = latest(operation.addresses).max(scaled);
+                let scaled = known
+                    .latest(operation.scaled)
+                    .later(operation.scaling.into());
+                let address = known.latest(operation.addresses).max(scaled);
                 made.push((ADDRESS, address, false));
                 if operation.loads {
                     let found = address.max(dispatched).max(Latest::of_place(FOUND));
@@ -179,21 +203,25 @@ impl Pieces {
                     made.push((RESULT, begins.later(slots), true));
                 }
                 if operation.data == 0 && slots == 0 {
-                    brought = operation.writes | operation.merges;
+                    brought = operation.writes;
                 }
             }
-            for (register, of) in registers.iter_mut().enumerate() {
-                if operation.writes >> register & 1 != 0 {
-                    *of = begins.later(slots);
-                } else if operation.merges >> register & 1 != 0 {
-                    *of = of.max(begins.later(slots));
-                }
+            let result = begins.later(slots);
+            for register in members(operation.merges) {
+                let before = known.latest(1 << register);
+                known.write(register, before.max(result));
             }
-            written |= operation.writes | operation.merges;
+            for register in members(operation.writes) {
+                known.write(register, result);
+            }
         }
-        let of_registers = (0..REGISTERS)
-            .filter(|register| (written & live) >> register & 1 != 0)
-            .map(|register| (register, registers[register], brought >> register & 1 == 0));
+        let of_registers = members(known.written & live).map(|register| {
+            (
+                register,
+                known.registers[register],
+                brought >> register & 1 == 0,
+            )
+        });
         made.extend(of_registers);
         let before = [self.copies.len() as u32, self.rows.len() as u32];
         let (order, kept) = in_order(made);
@@ -269,6 +297,15 @@ fn in_order(mut made: Vec<Made>) -> (Vec<Made>, [usize; FOUND + 1]) {
         }
     }
     (order, kept)
+}
+
+/// The registers of a set.
+fn members(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (next < REGISTERS).then_some(next)
+    })
 }
 
 /// A time that is longer than a row can say is as long as it can.
@@ -380,7 +417,7 @@ mod tests {
                     self.ready[register] = self.ready[register].max(made);
                 }
             }
-            let brings = of.loads && !of.stores && of.data == 0 && of.slots == 0;
+            let brings = of.loads && !of.stores && of.data == 0 && of.slots == 0 && of.merges == 0;
             let done = if brings { 0 } else { made };
             Computed { address, done }
         }
@@ -405,7 +442,7 @@ mod tests {
                 scaling,
                 data,
                 writes,
-                merges,
+                merges: merges & !writes,
                 slots,
                 ..Operation::default()
             },
