@@ -500,10 +500,12 @@ impl Core {
         done: u64,
     ) {
         let ready = if store { translated } else { done };
-        let unstalled = self.retired + entry.instructions;
-        // Waiting for arithmetic is no stall: it is the time that computing takes.
-        self.waited += entry.computed.saturating_sub(unstalled);
-        let mut unstalled = unstalled.max(entry.computed);
+        let mut unstalled = self.retired + entry.instructions;
+        if entry.computed > unstalled {
+            // That is no stall but the time that computing takes.
+            self.waited += entry.computed - unstalled;
+            unstalled = entry.computed;
+        }
         if self.ended >= self.wrong_paths.next() {
             unstalled = self.retire_again(entry.number, store, unstalled, ready);
         }
