@@ -190,3 +190,14 @@ fn a_child_that_is_waited_for_has_been_killed_by_what_its_parent_is_told() {
         assert_eq!(last, Some(Control::Exit { status }));
     }
 }
+
+#[test]
+fn process_numbers_are_the_systems() {
+    let request = build("namespaces.c", &STATIC).request();
+    // Other emulators have not the patch.
+    if !(request.qemu.as_ref()).is_some_and(|qemu| qemu.to_string_lossy().contains("pagelab_qemu"))
+    {
+        return;
+    }
+    assert_eq!(run(&request).outcome.ended, Ended::Status(5));
+}
