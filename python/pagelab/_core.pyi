@@ -156,7 +156,8 @@ def record(
 
     `window` is JSON: skip, limit, sample as [taken, period], in_instructions. So is `options`:
     follow_exec, code, cpu (QEMU's -cpu), words (the file for them if the trace is made afterwards),
-    keep_words, and what `emulator` takes. `progress` is as for `simulate`; with words it is told
+    keep_words, without (names of variables that the program is not to have), and what `emulator`
+    takes. `progress` is as for `simulate`; with words it is told
     how many there are, and then, as pieces, how many bytes of how many the trace is made of.
     Raises Error, and ProgramError for what is wrong with the program.
     """

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from pagelab import _core, emulator, jobs, units
+from pagelab import _core, emulator, environment, jobs, units
 from pagelab.errors import PagelabError
 from pagelab.progress import Display, up_to
 from pagelab.results import Recording
@@ -98,6 +98,7 @@ def record(
         "cpu": cpu,
         "words": str(words_of(output)) if defer else None,
         "keep_words": keep_words,
+        "without": environment.added(),
     }
     meter = display.meter(Path(command[0]).name, "recording")
     unit = "instructions" if window.in_instructions else "accesses"

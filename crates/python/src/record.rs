@@ -18,6 +18,8 @@ struct OptionsSpec {
     /// Where words go, if the trace is made afterwards; whether they stay.
     words: Option<PathBuf>,
     keep_words: bool,
+    /// Variables of our environment that the program is not to have.
+    without: Vec<String>,
     #[serde(flatten)]
     emulator: EmulatorSpec,
 }
@@ -98,6 +100,7 @@ pub(crate) fn record(
         plugins: Some(options.emulator.plugins),
         words: options.words,
         keep_words: options.keep_words,
+        without: options.without.into_iter().map(Into::into).collect(),
         ..Request::default()
     };
     let mut callback = Callback::new(progress);

@@ -251,6 +251,9 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     let none = HandedOn::default();
     let option = option::recording(&qemu.plugin, &shared.path(), none, 0, &path, cpu);
     let mut command = qemu::command(&qemu.path, &request.environment);
+    for name in &request.without {
+        command.env_remove(name);
+    }
     command.arg("-plugin").arg(option);
     if let Some(cpu) = cpu {
         command.arg("-cpu").arg(cpu);

@@ -68,6 +68,8 @@ pub struct Request {
     pub arguments: Vec<OsString>,
     /// Variables to add to its environment.
     pub environment: Vec<(OsString, OsString)>,
+    /// Variables of ours that it is not to have.
+    pub without: Vec<OsString>,
     /// Which part of its execution.
     pub window: Window,
     /// Whether to record the programs that it starts (by execve) too. Forked children always are.

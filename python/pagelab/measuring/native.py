@@ -12,6 +12,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from pagelab.environment import given
 from pagelab.errors import PagelabError
 from pagelab.measuring import looks, probe
 from pagelab.measuring.given_pages import GivenPages
@@ -352,7 +353,7 @@ def run(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **environment},
+        env={**given(), **environment},
     ) as process:
         try:
             _, status, usage = os.wait4(process.pid, 0)
