@@ -249,7 +249,9 @@ fn command(request: &Request, qemu: &Emulator, program: &Program, shared: &Share
     let cpu = request.cpu.as_deref();
     let path = option::no_option(&program.path);
     let none = HandedOn::default();
-    let option = option::recording(&qemu.plugin, &shared.path(), none, 0, &path, cpu);
+    let called = Path::new(&request.program);
+    let memory = shared.path();
+    let option = option::recording(&qemu.plugin, &memory, none, 0, &path, called, cpu);
     let mut command = qemu::command(&qemu.path, &request.environment);
     for name in &request.without {
         command.env_remove(name);

@@ -361,3 +361,18 @@ fn limits_that_leave_no_room_are_named() {
         assert!(said.contains(part), "{said}");
     }
 }
+
+#[test]
+fn processes_are_called_as_without_a_recorder() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/record/named.sh");
+    let said = |command: &mut Command| {
+        let output = command.arg(&script).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("it writes text")
+    };
+    let alone = said(&mut Command::new("env"));
+    assert_eq!(alone.lines().next(), Some("named.sh"));
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_pagelab-record"));
+    let words = words().map(|path| format!("--words={}", path.display()));
+    recorder.args(["--quiet", "--follow-exec"]).args(words);
+    assert_eq!(said(recorder.arg("-")), alone);
+}

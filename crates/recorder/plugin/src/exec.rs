@@ -130,6 +130,7 @@ impl Start {
             handed_on,
             index,
             &path,
+            &self.path,
             again.cpu.as_deref(),
         );
         window::say_left_out(ring);

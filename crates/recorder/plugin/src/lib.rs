@@ -94,6 +94,7 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
     let cpu = argument("cpu").unwrap_or_default();
     let again = again::Again::new(argument("plugin")?, memory, argument("program")?, cpu);
     process::set_up(id, index, again);
+    process::set_name(argument("name").unwrap_or_default());
     window::set_up(register);
     maps::on_install();
     register(id);

@@ -1,5 +1,6 @@
 //! This process and its threads.
 
+use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -38,6 +39,17 @@ pub fn set_up(id: u64, reserved: usize, again: Again) {
     LOADED.store(true, Ordering::Relaxed);
     // QEMU installs a plugin once.
     let _ = AGAIN.set(again);
+}
+
+/// Names this thread, and those that it makes: the program may ask for it (/proc/self/comm, PR_GET_NAME), and others know
+/// it by that (pgrep, killall).
+pub fn set_name(name: &str) {
+    if let Ok(name) = CString::new(name)
+        && !name.is_empty()
+    {
+        // SAFETY: a text that ends with a zero byte; the kernel takes what it has room for.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
 }
 
 /// How to start QEMU for another program.

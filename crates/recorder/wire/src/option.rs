@@ -23,20 +23,27 @@ pub struct HandedOn {
 }
 
 /// The arguments with which the plugin records: shared memory, by its path and by a descriptor if one is handed on, the
-/// first thread's ring, its own path, the program's, and the emulated processor if it was chosen, for what the program
-/// starts.
+/// first thread's ring, its own path, the program's, what the kernel would call its process, and the emulated processor
+/// if it was chosen, for what the program starts.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is an argument of the plugin"
+)]
 pub fn recording(
     plugin: &Path,
     memory: &Path,
     handed_on: HandedOn,
     ring: usize,
     program: &Path,
+    called: &Path,
     cpu: Option<&str>,
 ) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let number = |descriptor: Option<i32>| descriptor.map(|descriptor| descriptor.to_string());
     let descriptor = number(handed_on.memory);
     let opened = number(handed_on.program);
+    // As execve does it, of the path that it was given (bprm->filename, fs/exec.c).
+    let name = called.file_name().map(Path::new);
     plugin_option(
         plugin,
         &[
@@ -46,6 +53,7 @@ pub fn recording(
             ("ring", &ring.to_string()),
             ("plugin", &text(plugin)),
             ("program", &text(program)),
+            ("name", &name.map(text).unwrap_or_default()),
             ("cpu", cpu.unwrap_or_default()),
         ],
     )
