@@ -1,7 +1,7 @@
 //! Recording in two steps: the words while the program runs, the trace afterwards.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,6 +29,15 @@ impl Words<BufReader<File>> {
     /// Those of a file.
     pub(crate) fn open(path: &Path) -> Result<Words<BufReader<File>>, RecordError> {
         let file = File::open(path).map_err(|error| RecordError::Words {
+            path: path.to_owned(),
+            error,
+        })?;
+        Words::of(file, path)
+    }
+
+    /// Those of an open file, which was at `path`: all of it.
+    pub(crate) fn of(mut file: File, path: &Path) -> Result<Words<BufReader<File>>, RecordError> {
+        file.rewind().map_err(|error| RecordError::Words {
             path: path.to_owned(),
             error,
         })?;

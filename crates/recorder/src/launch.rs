@@ -74,7 +74,17 @@ pub(crate) fn drain(
         began: SystemTime::now(),
     };
     // Where nothing can be written, that is said before the program runs.
-    let file = File::create(path).map_err(unwritten)?;
+    let file = File::options();
+    let file = file
+        .clone()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path);
+    let file = file.map_err(unwritten)?;
+    // They are read by it, whatever becomes of the path.
+    let words = file.try_clone().map_err(unwritten)?;
     FrameWriter::try_out(&file, &head.bytes()).map_err(unwritten)?;
     let windows = Windows::new(request.window, qemu.can_translate_anew());
     let mut started = start(request, qemu, program, &windows)?;
@@ -100,6 +110,7 @@ pub(crate) fn drain(
     let written = drain.finish(ended);
     Ok(Drained {
         ended,
+        words,
         began: started.began,
         seconds: started.began.elapsed().as_secs_f64(),
         // Once writing has failed nothing more can be written: the first error counts.
@@ -110,6 +121,8 @@ pub(crate) fn drain(
 /// A program whose words were written.
 pub(crate) struct Drained {
     pub(crate) ended: Ended,
+    /// Where they were written.
+    pub(crate) words: File,
     pub(crate) began: Instant,
     /// From its start to its end.
     pub(crate) seconds: f64,

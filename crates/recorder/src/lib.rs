@@ -177,6 +177,27 @@ pub struct Outcome {
     pub words: Option<PathBuf>,
 }
 
+impl Outcome {
+    /// The program has run, and nothing is recorded of it.
+    fn without_trace(why: &RecordError) -> Outcome {
+        Outcome {
+            ended: Ended::Unknown,
+            accesses: 0,
+            instructions: 0,
+            bytes: 0,
+            seconds: 0.0,
+            running: None,
+            processes: 0,
+            threads: 0,
+            programs: 0,
+            unrecorded: BTreeMap::new(),
+            incomplete: Some(why.to_string()),
+            notes: Vec::new(),
+            words: None,
+        }
+    }
+}
+
 /// Why nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -290,9 +311,17 @@ pub fn record(
     }
     let sink = FileSink::create(output, &about)?;
     let (mut outcome, _) = run(request, &qemu, &program, about, sink, progress)?;
-    if let Ok(file) = output.metadata() {
+    match output.metadata() {
         // Also when writing failed on the way.
-        outcome.bytes = file.len();
+        Ok(file) => outcome.bytes = file.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let gone = format!(
+                "{} was removed meanwhile: the trace is gone",
+                output.display()
+            );
+            outcome.notes.push(gone);
+        }
+        Err(_) => {}
     }
     Ok(outcome)
 }
@@ -358,19 +387,29 @@ fn run<S: Sink + 'static>(
         ControlFlow::Break(()) if !stopped => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    let (mut outcome, sink) =
-        afterwards::Words::open(words)?.make(sink, written, drained.began, progress)?;
+    let made = afterwards::Words::of(drained.words, words)
+        .and_then(|read| read.make(sink, written, drained.began, progress));
+    // The program has run, and how it ended is to be told whatever becomes of its words.
+    let (mut outcome, sink) = made.unwrap_or_else(|error| (Outcome::without_trace(&error), None));
     outcome.ended = drained.ended;
     outcome.running = Some(drained.seconds);
+    outcome.seconds = drained.began.elapsed().as_secs_f64();
     Ok((kept(outcome, words, request.keep_words), sink))
 }
 
 /// Removes words that are all in the trace, unless they are to be kept.
 fn kept(mut outcome: Outcome, words: &Path, keep: bool) -> Outcome {
+    let path = words.display();
     if keep || outcome.incomplete.is_some() {
-        outcome.words = Some(words.to_owned());
-    } else if let Err(error) = std::fs::remove_file(words) {
-        let path = words.display();
+        if words.exists() {
+            outcome.words = Some(words.to_owned());
+        } else {
+            let gone = format!("{path} was removed meanwhile: its words are gone");
+            outcome.notes.push(gone);
+        }
+    } else if let Err(error) = std::fs::remove_file(words)
+        && error.kind() != io::ErrorKind::NotFound
+    {
         outcome
             .notes
             .push(format!("{path} was not removed: {error}"));

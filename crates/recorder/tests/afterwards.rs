@@ -239,3 +239,30 @@ fn behind_a_limit_nothing_more_is_reported() {
     assert!(4 * limited < 3 * bytes());
     fs::remove_file(words).expect("it was kept");
 }
+
+/// Words are read by what they were written by, whatever becomes of the folder.
+#[test]
+fn a_folder_that_is_removed_costs_no_status() {
+    let folder = temporary("removed");
+    fs::create_dir_all(&folder).expect("it can be made");
+    let mut request = assemble("plain.s").request();
+    request.program = "sh".into();
+    let script = format!("rm -r '{}'; exit 4", folder.display());
+    request.arguments = vec!["-c".into(), script.into()];
+    for keep in [false, true] {
+        fs::create_dir_all(&folder).expect("it can be made");
+        request.words = Some(folder.join("trace.words"));
+        request.keep_words = keep;
+        let outcome = record(&request, &folder.join("trace"), &mut |_| {
+            ControlFlow::Continue(())
+        });
+        let outcome = outcome.expect("it records");
+        assert_eq!(outcome.ended, Ended::Status(4));
+        assert_eq!(outcome.incomplete, None);
+        assert!(outcome.accesses > MUCH);
+        assert_eq!(outcome.words, None);
+        let notes = outcome.notes.join("\n");
+        assert!(notes.contains("the trace is gone"), "{notes}");
+        assert_eq!(notes.contains("its words are gone"), keep, "{notes}");
+    }
+}
