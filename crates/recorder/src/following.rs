@@ -24,7 +24,8 @@ pub(crate) fn waited_for(call: &Returned) -> Option<(u32, i32)> {
 
 /// Follows a program: reads what the rings hold.
 pub(crate) trait Following {
-    /// Reads what there is; `false` if it was nothing, or so little that it was too early.
+    /// Reads what there is; `false` if it was nothing, or so little that it was too early. Fails also when the program
+    /// goes on unrecorded.
     fn round(&mut self) -> io::Result<bool>;
 
     /// Ends every process that is no more. The recorder's own child, process 0, has ended when
@@ -33,9 +34,6 @@ pub(crate) trait Following {
 
     /// The numbers in the system of processes that have not ended, as far as is known.
     fn living(&self) -> Vec<u32>;
-
-    /// Whether the program has more threads than there are rings, and runs on unrecorded.
-    fn is_abandoned(&self) -> bool;
 
     /// How far it has come, but for the time.
     fn progress(&self) -> Progress;

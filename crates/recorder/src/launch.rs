@@ -1,24 +1,24 @@
 //! Starting the program under QEMU, and recording until it and its children have ended.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use pagelab_recorder_wire::elf::Program;
 use pagelab_recorder_wire::option::{self, HandedOn};
-use pagelab_recorder_wire::region::{self, Header, State};
+use pagelab_recorder_wire::region::{Abandoned, Header, State};
 
 use crate::following::Following;
 use crate::output::{Output, Sink};
 use crate::qemu::{self, Emulator};
 use crate::recording::Recording;
-use crate::shared::{Shared, fresh};
+use crate::shared::{Lives, Shared, fresh};
 use crate::signals::{self, Forwarding};
 use crate::window::Windows;
 use crate::words::{Drain, FrameWriter, Head, Limit};
@@ -176,7 +176,8 @@ pub(crate) fn told<S: Sink + 'static>(
 
 /// A program that was started.
 struct Started {
-    shared: Arc<Shared>,
+    _lives: Lives,
+    shared: Rc<Shared>,
     child: Child,
     began: Instant,
     at: SystemTime,
@@ -189,9 +190,9 @@ fn start(
     windows: &Windows,
 ) -> Result<Started, RecordError> {
     let system = |what| move |error| RecordError::System { what, error };
-    let start = start_time().map_err(system("read /proc/self/stat"))?;
-    let shared = Shared::new(|header| set_up(header, request, start, windows))
-        .map_err(system("make shared memory"))?;
+    let shared = Shared::new(|header| set_up(header, request, windows));
+    let shared = Rc::new(shared.map_err(system("make shared memory"))?);
+    let lives = shared.begin_life().map_err(system("make a robust mutex"))?;
     shared
         .ring(0)
         .state
@@ -205,7 +206,8 @@ fn start(
             error,
         })?;
     Ok(Started {
-        shared: shared.into(),
+        _lives: lives,
+        shared,
         child,
         began: Instant::now(),
         at,
@@ -231,6 +233,9 @@ impl Started {
             error,
         })?;
         drop(forwarding);
+        // What is still there goes on without a word.
+        let stopped_reading = Abandoned::Stopped as u32;
+        (self.shared.header().abandoned.0).store(stopped_reading, Ordering::Release);
         Ok((status, stopped))
     }
 
@@ -241,15 +246,14 @@ impl Started {
         if qemu.can_translate_anew() {
             header.reporting.0.store(0, Ordering::Release);
         }
-        header.abandoned.0.store(1, Ordering::Release);
+        let stopped = Abandoned::Stopped as u32;
+        header.abandoned.0.store(stopped, Ordering::Release);
         header.epoch.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn set_up(header: &mut Header, request: &Request, start: u64, windows: &Windows) {
+fn set_up(header: &mut Header, request: &Request, windows: &Windows) {
     *header = Header {
-        recorder: std::process::id(),
-        recorder_start: start,
         follow_exec: u32::from(request.follow_exec),
         verbatim: u32::from(request.verbatim),
         ..fresh()
@@ -318,7 +322,11 @@ fn follow(
         let ticked = tick.elapsed() > TICK;
         if ticked {
             tick = Instant::now();
-            if tell(recording, began, progress)?.is_break() {
+            let progress = progress(Progress {
+                seconds: began.elapsed().as_secs_f64(),
+                ..recording.progress()
+            });
+            if progress.is_break() {
                 stopping.get_or_insert_with(Instant::now);
             }
             signals::stop_with(child);
@@ -337,7 +345,8 @@ fn follow(
             asked.get_or_insert_with(Instant::now);
         }
         if recording.bury(root)? {
-            return Ok(());
+            // The last words may not have come.
+            return shared.check_written();
         }
         let in_vain = asked.is_some_and(|since: Instant| since.elapsed() > GRACE);
         if root.is_some() && (stopping.is_some() || in_vain) {
@@ -347,22 +356,6 @@ fn follow(
             std::thread::sleep(NAP);
         }
     }
-}
-
-/// Tells how far it has come, and returns whether to stop.
-fn tell(
-    recording: &impl Following,
-    began: Instant,
-    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> io::Result<ControlFlow<()>> {
-    if recording.is_abandoned() {
-        let what = format!("more than {} threads and processes at once", region::RINGS);
-        return Err(io::Error::other(what));
-    }
-    Ok(progress(Progress {
-        seconds: began.elapsed().as_secs_f64(),
-        ..recording.progress()
-    }))
 }
 
 /// Sends a signal to these processes, but for those that the terminal has sent it to.
@@ -394,12 +387,4 @@ fn ended(status: ExitStatus) -> Ended {
         (Some(code), _) => Ended::Status(code),
         (None, signal) => Ended::Signal(signal.unwrap_or(0)),
     }
-}
-
-/// When this process started: field 22 of /proc/self/stat (proc_pid_stat(5)).
-fn start_time() -> io::Result<u64> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    stat.rsplit_once(") ")
-        .and_then(|(_, fields)| fields.split(' ').nth(19)?.parse().ok())
-        .ok_or_else(|| io::Error::other("unexpected format"))
 }

@@ -523,6 +523,8 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
         for active in self.rings.iter_mut().filter(|active| active.definitions) {
             active.reader.look();
         }
+        // Whoever goes on unrecorded leaves out what others have answers to.
+        self.shared.check_written()?;
         self.read_definitions();
         let mut progress = false;
         while let Some(epoch) = self.earliest().filter(|&epoch| epoch <= settled) {
@@ -542,10 +544,6 @@ impl<S: Sink + 'static> Following for Recording<'_, S> {
 
     fn living(&self) -> Vec<u32> {
         living(self.processes.values())
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.shared.header().abandoned.0.load(Ordering::Acquire) != 0
     }
 
     fn progress(&self) -> Progress {

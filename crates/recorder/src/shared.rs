@@ -6,18 +6,19 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use pagelab_recorder_wire::block::Reporting;
-use pagelab_recorder_wire::region::{self, Header, Line, Ring, State};
+use pagelab_recorder_wire::life::Life;
+use pagelab_recorder_wire::region::{self, Abandoned, Header, Line, Ring, State};
 use pagelab_recorder_wire::word::{Kind, Word};
 
 /// A header of which no plugin has written anything.
 pub(crate) fn fresh() -> Header {
     Header {
         magic: region::MAGIC,
-        recorder: 0,
-        recorder_start: 0,
+        life: Line([const { AtomicU64::new(0) }; region::LIFE_WORDS]),
         in_instructions: 0,
         follow_exec: 0,
         verbatim: 0,
@@ -95,6 +96,31 @@ impl Shared {
         unsafe { &*self.address.cast::<Header>() }
     }
 
+    /// The calling thread is the recorder, until it drops what this returns. Before any plugin has come to the memory.
+    pub(crate) fn begin_life(self: &Rc<Shared>) -> io::Result<Lives> {
+        // SAFETY: the memory is mapped as long as `Lives` keeps it, and nobody has looked at it yet.
+        let life = unsafe { Life::begin(self.header()) }?;
+        let shared = self.clone();
+        Ok(Lives {
+            _life: life,
+            _shared: shared,
+        })
+    }
+
+    /// Fails when the program does not write into the rings any more. Who has looked at them before sees all that they
+    /// had until then.
+    pub(crate) fn check_written(&self) -> io::Result<()> {
+        let why = self.header().abandoned.0.load(Ordering::Acquire);
+        if why == 0 {
+            return Ok(());
+        }
+        Err(io::Error::other(if why == Abandoned::Full as u32 {
+            format!("more than {} threads and processes at once", region::RINGS)
+        } else {
+            "the program has lost the recorder, and went on unrecorded".to_owned()
+        }))
+    }
+
     /// The epoch that threads are in: what was written before it began is seen from now on.
     pub(crate) fn epoch(&self) -> u64 {
         self.header().epoch.0.load(Ordering::Acquire)
@@ -160,12 +186,20 @@ impl Shared {
         ring.base.store(base, Ordering::Relaxed);
         ring.write.store(base, Ordering::Relaxed);
         ring.read.0.store(0, Ordering::Relaxed);
+        ring.last.store(0, Ordering::Relaxed);
         ring.waiting.store(0, Ordering::Relaxed);
         ring.state.0.store(State::Open as u32, Ordering::Release);
         let used = &self.header().rings_used.0;
         used.fetch_max(index as u32 + 1, Ordering::AcqRel);
         Writer { index, write: 0 }
     }
+}
+
+/// As long as there is this, the plugin takes the recorder for alive.
+pub(crate) struct Lives {
+    _life: Life,
+    /// Dropped behind it.
+    _shared: Rc<Shared>,
 }
 
 fn limit(resource: libc::__rlimit_resource_t) -> u64 {
@@ -249,9 +283,7 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Looks how far the writer has come.
     pub(crate) fn look(&mut self) {
-        let write = self.ring.write.load(Ordering::Acquire);
-        // A damaged cursor must not lead out of the ring.
-        self.write = (write.wrapping_sub(self.base) / 8) as usize % self.len;
+        self.write = self.written();
         if self.is_given_up {
             self.read = self.write;
             self.release();
@@ -278,8 +310,7 @@ impl<'a> Reader<'a> {
 
     /// Whether everything has been read that is there at this moment.
     pub(crate) fn has_caught_up(&self) -> bool {
-        let write = self.ring.write.load(Ordering::Acquire);
-        self.is_empty() && (write.wrapping_sub(self.base) / 8) as usize % self.len == self.read
+        self.is_empty() && self.written() == self.read
     }
 
     /// Whether everything seen by `look` has been read.
@@ -371,9 +402,16 @@ impl<'a> Reader<'a> {
 
     /// Words written that have not been read.
     fn unread(&self) -> usize {
+        (self.written() + self.len - self.read) % self.len
+    }
+
+    /// Where the writer is, or has left the ring.
+    fn written(&self) -> usize {
         let write = self.ring.write.load(Ordering::Acquire);
-        let write = (write.wrapping_sub(self.base) / 8) as usize % self.len;
-        (write + self.len - self.read) % self.len
+        let last = self.ring.last.load(Ordering::Acquire);
+        let end = if last == 0 { write } else { last };
+        // A damaged cursor must not lead out of the ring.
+        (end.wrapping_sub(self.base) / 8) as usize % self.len
     }
 
     /// The ring.

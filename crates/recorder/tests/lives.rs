@@ -2,14 +2,15 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{build, ends_in_time, in_time, run, words};
-use pagelab_events::Control;
-use pagelab_recorder::Ended;
+use pagelab_events::{Batch, Control};
+use pagelab_recorder::{Ended, Sink, record_into};
 
 const STATIC: [&str; 3] = ["-static", "-O1", "-pthread"];
 
@@ -191,6 +192,55 @@ fn a_child_that_is_waited_for_has_been_killed_by_what_its_parent_is_told() {
     }
 }
 
+/// A recorder that is slow, as one that was stopped for a while.
+struct Late {
+    waits: bool,
+    batches: Vec<Batch>,
+}
+
+impl Sink for Late {
+    fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        if std::mem::take(&mut self.waits) {
+            // Longer than the program waits before it asks whether the recorder lives.
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        self.batches.push(batch.clone());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_program_without_descriptors_does_not_take_a_slow_recorder_for_dead() {
+    const PLACES: u64 = 4096;
+    const STORES: u64 = 3_000_000;
+    let program = build("crowded.c", &STATIC);
+    let start = program.symbols()["places"];
+    let mut request = program.request();
+    // What is written while the program runs is not waited for by it.
+    request.words = None;
+    let late = Late {
+        waits: true,
+        batches: Vec::new(),
+    };
+    let (outcome, late) = in_time(move || {
+        record_into(&request, late, &mut |_| ControlFlow::Continue(())).expect("it records")
+    });
+    assert_eq!(outcome.incomplete, None);
+    assert_eq!(outcome.ended, Ended::Status(6));
+    let batches = late.expect("the sink comes back").batches;
+    let accesses = (batches.iter()).flat_map(|batch| (0..batch.len()).map(|at| batch.access(at)));
+    let places = start..start + 8 * PLACES;
+    let mut stores = accesses.filter(|access| places.contains(&access.addr));
+    let mut x = 1u64;
+    for store in 0..STORES {
+        x = x
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let address = stores.next().map(|access| access.addr);
+        assert_eq!(address, Some(start + 8 * (x >> 52)), "store {store}");
+    }
+    assert_eq!(stores.next(), None);
+}
 #[test]
 fn process_numbers_are_the_systems() {
     let request = build("namespaces.c", &STATIC).request();

@@ -123,7 +123,9 @@ impl Start {
             Some(Err(error)) => return format!("{}: {error}", path.display()),
             None => {}
         }
-        let index = process::prepare_replacement();
+        let Some(index) = process::prepare_replacement() else {
+            return "the recording has ended".to_owned();
+        };
         let option = option::recording(
             &again.plugin,
             &again.memory,

@@ -2,9 +2,10 @@
 
 use std::ffi::CString;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use pagelab_recorder_wire::region::{RINGS, Ring, State};
+use pagelab_recorder_wire::region::{Abandoned, Ring, State};
 
 use crate::again::Again;
 use crate::ring::Use;
@@ -13,12 +14,16 @@ use crate::{maps, ring, threads};
 /// No ring.
 const NONE: usize = usize::MAX;
 
+/// In place of a ring's number: there is none for the process, which is not recorded.
+const UNRECORDED: usize = usize::MAX - 1;
+
+/// For how many milliseconds all rings may be in use before that ends the recording.
 const CLAIM_TRIES: u32 = 2000;
 
 /// The ring that the process's first thread is to use, claimed by whoever started it.
 static RESERVED: AtomicUsize = AtomicUsize::new(NONE);
 /// The ring for definitions of blocks.
-static DEFINITIONS: AtomicUsize = AtomicUsize::new(NONE);
+static DEFINITIONS: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 /// The process's number.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 /// Whether this program was loaded by QEMU in this process, rather than forked.
@@ -91,11 +96,13 @@ pub fn number() -> u32 {
 /// another.
 pub fn new_thread() -> &'static Ring {
     let reserved = RESERVED.swap(NONE, Ordering::Relaxed);
-    let index = if reserved == NONE { claim() } else { reserved };
-    let purpose = if reserved == NONE {
-        Use::Thread
-    } else {
-        Use::FirstThread
+    let (index, purpose) = match reserved {
+        NONE => (claim(), Use::Thread),
+        UNRECORDED => (None, Use::FirstThread),
+        index => (Some(index), Use::FirstThread),
+    };
+    let Some(index) = index else {
+        return ring::unread();
     };
     let ring = ring::open(index, number(), purpose);
     if LOADED.swap(false, Ordering::Relaxed) {
@@ -106,63 +113,77 @@ pub fn new_thread() -> &'static Ring {
 
 /// The ring for this process's definitions.
 pub fn definitions() -> &'static Ring {
-    let index = DEFINITIONS.load(Ordering::Relaxed);
-    if index != NONE {
-        return ring::ring(index);
+    // SAFETY: only rings that stay for as long as the process are entered.
+    if let Some(ring) = unsafe { DEFINITIONS.load(Ordering::Relaxed).as_ref() } {
+        return ring;
     }
-    let index = claim();
-    DEFINITIONS.store(index, Ordering::Relaxed);
-    ring::open(index, number(), Use::Definitions)
+    let ring = match claim() {
+        Some(index) => ring::open(index, number(), Use::Definitions),
+        None => ring::unread(),
+    };
+    DEFINITIONS.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
+    ring
 }
 
-/// Takes a free ring. When there is none for a while the recording ends: the recorder frees
-/// rings within milliseconds once their threads have ended.
-fn claim() -> usize {
-    for _ in 0..CLAIM_TRIES {
+/// Takes a free ring; `None` when nobody reads them any more. All may be in use for a while: the recorder frees those of
+/// threads that have ended when it has read them, within milliseconds unless it was stopped. It is the end of the
+/// recording when there is nothing that it could free.
+fn claim() -> Option<usize> {
+    let mut since = Instant::now();
+    let mut tries = 0;
+    while !ring::is_abandoned() {
         if let Some(index) = ring::claim() {
-            return index;
+            return Some(index);
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        if ring::any_ended() {
+            tries = 0;
+        } else {
+            tries += 1;
+        }
+        if tries > CLAIM_TRIES {
+            ring::abandon(Abandoned::Full);
+        }
+        ring::look_for_recorder(&mut since);
+        std::thread::sleep(Duration::from_millis(1));
     }
-    ring::header().abandoned.0.store(1, Ordering::Release);
-    // Nobody reads any more what its owner and we write there.
-    RINGS - 1
+    None
 }
 
 /// A process about to be forked: a ring for its first thread, and its number.
 pub fn prepare_fork() -> (usize, u32) {
-    let index = claim();
     let child = ring::header()
         .next_process
         .0
         .fetch_add(1, Ordering::Relaxed);
+    let Some(index) = claim() else {
+        return (UNRECORDED, child);
+    };
     ring::ring(index).process.store(child, Ordering::Relaxed);
     (index, child)
 }
 
-/// This process, about to be replaced by another program: a ring for that one's first thread.
-pub fn prepare_replacement() -> usize {
-    let index = claim();
+/// This process, about to be replaced by another program: a ring for that one's first thread, if there is any.
+pub fn prepare_replacement() -> Option<usize> {
+    let index = claim()?;
     ring::ring(index).process.store(number(), Ordering::Relaxed);
-    index
+    Some(index)
 }
 
 /// The fork or the new program has not come about.
 pub fn cancel(index: usize) {
-    ring::ring(index)
-        .state
-        .0
-        .store(State::Free as u32, Ordering::Release);
+    if index != UNRECORDED {
+        ring::ring(index)
+            .state
+            .0
+            .store(State::Free as u32, Ordering::Release);
+    }
 }
 
 /// This is the forked child: the rings so far are the parent's.
-pub fn become_child(index: usize, vcpu: u32) {
+pub fn become_child(index: usize, child: u32, vcpu: u32) {
     threads::clear_rings();
-    DEFINITIONS.store(NONE, Ordering::Relaxed);
-    NUMBER.store(
-        ring::ring(index).process.load(Ordering::Relaxed),
-        Ordering::Relaxed,
-    );
+    DEFINITIONS.store(std::ptr::null_mut(), Ordering::Relaxed);
+    NUMBER.store(child, Ordering::Relaxed);
     RESERVED.store(index, Ordering::Relaxed);
     threads::set_ring(vcpu, new_thread());
 }

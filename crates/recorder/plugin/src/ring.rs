@@ -1,9 +1,11 @@
 //! Writing into the rings.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-use pagelab_recorder_wire::region::{self, Header, Ring, SLACK, State};
+use pagelab_recorder_wire::life;
+use pagelab_recorder_wire::region::{self, Abandoned, Header, Ring, SLACK, State};
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex;
@@ -56,6 +58,35 @@ pub fn claim() -> Option<usize> {
     Some(index)
 }
 
+/// Whether there are rings that the recorder has yet to read to their ends, and frees then.
+pub fn any_ended() -> bool {
+    (0..region::RINGS).any(|index| {
+        let state = ring(index).state.0.load(Ordering::Acquire);
+        State::from_u32(state) == Some(State::Ended)
+    })
+}
+
+/// A ring that nobody reads, for who has got none any more. [`close`] ends it.
+pub fn unread() -> &'static Ring {
+    let layout = Layout::new::<Ring>();
+    // SAFETY: all fields are atomic integers, of which zeros are valid.
+    let ring = unsafe {
+        let memory = alloc_zeroed(layout);
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        &*memory.cast::<Ring>()
+    };
+    // Beyond the limit, which is 0: the first word already goes elsewhere.
+    ring.write.store(8, Ordering::Relaxed);
+    ring
+}
+
+fn is_shared(ring: &Ring) -> bool {
+    let start = HEADER.load(Ordering::Relaxed).addr();
+    (start..start + region::BYTES).contains(&std::ptr::from_ref(ring).addr())
+}
+
 /// What a ring is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -76,6 +107,10 @@ pub fn open(index: usize, process: u32, purpose: Use) -> &'static Ring {
     ring.words.store(words, Ordering::Relaxed);
     ring.write.store(base, Ordering::Relaxed);
     ring.read.0.store(0, Ordering::Relaxed);
+    ring.last.store(0, Ordering::Relaxed);
+    for place in &ring.elsewhere {
+        place.store(0, Ordering::Relaxed);
+    }
     ring.limit
         .store(base + 8 * (words - 1 - SLACK as u64), Ordering::Relaxed);
     ring.epoch.store(0, Ordering::Relaxed);
@@ -100,8 +135,22 @@ pub fn open(index: usize, process: u32, purpose: Use) -> &'static Ring {
 }
 
 /// Shows the recorder that nothing more will be written.
-pub fn close(ring: &Ring) {
-    ring.state.0.store(State::Ended as u32, Ordering::Release);
+///
+/// # Safety
+/// The ring is not used any more by this process.
+pub unsafe fn close(ring: &'static Ring) {
+    let [start, words] = &ring.elsewhere;
+    free(
+        start.load(Ordering::Relaxed) as *mut u64,
+        words.load(Ordering::Relaxed) as usize,
+    );
+    if is_shared(ring) {
+        ring.state.0.store(State::Ended as u32, Ordering::Release);
+    } else {
+        let memory = std::ptr::from_ref(ring).cast_mut().cast();
+        // SAFETY: made by `unread` with this layout, and the caller promises that nobody uses it.
+        unsafe { dealloc(memory, Layout::new::<Ring>()) };
+    }
 }
 
 /// A place for up to [`SLACK`] words.
@@ -154,6 +203,9 @@ pub fn push_bytes(message: &mut Vec<u64>, bytes: &[u8]) {
 #[cold]
 #[inline(never)]
 fn make_room(ring: &Ring, words: usize) -> *mut u64 {
+    if is_abandoned() {
+        return elsewhere(ring, words);
+    }
     let base = ring.base.load(Ordering::Relaxed);
     // The last word is kept for the message that the ring continues at its start.
     let end = base + 8 * (ring.words.load(Ordering::Relaxed) - 1);
@@ -162,11 +214,6 @@ fn make_room(ring: &Ring, words: usize) -> *mut u64 {
     loop {
         let write = ring.write.load(Ordering::Relaxed);
         let read = base + 8 * ring.read.0.load(Ordering::Acquire);
-        if header().abandoned.0.load(Ordering::Relaxed) != 0 {
-            ring.write.store(base, Ordering::Relaxed);
-            allow(ring, end);
-            return base as *mut u64;
-        }
         if write >= read {
             if write + size <= end {
                 allow(ring, end);
@@ -183,7 +230,11 @@ fn make_room(ring: &Ring, words: usize) -> *mut u64 {
             allow(ring, read - 8);
             return write as *mut u64;
         }
-        wait(ring, &mut since);
+        wait(ring);
+        look_for_recorder(&mut since);
+        if is_abandoned() {
+            return elsewhere(ring, words);
+        }
     }
 }
 
@@ -193,34 +244,131 @@ fn allow(ring: &Ring, end: u64) {
         .store(end.saturating_sub(8 * SLACK as u64), Ordering::Relaxed);
 }
 
-/// Sleeps until the recorder has made room, or for a while, and looks now and then whether it lives.
-fn wait(ring: &Ring, since: &mut Instant) {
+/// Words of a place for what nobody reads, unless a message is longer.
+const ELSEWHERE: usize = 512;
+
+/// A place for what nobody will read. What is in the ring stays as it is: the recorder may be reading it.
+fn elsewhere(ring: &Ring, words: usize) -> *mut u64 {
+    if ring.last.load(Ordering::Relaxed) == 0 {
+        // Who sees where the writer goes from here sees this, too.
+        let write = ring.write.load(Ordering::Relaxed);
+        ring.last.store(write, Ordering::Release);
+    }
+    let [place, room] = &ring.elsewhere;
+    let mut start = place.load(Ordering::Relaxed) as *mut u64;
+    let mut len = room.load(Ordering::Relaxed) as usize;
+    if len < words {
+        free(start, len);
+        len = words.max(ELSEWHERE);
+        start = Box::into_raw(vec![0u64; len].into_boxed_slice()).cast();
+        place.store(start as u64, Ordering::Relaxed);
+        room.store(len as u64, Ordering::Relaxed);
+    }
+    allow(ring, start as u64 + 8 * len as u64);
+    ring.write.store(start as u64, Ordering::Release);
+    start
+}
+
+/// Frees what [`elsewhere`] has made.
+fn free(start: *mut u64, len: usize) {
+    if len > 0 {
+        // SAFETY: a boxed slice of so many words, which only the ring knew of.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });
+    }
+}
+
+/// Sleeps until the recorder has made room, or for a while.
+fn wait(ring: &Ring) {
     let read = ring.read.0.load(Ordering::Acquire);
     ring.waiting.store(1, Ordering::SeqCst);
     if ring.read.0.load(Ordering::SeqCst) == read {
         futex::wait(&ring.waiting, 1, Duration::from_millis(50));
     }
-    if since.elapsed() > PATIENCE {
-        *since = Instant::now();
-        if !recorder_lives() && header().abandoned.0.swap(1, Ordering::Relaxed) == 0 {
-            eprintln!("pagelab: the recorder has died; the program goes on unrecorded");
-        }
+}
+
+/// Looks now and then whether the recorder lives that somebody has been waiting for since then.
+pub fn look_for_recorder(since: &mut Instant) {
+    if since.elapsed() <= PATIENCE {
+        return;
+    }
+    *since = Instant::now();
+    // SAFETY: the recorder lived when it mapped the memory and started us.
+    if !unsafe { life::goes_on(header()) } && abandon(Abandoned::Dead) {
+        eprintln!("pagelab: the recorder has died; the program goes on unrecorded");
     }
 }
 
-/// Whether the recorder is a process that runs (or is stopped), and not another one that has
-/// got its number since.
-fn recorder_lives() -> bool {
-    let header = header();
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", header.recorder)) else {
-        return false;
-    };
-    // The name, in parentheses, may hold anything; the fields after it start with the state (3).
-    let Some((_, fields)) = stat.rsplit_once(") ") else {
-        return false;
-    };
-    let mut fields = fields.split(' ');
-    let state = fields.next();
-    let start = fields.nth(18).and_then(|field| field.parse().ok());
-    !matches!(state, Some("Z" | "X")) && start == Some(header.recorder_start)
+/// Whether nobody reads the rings any more.
+pub fn is_abandoned() -> bool {
+    header().abandoned.0.load(Ordering::Acquire) != 0
+}
+
+/// From now on nobody reads the rings; whether that is new.
+pub fn abandon(why: Abandoned) -> bool {
+    let abandoned = &header().abandoned.0;
+    let (acq, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+    (abandoned.compare_exchange(0, why as u32, acq, relaxed)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    /// Memory as the recorder makes it, without one.
+    fn shared_memory() {
+        // SAFETY: a new mapping, never unmapped, of zeros: all rings are free.
+        unsafe {
+            let memory = libc::mmap(
+                std::ptr::null_mut(),
+                region::BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            );
+            assert_ne!(memory, libc::MAP_FAILED);
+            adopt(memory.cast());
+        }
+    }
+
+    /// What a recorder may still be reading stays, and shows nothing new.
+    #[test]
+    fn nothing_is_written_into_rings_that_nobody_reads() {
+        shared_memory();
+        let index = claim().expect("all are free");
+        let shared = open(index, 0, Use::FirstThread);
+        let nth = |at: usize| Kind::Block.word(at as u64);
+        let words = region::ring_words(index);
+        // There is no room behind the last one.
+        let full = words - SLACK;
+        (0..full).for_each(|at| put(shared, &[nth(at)]));
+        let last = shared.write.load(Ordering::Relaxed);
+        assert!(abandon(Abandoned::Full) && !abandon(Abandoned::Dead));
+        let long = vec![nth(0); 3 * ELSEWHERE];
+        for _ in 0..2 * words {
+            put(shared, &[nth(1), nth(2)]);
+        }
+        put(shared, &long);
+        put(shared, &[nth(3)]);
+        assert_eq!(shared.last.load(Ordering::Relaxed), last);
+        let base = shared.base.load(Ordering::Relaxed) as *const u64;
+        // SAFETY: inside the ring, which nobody writes to now.
+        assert!((0..full).all(|at| unsafe { base.add(at).read() } == nth(at)));
+        // Nor is a ring waited for, and one that is none takes everything.
+        let (child, _) = process::prepare_fork();
+        process::cancel(child);
+        assert_eq!(process::prepare_replacement(), None);
+        let none = unread();
+        for _ in 0..words {
+            put(none, &[nth(1)]);
+        }
+        put(none, &long);
+        assert!(!is_shared(none) && is_shared(shared));
+        // SAFETY: neither is used any more.
+        unsafe {
+            close(none);
+            close(shared);
+        }
+    }
 }

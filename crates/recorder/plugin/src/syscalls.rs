@@ -86,8 +86,9 @@ pub extern "C" fn on_syscall(
     }
     if matches!(call, Call::Exit | Call::ExitGroup) {
         ring::put(ring, &[Kind::ThreadEnd.word(0)]);
-        ring::close(ring);
         threads::clear_ring(vcpu);
+        // SAFETY: nobody comes to it any more by its thread, which ends.
+        unsafe { ring::close(ring) };
     }
 }
 
@@ -101,7 +102,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     if call == Call::Clone && result == 0 && child != NONE {
         CHILD.store(NONE, Ordering::Relaxed);
         ORDER.release();
-        process::become_child(child, vcpu);
+        process::become_child(child, FORKED.load(Ordering::Relaxed), vcpu);
         return;
     }
     let ring = events::ring_of(vcpu);

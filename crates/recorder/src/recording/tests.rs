@@ -132,3 +132,27 @@ fn a_damaged_ring_is_given_up() {
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].contains("damaged"), "{notes:?}");
 }
+
+/// A program that goes on unrecorded writes elsewhere: what its rings have is as it was before, and is no whole.
+#[test]
+fn what_is_abandoned_is_read_no_further() {
+    let shared = Shared::new(|_| {}).unwrap();
+    let output = Output::new(Vec::<Batch>::new(), true);
+    let windows = Windows::new(Window::default(), true);
+    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let definitions = Writer::open(&shared, 0, true);
+    let events = Writer::open(&shared, 1, false);
+    let nop = u64::from_le_bytes([1, 0x90, 0, 0, 0, 0, 0, 0]);
+    definitions.put(&[Kind::Define.word(4), 0, 0x1000, 1, nop]);
+    events.put(&[Kind::Block.word(0), Kind::Block.word(0)]);
+    let ring = events.ring();
+    let write = ring.write.load(Ordering::Relaxed);
+    ring.last.store(write, Ordering::Release);
+    ring.write.store(write + 64, Ordering::Release);
+    while recording.round().unwrap() {}
+    assert_eq!(recording.instructions(), 2);
+    let full = pagelab_recorder_wire::region::Abandoned::Full;
+    (shared.header().abandoned.0).store(full as u32, Ordering::Release);
+    let why = recording.round().unwrap_err().to_string();
+    assert!(why.contains("more than 4096 threads"), "{why}");
+}

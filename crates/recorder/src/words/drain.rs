@@ -109,6 +109,8 @@ impl<'a> Drain<'a> {
         for ring in self.rings.iter_mut().filter(|ring| ring.definitions) {
             ring.reader.look();
         }
+        // Whoever goes on unrecorded leaves out what others have answers to.
+        self.shared.check_written()?;
         // If the file ends in between, blocks are there without what they are reported by, and not the
         // other way round.
         for definitions in [true, false] {
@@ -361,10 +363,6 @@ impl Following for Drain<'_> {
 
     fn living(&self) -> Vec<u32> {
         living(self.lives.processes.values())
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.shared.header().abandoned.0.load(Ordering::Acquire) != 0
     }
 
     fn progress(&self) -> Progress {

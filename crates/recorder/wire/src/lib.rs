@@ -4,6 +4,7 @@
 //! - [`word`]: what is written into the rings;
 //! - [`block`]: which accesses a translated block makes, computed on both sides from its bytes,
 //!   so that the plugin reports only the addresses that the recorder cannot work out;
+//! - [`life`]: whether the recorder lives;
 //! - [`elf`]: which programs can be recorded, on both sides for those that are started later;
 //! - [`option`]: how QEMU is told of the plugin;
 //! - [`syscall`]: which system calls are of interest, and what they do to memory.
@@ -11,6 +12,7 @@
 pub mod block;
 pub mod elf;
 mod headers;
+pub mod life;
 pub mod option;
 pub mod region;
 pub mod syscall;

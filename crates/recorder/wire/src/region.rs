@@ -63,11 +63,8 @@ pub struct Line<T>(pub T);
 pub struct Header {
     /// [`MAGIC`].
     pub magic: u64,
-    /// The recorder's process, and when it started (field 22 of /proc/PID/stat): whoever waits
-    /// for room in a ring checks that it still lives.
-    pub recorder: u32,
-    /// Field 22 of /proc/PID/stat.
-    pub recorder_start: u64,
+    /// Held by the recorder while it lives ([`crate::life`]): whoever waits for room in a ring asks for that.
+    pub life: Line<[AtomicU64; LIFE_WORDS]>,
     /// Non-zero: [`Header::left`] counts instructions; accesses otherwise.
     pub in_instructions: u32,
     /// Non-zero: programs started by recorded ones are recorded as well.
@@ -81,7 +78,7 @@ pub struct Header {
     pub next_block: Line<AtomicU32>,
     /// One more than the highest ring that was ever in use.
     pub rings_used: Line<AtomicU32>,
-    /// Non-zero when nobody reads the rings any more: what is written into them then is lost.
+    /// Non-zero when nobody reads the rings any more: why, an [`Abandoned`]. What is written then is lost.
     pub abandoned: Line<AtomicU32>,
     /// Counts the rings that have been claimed.
     pub next_ring: Line<AtomicU64>,
@@ -91,6 +88,21 @@ pub struct Header {
     pub reporting: Line<AtomicU32>,
     /// How many accesses (or instructions) more are to be left out before reporting starts again.
     pub left: Line<AtomicI64>,
+}
+
+/// Room for the mutex of [`Header::life`].
+pub const LIFE_WORDS: usize = 8;
+
+/// Why nobody reads the rings any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Abandoned {
+    /// The recorder has stopped reading them.
+    Stopped = 1,
+    /// All were in use when another was needed.
+    Full = 2,
+    /// The recorder has died.
+    Dead = 3,
 }
 
 /// Reporting starts so much before it must: a whole block is left out or reported, and the
@@ -128,6 +140,11 @@ pub struct Ring {
     pub write: AtomicU64,
     /// The writer may write [`SLACK`] words while its cursor is not beyond this address.
     pub limit: AtomicU64,
+    /// Where the writer was when it learnt that nobody reads any more, and from when on it writes elsewhere; 0 before.
+    /// What comes up to here is all of this ring.
+    pub last: AtomicU64,
+    /// Where it writes then: an address of its process, and a number of words; 0 before.
+    pub elsewhere: [AtomicU64; 2],
     /// The epoch that the writer has last seen.
     pub epoch: AtomicU64,
     /// Address of the first word in the writer's process.
