@@ -145,8 +145,10 @@ fn play_all<S: Sink + 'static>(
         };
         let done = match step {
             Step::Round => rounds(player, &shared, &mut recording),
+            // Children are known then that it had not come to tell of.
             Step::Gone { process, status } => rounds(player, &shared, &mut recording)
-                .and_then(|()| recording.gone(process, status)),
+                .and_then(|()| recording.gone(process, status))
+                .and_then(|()| rounds(player, &shared, &mut recording)),
             Step::End { signal, number } => {
                 ended = Some(if signal {
                     Ended::Signal(number)

@@ -118,21 +118,28 @@ impl Process {
         }
     }
 
-    /// Its status, if it is gone and was not ended yet; the recorder's own child, process 0, is when `root` says so.
-    pub(crate) fn gone(&mut self, root: Option<i32>) -> Option<i32> {
-        match self.number {
-            _ if self.ended => None,
-            0 => root,
-            _ => self.status_if_gone(),
+    /// Its status, if it is gone and was not ended yet; the recorder's own child, process 0, is when `root` says so. A
+    /// child that it has forked, whether there is one of which nothing has been seen says `forking`, is waited for a while.
+    pub(crate) fn gone(
+        &mut self,
+        root: Option<i32>,
+        forking: impl FnOnce() -> bool,
+    ) -> Option<i32> {
+        if self.ended {
+            return None;
         }
-    }
-
-    fn status_if_gone(&mut self) -> Option<i32> {
-        if lives(self.pid) {
+        let (gone, status) = match self.number {
+            0 => (root.is_some(), root),
+            _ => (!lives(self.pid), self.status.filter(|_| self.leaving)),
+        };
+        if !gone {
             return None;
         }
         let since = *self.gone_since.get_or_insert_with(Instant::now);
-        (self.leaving || since.elapsed() > PATIENCE).then(|| self.status.unwrap_or(KILLED))
+        if since.elapsed() > PATIENCE {
+            return Some(status.or(self.status).unwrap_or(KILLED));
+        }
+        status.filter(|_| !forking())
     }
 
     /// Marks it as gone for good.

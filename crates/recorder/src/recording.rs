@@ -130,6 +130,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             }
             let first = active.is_first();
             let Some(process) = self.processes.get_mut(&active.process) else {
+                let parent = self.processes.get(&active.parent);
+                if parent.is_some_and(Process::ended) && self.rings[index].reader.give_up() {
+                    self.notes.push(
+                        "a process was left out whose parent was killed as it was forked"
+                            .to_owned(),
+                    );
+                }
                 continue;
             };
             let number = if !first {
@@ -145,17 +152,22 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
     }
 
-    /// Goes on with the new program of a process that has replaced its own: when everything of
-    /// the old one has been read.
-    fn admit_replacement(&mut self) -> io::Result<()> {
-        let Some(new) = self
-            .rings
-            .iter()
-            .position(|active| !active.definitions && active.number.is_none() && active.is_first())
-        else {
+    /// Goes on with the new programs of processes that have replaced their own.
+    fn admit_replacements(&mut self) -> io::Result<()> {
+        let new = self.rings.iter().filter(|active| active.is_replacement());
+        let new: Vec<usize> = new.map(|active| active.index).collect();
+        for ring in new {
+            self.admit_replacement(ring)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the new program that uses this ring when everything of the old one has been read.
+    fn admit_replacement(&mut self, ring: usize) -> io::Result<()> {
+        let Some(new) = self.rings.iter().position(|active| active.index == ring) else {
             return Ok(());
         };
-        let (key, ring) = (self.rings[new].process, self.rings[new].index);
+        let key = self.rings[new].process;
         let Some(process) = self
             .processes
             .get_mut(&key)
@@ -328,7 +340,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 active.left_out.add(left_out);
                 self.windows.left_out(left_out, self.shared.header());
             }
-            Kind::Forked => self.forked(index, payload as u32),
+            Kind::Forked => {
+                let (parent, pid) = (active.process, active.child);
+                self.forked(parent, payload as u32, pid);
+            }
             Kind::ThreadEnd => self.thread_ends(index),
             Kind::Replaced => self.programs.follow(),
             Kind::Block | Kind::Wrap | Kind::Define => {}
@@ -420,12 +435,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         }
     }
 
-    /// The process has forked process `key`.
-    fn forked(&mut self, index: usize, key: u32) {
-        let active = &mut self.rings[index];
-        let pid = active.child;
+    /// Process `parent` has forked process `key`, which the system knows by `pid`.
+    fn forked(&mut self, parent: u32, key: u32, pid: u32) {
         let number = self.processes.len() as u32;
-        let Some(parent) = self.processes.get(&active.process) else {
+        let Some(parent) = self.processes.get(&parent) else {
             return;
         };
         let process = parent.fork(number, pid);

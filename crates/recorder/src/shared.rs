@@ -121,6 +121,15 @@ impl Shared {
         }))
     }
 
+    /// Whether a process is being made, or has not come to its first instruction, that this one has forked.
+    pub(crate) fn is_forking(&self, process: u32) -> bool {
+        let used = self.header().rings_used.0.load(Ordering::Acquire) as usize;
+        (0..used).any(|index| {
+            self.state(index) == State::Claimed
+                && self.ring(index).parent.load(Ordering::Acquire) == process
+        })
+    }
+
     /// The epoch that threads are in: what was written before it began is seen from now on.
     pub(crate) fn epoch(&self) -> u64 {
         self.header().epoch.0.load(Ordering::Acquire)
@@ -291,10 +300,11 @@ impl<'a> Reader<'a> {
         self.skip_wrap();
     }
 
-    /// Reads nothing more of a ring whose words make no sense. Its writer is not to wait for that.
-    pub(crate) fn give_up(&mut self) {
-        self.is_given_up = true;
+    /// Reads nothing more of a ring whose words make no sense. Its writer is not to wait for that. Whether that is new.
+    pub(crate) fn give_up(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.is_given_up, true);
         self.look();
+        !before
     }
 
     /// The writer is gone: looks for the last time.

@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{build, ends_in_time, in_time, run, words};
+use common::{What, build, ends_in_time, in_time, run, words};
 use pagelab_events::{Batch, Control};
 use pagelab_recorder::{Ended, Sink, record_into};
 
@@ -241,6 +241,65 @@ fn a_program_without_descriptors_does_not_take_a_slow_recorder_for_dead() {
     }
     assert_eq!(stores.next(), None);
 }
+
+#[test]
+fn a_child_is_recorded_whose_parent_was_killed_as_it_forked() {
+    const ORPHANS: u32 = 20;
+    let program = build("orphans.c", &STATIC);
+    let alone = Command::new(&program.path).status().expect("it runs");
+    assert_eq!(alone.code(), Some(7));
+    let start = program.symbols()["places"];
+    let words = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("orphans.words");
+    for words in [None, Some(words)] {
+        let mut request = program.request();
+        request.words = words;
+        let recorded = in_time(move || run(&request));
+        assert_eq!(recorded.outcome.incomplete, None);
+        assert_eq!(recorded.outcome.ended, Ended::Status(7));
+        assert_eq!(recorded.outcome.processes, u64::from(1 + 2 * ORPHANS));
+        let places = start..start + 8 * 512;
+        let stores = (recorded.accesses()).filter(|access| places.contains(&access.addr));
+        assert_eq!(stores.count(), 512 * ORPHANS as usize);
+        let ends = |status| {
+            let exit = Control::Exit { status };
+            let last = |&process: &u32| recorded.controls(process).last() == Some(&exit);
+            (1..=2 * ORPHANS).filter(last).count()
+        };
+        assert_eq!(ends(128 + libc::SIGKILL), ORPHANS as usize);
+        assert_eq!(ends(9), ORPHANS as usize);
+    }
+}
+
+/// More programs begin at once than there are large rings, and each replaces another.
+#[test]
+fn programs_that_begin_at_once_are_all_recorded() {
+    const PROGRAMS: u64 = 60;
+    let words = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("at-once.words");
+    for words in [None, Some(words)] {
+        let mut request = build("orphans.c", &STATIC).request();
+        request.program = "sh".into();
+        let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); /bin/true & done; wait";
+        request.arguments = vec!["-c".into(), script.into()];
+        request.follow_exec = true;
+        request.words = words;
+        let recorded = in_time(move || run(&request));
+        let outcome = recorded.outcome;
+        assert_eq!(outcome.incomplete, None);
+        assert_eq!(outcome.processes, 1 + PROGRAMS);
+        assert_eq!(outcome.programs, 1 + PROGRAMS);
+        // The first one of each program, before and after execve.
+        assert_eq!(outcome.threads, 1 + 2 * PROGRAMS);
+        let begun = (1..=PROGRAMS as u32)
+            .filter(|&process| {
+                recorded.events.iter().any(|event| {
+                    event.process == process && event.what == What::Control(Control::Exec)
+                })
+            })
+            .count();
+        assert_eq!(begun as u64, PROGRAMS);
+    }
+}
+
 #[test]
 fn process_numbers_are_the_systems() {
     let request = build("namespaces.c", &STATIC).request();

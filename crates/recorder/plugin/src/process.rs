@@ -158,7 +158,9 @@ pub fn prepare_fork() -> (usize, u32) {
     let Some(index) = claim() else {
         return (UNRECORDED, child);
     };
-    ring::ring(index).process.store(child, Ordering::Relaxed);
+    let ring = ring::ring(index);
+    ring.process.store(child, Ordering::Relaxed);
+    ring.parent.store(number(), Ordering::Release);
     (index, child)
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use pagelab_recorder_wire::life;
-use pagelab_recorder_wire::region::{self, Abandoned, Header, Ring, SLACK, State};
+use pagelab_recorder_wire::region::{self, Abandoned, Header, NO_PARENT, Ring, SLACK, State};
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex;
@@ -55,6 +55,7 @@ pub fn claim() -> Option<usize> {
     used.fetch_max(index as u32 + 1, Ordering::AcqRel);
     let claimed = header().next_ring.0.fetch_add(1, Ordering::Relaxed);
     ring(index).claimed.store(claimed, Ordering::Relaxed);
+    ring(index).parent.store(NO_PARENT, Ordering::Relaxed);
     Some(index)
 }
 

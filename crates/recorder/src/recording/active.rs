@@ -18,6 +18,9 @@ pub(super) struct Active<'a> {
     pub(super) reader: Reader<'a>,
     pub(super) definitions: bool,
     pub(super) process: u32,
+    /// The number of the process that has forked it, and its own in the system.
+    pub(super) parent: u32,
+    pub(super) pid: u32,
     pub(super) tid: u32,
     /// `None` until the event has been read that announces the thread.
     pub(super) number: Option<u32>,
@@ -44,6 +47,8 @@ impl<'a> Active<'a> {
             claimed: ring.claimed.load(Ordering::Relaxed),
             definitions: ring.definitions.load(Ordering::Relaxed) != 0,
             process: ring.process.load(Ordering::Relaxed),
+            parent: ring.parent.load(Ordering::Relaxed),
+            pid: ring.pid.load(Ordering::Relaxed),
             tid: ring.tid.load(Ordering::Relaxed),
             number: None,
             epoch: 0,
@@ -61,6 +66,11 @@ impl<'a> Active<'a> {
     /// Whether it is the ring of a process's first thread.
     pub(super) fn is_first(&self) -> bool {
         self.reader.ring().first.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it is the ring of a process's first thread, which may have replaced another program, and has not begun.
+    pub(super) fn is_replacement(&self) -> bool {
+        !self.definitions && self.number.is_none() && self.is_first()
     }
 
     /// Whether nothing is left to read of what will not be written to any more.

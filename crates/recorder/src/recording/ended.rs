@@ -1,5 +1,6 @@
 //! Threads and processes that have ended.
 
+use std::collections::HashMap;
 use std::io;
 
 use pagelab_events::Control;
@@ -22,7 +23,7 @@ impl<S: Sink + 'static> Recording<'_, S> {
                 && active.reader.has_caught_up()
         };
         self.drop_rings(ended);
-        self.admit_replacement()
+        self.admit_replacements()
     }
 
     /// Ends every process that is no more. The recorder's own child, process 0, has ended when
@@ -31,7 +32,8 @@ impl<S: Sink + 'static> Recording<'_, S> {
         let keys: Vec<u32> = self.processes.keys().copied().collect();
         for key in keys {
             let process = self.processes.get_mut(&key);
-            if let Some(status) = process.and_then(|process| process.gone(root)) {
+            let forking = || self.shared.is_forking(key);
+            if let Some(status) = process.and_then(|process| process.gone(root, forking)) {
                 self.gone(key, status)?;
             }
         }
@@ -47,7 +49,8 @@ impl<S: Sink + 'static> Recording<'_, S> {
         }
         // Others may go on writing for hours.
         let is_unread = |active: &Active<'_>| {
-            active.process == key && active.number.is_some() && !active.reader.has_caught_up()
+            let begins = active.number.is_some() || active.is_replacement();
+            active.process == key && begins && !active.reader.has_caught_up()
         };
         while self.rings.iter().any(is_unread) && self.round()? {}
         self.end(key, status)
@@ -68,13 +71,27 @@ impl<S: Sink + 'static> Recording<'_, S> {
             }
         }
         self.drop_rings(|active| active.process == key);
-        if let Some(process) = self.processes.get_mut(&key) {
+        if let Some(process) = self.processes.get(&key) {
             self.output.select(process.number(), thread)?;
+            self.adopt(key);
+        }
+        if let Some(process) = self.processes.get_mut(&key) {
             process.end();
             let note = (self.code.generated).name(process.number(), process.pid(), self.began);
             self.notes.extend(note);
             self.output.control(Control::Exit { status });
         }
         Ok(())
+    }
+
+    /// Children of which process `key` has not come to say that it has forked them: it was killed before.
+    fn adopt(&mut self, key: u32) {
+        let orphan = |active: &Active<'_>, processes: &HashMap<u32, Process>| {
+            active.parent == key && active.is_first() && !processes.contains_key(&active.process)
+        };
+        while let Some(first) = (self.rings.iter()).find(|ring| orphan(ring, &self.processes)) {
+            let (child, pid) = (first.process, first.pid);
+            self.forked(key, child, pid);
+        }
     }
 }

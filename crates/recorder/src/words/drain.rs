@@ -85,6 +85,7 @@ impl<'a> Drain<'a> {
             lives: Lives {
                 processes: HashMap::from([(0, Process::new(0, pid))]),
                 left: Vec::new(),
+                unannounced: HashMap::new(),
             },
             encoder: Encoder::new(),
             frame: Frame::default(),
@@ -160,12 +161,19 @@ impl<'a> Drain<'a> {
                 replaced: false,
                 calls: Calls::default(),
             };
+            let parent = header.parent.load(Ordering::Relaxed);
+            let pid = header.pid.load(Ordering::Relaxed);
+            if ring.first {
+                self.lives.seen(ring.process, parent, pid);
+            }
             Event::Open {
                 user: ring.user,
                 index: index as u32,
                 claimed: ring.claimed,
                 process: ring.process,
+                pid,
                 tid: header.tid.load(Ordering::Relaxed),
+                parent,
                 first: ring.first,
                 definitions: ring.definitions,
             }
@@ -321,9 +329,7 @@ impl<'a> Drain<'a> {
         while self.rings.iter().any(is_unread) && self.take()? > 0 {}
         self.say(&Event::Gone { process, status })?;
         self.let_go(|ring| ring.process == process);
-        if let Some(process) = self.lives.processes.get_mut(&process) {
-            process.end();
-        }
+        self.lives.end(process);
         Ok(())
     }
 
@@ -354,7 +360,8 @@ impl Following for Drain<'_> {
         let keys: Vec<u32> = self.lives.processes.keys().copied().collect();
         for key in keys {
             let process = self.lives.processes.get_mut(&key);
-            if let Some(status) = process.and_then(|process| process.gone(root)) {
+            let forking = || self.shared.is_forking(key);
+            if let Some(status) = process.and_then(|process| process.gone(root, forking)) {
                 self.gone(key, status)?;
             }
         }
@@ -380,6 +387,8 @@ struct Lives {
     /// With which status a thread has left, and whether with all others, of processes of which their parents
     /// have said nothing yet: whose words come first is not known.
     left: Vec<(u32, i32, bool)>,
+    /// Processes of which their parents have said nothing yet: their parents, and their numbers in the system.
+    unannounced: HashMap<u32, (u32, u32)>,
 }
 
 /// The system call of a thread that is in progress, and what the last one of the clone family returned.
@@ -391,6 +400,41 @@ struct Calls {
 }
 
 impl Lives {
+    /// The first thread of a process does something, or of a new program in it.
+    fn seen(&mut self, process: u32, parent: u32, pid: u32) {
+        if self.processes.contains_key(&process) {
+            return;
+        }
+        if self.processes.get(&parent).is_some_and(Process::ended) {
+            self.begin(process, pid);
+        } else {
+            self.unannounced.entry(process).or_insert((parent, pid));
+        }
+    }
+
+    /// There is a process, which the system knows by `pid`.
+    fn begin(&mut self, key: u32, pid: u32) {
+        let mut process = Process::new(key, pid);
+        for (_, status, whole) in self.left.extract_if(.., |(of, ..)| *of == key) {
+            process.leaves(status, whole);
+        }
+        self.unannounced.remove(&key);
+        self.processes.insert(key, process);
+    }
+
+    /// Process `key` has ended. It was killed before it came to say what it has forked last, if there is such a child.
+    fn end(&mut self, key: u32) {
+        if let Some(process) = self.processes.get_mut(&key) {
+            process.end();
+        }
+        let orphans = self.unannounced.iter();
+        let orphans = orphans.filter(|&(_, &(parent, _))| parent == key);
+        let orphans: Vec<_> = orphans.map(|(&child, &(_, pid))| (child, pid)).collect();
+        for (child, pid) in orphans {
+            self.begin(child, pid);
+        }
+    }
+
     /// Takes note of a message of a thread of process `own`. Returns a call that has returned.
     fn follow(
         &mut self,
@@ -426,12 +470,7 @@ impl Lives {
                 return Some(returned);
             }
             Kind::Forked => {
-                let key = payload as u32;
-                let mut process = Process::new(key, calls.child);
-                for (_, status, whole) in self.left.extract_if(.., |(of, ..)| *of == key) {
-                    process.leaves(status, whole);
-                }
-                self.processes.insert(key, process);
+                self.begin(payload as u32, calls.child);
             }
             Kind::ThreadEnd => {
                 if let Some((number, arguments)) = calls.current

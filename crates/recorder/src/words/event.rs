@@ -20,7 +20,10 @@ pub(crate) enum Event {
         index: u32,
         claimed: u64,
         process: u32,
+        pid: u32,
         tid: u32,
+        /// Of a process that was forked: who did.
+        parent: u32,
         first: bool,
         definitions: bool,
     },
@@ -46,14 +49,18 @@ impl Event {
                 index,
                 claimed,
                 process,
+                pid,
                 tid,
+                parent,
                 first,
                 definitions,
             } => {
                 out.push(0);
                 let kind = u64::from(first) | u64::from(definitions) << 1;
-                let [index, process, tid] = [index, process, tid].map(u64::from);
-                put_all(&[user, index, claimed, process, tid, kind], out);
+                let [index, process, pid, tid, parent] =
+                    [index, process, pid, tid, parent].map(u64::from);
+                let numbers = [user, index, claimed, process, pid, tid, parent, kind];
+                put_all(&numbers, out);
             }
             Event::Words { user, items, codes } => {
                 out.push(1);
@@ -87,13 +94,15 @@ impl Event {
         *rest = behind;
         Ok(Some(match kind {
             0 => {
-                let [user, index, claimed, process, tid, kind] = take_all(rest)?;
+                let [user, index, claimed, process, pid, tid, parent, kind] = take_all(rest)?;
                 Event::Open {
                     user,
                     index: narrow(index)?,
                     claimed,
                     process: narrow(process)?,
+                    pid: narrow(pid)?,
                     tid: narrow(tid)?,
+                    parent: narrow(parent)?,
                     first: kind & 1 != 0,
                     definitions: kind & 2 != 0,
                 }

@@ -15,6 +15,9 @@ use crate::shared::{Shared, Writer};
 /// Words that wait for room at most: more than a program can have written before it was known whose they are.
 const MOST_WAITING: usize = 1 << 25;
 
+/// Users of rings at a time at most: far more than there can be when all that comes before has been read.
+const MOST_USERS: usize = 4 * RINGS;
+
 /// What comes next in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -30,9 +33,14 @@ pub(crate) enum Step {
 
 /// Who uses a ring.
 struct User {
-    ring: usize,
+    /// The ring that it had.
+    index: usize,
+    /// The one that it has, once there are words for it and one is free.
+    ring: Option<usize>,
     process: u32,
+    pid: u32,
     tid: u32,
+    parent: u32,
     claimed: u64,
     first: bool,
     definitions: bool,
@@ -103,7 +111,7 @@ impl Player {
             };
             match event {
                 Event::Words { .. } => {}
-                Event::Open { .. } => self.open(&event, shared)?,
+                Event::Open { .. } => self.open(&event)?,
                 Event::Ended { user } => {
                     self.users.get_mut(&user).ok_or(Damaged)?.ended = true;
                 }
@@ -118,58 +126,71 @@ impl Player {
         }
     }
 
-    /// Notes who uses a ring from now on: the same ring as then if it is free.
-    fn open(&mut self, event: &Event, shared: &Shared) -> Result<(), Damaged> {
+    /// Notes who uses a ring from now on.
+    fn open(&mut self, event: &Event) -> Result<(), Damaged> {
         let Event::Open {
             user,
             index,
             claimed,
             process,
+            pid,
             tid,
+            parent,
             first,
             definitions,
         } = *event
         else {
             return Ok(());
         };
-        // Rings that the recording has let go.
+        if self.users.len() >= MOST_USERS {
+            return Err(Damaged);
+        }
+        let new = User {
+            index: index as usize,
+            ring: None,
+            process,
+            pid,
+            tid,
+            parent,
+            claimed,
+            first,
+            definitions,
+            writer: None,
+            waiting: VecDeque::new(),
+            ended: false,
+        };
+        self.users.insert(user, new);
+        Ok(())
+    }
+
+    /// Takes rings back that the recording has let go.
+    fn take_back(&mut self, shared: &Shared) {
         self.users.retain(|_, user| {
-            let open = user.writer.is_none() || shared.state(user.ring) != State::Free;
+            let Some(ring) = user.ring else { return true };
+            let open = shared.state(ring) != State::Free;
             if !open {
-                self.claimed[user.ring] = false;
+                self.claimed[ring] = false;
                 self.waiting -= user.waiting.iter().map(Vec::len).sum::<usize>();
             }
             open
         });
-        let index = index as usize;
-        let of_the_same_size =
-            |ring: &usize| !self.claimed[*ring] && ring_words(*ring) == ring_words(index);
-        let ring = if self.claimed[index] {
-            (0..RINGS).find(of_the_same_size).ok_or(Damaged)?
-        } else {
-            index
-        };
-        self.claimed[ring] = true;
-        self.users.insert(
-            user,
-            User {
-                ring,
-                process,
-                tid,
-                claimed,
-                first,
-                definitions,
-                writer: None,
-                waiting: VecDeque::new(),
-                ended: false,
-            },
-        );
-        Ok(())
+    }
+
+    /// The ring for who had this one: the same, or one as large, or any that is free. The recording lets rings go later
+    /// than they were let go when the words were taken: it knows some only by words that come after theirs.
+    fn free_ring(&self, index: usize) -> Option<usize> {
+        let free = |ring: &usize| !self.claimed[*ring];
+        let as_large = |ring: &usize| free(ring) && ring_words(*ring) == ring_words(index);
+        let same = Some(index).filter(free);
+        same.or_else(|| (0..RINGS).find(as_large))
+            .or_else(|| (0..RINGS).find(free))
     }
 
     /// Puts words into the rings, as many as have room.
     pub(crate) fn put(&mut self, shared: &Shared) {
+        self.take_back(shared);
         let users: Vec<u64> = self.users.keys().copied().collect();
+        let mut any_free = true;
         for number in users {
             // A program replaces another when all of that one has been read.
             let ready = |user: &User| {
@@ -180,30 +201,39 @@ impl Player {
                             && !other.waiting.is_empty()
                     })
             };
-            let opens =
-                (self.users.get(&number)).is_some_and(|user| user.writer.is_none() && ready(user));
+            let opens = |user: &&User| any_free && user.ring.is_none() && ready(user);
+            let place = self.users.get(&number).filter(opens).and_then(|user| {
+                let place = self.free_ring(user.index);
+                any_free = place.is_some();
+                place
+            });
             let Some(user) = self.users.get_mut(&number) else {
                 continue;
             };
-            if opens {
-                let ring = shared.ring(user.ring);
+            if let Some(index) = place {
+                self.claimed[index] = true;
+                user.ring = Some(index);
+                let ring = shared.ring(index);
                 ring.claimed.store(user.claimed, Ordering::Relaxed);
                 ring.process.store(user.process, Ordering::Relaxed);
+                ring.pid.store(user.pid, Ordering::Relaxed);
                 ring.tid.store(user.tid, Ordering::Relaxed);
+                ring.parent.store(user.parent, Ordering::Relaxed);
                 ring.first.store(user.first.into(), Ordering::Relaxed);
                 (ring.definitions).store(user.definitions.into(), Ordering::Relaxed);
-                user.writer = Some(shared.writer(user.ring));
+                user.writer = Some(shared.writer(index));
             }
-            if let Some(writer) = &mut user.writer {
-                while let Some(words) = user.waiting.front()
-                    && writer.put(shared, words)
-                {
-                    self.waiting -= words.len();
-                    user.waiting.pop_front();
-                }
+            let (Some(writer), Some(index)) = (&mut user.writer, user.ring) else {
+                continue;
+            };
+            while let Some(words) = user.waiting.front()
+                && writer.put(shared, words)
+            {
+                self.waiting -= words.len();
+                user.waiting.pop_front();
             }
-            if user.ended && user.waiting.is_empty() && user.writer.is_some() {
-                let state = &shared.ring(user.ring).state.0;
+            if user.ended && user.waiting.is_empty() {
+                let state = &shared.ring(index).state.0;
                 state.store(State::Ended as u32, Ordering::Release);
                 user.ended = false;
             }

@@ -8,7 +8,7 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use pagelab_events::{Batch, Metadata, TraceWriter};
 use pagelab_recorder_wire::block::{Block, Reporting};
-use pagelab_recorder_wire::region::{Ring, State};
+use pagelab_recorder_wire::region::{NO_PARENT, Ring, State};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 use proptest::prelude::*;
 
@@ -64,6 +64,8 @@ enum Act {
     Clones {
         process: bool,
     },
+    /// Makes a process and is killed before it comes to say so.
+    Orphans,
     Ends,
     /// Leaves something out.
     Skips(u16),
@@ -84,6 +86,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (any::<u32>(), any::<u16>()).prop_map(|(at, bytes)| Act::Reads { at, bytes }),
         3 => any::<u32>().prop_map(|at| Act::Maps { at }),
         3 => any::<bool>().prop_map(|process| Act::Clones { process }),
+        1 => Just(Act::Orphans),
         1 => Just(Act::Ends),
         1 => any::<u16>().prop_map(Act::Skips),
         1 => Just(Act::Note),
@@ -119,26 +122,37 @@ impl<'a> Program<'a> {
             epoch: 1,
             next: 100,
         };
-        program.start(0, 100, true);
+        program.start(0, 100, None, true);
         program.process();
         program
     }
 
-    fn open(&mut self, process: u32, tid: u32, first: bool, definitions: bool) -> (Writer, usize) {
+    fn open(
+        &mut self,
+        process: u32,
+        tid: u32,
+        parent: Option<u32>,
+        first: bool,
+        definitions: bool,
+    ) -> (Writer, usize) {
         let index = self.rings;
         self.rings += 1;
         let ring: &Ring = self.shared.ring(index);
         ring.claimed.store(index as u64, Ordering::Relaxed);
         ring.process.store(process, Ordering::Relaxed);
+        // None has this number: they end at 2^22.
+        ring.pid.store(u32::MAX, Ordering::Relaxed);
         ring.tid.store(tid, Ordering::Relaxed);
+        ring.parent
+            .store(parent.unwrap_or(NO_PARENT), Ordering::Relaxed);
         ring.first.store(first.into(), Ordering::Relaxed);
         ring.definitions
             .store(definitions.into(), Ordering::Relaxed);
         (self.shared.writer(index), index)
     }
 
-    fn start(&mut self, process: u32, tid: u32, first: bool) {
-        let (writer, ring) = self.open(process, tid, first, false);
+    fn start(&mut self, process: u32, tid: u32, parent: Option<u32>, first: bool) {
+        let (writer, ring) = self.open(process, tid, parent, first, false);
         self.threads.push(Thread {
             process,
             tid,
@@ -151,7 +165,7 @@ impl<'a> Program<'a> {
     /// A process has a ring for its blocks, which the first has defined.
     fn process(&mut self) {
         let process = self.definitions.len() as u32;
-        let (mut writer, _) = self.open(process, 0, false, true);
+        let (mut writer, _) = self.open(process, 0, None, false, true);
         for (number, (lengths, bytes)) in BLOCKS.iter().enumerate().filter(|_| process == 0) {
             let mut all = [*lengths, *bytes].concat();
             all.resize(all.len().next_multiple_of(8), 0);
@@ -231,7 +245,11 @@ impl<'a> Program<'a> {
                 }
                 started = Some((of, forks));
             }
-            Act::Clones { .. } => {}
+            Act::Orphans if self.rings < 14 => {
+                self.next += 1;
+                started = Some((self.definitions.len() as u32, true));
+            }
+            Act::Clones { .. } | Act::Orphans => {}
             Act::Ends => {
                 words.extend(call(60, [0; 6]));
                 words.push(Kind::ThreadEnd.word(0));
@@ -243,8 +261,8 @@ impl<'a> Program<'a> {
         }
         let _ = tid;
         assert!(self.threads[thread].writer.put(self.shared, &words));
-        if let Some((process, first)) = started {
-            self.start(process, self.next, first);
+        if let Some((child, first)) = started {
+            self.start(child, self.next, first.then_some(process), first);
             if first {
                 self.process();
             }
@@ -307,6 +325,7 @@ fn at_once(rounds: &Rounds, window: Window) -> Vec<Batch> {
         recording.round().unwrap();
     }
     recording.gone(0, 3).unwrap();
+    recording.round().unwrap();
     let (_, output) = recording.finish();
     let (batches, written) = output.finish();
     written.unwrap();
@@ -329,6 +348,7 @@ fn drained(rounds: &Rounds, window: Window) -> Vec<u8> {
     }
     // Other processes have no number that any has: they are not gone.
     drain.gone(0, 3).unwrap();
+    drain.round().unwrap();
     drain.finish(Ended::Status(3)).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(path).unwrap();

@@ -161,6 +161,9 @@ pub struct Ring {
     pub claimed: AtomicU64,
     /// Number of the process, as counted by [`Header::next_process`].
     pub process: AtomicU32,
+    /// Of a process that was forked: the number of the one that did; [`NO_PARENT`] otherwise. Who is killed just
+    /// then does not come to say it in its own ring.
+    pub parent: AtomicU32,
     /// Process id, as the recorder sees it as long as no process namespace is between.
     pub pid: AtomicU32,
     /// Thread id.
@@ -177,6 +180,9 @@ pub struct Ring {
     /// Arguments of the system call in progress, kept by the writer.
     pub arguments: [AtomicU64; 6],
 }
+
+/// Of a ring that is not for a forked process.
+pub const NO_PARENT: u32 = u32::MAX;
 
 /// Words that can be written without asking again after one look at [`Ring::limit`].
 pub const SLACK: usize = 16;
