@@ -303,9 +303,13 @@ def check(
     machine: MachineBase | str | Sequence[MachineBase | str] = "dpt-paper",
     pages: str | Sequence[str] | None = None,
     seed: int | None = None,
+    build: bool = True,
     progress: bool = False,
 ) -> None:
     """Raises UsageError where `compare` would, without running anything.
+
+    With `build`, also where one of its designs would be left without a result, since its machine
+    cannot be built.
 
     >>> check(["radix:levle=5"])
     Traceback (most recent call last):
@@ -313,7 +317,8 @@ def check(
     pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
     """
     say = _tell_once if progress else _be_quiet
-    for one in _simulations({}, designs, machine, pages, seed, say):
+    simulations = _simulations({}, designs, machine, pages, seed, say)
+    for one in simulations if build else []:
         try:
             _core.build(one.design, one.machine, one.overrides)
         except _core.Error as error:

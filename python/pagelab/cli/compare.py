@@ -105,8 +105,9 @@ def compare(
         source.describe(window)
         options.tell_of_cut(trace or [])
         name = source.name
-    # A wrong key is said before the program runs.
-    api.check(chosen, machine=machines, pages=sizes, seed=seed, progress=not quiet)
+    # A wrong key is said before the program runs, and so is a design that will come to nothing.
+    build = bool(program)
+    api.check(chosen, machine=machines, pages=sizes, seed=seed, build=build, progress=not quiet)
     directory = store.directory(out, name)
     with store.nothing_left_of(directory):
         if program:
