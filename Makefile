@@ -115,17 +115,19 @@ $(STAMPS)/probe: $(RUST_SOURCES) | $(STAMPS)/system-demo
 	    $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/release/pagelab-probe
 	@mkdir -p $(@D) && touch $@
 
+# QEMU's user mode with plugins. What it was built of, and where, stays under build/qemu.
+QEMU := $(addprefix packaging/qemu/,build.py hatch_build.py pyproject.toml README.md sources.toml \
+    pagelab_qemu/__init__.py) $(wildcard packaging/qemu/patches/*.patch)
+
 # The emulator to record with: the distribution's where it will do, else our own. If that cannot be
-# built, an old one is better than none.
-$(STAMPS)/emulator: $(STAMPS)/module
+# built, an old one is better than none. One that was built before is built again when its patches change.
+$(STAMPS)/emulator: $(STAMPS)/module $(QEMU)
 	@mkdir -p $(@D)
+	@[ ! -e $(STAMPS)/qemu ] || $(MAKE) --no-print-directory $(STAMPS)/qemu
 	@$(BIN)/python scripts/emulator.py $@ || { \
 	    $(MAKE) --no-print-directory $(STAMPS)/qemu; \
 	    $(BIN)/python scripts/emulator.py --any $@; }
 
-# QEMU's user mode with plugins. What it was built of, and where, stays under build/qemu.
-QEMU := $(addprefix packaging/qemu/,build.py hatch_build.py pyproject.toml README.md sources.toml \
-    pagelab_qemu/__init__.py) $(wildcard packaging/qemu/patches/*.patch)
 $(STAMPS)/qemu: $(QEMU) | $(STAMPS)/venv $(STAMPS)/system-qemu
 	$(BIN)/python packaging/qemu/build.py $(QEMU_BUILD)
 	rm -f build/wheels/pagelab_qemu-*.whl
