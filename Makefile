@@ -121,9 +121,8 @@ QEMU := $(addprefix packaging/qemu/,build.py hatch_build.py pyproject.toml READM
 
 # The emulator to record with: the distribution's where it will do, else our own. If that cannot be
 # built, an old one is better than none. One that was built before is built again when its patches change.
-$(STAMPS)/emulator: $(STAMPS)/module $(QEMU)
+$(STAMPS)/emulator: $(STAMPS)/module $(wildcard $(STAMPS)/qemu)
 	@mkdir -p $(@D)
-	@[ ! -e $(STAMPS)/qemu ] || $(MAKE) --no-print-directory $(STAMPS)/qemu
 	@$(BIN)/python scripts/emulator.py $@ || { \
 	    $(MAKE) --no-print-directory $(STAMPS)/qemu; \
 	    $(BIN)/python scripts/emulator.py --any $@; }
