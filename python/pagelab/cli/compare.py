@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pagelab import api, recording, store
 from pagelab.cli import complete, options
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import UsageError
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
@@ -133,13 +133,8 @@ def compare(
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
-        try:
-            page = comparison.save(directory)
-        except PagelabError:
-            # Once it is computed it is not lost.
-            _show(comparison, None, as_json=as_json, quiet=quiet)
-            raise
-    _show(comparison, page, as_json=as_json, quiet=quiet)
+        show_ = partial(_show, comparison, as_json=as_json, quiet=quiet)
+        options.save_and_show(lambda: comparison.save(directory), show_)
     _leave(comparison)
 
 

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -244,6 +244,16 @@ def _toml(value: str) -> str:
     except ValueError:
         return json.dumps(value)
     return value
+
+
+def save_and_show(save: Callable[[], Path | None], show: Callable[[Path | None], None]) -> None:
+    """Saves a result and shows it with its page; what cannot be saved is shown all the same."""
+    try:
+        page = save()
+    except PagelabError:
+        show(None)
+        raise
+    show(page)
 
 
 def check_ended(comparison: Comparison) -> None:

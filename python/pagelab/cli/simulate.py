@@ -1,5 +1,6 @@
 """`pagelab simulate`: one design over one source."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ from rich.console import Console
 
 from pagelab import api, store
 from pagelab.cli import complete, options
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import UsageError
 from pagelab.results import Comparison
 from pagelab.table import show
 
@@ -71,23 +72,17 @@ def simulate(
         dask=dask,
         progress=not quiet,
     )
-    try:
-        if out is not None:
-            comparison.save(out)
-    except PagelabError:
-        # Once it is computed it is not lost.
-        _show(comparison, None, as_json=as_json, quiet=quiet)
-        raise
-    _show(comparison, out, as_json=as_json, quiet=quiet)
+    show_ = partial(_show, comparison, as_json=as_json, quiet=quiet)
+    options.save_and_show(lambda: comparison.save(out) if out is not None else None, show_)
     if comparison.interrupted:
         raise typer.Exit(130)
     options.check_ended(comparison)
 
 
-def _show(comparison: Comparison, saved: Path | None, *, as_json: bool, quiet: bool) -> None:
+def _show(comparison: Comparison, page: Path | None, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         typer.echo(comparison.runs[0].model_dump_json(by_alias=True, indent=1))
         return
     show(comparison, Console(), quiet=quiet)
-    if saved is not None:
-        typer.echo(f"Saved in {saved}")
+    if page is not None:
+        typer.echo(f"Saved in {page.parent}")
