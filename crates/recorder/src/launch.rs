@@ -18,7 +18,7 @@ use crate::following::Following;
 use crate::output::{Output, Sink};
 use crate::qemu::{self, Emulator};
 use crate::recording::Recording;
-use crate::shared::{Lives, Shared, fresh};
+use crate::shared::{HeldLife, Shared, fresh};
 use crate::signals::{self, Forwarding};
 use crate::window::Windows;
 use crate::words::{Drain, FrameWriter, Head, Limit};
@@ -74,15 +74,13 @@ pub(crate) fn drain(
         began: SystemTime::now(),
     };
     // Where nothing can be written, that is said before the program runs.
-    let file = File::options();
-    let file = file
-        .clone()
+    let file = (File::options()
         .read(true)
         .write(true)
         .create(true)
-        .truncate(true)
-        .open(path);
-    let file = file.map_err(unwritten)?;
+        .truncate(true))
+    .open(path)
+    .map_err(unwritten)?;
     // They are read by it, whatever becomes of the path.
     let words = file.try_clone().map_err(unwritten)?;
     FrameWriter::try_out(&file, &head.bytes()).map_err(unwritten)?;
@@ -176,7 +174,7 @@ pub(crate) fn told<S: Sink + 'static>(
 
 /// A program that was started.
 struct Started {
-    _lives: Lives,
+    _life: HeldLife,
     shared: Rc<Shared>,
     child: Child,
     began: Instant,
@@ -192,7 +190,7 @@ fn start(
     let system = |what| move |error| RecordError::System { what, error };
     let shared = Shared::new(|header| set_up(header, request, windows));
     let shared = Rc::new(shared.map_err(system("make shared memory"))?);
-    let lives = shared.begin_life().map_err(system("make a robust mutex"))?;
+    let life = shared.begin_life().map_err(system("make a robust mutex"))?;
     shared
         .ring(0)
         .state
@@ -206,7 +204,7 @@ fn start(
             error,
         })?;
     Ok(Started {
-        _lives: lives,
+        _life: life,
         shared,
         child,
         began: Instant::now(),

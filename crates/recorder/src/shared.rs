@@ -97,11 +97,11 @@ impl Shared {
     }
 
     /// The calling thread is the recorder, until it drops what this returns. Before any plugin has come to the memory.
-    pub(crate) fn begin_life(self: &Rc<Shared>) -> io::Result<Lives> {
-        // SAFETY: the memory is mapped as long as `Lives` keeps it, and nobody has looked at it yet.
+    pub(crate) fn begin_life(self: &Rc<Shared>) -> io::Result<HeldLife> {
+        // SAFETY: the memory is mapped as long as `HeldLife` keeps it, and nobody has looked at it yet.
         let life = unsafe { Life::begin(self.header()) }?;
         let shared = self.clone();
-        Ok(Lives {
+        Ok(HeldLife {
             _life: life,
             _shared: shared,
         })
@@ -205,7 +205,7 @@ impl Shared {
 }
 
 /// As long as there is this, the plugin takes the recorder for alive.
-pub(crate) struct Lives {
+pub(crate) struct HeldLife {
     _life: Life,
     /// Dropped behind it.
     _shared: Rc<Shared>,

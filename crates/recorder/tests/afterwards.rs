@@ -200,7 +200,8 @@ fn words_that_cannot_be_written_or_read_are_explained() {
         (&b""[..], "no recorded words"),
         (b"pagelab\nnot words", "no recorded words"),
         (b"pgwords\n\x09\0\0\0", "another version"),
-        (b"pgwords\n\x01\0\0\0HEAD", "end before"),
+        (b"pgwords\n\x01\0\0\0HEAD", "another version"),
+        (b"pgwords\n\x02\0\0\0HEAD", "end before"),
     ] {
         fs::write(&words, bytes).expect("it can be written");
         let made = finish(&words, &trace, false, &mut |_| ControlFlow::Continue(()));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::window::Window;
 use pagelab_events::Batch;
-use pagelab_recorder_wire::region::Ring;
+use pagelab_recorder_wire::region::{Abandoned, Ring};
 
 /// What a plugin does with a ring, in one process and as long as it does not wrap.
 #[derive(Clone, Copy)]
@@ -39,15 +39,29 @@ impl Writer {
     }
 }
 
+fn recording(shared: &Shared) -> Recording<'_, Vec<Batch>> {
+    let output = Output::new(Vec::new(), true);
+    let windows = Windows::new(Window::default(), true);
+    Recording::new(shared, windows, output, 1, SystemTime::now())
+}
+
+/// The first process executes a block of one instruction twice; where that is written.
+fn two_instructions(shared: &Shared) -> Writer {
+    let definitions = Writer::open(shared, 0, true);
+    let events = Writer::open(shared, 1, false);
+    let nop = u64::from_le_bytes([1, 0x90, 0, 0, 0, 0, 0, 0]);
+    definitions.put(&[Kind::Define.word(4), 0, 0x1000, 1, nop]);
+    events.put(&[Kind::Block.word(0), Kind::Block.word(0)]);
+    events
+}
+
 /// A block may be defined and reported while the recorder goes round, in whatever order the
 /// rings have come into use.
 #[test]
 fn a_block_is_known_when_it_is_reported() {
     const BLOCKS: u64 = 100_000;
     let shared = Shared::new(|_| {}).unwrap();
-    let output = Output::new(Vec::<Batch>::new(), true);
-    let windows = Windows::new(Window::default(), true);
-    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let mut recording = recording(&shared);
     let definitions = Writer::open(&shared, 1, true);
     recording.round().unwrap();
     // The more rings are between the two, the longer it takes from one to the other.
@@ -79,9 +93,7 @@ fn a_block_is_known_when_it_is_reported() {
 #[test]
 fn what_has_begun_is_no_progress() {
     let shared = Shared::new(|_| {}).unwrap();
-    let output = Output::new(Vec::<Batch>::new(), true);
-    let windows = Windows::new(Window::default(), true);
-    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let mut recording = recording(&shared);
     let definitions = Writer::open(&shared, 0, true);
     let events = Writer::open(&shared, 1, false);
     let rep_stosb = u64::from_le_bytes([2, 0xf3, 0xaa, 0, 0, 0, 0, 0]);
@@ -101,14 +113,8 @@ fn what_has_begun_is_no_progress() {
 #[test]
 fn the_end_of_a_process_is_that_of_its_own_words() {
     let shared = Shared::new(|_| {}).unwrap();
-    let output = Output::new(Vec::<Batch>::new(), true);
-    let windows = Windows::new(Window::default(), true);
-    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
-    let definitions = Writer::open(&shared, 0, true);
-    let events = Writer::open(&shared, 1, false);
-    let nop = u64::from_le_bytes([1, 0x90, 0, 0, 0, 0, 0, 0]);
-    definitions.put(&[Kind::Define.word(4), 0, 0x1000, 1, nop]);
-    events.put(&[Kind::Block.word(0), Kind::Block.word(0)]);
+    let mut recording = recording(&shared);
+    two_instructions(&shared);
     recording.gone(1, 0).unwrap();
     assert_eq!(recording.instructions(), 0);
     recording.gone(0, 0).unwrap();
@@ -119,9 +125,7 @@ fn the_end_of_a_process_is_that_of_its_own_words() {
 #[test]
 fn a_damaged_ring_is_given_up() {
     let shared = Shared::new(|_| {}).unwrap();
-    let output = Output::new(Vec::<Batch>::new(), true);
-    let windows = Windows::new(Window::default(), true);
-    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
+    let mut recording = recording(&shared);
     let events = Writer::open(&shared, 0, false);
     for _ in 0..3 {
         events.put(&[u64::MAX, 0, 0]);
@@ -137,22 +141,15 @@ fn a_damaged_ring_is_given_up() {
 #[test]
 fn what_is_abandoned_is_read_no_further() {
     let shared = Shared::new(|_| {}).unwrap();
-    let output = Output::new(Vec::<Batch>::new(), true);
-    let windows = Windows::new(Window::default(), true);
-    let mut recording = Recording::new(&shared, windows, output, 1, SystemTime::now());
-    let definitions = Writer::open(&shared, 0, true);
-    let events = Writer::open(&shared, 1, false);
-    let nop = u64::from_le_bytes([1, 0x90, 0, 0, 0, 0, 0, 0]);
-    definitions.put(&[Kind::Define.word(4), 0, 0x1000, 1, nop]);
-    events.put(&[Kind::Block.word(0), Kind::Block.word(0)]);
+    let mut recording = recording(&shared);
+    let events = two_instructions(&shared);
     let ring = events.ring();
     let write = ring.write.load(Ordering::Relaxed);
     ring.last.store(write, Ordering::Release);
     ring.write.store(write + 64, Ordering::Release);
     while recording.round().unwrap() {}
     assert_eq!(recording.instructions(), 2);
-    let full = pagelab_recorder_wire::region::Abandoned::Full;
-    (shared.header().abandoned.0).store(full as u32, Ordering::Release);
+    (shared.header().abandoned.0).store(Abandoned::Full as u32, Ordering::Release);
     let why = recording.round().unwrap_err().to_string();
     assert!(why.contains("more than 4096 threads"), "{why}");
 }

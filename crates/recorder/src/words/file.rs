@@ -13,7 +13,7 @@ use super::codec::{Damaged, Streams};
 
 /// How a file starts, before the version of the format, a 32-bit number.
 const MAGIC: [u8; 8] = *b"pgwords\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const HEAD: [u8; 4] = *b"HEAD";
 const WORDS: [u8; 4] = *b"WRDS";

@@ -19,6 +19,7 @@ pub const MAGIC: u64 = {
     let mut hash = FNV_OFFSET;
     let sources = [
         include_bytes!("region.rs").as_slice(),
+        include_bytes!("life.rs"),
         include_bytes!("word.rs"),
         include_bytes!("syscall.rs"),
         include_bytes!("block/mod.rs"),
