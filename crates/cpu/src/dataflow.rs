@@ -5,8 +5,7 @@
 //! dispatch plus another: a product of a matrix in the algebra of maximum and plus. Its rows are worked out
 //! once a piece, and what nobody will look at is left out.
 
-/// Registers that are followed, one bit each in sets of them.
-pub const REGISTERS: usize = 32;
+use pagelab_dataflow::{REGISTERS, Step, members};
 
 /// Places beside the registers: when what a load finds was there, when the address of the access is, and
 /// what the access makes.
@@ -23,27 +22,15 @@ const PLACES: usize = 256;
 /// Words of 8 bytes whose last store is remembered, by the last bits of their addresses.
 const STORED: usize = 256;
 
-/// What an instruction does: sets of registers, one bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operation {
-    /// Its address is made of these.
-    pub addresses: u32,
-    /// And of these, [`Operation::scaling`] slots later.
-    pub scaled: u32,
-    /// What scaling an index takes, in slots.
-    pub scaling: u32,
-    /// What it computes is made of these, and of what it loads.
-    pub data: u32,
-    /// These have what it computes.
-    pub writes: u32,
-    /// These have what it computes and what they had before.
-    pub merges: u32,
-    /// Slots from its operands, or from what it loads, to what it computes.
-    pub slots: u32,
-    /// Whether it loads.
-    pub loads: bool,
-    /// Whether it stores what it computes.
-    pub stores: bool,
+/// What arithmetic, and loads that hit the first level, take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Slots in a cycle.
+    pub width: u32,
+    /// Cycles that an address takes more from an index that is scaled.
+    pub scaled_index: u32,
+    /// Slots of a load that hits the first level.
+    pub hit: u64,
 }
 
 /// A piece of code: instructions of which no more than the last one is an access.
@@ -62,7 +49,7 @@ struct Piece {
 struct Row {
     place: u8,
     of: [u8; 2],
-    /// Whether an instruction that has not retired makes it.
+    /// Whether the piece does not retire before.
     computes: bool,
     slots: [u16; 2],
     after_dispatch: u16,
@@ -166,17 +153,16 @@ impl Known {
     }
 }
 
-/// A place, when it is ready, and whether an instruction that has not retired makes it.
+/// A place, when it is ready, and whether the piece does not retire before.
 type Made = (usize, Latest, bool);
 
 impl Pieces {
     /// Stands for a piece behind which another thread goes on, whose registers have long been there.
     pub const OTHER_REGISTERS: u32 = u32::MAX;
 
-    /// Takes instructions of which no more than the last one is an access, where a load that hits the first
-    /// level takes `hit` slots; returns the piece's number. Of what they write, registers that are not `live`
-    /// are written again before anybody reads them.
-    pub fn add(&mut self, operations: &[Operation], live: u32, hit: u64) -> u32 {
+    /// Takes instructions of which no more than the last one is an access; returns the piece's number. Of
+    /// what they write, registers that are not `live` are written again before anybody reads them.
+    pub fn add(&mut self, steps: &[Step], live: u32, times: &Times) -> u32 {
         let mut known = Known {
             written: 0,
             registers: [Latest::NOTHING; REGISTERS],
@@ -184,34 +170,34 @@ impl Pieces {
         // What a load brings is there when the access is done, which is for the clock to say.
         let mut brought = 0;
         let mut made: Vec<Made> = Vec::new();
-        for (number, operation) in (1..).zip(operations) {
-            let slots = operation.slots.into();
+        let slots_of = |cycles: u32| i64::from(cycles * times.width);
+        for (number, step) in (1..).zip(steps) {
+            let slots = slots_of(step.cycles.into());
             let dispatched = Latest::of_dispatch(number);
-            let mut begins = known.latest(operation.data).max(dispatched);
-            let last = number as usize == operations.len();
-            if last && (operation.loads || operation.stores) {
-                let scaled = known
-                    .latest(operation.scaled)
-                    .later(operation.scaling.into());
-                let address = known.latest(operation.addresses).max(scaled);
+            let mut begins = known.latest(step.data).max(dispatched);
+            let last = number as usize == steps.len();
+            if last && (step.loads || step.stores) {
+                let scaled = known.latest(step.scaled);
+                let scaled = scaled.later(slots_of(times.scaled_index));
+                let address = known.latest(step.addresses).max(scaled);
                 made.push((ADDRESS, address, false));
-                if operation.loads {
+                if step.loads {
                     let found = address.max(dispatched).max(Latest::of_place(FOUND));
-                    begins = begins.max(found.later(hit as i64));
+                    begins = begins.max(found.later(times.hit as i64));
                 }
-                if operation.stores {
+                if step.stores {
                     made.push((RESULT, begins.later(slots), true));
                 }
-                if operation.data == 0 && slots == 0 {
-                    brought = operation.writes;
+                if step.data == 0 && slots == 0 {
+                    brought = step.writes;
                 }
             }
             let result = begins.later(slots);
-            for register in members(operation.merges) {
-                let before = known.latest(1 << register);
-                known.write(register, before.max(result));
+            for register in members(step.merges) {
+                let kept = known.latest(1 << register).later(slots);
+                known.write(register, kept.max(result));
             }
-            for register in members(operation.writes) {
+            for register in members(step.writes) {
                 known.write(register, result);
             }
         }
@@ -237,10 +223,8 @@ impl Pieces {
         self.all.push(Piece {
             copies: [before[0], self.copies.len() as u32],
             rows: [before[1], self.rows.len() as u32],
-            instructions: operations.len() as u32,
-            accesses: operations
-                .last()
-                .is_some_and(|last| last.loads || last.stores),
+            instructions: steps.len() as u32,
+            accesses: steps.last().is_some_and(|last| last.loads || last.stores),
         });
         self.all.len() as u32 - 1
     }
@@ -299,15 +283,6 @@ fn in_order(mut made: Vec<Made>) -> (Vec<Made>, [usize; FOUND + 1]) {
     (order, kept)
 }
 
-/// The registers of a set.
-fn members(mut set: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let next = set.trailing_zeros() as usize;
-        set &= set.wrapping_sub(1);
-        (next < REGISTERS).then_some(next)
-    })
-}
-
 /// A time that is longer than a row can say is as long as it can.
 fn capped(slots: i64) -> u16 {
     slots.clamp(0, u16::MAX.into()) as u16
@@ -339,9 +314,7 @@ impl Registers {
         let mut computed = Computed::default();
         for &number in numbers {
             let Some(piece) = pieces.all.get(number as usize) else {
-                let found = ready[FOUND];
-                *ready = [0; PLACES];
-                ready[FOUND] = found;
+                ready[..REGISTERS].fill(0);
                 continue;
             };
             let [first, end] = piece.copies.map(|of| of as usize);
@@ -376,7 +349,11 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    const HIT: u64 = 20;
+    const TIMES: Times = Times {
+        width: 4,
+        scaled_index: 2,
+        hit: 20,
+    };
 
     /// Executes instruction by instruction.
     #[derive(Default)]
@@ -395,30 +372,33 @@ mod tests {
         }
 
         /// When it has its address and what it computes.
-        fn execute(&mut self, of: &Operation, time: u64, addr: u64) -> Computed {
+        fn execute(&mut self, of: &Step, time: u64, addr: u64) -> Computed {
             let scaled = match self.latest(of.scaled) {
                 0 => 0,
-                ready => ready + u64::from(of.scaling),
+                ready => ready + u64::from(TIMES.scaled_index * TIMES.width),
             };
             let address = self.latest(of.addresses).max(scaled);
+            let takes = u64::from(TIMES.width) * u64::from(of.cycles);
             let mut begins = self.latest(of.data).max(time);
             if of.loads {
                 let found = self.stored.get(&addr).copied().unwrap_or(0);
-                begins = begins.max(address.max(time).max(found) + HIT);
+                begins = begins.max(address.max(time).max(found) + TIMES.hit);
             }
-            let made = begins + u64::from(of.slots);
+            let made = begins + takes;
             if of.stores {
                 self.stored.insert(addr, made);
             }
+            let brings = of.loads && !of.stores && of.data == 0 && takes == 0 && of.merges == 0;
+            let mut done = if brings { 0 } else { made };
             for register in 0..REGISTERS {
                 if of.writes >> register & 1 == 1 {
                     self.ready[register] = made;
                 } else if of.merges >> register & 1 == 1 {
-                    self.ready[register] = self.ready[register].max(made);
+                    let kept = self.ready[register] + takes;
+                    self.ready[register] = kept.max(made);
+                    done = done.max(kept);
                 }
             }
-            let brings = of.loads && !of.stores && of.data == 0 && of.slots == 0 && of.merges == 0;
-            let done = if brings { 0 } else { made };
             Computed { address, done }
         }
     }
@@ -433,26 +413,23 @@ mod tests {
         ]
     }
 
-    fn operation() -> impl Strategy<Value = Operation> {
+    fn step() -> impl Strategy<Value = Step> {
         let sets = proptest::array::uniform5(registers());
-        (sets, 0u32..40, 0u32..9).prop_map(
-            |([addresses, data, writes, merges, scaled], slots, scaling)| Operation {
-                addresses: addresses | scaled,
-                scaled,
-                scaling,
-                data,
-                writes,
-                merges: merges & !writes,
-                slots,
-                ..Operation::default()
-            },
-        )
+        (sets, 0u8..10).prop_map(|([addresses, data, writes, merges, scaled], cycles)| Step {
+            addresses: addresses | scaled,
+            scaled,
+            data,
+            writes,
+            merges: merges & !writes,
+            cycles,
+            ..Step::default()
+        })
     }
 
     /// Pieces, each with the address of its access and whether it loads and stores, if it ends with one.
-    fn pieces() -> impl Strategy<Value = Vec<(Vec<Operation>, u64, bool, bool)>> {
+    fn pieces() -> impl Strategy<Value = Vec<(Vec<Step>, u64, bool, bool)>> {
         let piece = (
-            proptest::collection::vec(operation(), 1..7),
+            proptest::collection::vec(step(), 1..7),
             0u64..4,
             any::<bool>(),
             any::<bool>(),
@@ -469,11 +446,11 @@ mod tests {
             let mut all = Pieces::default();
             let pieces: Vec<_> = pieces
                 .into_iter()
-                .map(|(mut operations, word, loads, stores)| {
-                    let last = operations.last_mut().expect("no piece is empty");
+                .map(|(mut steps, word, loads, stores)| {
+                    let last = steps.last_mut().expect("no piece is empty");
                     (last.loads, last.stores) = (loads, stores);
-                    all.add(&operations, u32::MAX, HIT);
-                    (operations, 0x1000 + word * 8, loads, stores)
+                    all.add(&steps, u32::MAX, &TIMES);
+                    (steps, 0x1000 + word * 8, loads, stores)
                 })
                 .collect();
             let mut registers = Registers::new();
@@ -482,7 +459,7 @@ mod tests {
             let mut time = 1000;
             for (which, pause) in order {
                 let number = which.index(pieces.len());
-                let (operations, addr, loads, stores) = &pieces[number];
+                let (steps, addr, loads, stores) = &pieces[number];
                 let store = *stores && !loads;
                 let got = registers.execute(&all, &[number as u32], time, *addr, store);
                 if *loads && *stores {
@@ -490,20 +467,18 @@ mod tests {
                     let again = registers.execute(&all, &[], time, *addr, true);
                     prop_assert_eq!(again, Computed::default());
                 }
-                let twin_before = twin.ready;
                 let mut expected = Computed::default();
                 let mut done = 0;
-                for operation in operations {
+                for step in steps {
                     time += 1;
-                    expected = twin.execute(operation, time, *addr);
+                    expected = twin.execute(step, time, *addr);
                     done = done.max(expected.done);
                 }
                 // What is overwritten, or goes nowhere, does not count.
-                let before = twin_before.into_iter().max().unwrap_or(0);
-                prop_assert!(got.done <= done.max(before));
-                let all_kept = operations.iter().rev().try_fold(0, |later, of| {
+                prop_assert!(got.done <= done);
+                let all_kept = steps.iter().rev().try_fold(0, |later, of| {
                     let made = of.writes | of.merges;
-                    (of.stores || made & !later != 0).then_some(later | of.writes)
+                    (made & later == 0 && (of.stores || made != 0)).then_some(later | of.writes)
                 });
                 if all_kept.is_some() {
                     prop_assert!(got.done >= done);
@@ -520,39 +495,39 @@ mod tests {
 
     #[test]
     fn pieces_in_a_row_are_one() {
-        let step = |data, writes| Operation {
+        let step = |data, writes| Step {
             data,
             writes,
-            slots: 12,
-            ..Operation::default()
+            cycles: 3,
+            ..Step::default()
         };
-        let load = Operation {
+        let load = Step {
             addresses: 2,
             writes: 1,
             loads: true,
-            ..Operation::default()
+            ..Step::default()
         };
         let chain = [step(1, 2), step(2, 2), load];
         let mut all = Pieces::default();
-        let whole = all.add(&chain, u32::MAX, HIT);
-        let parts = [&chain[..1], &chain[1..]].map(|part| all.add(part, u32::MAX, HIT));
+        let whole = all.add(&chain, u32::MAX, &TIMES);
+        let parts = [&chain[..1], &chain[1..]].map(|part| all.add(part, u32::MAX, &TIMES));
         let (mut one, mut two) = (Registers::new(), Registers::new());
         let computed = one.execute(&all, &[whole], 100, 8, false);
         assert_eq!(computed, two.execute(&all, &parts, 100, 8, false));
         assert_eq!(computed.address, 101 + 24);
-        assert_eq!(one.ready[0], 101 + 24 + HIT);
+        assert_eq!(one.ready[0], 101 + 24 + TIMES.hit);
     }
 
     #[test]
     fn what_a_block_says_that_is_very_long_is_capped() {
         let mut all = Pieces::default();
-        let divide = Operation {
+        let divide = Step {
             data: 1,
             writes: 1,
-            slots: 1 << 23,
-            ..Operation::default()
+            cycles: 17,
+            ..Step::default()
         };
-        all.add(&[divide; 100], u32::MAX, HIT);
+        all.add(&[divide; 1000], u32::MAX, &TIMES);
         let mut registers = Registers::new();
         let computed = registers.execute(&all, &[0], 0, 0, false);
         assert_eq!(computed.done, u64::from(u16::MAX));

@@ -21,7 +21,7 @@ mod wrong_paths;
 
 pub use config::{CoreConfig, CoreError};
 pub use core_model::{Core, RobEntry, Trapped, UNKNOWN};
-pub use dataflow::{Computed, Operation, Pieces, REGISTERS};
+pub use dataflow::{Computed, Pieces, Times};
 pub use in_flight::InFlight;
 pub use register_file::RegisterFile;
 pub use servers::{Grant, Idle};

@@ -25,6 +25,36 @@ pub const ARITHMETIC: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
+/// What an instruction does with registers: sets of them, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Addresses are made of these.
+    pub addresses: u32,
+    /// And of these after they were scaled.
+    pub scaled: u32,
+    /// And what it computes of these.
+    pub data: u32,
+    /// These have what it computes.
+    pub writes: u32,
+    /// These have what it computes and what they had before.
+    pub merges: u32,
+    /// From its operands to what it computes; of one that loads, from its data on.
+    pub cycles: u8,
+    /// Whether it loads from memory.
+    pub loads: bool,
+    /// Whether it stores to memory.
+    pub stores: bool,
+}
+
+/// The registers of a set.
+pub fn members(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (next < REGISTERS).then_some(next)
+    })
+}
+
 /// The register's place among those followed.
 pub fn number(register: Register) -> Option<usize> {
     if register.is_gpr() {

@@ -4,7 +4,8 @@ use crate::each::of_each;
 use crate::latency::latency;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind};
 use pagelab_dataflow::{
-    ARITHMETIC, FLAGS, REGISTERS, forgets, keeps_part, number, reads, stepped, writes,
+    ARITHMETIC, FLAGS, REGISTERS, Step, forgets, keeps_part, members, number, reads, stepped,
+    writes,
 };
 use pagelab_events::CodeBlock;
 
@@ -12,27 +13,6 @@ use pagelab_events::CodeBlock;
 #[derive(Clone, Debug)]
 pub struct Arithmetic {
     steps: Box<[Step]>,
-}
-
-/// What an instruction does: sets of registers, one bit each.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    /// Addresses are made of these.
-    pub addresses: u32,
-    /// And of these after they were scaled.
-    pub scaled: u32,
-    /// And what it computes of these.
-    pub data: u32,
-    /// These have what it computes.
-    pub writes: u32,
-    /// These have what it computes and what they had before.
-    pub merges: u32,
-    /// From its operands to what it computes; of one that loads, from its data on.
-    pub cycles: u8,
-    /// Whether it loads from memory.
-    pub loads: bool,
-    /// Whether it stores to memory.
-    pub stores: bool,
 }
 
 /// The longest ways from a load to an address that is computed from it, in cycles of the instructions
@@ -54,14 +34,14 @@ impl Way {
 }
 
 /// By register, cycles since the load; negative where the load has no part in its value.
-type Since = [i32; REGISTERS];
+struct Since([i32; REGISTERS]);
 const NO_PART: i32 = -1;
 
 impl Arithmetic {
     /// Nothing is known of instructions without bytes.
     pub fn of(block: &CodeBlock) -> Self {
         Arithmetic {
-            steps: of_each(block, Step::of).into(),
+            steps: of_each(block, step_of).into(),
         }
     }
 
@@ -87,7 +67,7 @@ impl Arithmetic {
     /// no way.
     pub fn within(&self, load: usize, access: usize) -> Option<Way> {
         let between = self.steps.get(load + 1..access)?;
-        self.steps.get(access)?.way(self.loaded(load)?, between)
+        self.loaded(load)?.way(self.steps.get(access)?, between)
     }
 
     /// The same where what is executed after the block of the load, sooner or later, is `next` with the
@@ -95,116 +75,102 @@ impl Arithmetic {
     pub fn across(&self, load: usize, next: &Arithmetic, access: usize) -> Option<Way> {
         let rest = self.steps.get(load + 1..)?;
         let between = rest.iter().chain(next.steps.get(..access)?);
-        next.steps.get(access)?.way(self.loaded(load)?, between)
+        self.loaded(load)?.way(next.steps.get(access)?, between)
     }
 
     /// When a load has its data.
     fn loaded(&self, load: usize) -> Option<Since> {
         let step = self.steps.get(load)?;
-        let mut since = [NO_PART; REGISTERS];
-        for register in registers(step.writes | step.merges) {
-            since[register] = step.cycles.into();
+        let mut since = Since([NO_PART; REGISTERS]);
+        for register in members(step.writes | step.merges) {
+            since.0[register] = step.cycles.into();
         }
         Some(since)
     }
 }
 
-impl Step {
-    fn of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Self {
-        let info = factory.info(instruction);
-        let mut step = Step {
-            cycles: latency(instruction),
-            ..Step::default()
-        };
-        let bit = |register| number(register).map_or(0, |number| 1 << number);
-        for used in info.used_memory() {
-            if used.scale() > 1 {
-                step.scaled |= bit(used.index());
-            }
-            step.addresses |= bit(used.base()) | bit(used.index());
-        }
-        step.loads = info.used_memory().iter().any(|used| reads(used.access()));
-        step.stores = info.used_memory().iter().any(|used| writes(used.access()));
-        if step.loads {
-            // What an address is made of is no part of what is found there.
-            for operand in 0..instruction.op_count() {
-                if instruction.op_kind(operand) == OpKind::Register
-                    && reads(info.op_access(operand))
-                {
-                    step.data |= bit(instruction.op_register(operand));
-                }
-            }
-        } else if !forgets(instruction) {
-            for used in info.used_registers() {
-                if reads(used.access()) {
-                    step.data |= bit(used.register());
-                }
-            }
-        }
-        if instruction.rflags_read() & ARITHMETIC != 0 {
-            step.data |= 1 << FLAGS;
-        }
-        for used in info.used_registers() {
-            let Some(place) = number(used.register()).filter(|_| writes(used.access())) else {
-                continue;
-            };
-            if stepped(instruction, place) {
-                continue;
-            }
-            let perhaps = matches!(used.access(), OpAccess::CondWrite | OpAccess::ReadCondWrite);
-            if perhaps || keeps_part(used.register()) {
-                step.merges |= 1 << place;
-            } else {
-                step.writes |= 1 << place;
-            }
-        }
-        match instruction.rflags_modified() {
-            0 => {}
-            all if all & ARITHMETIC == ARITHMETIC => step.writes |= 1 << FLAGS,
-            _ => step.merges |= 1 << FLAGS,
-        }
-        step
-    }
-
-    fn take(&self, since: &mut Since) {
+impl Since {
+    fn take(&mut self, step: &Step) {
         let after =
-            |latest: Option<i32>| latest.map_or(NO_PART, |latest| latest + i32::from(self.cycles));
-        let result = after(self.latest(self.data, since));
-        for register in registers(self.merges) {
-            since[register] = after(self.latest(1 << register, since)).max(result);
+            |latest: Option<i32>| latest.map_or(NO_PART, |latest| latest + i32::from(step.cycles));
+        let result = after(self.latest(step.data));
+        for register in members(step.merges) {
+            self.0[register] = after(self.latest(1 << register)).max(result);
         }
-        for register in registers(self.writes) {
-            since[register] = result;
+        for register in members(step.writes) {
+            self.0[register] = result;
         }
     }
 
-    /// To its address, after those between.
-    fn way<'a>(
-        &self,
-        mut since: Since,
-        between: impl IntoIterator<Item = &'a Step>,
-    ) -> Option<Way> {
+    /// To the address of this instruction, after those between.
+    fn way<'a>(mut self, to: &Step, between: impl IntoIterator<Item = &'a Step>) -> Option<Way> {
         for step in between {
-            step.take(&mut since);
+            self.take(step);
         }
         Some(Way {
-            cycles: self.latest(self.addresses, &since)?.unsigned_abs(),
-            to_scaled: self.latest(self.scaled, &since).map(i32::unsigned_abs),
+            cycles: self.latest(to.addresses)?.unsigned_abs(),
+            to_scaled: self.latest(to.scaled).map(i32::unsigned_abs),
         })
     }
 
-    fn latest(&self, of: u32, since: &Since) -> Option<i32> {
-        let all = registers(of).map(|register| since[register]);
+    fn latest(&self, of: u32) -> Option<i32> {
+        let all = members(of).map(|register| self.0[register]);
         all.max().filter(|&latest| latest != NO_PART)
     }
 }
 
-fn registers(mut set: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let next = set.trailing_zeros() as usize;
-        set &= set.wrapping_sub(1);
-        (next < REGISTERS).then_some(next)
-    })
+fn step_of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Step {
+    let info = factory.info(instruction);
+    let mut step = Step {
+        cycles: latency(instruction),
+        ..Step::default()
+    };
+    let bit = |register| number(register).map_or(0, |number| 1 << number);
+    for used in info.used_memory() {
+        if used.scale() > 1 {
+            step.scaled |= bit(used.index());
+        }
+        step.addresses |= bit(used.base()) | bit(used.index());
+    }
+    step.loads = info.used_memory().iter().any(|used| reads(used.access()));
+    step.stores = info.used_memory().iter().any(|used| writes(used.access()));
+    if step.loads {
+        // What an address is made of is no part of what is found there.
+        for operand in 0..instruction.op_count() {
+            if instruction.op_kind(operand) == OpKind::Register && reads(info.op_access(operand)) {
+                step.data |= bit(instruction.op_register(operand));
+            }
+        }
+    } else if !forgets(instruction) {
+        for used in info.used_registers() {
+            if reads(used.access()) {
+                step.data |= bit(used.register());
+            }
+        }
+    }
+    if instruction.rflags_read() & ARITHMETIC != 0 {
+        step.data |= 1 << FLAGS;
+    }
+    for used in info.used_registers() {
+        let Some(place) = number(used.register()).filter(|_| writes(used.access())) else {
+            continue;
+        };
+        if stepped(instruction, place) {
+            continue;
+        }
+        let perhaps = matches!(used.access(), OpAccess::CondWrite | OpAccess::ReadCondWrite);
+        if perhaps || keeps_part(used.register()) {
+            step.merges |= 1 << place;
+        } else {
+            step.writes |= 1 << place;
+        }
+    }
+    match instruction.rflags_modified() {
+        0 => {}
+        all if all & ARITHMETIC == ARITHMETIC => step.writes |= 1 << FLAGS,
+        _ => step.merges |= 1 << FLAGS,
+    }
+    step
 }
 
 #[cfg(test)]

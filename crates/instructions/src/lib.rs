@@ -9,7 +9,7 @@ mod execution;
 mod latency;
 mod registers;
 
-pub use arithmetic::{Arithmetic, Step, Way};
+pub use arithmetic::{Arithmetic, Way};
 pub use champsim::{ExportError, is_champsim, write_champsim};
 pub use decoded::{Decoded, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 pub use execution::{Executed, Executions};

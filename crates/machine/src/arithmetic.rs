@@ -6,9 +6,9 @@
 use crate::by_program::define_blocks;
 use crate::sampled::Sampled;
 use crate::timing::Executed;
-use pagelab_cpu::{CoreConfig, Operation, Pieces};
+use pagelab_cpu::{CoreConfig, Pieces, Times};
 use pagelab_events::{CodeBlock, Definition, Flow, NO_SITE, dependence};
-use pagelab_instructions::{Arithmetic, Step, Way};
+use pagelab_instructions::{Arithmetic, Way};
 use std::collections::HashMap;
 
 /// Pairs of instructions that are remembered; others are looked at again.
@@ -33,22 +33,11 @@ pub(crate) struct Computing {
     program: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    /// Slots in a cycle.
-    width: u32,
-    /// Cycles of an index that is scaled.
-    scaled_index: u32,
-    /// Slots of a load that hits the first level.
-    hit: u64,
-}
-
 /// The sites of a core's last accesses.
 #[derive(Clone, Debug)]
 struct Recent {
-    sampled: Sampled,
     /// Whether pieces of code are wanted.
-    follows: bool,
+    sampled: Sampled,
     /// The thread whose pieces were found last.
     thread: u32,
     sites: Box<[u32; REMEMBERED]>,
@@ -68,22 +57,19 @@ struct Block {
     arithmetic: Arithmetic,
     /// The site of its first instruction.
     first: u32,
-    /// The piece of code behind its last access.
+    /// The site of its last access, and the piece of code behind that.
+    last: u32,
     tail: u32,
 }
 
 /// An instruction.
 #[derive(Clone, Copy, Debug)]
 struct Site {
-    /// Its block, and its place there.
     block: u32,
-    place: u16,
     /// The site of the access before it in its block, and the piece of code from behind that, or from the
     /// block's beginning, up to it; if it is an access.
     previous: u32,
     piece: u32,
-    /// Whether it is the last access of its block.
-    is_last: bool,
     /// For each of the loads that an access waits for, the site of the last one, and cycles from that.
     last: [(u32, u8); 2],
 }
@@ -93,7 +79,6 @@ impl Computing {
     pub(crate) fn new(config: &CoreConfig, cores: u32, hit: u64) -> Option<Self> {
         let recent = Recent {
             sampled: Sampled::default(),
-            follows: false,
             thread: 0,
             sites: Box::new([NO_SITE; REMEMBERED]),
             at: 0,
@@ -117,7 +102,7 @@ impl Computing {
     pub(crate) fn define(&mut self, program: usize, definitions: &[Definition]) {
         let times = self.times;
         define_blocks(&mut self.programs, program, definitions, |code, block| {
-            code.define(block, times);
+            code.define(block, &times);
         });
     }
 
@@ -139,7 +124,7 @@ impl Computing {
         else {
             return;
         };
-        if recent.follows {
+        if recent.sampled.follows() {
             let before = (recent.back(1), &mut recent.thread);
             code.follow(at, site, before, flow, &mut self.pieces, &mut self.ends);
         }
@@ -162,7 +147,7 @@ impl Computing {
     /// were, its time, and how long it has waited for arithmetic.
     pub(crate) fn sample(&mut self, core: usize, (accesses, now, waited): (u64, u64, u64)) {
         if let Some(recent) = self.cores.get_mut(core) {
-            recent.follows = recent.sampled.follows(accesses, now, waited);
+            recent.sampled.look(accesses, now, waited);
         }
     }
 
@@ -200,42 +185,36 @@ impl Recent {
 }
 
 impl Code {
-    fn define(&mut self, block: &CodeBlock, times: Times) {
+    fn define(&mut self, block: &CodeBlock, times: &Times) {
         let arithmetic = Arithmetic::of(block);
-        let operations: Vec<_> = (arithmetic.steps().iter())
-            .map(|step| times.operation(step))
-            .collect();
+        let steps = arithmetic.steps();
         let live = arithmetic.live();
         let first = self.sites.len() as u32;
-        let number = self.blocks.len() as u32;
+        let block = self.blocks.len() as u32;
         let (mut previous, mut behind) = (NO_SITE, 0);
-        for (place, operation) in operations.iter().enumerate() {
+        for (place, step) in steps.iter().enumerate() {
             let mut site = Site {
-                block: number,
-                place: place as u16,
+                block,
                 previous,
                 piece: NO_PIECE,
-                is_last: false,
                 last: [(NO_SITE, 0); 2],
             };
-            if operation.loads || operation.stores {
-                site.piece = (self.pieces).add(&operations[behind..=place], live[place], times.hit);
+            if step.loads || step.stores {
+                site.piece = (self.pieces).add(&steps[behind..=place], live[place], times);
                 previous = self.sites.len() as u32;
                 behind = place + 1;
             }
             self.sites.push(site);
         }
-        if let Some(last) = self.sites.get_mut(previous as usize) {
-            last.is_last = true;
-        }
-        let tail = if behind < operations.len() {
-            (self.pieces).add(&operations[behind..], Arithmetic::LIVE_BEHIND, times.hit)
+        let tail = if behind < steps.len() {
+            (self.pieces).add(&steps[behind..], Arithmetic::LIVE_BEHIND, times)
         } else {
             NO_PIECE
         };
         self.blocks.push(Block {
             arithmetic,
             first,
+            last: previous,
             tail,
         });
     }
@@ -289,7 +268,7 @@ impl Code {
             push(pieces, block.tail);
         } else if let Some(site) = self.sites.get(last as usize) {
             let block = &self.blocks[site.block as usize];
-            if !site.is_last {
+            if block.last != last {
                 self.between(last + 1, block.end(), pieces);
             }
             push(pieces, block.tail);
@@ -368,8 +347,9 @@ impl Code {
         let [from, to] = [load, access].map(|site| self.sites.get(site as usize));
         let (from, to) = (from?, to?);
         let [first, second] = [from, to].map(|site| self.blocks.get(site.block as usize));
-        let (first, second) = (&first?.arithmetic, &second?.arithmetic);
-        let places = [from.place, to.place].map(usize::from);
+        let (first, second) = (first?, second?);
+        let places = [load - first.first, access - second.first].map(|place| place as usize);
+        let (first, second) = (&first.arithmetic, &second.arithmetic);
         let within = if from.block == to.block {
             first.within(places[0], places[1])
         } else {
@@ -383,22 +363,6 @@ impl Block {
     /// The site behind its last instruction.
     fn end(&self) -> u32 {
         self.first + self.arithmetic.steps().len() as u32
-    }
-}
-
-impl Times {
-    fn operation(self, step: &Step) -> Operation {
-        Operation {
-            addresses: step.addresses,
-            scaled: step.scaled,
-            scaling: self.scaled_index * self.width,
-            data: step.data,
-            writes: step.writes,
-            merges: step.merges,
-            slots: u32::from(step.cycles) * self.width,
-            loads: step.loads,
-            stores: step.stores,
-        }
     }
 }
 
@@ -430,7 +394,7 @@ mod tests {
                 bytes: block.concat().into(),
                 ..CodeBlock::default()
             };
-            code.define(&block, times);
+            code.define(&block, &times);
         }
         code
     }

@@ -22,9 +22,8 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// Whether registers are followed through the next accesses, which begin a turn or are within one, after
-    /// so many others.
-    pub(crate) fn follows(&mut self, accesses: u64, now: u64, waited: u64) -> bool {
+    /// Looks at the core before its next accesses, which begin a turn or are within one, after so many others.
+    pub(crate) fn look(&mut self, accesses: u64, now: u64, waited: u64) {
         match accesses % WINDOW {
             0 => self.follows = true,
             WARM_UP => self.since = (now, waited),
@@ -34,6 +33,10 @@ impl Sampled {
             }
             _ => {}
         }
+    }
+
+    /// Whether registers are followed through the next accesses.
+    pub(crate) fn follows(&self) -> bool {
         self.follows
     }
 }
@@ -46,7 +49,10 @@ mod tests {
     fn followed(waits: u64) -> u64 {
         let mut sampled = Sampled::default();
         let turns = 0..WINDOW / TURN;
-        let follows = |turn| sampled.follows(turn * TURN, turn * 1000, turn * waits);
+        let follows = |turn| {
+            sampled.look(turn * TURN, turn * 1000, turn * waits);
+            sampled.follows()
+        };
         turns.map(follows).filter(|&follows| follows).count() as u64
     }
 

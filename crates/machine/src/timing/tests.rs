@@ -110,12 +110,12 @@ fn instructions(random: &mut Random, gap: u32, chained: u64) -> Vec<Instruction>
             },
             operands: some(chained),
             result: number,
-            takes: 0,
+            cycles: 0,
         })
         .collect();
     for instruction in &mut instructions {
         if !instruction.operands.is_empty() {
-            instruction.takes = random.below(40);
+            instruction.cycles = random.below(12) as u8;
         }
     }
     instructions

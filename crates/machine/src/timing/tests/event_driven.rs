@@ -57,11 +57,12 @@ pub(crate) struct Request {
 /// What an instruction does with registers, of which there are eight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Instruction {
-    /// Of which it makes its address, if it has one, and what it computes; into which, and how long that takes.
+    /// Of which it makes its address, if it has one, and what it computes; into which, and how many
+    /// cycles that takes.
     pub(crate) address: Vec<usize>,
     pub(crate) operands: Vec<usize>,
     pub(crate) result: usize,
-    pub(crate) takes: u64,
+    pub(crate) cycles: u8,
 }
 
 #[derive(Clone, Debug)]

@@ -7,7 +7,8 @@ use crate::requests::{Prefetch, TlbMiss, request};
 use crate::served::Served;
 use crate::spread::Spread;
 use crate::timing::{Accesses, Counts, Executed, Latencies, Paths, Pending, time};
-use pagelab_cpu::{Core, CoreConfig, Operation, Pieces};
+use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
+use pagelab_dataflow::Step;
 use pagelab_events::{Mispredicted, Op};
 
 fn served(level: usize) -> Served {
@@ -76,20 +77,20 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
 }
 
 /// The instructions of an access.
-fn operations(access: &Access) -> Vec<Operation> {
+fn steps(access: &Access) -> Vec<Step> {
     let set = |registers: &[usize]| {
         registers
             .iter()
             .fold(0, |set, register| set | 1 << register)
     };
-    let operation = |instruction: &Instruction| Operation {
+    let step = |instruction: &Instruction| Step {
         addresses: set(&instruction.address),
         data: set(&instruction.operands),
         writes: 1 << instruction.result,
-        slots: instruction.takes as u32,
-        ..Operation::default()
+        cycles: instruction.cycles,
+        ..Step::default()
     };
-    let mut all: Vec<_> = access.instructions.iter().map(operation).collect();
+    let mut all: Vec<_> = access.instructions.iter().map(step).collect();
     if let Some(last) = all.last_mut() {
         (last.loads, last.stores) = (!access.store, access.store);
     }
@@ -129,8 +130,13 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
     let mut pending = Pending::new(parameters.reorder_buffer as u32);
     let mut chunk = Chunk::default();
     let mut pieces = Pieces::default();
+    let times = Times {
+        width: config.width,
+        scaled_index: 0,
+        hit: parameters.latency[0],
+    };
     for access in accesses {
-        pieces.add(&operations(access), u32::MAX, parameters.latency[0]);
+        pieces.add(&steps(access), u32::MAX, &times);
     }
     let mut at = 0;
     while at < accesses.len() {

@@ -110,9 +110,10 @@ impl Twin<'_> {
         if loads {
             begins = begins.max(address.max(time) + self.parameters.latency[0]);
         }
-        let result = begins + instruction.takes;
+        let takes = u64::from(instruction.cycles) * self.parameters.width;
+        let result = begins + takes;
         // When a load that does nothing else has its data is another matter.
-        let own = !loads || instruction.takes > 0 || !instruction.operands.is_empty();
+        let own = !loads || takes > 0 || !instruction.operands.is_empty();
         self.results.push(if own { result } else { 0 });
         self.registers[instruction.result] = result;
         address
