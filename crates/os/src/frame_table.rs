@@ -192,10 +192,17 @@ impl FrameTable {
             .collect()
     }
 
-    /// Whether shared memory holds the frame, whether or not a page maps it.
-    pub fn is_in_slot(&self, pfn: Pfn) -> bool {
-        self.data_block(pfn)
-            .is_some_and(|(head, _)| self.buddy.words(head)[1] & IN_SLOT != 0)
+    /// The slot of shared memory that holds the frame, whether or not a page maps it.
+    pub fn slot(&self, pfn: Pfn) -> Option<u32> {
+        let (head, _) = self.data_block(pfn)?;
+        let [owners, count] = self.buddy.words(head);
+        if count & IN_SLOT == 0 {
+            return None;
+        }
+        self.owners.iter(owners).find_map(|owner| match owner {
+            Owner::Slot(slot) => Some(slot),
+            Owner::Page(_) => None,
+        })
     }
 
     /// How many pages map the block of data that starts at a frame.

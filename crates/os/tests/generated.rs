@@ -404,3 +404,35 @@ fn shared_memory_goes_when_showing_it_twice_has_failed() {
     let table = MapTable::new(Placement::None);
     survives(table, os(config, pagelab_os::Placement::Buddy), 244, &steps);
 }
+
+/// A page of a file that nothing maps any more is pushed out of its set of a restrictive segment:
+/// the page that comes in its place is empty, and the file keeps its contents.
+#[test]
+fn a_page_that_nothing_maps_is_moved_out_with_its_contents() {
+    let file = 0x4000_0000;
+    let steps = [
+        Step::Control(Control::Map {
+            addr: file,
+            len: 6 << 20,
+            prot: READ_WRITE,
+            backing: Backing::SharedFile,
+            populate: false,
+        }),
+        Step::Store(263_679),
+        Step::Control(Control::Remap {
+            old_addr: file,
+            old_len: PAGE_BYTES,
+            new_addr: file + (2 << 20),
+            new_len: 6 << 20,
+        }),
+        Step::Load(262_144),
+    ];
+    let segments = pagelab_os::Placement::Segmented {
+        segments: RestSegs::new(MEMORY_FRAMES, [PAGE_BYTES, 4 << 20], 1, 1 << 10),
+        at_faults: true,
+        evicting: true,
+    };
+    let table = MapTable::new(Placement::None);
+    let os = os(config(PagePolicy::Base, 0.0), segments);
+    reads_back(table, os, &steps.map(|step| (0, step)));
+}

@@ -66,12 +66,14 @@ impl<T: PageTable> Machine<T> {
         what: impl FnOnce(&mut Os, &mut Shadow<T>, &mut PageDirectory, &mut Effects) -> R,
     ) -> R {
         self.effects.clear();
+        let unmapped = self.take_unmapped();
         let done = what(
             &mut self.os,
             &mut self.table,
             &mut self.directory,
             &mut self.effects,
         );
+        self.put_back(&unmapped);
         self.settle();
         done
     }
@@ -218,13 +220,43 @@ impl<T: PageTable> Machine<T> {
             .map(|(_, entry)| (entry.pfn, entry.size))
             .filter(|&(pfn, _)| !frames.is_zeros(pfn))
             .collect();
-        let unmapped_slots = (0..frames.count()).map(Pfn).filter(|&pfn| {
-            frames.usage(pfn) == FrameUse::Movable(PageSize::Base4K)
-                && !frames.is_preallocated(pfn)
-                && frames.owners(pfn).is_empty()
-                && frames.is_in_slot(pfn)
-        });
-        mapped.values().map(|size| size.base_pages()).sum::<u32>() + unmapped_slots.count() as u32
+        let unmapped = self.slots().filter(|(_, pfn)| self.is_unmapped(*pfn));
+        mapped.values().map(|size| size.base_pages()).sum::<u32>() + unmapped.count() as u32
+    }
+
+    /// The slots of shared memory, each with its frame.
+    fn slots(&self) -> impl Iterator<Item = (u32, Pfn)> {
+        let frames = self.os.frames();
+        let pfns = (0..frames.count()).map(Pfn);
+        pfns.filter_map(|pfn| Some((frames.slot(pfn)?, pfn)))
+    }
+
+    fn is_unmapped(&self, pfn: Pfn) -> bool {
+        let frames = self.os.frames();
+        frames.usage(pfn) == FrameUse::Movable(PageSize::Base4K)
+            && !frames.is_preallocated(pfn)
+            && frames.owners(pfn).is_empty()
+    }
+
+    /// Takes the contents of shared memory that nothing maps, by slot. Where it moves no entry says
+    /// so, and what comes into its frame meanwhile must not find them.
+    fn take_unmapped(&mut self) -> HashMap<u32, u64> {
+        let unmapped = self.slots().filter(|(_, pfn)| self.is_unmapped(*pfn));
+        let unmapped: Vec<(u32, Pfn)> = unmapped.collect();
+        let contents = &mut self.table.contents;
+        let taken = unmapped.into_iter();
+        taken
+            .filter_map(|(slot, pfn)| Some((slot, contents.remove(&pfn)?)))
+            .collect()
+    }
+
+    /// Puts them where they are now, mapped or not.
+    fn put_back(&mut self, unmapped: &HashMap<u32, u64>) {
+        for (slot, pfn) in self.slots().collect::<Vec<_>>() {
+            if let Some(&contents) = unmapped.get(&slot) {
+                self.table.contents.insert(pfn, contents);
+            }
+        }
     }
 
     /// The reverse map equals a walk over all pages.
