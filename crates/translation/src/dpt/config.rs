@@ -129,6 +129,9 @@ impl DmtConfig {
 }
 
 impl DptConfig {
+    /// Far more than the paper's 4: each search that fails makes all of them.
+    const MOST_CVA: u32 = 1 << 16;
+
     /// Refuses what no machine could be.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let refuse = |key, reason| Err(ConfigError { key, reason });
@@ -138,6 +141,14 @@ impl DptConfig {
                 self.max_soa_step
             );
             return refuse("max_soa_step", reason);
+        }
+        if self.max_cva_count > Self::MOST_CVA {
+            let reason = format!(
+                "{} ranges are more than {}",
+                self.max_cva_count,
+                Self::MOST_CVA
+            );
+            return refuse("max_cva_count", reason);
         }
         if self.ptp_mib > super::layout::POOL_LIMIT_MIB {
             let reason = format!(

@@ -87,6 +87,7 @@ fn an_impossible_configuration_is_refused_by_its_key() {
     };
     assert_eq!(refused(|c| c.max_soa_step = 16), "max_soa_step");
     assert_eq!(refused(|c| c.ptp_mib = 1 << 30), "ptp_mib");
+    assert_eq!(refused(|c| c.max_cva_count = u32::MAX), "max_cva_count");
     assert_eq!(refused(|c| c.dmt.large = 100), "dmt.2M");
     assert_eq!(refused(|c| c.dmc.huge.ways = 5), "dmc.1G");
 }
