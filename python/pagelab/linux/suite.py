@@ -30,7 +30,8 @@ class Entry(BaseModel):
     """One program of a suite and the guest it wants.
 
     `program` is a file of the folder, or selftests/mm/NAME for one of the kernel's own; `cflags`
-    are what the compiler is told besides. An argument "$NAME.c" is a program to compile, too.
+    are what the compiler is told besides. An argument "$NAME.c", or "$selftests/mm/NAME", is a
+    program to compile, too.
     `append` lists the boots to run it in, and `manager` the memory file systems, "" for none: a
     guest for each pair. `managers` adds all that linux/modules/managers.toml lists, with these
     sizes. After a run under one, nothing of its memory may be left. `icount` makes
@@ -301,6 +302,8 @@ def _command(layout: Layout, job: Job) -> list[str]:
 
 
 def _argument(layout: Layout, job: Job, word: str) -> str:
+    if word.startswith("$selftests/"):
+        return str(build.build_selftest(layout, word.removeprefix("$")))
     if not (word.startswith("$") and word.endswith(".c")):
         return word
     return str(build.build_program(layout, job.folder / word.removeprefix("$")))
