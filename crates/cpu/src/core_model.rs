@@ -150,7 +150,7 @@ impl Core {
             hit,
             front_end: FrontEnd::new(),
             wrong_paths: WrongPaths::new(),
-            registers: Registers::new(),
+            registers: Registers::new(config.reorder_buffer),
             waited: 0,
             stalls: Stalls::default(),
         })
@@ -174,6 +174,12 @@ impl Core {
         store: bool,
     ) -> Computed {
         (self.registers).execute(pieces, numbers, self.dispatched, addr, store)
+    }
+
+    /// Executes pieces of code behind the last access, before it is known which one comes next.
+    #[inline(never)]
+    pub fn run_on(&mut self, pieces: &Pieces, numbers: &[u32]) {
+        self.registers.run(pieces, numbers, self.dispatched);
     }
 
     /// Dispatches the instructions of a gap and the access after it.

@@ -22,6 +22,9 @@ const PLACES: usize = 256;
 /// Words of 8 bytes whose last store is remembered, by the last bits of their addresses.
 const STORED: usize = 256;
 
+/// Looks at the reorder buffer that are remembered, between two accesses that are far apart.
+const LOOKS: usize = 64;
+
 /// What arithmetic, and loads that hit the first level, take.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
@@ -80,6 +83,79 @@ pub(crate) struct Registers {
     ready: [u64; PLACES],
     /// Addresses and when what was stored there last was computed.
     stored: Box<[(u64, u64); STORED]>,
+    ran: Ran,
+}
+
+/// What was executed since the last access.
+#[derive(Clone, Debug)]
+struct Ran {
+    instructions: u64,
+    /// Slots from the access's dispatch to that of the last instruction.
+    slots: u64,
+    /// When what they compute is done.
+    done: u64,
+    reorder_buffer: u64,
+    /// Instructions after which it is looked at next.
+    look: u64,
+    /// Instructions and when they had retired, the last ones; how many there were, and how many have left the
+    /// reorder buffer, `left` as the last one.
+    retired: Box<[(u64, u64); LOOKS]>,
+    looks: usize,
+    gone: usize,
+    left: (u64, u64),
+}
+
+impl Ran {
+    fn new(reorder_buffer: u32) -> Self {
+        let reorder_buffer = u64::from(reorder_buffer);
+        Ran {
+            instructions: 0,
+            slots: 0,
+            done: 0,
+            reorder_buffer,
+            look: Self::apart(reorder_buffer),
+            retired: Box::new([(0, 0); LOOKS]),
+            looks: 0,
+            gone: 0,
+            left: (0, 0),
+        }
+    }
+
+    /// Instructions between two looks: at most half of all looks are in the reorder buffer at a time.
+    fn apart(reorder_buffer: u64) -> u64 {
+        reorder_buffer.div_ceil(LOOKS as u64 / 2)
+    }
+
+    /// The next instructions are dispatched at `from` unless the reorder buffer has no room: then later.
+    #[cold]
+    fn room(&mut self, from: u64) -> u64 {
+        let apart = Self::apart(self.reorder_buffer);
+        self.retired[self.looks % LOOKS] = (self.instructions, self.done.max(from));
+        self.looks += 1;
+        self.look = self.instructions + apart;
+        let leaving = self.look.saturating_sub(self.reorder_buffer);
+        while self.gone < self.looks && self.retired[self.gone % LOOKS].0 <= leaving {
+            self.left = self.retired[self.gone % LOOKS];
+            self.gone += 1;
+        }
+        let (number, retired) = self.left;
+        if number == 0 {
+            return from;
+        }
+        from.max(retired + (leaving - number))
+    }
+
+    /// Begins anew behind an access; returns when everything up to it is done.
+    #[inline(always)]
+    fn end(&mut self) -> u64 {
+        let done = self.done;
+        (self.instructions, self.slots, self.done) = (0, 0, 0);
+        if self.looks > 0 {
+            self.look = Self::apart(self.reorder_buffer);
+            (self.looks, self.gone, self.left) = (0, 0, (0, 0));
+        }
+        done
+    }
 }
 
 /// The latest of a piece's dispatch and of places, each plus something; [`NONE`] where a place, or dispatch,
@@ -289,10 +365,11 @@ fn capped(slots: i64) -> u16 {
 }
 
 impl Registers {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(reorder_buffer: u32) -> Self {
         Registers {
             ready: [0; PLACES],
             stored: Box::new([(0, 0); STORED]),
+            ran: Ran::new(reorder_buffer),
         }
     }
 
@@ -307,11 +384,26 @@ impl Registers {
         addr: u64,
         store: bool,
     ) -> Computed {
-        let Registers { ready, stored } = self;
-        let stored = &mut stored[(addr / 8) as usize % STORED];
-        ready[FOUND] = if stored.0 == addr { stored.1 } else { 0 };
-        let mut from = dispatched;
-        let mut computed = Computed::default();
+        let word = (addr / 8) as usize % STORED;
+        let (stored, when) = self.stored[word];
+        self.ready[FOUND] = if stored == addr { when } else { 0 };
+        let address = self.run(pieces, numbers, dispatched);
+        if store {
+            self.stored[word] = (addr, self.ready[RESULT]);
+        }
+        Computed {
+            address,
+            done: self.ran.end(),
+        }
+    }
+
+    /// Executes pieces behind the last access, whose instructions are dispatched one a slot after that and what
+    /// has run since; returns when the access has its address in which they end, if they do.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, pieces: &Pieces, numbers: &[u32], dispatched: u64) -> u64 {
+        let Registers { ready, ran, .. } = self;
+        let mut from = dispatched + ran.slots;
+        let (mut address, mut all_done) = (0, ran.done);
         for &number in numbers {
             let Some(piece) = pieces.all.get(number as usize) else {
                 ready[..REGISTERS].fill(0);
@@ -329,17 +421,21 @@ impl Registers {
                     .max(time(1));
                 ready[usize::from(row.place)] = latest;
                 let done = if row.computes { latest } else { 0 };
-                computed.done = computed.done.max(done);
+                all_done = all_done.max(done);
             }
             from += u64::from(piece.instructions);
+            ran.instructions += u64::from(piece.instructions);
             if piece.accesses {
-                computed.address = ready[ADDRESS];
+                address = ready[ADDRESS];
+            }
+            if ran.instructions >= ran.look {
+                ran.done = all_done;
+                from = ran.room(from);
             }
         }
-        if store {
-            *stored = (addr, ready[RESULT]);
-        }
-        computed
+        ran.slots = from - dispatched;
+        ran.done = all_done;
+        address
     }
 }
 
@@ -453,7 +549,7 @@ mod tests {
                     (steps, 0x1000 + word * 8, loads, stores)
                 })
                 .collect();
-            let mut registers = Registers::new();
+            let mut registers = Registers::new(1 << 20);
             let mut twin = OneByOne::default();
             // Nothing is dispatched at 0, which stands for registers that were always there.
             let mut time = 1000;
@@ -511,11 +607,50 @@ mod tests {
         let mut all = Pieces::default();
         let whole = all.add(&chain, u32::MAX, &TIMES);
         let parts = [&chain[..1], &chain[1..]].map(|part| all.add(part, u32::MAX, &TIMES));
-        let (mut one, mut two) = (Registers::new(), Registers::new());
+        let [mut one, mut two, mut three] = [1, 2, 3].map(|_| Registers::new(1 << 20));
         let computed = one.execute(&all, &[whole], 100, 8, false);
         assert_eq!(computed, two.execute(&all, &parts, 100, 8, false));
+        three.run(&all, &parts[..1], 100);
+        assert_eq!(computed, three.execute(&all, &parts[1..], 100, 8, false));
         assert_eq!(computed.address, 101 + 24);
         assert_eq!(one.ready[0], 101 + 24 + TIMES.hit);
+    }
+
+    /// Chains that are begun anew, of instructions that take ten cycles each, against each instruction's
+    /// dispatch and retirement by themselves.
+    #[test]
+    fn a_reorder_buffer_bounds_how_many_chains_overlap() {
+        let begin = Step {
+            writes: 1,
+            ..Step::default()
+        };
+        let link = Step {
+            data: 1,
+            writes: 1,
+            cycles: 10,
+            ..Step::default()
+        };
+        for (buffer, links) in [(32, 5), (100, 11), (448, 24), (448, 3), (64, 100)] {
+            let mut all = Pieces::default();
+            let mut steps = vec![link; links + 1];
+            steps[0] = begin;
+            all.add(&steps, u32::MAX, &TIMES);
+            let mut registers = Registers::new(buffer as u32);
+            let (mut retired, mut dispatched, mut ready) = (vec![0], 0, 0);
+            for _ in 0..2000 {
+                registers.run(&all, &[0], 0);
+                for step in &steps {
+                    let leaving = retired.len().saturating_sub(buffer);
+                    dispatched = (dispatched + 1).max(retired[leaving]);
+                    let takes = u64::from(u32::from(step.cycles) * TIMES.width);
+                    ready = dispatched.max(if step.data == 0 { 0 } else { ready }) + takes;
+                    retired.push(ready.max(retired[retired.len() - 1] + 1));
+                }
+            }
+            let (got, expected) = (registers.ran.done as f64, *retired.last().unwrap() as f64);
+            let off = got / expected - 1.0;
+            assert!(off.abs() < 0.15, "{buffer} {links}: {got} {expected}");
+        }
     }
 
     #[test]
@@ -528,7 +663,7 @@ mod tests {
             ..Step::default()
         };
         all.add(&[divide; 1000], u32::MAX, &TIMES);
-        let mut registers = Registers::new();
+        let mut registers = Registers::new(1 << 20);
         let computed = registers.execute(&all, &[0], 0, 0, false);
         assert_eq!(computed.done, u64::from(u16::MAX));
     }

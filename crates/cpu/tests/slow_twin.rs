@@ -171,9 +171,11 @@ proptest! {
                 prop_assert_eq!(core.now(), exact);
             }
         }
-        // Registers may run out for a moment between two accesses; the core looks at the accesses only.
+        // Registers may run out for a moment between two accesses; the core looks at the accesses only. In a short
+        // stream that is a few slots.
         let exact = *twin.retire.last().unwrap();
-        prop_assert!(core.now() <= exact && core.now() as f64 >= 0.995 * exact as f64);
+let at_least = 0.995 * exact as f64 - 8.0;
+        prop_assert!(core.now() <= exact && core.now() as f64 >= at_least);
         prop_assert_eq!(core.instructions(), twin.retire.len() as u64);
         // Whatever is not a stall is an instruction's own slot.
         prop_assert_eq!(core.now() - core.stalls().total(), core.instructions());

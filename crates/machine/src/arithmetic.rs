@@ -6,7 +6,7 @@
 use crate::by_program::define_blocks;
 use crate::sampled::Sampled;
 use crate::timing::Executed;
-use pagelab_cpu::{CoreConfig, Pieces, Times};
+use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
 use pagelab_events::{CodeBlock, Definition, Flow, NO_SITE, dependence};
 use pagelab_instructions::{Arithmetic, Way};
 use std::collections::HashMap;
@@ -16,6 +16,10 @@ const MOST_PAIRS: usize = 1 << 20;
 
 /// Accesses that are remembered: as many as lie between an access and a load that it may wait for.
 const REMEMBERED: usize = 1024;
+
+/// Blocks for each access above which they are followed without a sample: such code hardly accesses memory,
+/// and what it takes is what it computes.
+const MOST_BLOCKS: usize = 4;
 
 const NO_PIECE: u32 = u32::MAX;
 
@@ -38,10 +42,19 @@ pub(crate) struct Computing {
 struct Recent {
     /// Whether pieces of code are wanted.
     sampled: Sampled,
+    /// The block that was entered last, where code was executed since the last access.
+    entered: Option<u32>,
     /// The thread whose pieces were found last.
     thread: u32,
     sites: Box<[u32; REMEMBERED]>,
     at: usize,
+}
+
+/// What a core has executed last: an access, the block that it has entered since, if it has, and whose they are.
+struct Before<'a> {
+    last: u32,
+    entered: Option<u32>,
+    thread: &'a mut u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -79,6 +92,7 @@ impl Computing {
     pub(crate) fn new(config: &CoreConfig, cores: u32, hit: u64) -> Option<Self> {
         let recent = Recent {
             sampled: Sampled::default(),
+            entered: None,
             thread: 0,
             sites: Box::new([NO_SITE; REMEMBERED]),
             at: 0,
@@ -124,9 +138,16 @@ impl Computing {
         else {
             return;
         };
-        if recent.sampled.follows() {
-            let before = (recent.back(1), &mut recent.thread);
-            code.follow(at, site, before, flow, &mut self.pieces, &mut self.ends);
+        let blocks = flow.partition_point(|entry| (entry.0 as usize) < at + site.len());
+        let entered = recent.entered.take();
+        if recent.sampled.follows() || entered.is_some() || blocks > MOST_BLOCKS * site.len() {
+            let before = Before {
+                last: recent.back(1),
+                entered,
+                thread: &mut recent.thread,
+            };
+            let (pieces, ends) = (&mut self.pieces, &mut self.ends);
+            code.follow(at, site, before, flow, pieces, ends);
         }
         for (&dep, &site) in dep.iter().zip(site) {
             let mut slots = [0; 2];
@@ -141,6 +162,33 @@ impl Computing {
             recent.push(site);
             self.slots.push(slots);
         }
+    }
+
+    /// Takes the blocks that a thread has executed since its last access, and no other access is known yet.
+    pub(crate) fn run_on(
+        &mut self,
+        (core, program): (usize, usize),
+        thread: u32,
+        flow: &[(u32, Flow)],
+        clock: &mut Core,
+    ) {
+        let (Some(code), Some(recent)) = (self.programs.get(program), self.cores.get_mut(core))
+        else {
+            return;
+        };
+        self.pieces.clear();
+        let mut runs = true;
+        for (_, entry) in flow {
+            match *entry {
+                Flow::Thread(other) => runs = other == thread,
+                Flow::Block(block) if runs => {
+                    code.leave(recent.entered, recent.back(1), &mut self.pieces);
+                    recent.entered = Some(block);
+                }
+                Flow::Block(_) => {}
+            }
+        }
+        clock.run_on(&code.pieces, &self.pieces);
     }
 
     /// Decides whether pieces of code are wanted of a core's next accesses, by what it knows: how many there
@@ -224,15 +272,19 @@ impl Code {
         &self,
         at: usize,
         site: &[u32],
-        (mut last, thread): (u32, &mut u32),
+        Before {
+            mut last,
+            entered,
+            thread,
+        }: Before<'_>,
         flow: &[(u32, Flow)],
         pieces: &mut Vec<u32>,
         ends: &mut Vec<u32>,
     ) {
         let mut flow = flow.iter();
         let mut next = flow.next();
+        let mut block = entered;
         for (number, &site) in (at as u32..).zip(site) {
-            let mut block = None;
             while let Some((at, entry)) = next
                 && *at <= number
             {
@@ -242,17 +294,18 @@ impl Code {
                         block = Some(entered);
                     }
                     Flow::Thread(other) => {
+                        // A batch begins by saying whose its flow is.
                         if other != *thread {
                             pieces.push(Pieces::OTHER_REGISTERS);
+                            (*thread, last, block) = (other, NO_SITE, None);
                         }
-                        (*thread, last, block) = (other, NO_SITE, None);
                     }
                 }
                 next = flow.next();
             }
             self.reach(site, block, last, pieces);
             ends.push(pieces.len() as u32);
-            last = site;
+            (last, block) = (site, None);
         }
     }
 
@@ -418,7 +471,11 @@ mod tests {
         code.follow(
             10,
             &site,
-            (NO_SITE, &mut thread),
+            Before {
+                last: NO_SITE,
+                entered: None,
+                thread: &mut thread,
+            },
             &flow,
             &mut pieces,
             &mut ends,

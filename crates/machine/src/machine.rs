@@ -331,6 +331,7 @@ impl<M: Mmu> Machine<M> {
             if self.fetch.is_some() && !batch.goes_on {
                 self.fetch(batch, cursor, at, usize::MAX)?;
             }
+            self.run_on(batch);
             return Ok(false);
         }
         let until = due(cursor).unwrap_or(batch.len()).min(batch.len());

@@ -1,6 +1,6 @@
 //! What a machine knows of the code that its accesses come from.
 
-use super::Machine;
+use super::{CoreState, Machine};
 use crate::mmu::Mmu;
 use pagelab_events::Batch;
 use std::ops::Range;
@@ -23,6 +23,23 @@ impl<M: Mmu> Machine<M> {
         };
         for definition in &batch.definitions {
             tallies.program(program).define(definition);
+        }
+    }
+
+    /// Executes what a batch says of code behind its last access.
+    pub(crate) fn run_on(&mut self, batch: &Batch) {
+        let flow = (batch.flow).partition_point(|entry| (entry.0 as usize) < batch.len());
+        let runs = self
+            .current
+            .is_some_and(|(process, _)| process == batch.process);
+        if !runs || flow == batch.flow.len() {
+            return;
+        }
+        let place = (self.current_core(), self.program());
+        if let Some(computing) = &mut self.computing {
+            let CoreState { clock, sharing, .. } = &mut self.cores[place.0];
+            let thread = sharing.running(batch.process).unwrap_or(0);
+            computing.run_on(place, thread, &batch.flow[flow..], clock);
         }
     }
 

@@ -195,3 +195,89 @@ fn each_program_has_its_own() {
     close(cycles[0] as f64 / 20_000.0, 4.0 + 1.0);
     close(cycles[1] as f64 / 20_000.0, 4.0 + 6.0);
 }
+
+/// A load, then batches that execute a block and access nothing, and another load.
+struct FarApart {
+    block: Code,
+    /// Executions of the block in each batch, and in all.
+    times: u32,
+    executions: u32,
+    /// Batches that have been made.
+    made: u32,
+}
+
+impl FarApart {
+    fn load(batch: &mut Batch, gap: u32) {
+        batch.flow.push((batch.site.len() as u32, Flow::Block(0)));
+        batch.site.push(0);
+        batch.push(Access {
+            addr: BASE,
+            op: Op::load(8),
+            gap,
+            dep: 0,
+        });
+    }
+}
+
+impl Source for FarApart {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        let executed = self.times * self.made;
+        self.made += 1;
+        if executed > self.executions {
+            return Ok(false);
+        }
+        batch.flow.push((0, Flow::Thread(0)));
+        if executed == 0 {
+            for (pc, code) in [(0x40_0000, &vec![APART]), (0x40_1000, &self.block)] {
+                batch.definitions.push(Definition::Block(CodeBlock {
+                    pc,
+                    lengths: code.iter().map(|bytes| bytes.len() as u8).collect(),
+                    bytes: code.concat().into(),
+                    ..CodeBlock::default()
+                }));
+            }
+            Self::load(batch, 0);
+        }
+        let at = batch.site.len() as u32;
+        for _ in executed..self.executions.min(executed + self.times) {
+            batch.flow.push((at, Flow::Block(1)));
+        }
+        if executed + self.times > self.executions {
+            Self::load(batch, self.executions * self.block.len() as u32);
+        }
+        Ok(true)
+    }
+
+    fn has_code(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_is_computed_far_from_any_access_takes_its_time() {
+    let cycles_of = |block: &Code, overrides: &[&str], executions| {
+        let mut source = FarApart {
+            block: block.clone(),
+            times: 700,
+            executions,
+            made: 0,
+        };
+        run(&machine(overrides), "ideal", &mut source)
+            .cycles
+            .elapsed as f64
+    };
+    let each = |block: Code, overrides: &[&str]| {
+        let cycles = |executions| cycles_of(&block, overrides, executions);
+        (cycles(20_000) - cycles(10_000)) / 10_000.0
+    };
+    let with = ["core.arithmetic=true", "core.reorder_buffer=100"];
+    close(each(vec![MULTIPLY, ADD], &with), 4.0);
+    close(each(vec![MULTIPLY, ADD], &["core.arithmetic=false"]), 0.5);
+    // Begun anew each time, chains of 25 instructions overlap, as many as the reorder buffer holds: 14.65 cycles
+    // each, by the dispatch and retirement of each instruction.
+    let mut chain = vec![MULTIPLY; 24];
+    chain.insert(0, &[0x31, 0xc0]);
+    let overlapping = each(chain, &with);
+    assert!((14.0..15.3).contains(&overlapping), "{overlapping}");
+}
