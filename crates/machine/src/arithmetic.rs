@@ -139,8 +139,9 @@ impl Computing {
             return;
         };
         let blocks = flow.partition_point(|entry| (entry.0 as usize) < at + site.len());
+        let follows = recent.follows(blocks, site.len());
         let entered = recent.entered.take();
-        if recent.sampled.follows() || entered.is_some() || blocks > MOST_BLOCKS * site.len() {
+        if follows {
             let before = Before {
                 last: recent.back(1),
                 entered,
@@ -176,6 +177,9 @@ impl Computing {
         else {
             return;
         };
+        if !recent.follows(flow.len(), 1) {
+            return;
+        }
         self.pieces.clear();
         let mut runs = true;
         for (_, entry) in flow {
@@ -214,6 +218,11 @@ impl Computing {
 }
 
 impl Recent {
+    /// Whether so many blocks are followed, up to so many accesses.
+    fn follows(&self, blocks: usize, accesses: usize) -> bool {
+        self.sampled.follows() || self.entered.is_some() || blocks > MOST_BLOCKS * accesses
+    }
+
     #[inline(always)]
     fn push(&mut self, site: u32) {
         self.sites[self.at % REMEMBERED] = site;
