@@ -5,6 +5,7 @@
 //! dispatch plus another: a product of a matrix in the algebra of maximum and plus. Its rows are worked out
 //! once a piece, and what nobody will look at is left out.
 
+use crate::between_accesses::Ran;
 use pagelab_dataflow::{REGISTERS, Step, members};
 
 /// Places beside the registers: when what a load finds was there, when the address of the access is, and
@@ -21,9 +22,6 @@ const PLACES: usize = 256;
 
 /// Words of 8 bytes whose last store is remembered, by the last bits of their addresses.
 const STORED: usize = 256;
-
-/// Looks at the reorder buffer that are remembered, between two accesses that are far apart.
-const LOOKS: usize = 64;
 
 /// What arithmetic, and loads that hit the first level, take.
 #[derive(Clone, Copy, Debug)]
@@ -84,78 +82,6 @@ pub(crate) struct Registers {
     /// Addresses and when what was stored there last was computed.
     stored: Box<[(u64, u64); STORED]>,
     ran: Ran,
-}
-
-/// What was executed since the last access.
-#[derive(Clone, Debug)]
-struct Ran {
-    instructions: u64,
-    /// Slots from the access's dispatch to that of the last instruction.
-    slots: u64,
-    /// When what they compute is done.
-    done: u64,
-    reorder_buffer: u64,
-    /// Instructions after which it is looked at next.
-    look: u64,
-    /// Instructions and when they had retired, the last ones; how many there were, and how many have left the
-    /// reorder buffer, `left` as the last one.
-    retired: Box<[(u64, u64); LOOKS]>,
-    looks: usize,
-    gone: usize,
-    left: (u64, u64),
-}
-
-impl Ran {
-    fn new(reorder_buffer: u32) -> Self {
-        let reorder_buffer = u64::from(reorder_buffer);
-        Ran {
-            instructions: 0,
-            slots: 0,
-            done: 0,
-            reorder_buffer,
-            look: Self::apart(reorder_buffer),
-            retired: Box::new([(0, 0); LOOKS]),
-            looks: 0,
-            gone: 0,
-            left: (0, 0),
-        }
-    }
-
-    /// Instructions between two looks: at most half of all looks are in the reorder buffer at a time.
-    fn apart(reorder_buffer: u64) -> u64 {
-        reorder_buffer.div_ceil(LOOKS as u64 / 2)
-    }
-
-    /// The next instructions are dispatched at `from` unless the reorder buffer has no room: then later.
-    #[cold]
-    fn room(&mut self, from: u64) -> u64 {
-        let apart = Self::apart(self.reorder_buffer);
-        self.retired[self.looks % LOOKS] = (self.instructions, self.done.max(from));
-        self.looks += 1;
-        self.look = self.instructions + apart;
-        let leaving = self.look.saturating_sub(self.reorder_buffer);
-        while self.gone < self.looks && self.retired[self.gone % LOOKS].0 <= leaving {
-            self.left = self.retired[self.gone % LOOKS];
-            self.gone += 1;
-        }
-        let (number, retired) = self.left;
-        if number == 0 {
-            return from;
-        }
-        from.max(retired + (leaving - number))
-    }
-
-    /// Begins anew behind an access; returns when everything up to it is done.
-    #[inline(always)]
-    fn end(&mut self) -> u64 {
-        let done = self.done;
-        (self.instructions, self.slots, self.done) = (0, 0, 0);
-        if self.looks > 0 {
-            self.look = Self::apart(self.reorder_buffer);
-            (self.looks, self.gone, self.left) = (0, 0, (0, 0));
-        }
-        done
-    }
 }
 
 /// The latest of a piece's dispatch and of places, each plus something; [`NONE`] where a place, or dispatch,

@@ -7,6 +7,7 @@
 //! computed from them and from registers, and what follows a mispredicted branch or a line of code for those.
 //! What it leaves out: arithmetic that decides a branch, and what a wrong path does.
 
+mod between_accesses;
 mod config;
 mod core_model;
 mod dataflow;
