@@ -58,11 +58,17 @@ impl Ran {
             self.left = self.retired[self.gone % LOOKS];
             self.gone += 1;
         }
-        let (number, retired) = self.left;
-        if number == 0 {
+        if !self.bounds() {
             return from;
         }
+        let (number, retired) = self.left;
         from.max(retired + (leaving - number))
+    }
+
+    /// Whether there were so many instructions that their retirement bounds dispatch.
+    #[inline(always)]
+    pub(crate) fn bounds(&self) -> bool {
+        self.left.0 > 0
     }
 
     /// Begins anew behind an access; returns when everything up to it is done.

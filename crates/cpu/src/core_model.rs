@@ -177,7 +177,6 @@ impl Core {
     }
 
     /// Executes pieces of code behind the last access, before it is known which one comes next.
-    #[inline(never)]
     pub fn run_on(&mut self, pieces: &Pieces, numbers: &[u32]) {
         self.registers.run(pieces, numbers, self.dispatched);
     }

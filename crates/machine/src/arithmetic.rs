@@ -50,11 +50,12 @@ struct Recent {
     at: usize,
 }
 
-/// What a core has executed last: an access, the block that it has entered since, if it has, and whose they are.
-struct Before<'a> {
+/// How far a thread has got: the site of its last access, and the block that it has entered since, if it has.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    thread: u32,
     last: u32,
     entered: Option<u32>,
-    thread: &'a mut u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -140,16 +141,13 @@ impl Computing {
         };
         let blocks = flow.partition_point(|entry| (entry.0 as usize) < at + site.len());
         let follows = recent.follows(blocks, site.len());
-        let entered = recent.entered.take();
         if follows {
-            let before = Before {
-                last: recent.back(1),
-                entered,
-                thread: &mut recent.thread,
-            };
+            let mut reached = recent.reached();
             let (pieces, ends) = (&mut self.pieces, &mut self.ends);
-            code.follow(at, site, before, flow, pieces, ends);
+            code.follow(at, site, &mut reached, flow, pieces, ends);
+            recent.thread = reached.thread;
         }
+        recent.entered = None;
         for (&dep, &site) in dep.iter().zip(site) {
             let mut slots = [0; 2];
             if dep != 0 {
@@ -181,17 +179,17 @@ impl Computing {
             return;
         }
         self.pieces.clear();
+        let mut reached = recent.reached();
         let mut runs = true;
-        for (_, entry) in flow {
-            match *entry {
-                Flow::Thread(other) => runs = other == thread,
-                Flow::Block(block) if runs => {
-                    code.leave(recent.entered, recent.back(1), &mut self.pieces);
-                    recent.entered = Some(block);
-                }
-                Flow::Block(_) => {}
+        for &(_, entry) in flow {
+            if let Flow::Thread(other) = entry {
+                runs = other == thread;
+            }
+            if runs {
+                code.enter(entry, &mut reached, &mut self.pieces);
             }
         }
+        (recent.thread, recent.entered) = (reached.thread, reached.entered);
         clock.run_on(&code.pieces, &self.pieces);
     }
 
@@ -221,6 +219,14 @@ impl Recent {
     /// Whether so many blocks are followed, up to so many accesses.
     fn follows(&self, blocks: usize, accesses: usize) -> bool {
         self.sampled.follows() || self.entered.is_some() || blocks > MOST_BLOCKS * accesses
+    }
+
+    fn reached(&self) -> Reached {
+        Reached {
+            thread: self.thread,
+            last: self.back(1),
+            entered: self.entered,
+        }
     }
 
     #[inline(always)]
@@ -276,45 +282,49 @@ impl Code {
         });
     }
 
-    /// Finds the pieces that are executed up to each access, after one by instruction `last` of a thread.
+    /// Finds the pieces that are executed up to each access.
     fn follow(
         &self,
         at: usize,
         site: &[u32],
-        Before {
-            mut last,
-            entered,
-            thread,
-        }: Before<'_>,
+        reached: &mut Reached,
         flow: &[(u32, Flow)],
         pieces: &mut Vec<u32>,
         ends: &mut Vec<u32>,
     ) {
         let mut flow = flow.iter();
         let mut next = flow.next();
-        let mut block = entered;
         for (number, &site) in (at as u32..).zip(site) {
             while let Some((at, entry)) = next
                 && *at <= number
             {
-                match *entry {
-                    Flow::Block(entered) => {
-                        self.leave(block, last, pieces);
-                        block = Some(entered);
-                    }
-                    Flow::Thread(other) => {
-                        // A batch begins by saying whose its flow is.
-                        if other != *thread {
-                            pieces.push(Pieces::OTHER_REGISTERS);
-                            (*thread, last, block) = (other, NO_SITE, None);
-                        }
-                    }
-                }
+                self.enter(*entry, reached, pieces);
                 next = flow.next();
             }
-            self.reach(site, block, last, pieces);
+            self.reach(site, reached.entered, reached.last, pieces);
             ends.push(pieces.len() as u32);
-            (last, block) = (site, None);
+            (reached.last, reached.entered) = (site, None);
+        }
+    }
+
+    /// Goes on with a block, or with a thread, which a batch names as it begins, too.
+    #[inline(always)]
+    fn enter(&self, entry: Flow, reached: &mut Reached, pieces: &mut Vec<u32>) {
+        match entry {
+            Flow::Block(block) => {
+                self.leave(reached.entered, reached.last, pieces);
+                reached.entered = Some(block);
+            }
+            Flow::Thread(thread) => {
+                if thread != reached.thread {
+                    pieces.push(Pieces::OTHER_REGISTERS);
+                    *reached = Reached {
+                        thread,
+                        last: NO_SITE,
+                        entered: None,
+                    };
+                }
+            }
         }
     }
 
@@ -476,19 +486,12 @@ mod tests {
             (15, Flow::Thread(7)),
             (15, Flow::Block(2)),
         ];
-        let mut thread = 0;
-        code.follow(
-            10,
-            &site,
-            Before {
-                last: NO_SITE,
-                entered: None,
-                thread: &mut thread,
-            },
-            &flow,
-            &mut pieces,
-            &mut ends,
-        );
+        let mut reached = Reached {
+            thread: 0,
+            last: NO_SITE,
+            entered: None,
+        };
+        code.follow(10, &site, &mut reached, &flow, &mut pieces, &mut ends);
         let mut begin = 0;
         let of_each: Vec<Vec<u32>> = (ends.iter())
             .map(|&end| pieces[std::mem::replace(&mut begin, end as usize)..end as usize].to_vec())
@@ -503,6 +506,6 @@ mod tests {
             &[Pieces::OTHER_REGISTERS, 4],
         ];
         assert_eq!(of_each, expected);
-        assert_eq!(thread, 7);
+        assert_eq!(reached.thread, 7);
     }
 }

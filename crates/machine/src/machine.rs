@@ -331,7 +331,9 @@ impl<M: Mmu> Machine<M> {
             if self.fetch.is_some() && !batch.goes_on {
                 self.fetch(batch, cursor, at, usize::MAX)?;
             }
-            self.run_on(batch);
+            if self.computing.is_some() {
+                self.run_on(batch);
+            }
             return Ok(false);
         }
         let until = due(cursor).unwrap_or(batch.len()).min(batch.len());

@@ -1,4 +1,5 @@
-//! Whether it is worth while to know when registers are ready, which takes half as many instructions again as a simulation without.
+//! Whether it is worth while to know when registers are ready, which takes half as many instructions
+//! again as a simulation without.
 
 use crate::chunk::CHUNK;
 

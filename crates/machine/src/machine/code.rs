@@ -29,10 +29,8 @@ impl<M: Mmu> Machine<M> {
     /// Executes what a batch says of code behind its last access.
     pub(crate) fn run_on(&mut self, batch: &Batch) {
         let flow = (batch.flow).partition_point(|entry| (entry.0 as usize) < batch.len());
-        let runs = self
-            .current
-            .is_some_and(|(process, _)| process == batch.process);
-        if !runs || flow == batch.flow.len() {
+        let runs = |(process, _)| process == batch.process;
+        if !self.current.is_some_and(runs) || flow == batch.flow.len() {
             return;
         }
         let place = (self.current_core(), self.program());

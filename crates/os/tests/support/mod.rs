@@ -220,8 +220,8 @@ impl<T: PageTable> Machine<T> {
             .map(|(_, entry)| (entry.pfn, entry.size))
             .filter(|&(pfn, _)| !frames.is_zeros(pfn))
             .collect();
-        let unmapped = self.slots().filter(|(_, pfn)| self.is_unmapped(*pfn));
-        mapped.values().map(|size| size.base_pages()).sum::<u32>() + unmapped.count() as u32
+        let unmapped = self.unmapped_slots().count() as u32;
+        mapped.values().map(|size| size.base_pages()).sum::<u32>() + unmapped
     }
 
     /// The slots of shared memory, each with its frame.
@@ -231,18 +231,14 @@ impl<T: PageTable> Machine<T> {
         pfns.filter_map(|pfn| Some((frames.slot(pfn)?, pfn)))
     }
 
-    fn is_unmapped(&self, pfn: Pfn) -> bool {
-        let frames = self.os.frames();
-        frames.usage(pfn) == FrameUse::Movable(PageSize::Base4K)
-            && !frames.is_preallocated(pfn)
-            && frames.owners(pfn).is_empty()
+    fn unmapped_slots(&self) -> impl Iterator<Item = (u32, Pfn)> {
+        (self.slots()).filter(|&(_, pfn)| self.os.frames().owners(pfn).is_empty())
     }
 
     /// Takes the contents of shared memory that nothing maps, by slot. Where it moves no entry says
     /// so, and what comes into its frame meanwhile must not find them.
     fn take_unmapped(&mut self) -> HashMap<u32, u64> {
-        let unmapped = self.slots().filter(|(_, pfn)| self.is_unmapped(*pfn));
-        let unmapped: Vec<(u32, Pfn)> = unmapped.collect();
+        let unmapped: Vec<_> = self.unmapped_slots().collect();
         let contents = &mut self.table.contents;
         let taken = unmapped.into_iter();
         taken
