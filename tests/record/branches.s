@@ -86,6 +86,26 @@ fourth:
     cmp $65536, %ecx
     jne 1b
 
+    # 5: as the first, by what is computed instead of loaded, with no access until the end.
+    movb $5, phase
+    mov $88172645463325252, %rax
+    xor %ecx, %ecx
+1:  mov %rax, %rdx
+    shl $13, %rdx
+    xor %rdx, %rax
+    mov %rax, %rdx
+    shr $7, %rdx
+    xor %rdx, %rax
+    mov %rax, %rdx
+    shl $17, %rdx
+    xor %rdx, %rax
+    test $1, %al
+    jz 2f
+    nop
+2:  inc %ecx
+    cmp $65536, %ecx
+    jne 1b
+
     movb $0, phase
     mov $60, %eax
     xor %edi, %edi

@@ -1,6 +1,7 @@
 use crate::Stalls;
 use crate::config::{CoreConfig, CoreError, WINDOW};
 use crate::dataflow::{Computed, Pieces, Registers};
+use crate::driven_out::DrivenOut;
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::servers::{Grant, Idle, Servers};
 use crate::under_way::UnderWay;
@@ -64,6 +65,9 @@ pub struct Core {
     last_start: u64,
     stores: Ring,
     last_commit: u64,
+    driven_out: Option<DrivenOut>,
+    /// In which a set may be filled with other lines: one comes a cycle.
+    refill: u64,
     miss_buffers: Servers,
     l2_miss_buffers: Option<Servers>,
     walkers: Servers,
@@ -142,6 +146,8 @@ impl Core {
             last_start: 0,
             stores: Ring::new(config.store_buffer),
             last_commit: 0,
+            driven_out: None,
+            refill: u64::MAX / 2,
             miss_buffers: Servers::new(config.miss_buffers),
             l2_miss_buffers: config.l2_miss_buffers.map(Servers::new),
             walkers: Servers::new(config.walkers),
@@ -294,6 +300,14 @@ impl Core {
         self.dispatched = decided + self.misprediction;
         if !behind {
             self.front_end.redirect(self.accesses, self.dispatched);
+        }
+    }
+
+    /// So many more, one after the other and with nothing between them that is waited for.
+    pub fn mispredicted_more(&mut self, branches: u32) {
+        if let Some(before) = branches.checked_sub(1) {
+            self.dispatched += u64::from(before) * self.misprediction;
+            self.mispredicted([0; 2], false);
         }
     }
 
@@ -506,22 +520,25 @@ impl Core {
     ) {
         let ready = if store { translated } else { done };
         let mut unstalled = self.retired + entry.instructions;
-        if entry.computed > unstalled {
-            // That is no stall but the time that computing takes.
-            self.waited += entry.computed - unstalled;
-            unstalled = entry.computed;
-        }
+        // No stall but the time that computing takes.
+        let mut computing = entry.computed.saturating_sub(unstalled);
+        unstalled += computing;
         if self.ended >= self.wrong_paths.next() {
             unstalled = self.retire_again(entry.number, store, unstalled, ready);
         }
         let retired = unstalled.max(ready);
-        if retired > unstalled {
-            let Trapped { fault, migration } = trapped;
-            let translation = translated - entry.start - fault - migration;
+        if retired > unstalled || computing > 0 {
             let mut stall = retired - unstalled;
             if self.ended >= self.front_end.next() {
-                stall -= self.charge_front_end(unstalled, stall, entry.start, trapped);
+                // What is dispatched late is computed late.
+                let late = computing + stall;
+                let held = self.charge_front_end(unstalled - computing, late, entry.start, trapped);
+                stall -= held.saturating_sub(computing);
+                computing = computing.saturating_sub(held);
             }
+            self.waited += computing;
+            let Trapped { fault, migration } = trapped;
+            let translation = translated - entry.start - fault - migration;
             self.stalls
                 .charge(stall, translation, ready - translated, fault, migration);
         }
@@ -539,6 +556,38 @@ impl Core {
         };
         self.retirements[place] = (entry.number, retired);
         self.ended += 1;
+    }
+
+    /// Has a first level of so many sets and ways drive out what is to be written, which takes `again` slots
+    /// to fetch once more.
+    pub fn drive_out(&mut self, (sets, ways): (usize, usize), again: u64) {
+        self.driven_out = Some(DrivenOut::new(sets, ways, again));
+        self.refill = ways as u64 * self.width;
+    }
+
+    /// The access that ended last has brought a line into the first level.
+    #[inline]
+    pub fn filled(&mut self, line: u32, store: bool, done: u64) {
+        if let Some(driven_out) = &mut self.driven_out {
+            let written = store.then_some(self.last_commit);
+            self.last_commit += driven_out.fill(line, done, written);
+        }
+    }
+
+    /// The access that ended last has stored to a line of the first level.
+    #[inline(always)]
+    pub fn stored(&mut self, line: u32, done: u64) {
+        if self.last_commit > done + self.refill {
+            self.stored_late(line);
+        }
+    }
+
+    /// So late that others may have come to its set meanwhile.
+    #[inline(never)]
+    fn stored_late(&mut self, line: u32) {
+        if let Some(driven_out) = &mut self.driven_out {
+            driven_out.hit(line, self.last_commit);
+        }
     }
 
     /// Charges what mispredicted branches have held back the first access after them, which was

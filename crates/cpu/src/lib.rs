@@ -11,6 +11,7 @@ mod between_accesses;
 mod config;
 mod core_model;
 mod dataflow;
+mod driven_out;
 mod front_end;
 mod in_flight;
 mod register_file;

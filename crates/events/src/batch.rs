@@ -84,9 +84,20 @@ pub struct Mispredicted {
     /// they join before it has found out. What the branch decides all the same waits for the branch's
     /// loads by its own `dep`: the instructions before the paths join, and what depends on them.
     pub reconverges: bool,
+    /// So many more come after it and before the same access, of which nothing is known but that: each was
+    /// decided as it was dispatched, and joins nothing.
+    pub more: u32,
 }
 
 impl Mispredicted {
+    /// How many branches these are.
+    pub fn count(branches: &[(u32, Mispredicted)]) -> u64 {
+        let each = branches
+            .iter()
+            .map(|(_, branch)| 1 + u64::from(branch.more));
+        each.sum()
+    }
+
     /// What is left of it where nothing is known of what lies more than `reach` accesses back.
     #[must_use]
     pub fn within(self, reach: u32) -> Self {
@@ -168,7 +179,8 @@ pub struct Begun {
 }
 
 impl Batch {
-    /// The most mispredicted branches before one access that a trace can hold.
+    /// The most entries of mispredicted branches before one access. What a program mispredicts after so many
+    /// without an access is counted only ([`Mispredicted::more`]): whatever they wait for has long been there.
     pub const MAX_MISPREDICTED: usize = 4096;
 
     /// Number of accesses.

@@ -1,5 +1,5 @@
 use crate::foreign::open_with_format;
-use crate::{Batch, Control, Format, Metadata, Op, Source, SourceError, TraceReader};
+use crate::{Batch, Control, Format, Metadata, Mispredicted, Op, Source, SourceError, TraceReader};
 use pagelab_addr::PAGE_SHIFT;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -223,7 +223,7 @@ fn count(batch: &Batch, range: std::ops::Range<usize>) -> Counts {
         loads: accesses - stores,
         stores,
         kernel: number(|op| op.is_kernel()),
-        mispredicted: batch.mispredicted_in(range.clone()).len() as u64,
+        mispredicted: Mispredicted::count(batch.mispredicted_in(range.clone())),
         dependent: batch.dep[range].iter().filter(|&&dep| dep != 0).count() as u64,
         instructions: accesses + gaps.map(|&gap| u64::from(gap)).sum::<u64>(),
     }

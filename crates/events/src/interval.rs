@@ -179,6 +179,7 @@ mod tests {
         Mispredicted {
             dep: number as u32,
             reconverges: number.is_multiple_of(2),
+            more: number as u32 % 3,
         }
     }
 

@@ -329,6 +329,7 @@ fn a_mispredicted_branch_stays_with_its_access() {
     let branch = Mispredicted {
         dep: 1,
         reconverges: false,
+        more: 0,
     };
     let mut batch = Batch::default();
     batch.push_control(Control::Thread { thread: 0 });
@@ -341,12 +342,17 @@ fn a_mispredicted_branch_stays_with_its_access() {
         ..CodeBlock::default()
     })];
     // 262,144 entries fill a chunk: one less, as many, and more than two.
+    let last = Mispredicted {
+        more: u32::MAX,
+        ..branch
+    };
     for blocks in [262_143, 262_144, 600_000] {
         let executed = (batch.len() as u32, Flow::Block(0));
         batch.flow.extend(std::iter::repeat_n(executed, blocks));
         // Seventeen times as many as there may be before an access fill the control stream.
         for _ in 0..17 {
-            (0..Batch::MAX_MISPREDICTED).for_each(|_| batch.push_mispredicted(branch));
+            (1..Batch::MAX_MISPREDICTED).for_each(|_| batch.push_mispredicted(branch));
+            batch.push_mispredicted(last);
             batch.push(Access::default());
             batch.site.push(0);
         }

@@ -173,6 +173,12 @@ fn version_32_is_read() {
     assert_eq!(batch.flow, example().flow);
 }
 
+/// The example as version 64 said it, in which no mispredicted branch stood for others.
+#[test]
+fn version_64_is_read() {
+    older(include_str!("data/version64.hex"), &example());
+}
+
 /// What would name two loads today was a load too far back for any core.
 #[test]
 fn version_8_has_one_load_an_access() {
@@ -182,6 +188,7 @@ fn version_8_has_one_load_an_access() {
     let branch = |dep| Mispredicted {
         dep,
         reconverges: false,
+        more: 0,
     };
     batch.mispredicted = vec![(3, branch(65_536 + 1))];
     let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();

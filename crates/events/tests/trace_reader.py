@@ -33,9 +33,10 @@ KINDS = {
     13: "skipped",
     14: "mispredicted",
     15: "mispredicted",
+    16: "mispredicted",
 }
 NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1}
-NUMBERS |= {13: 2, 14: 1, 15: 1}
+NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
 ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
 
@@ -68,8 +69,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (64,):
-        raise DamagedError("not a trace of version 64")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (128,):
+        raise DamagedError("not a trace of version 128")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -149,6 +150,8 @@ def control_line(kind: int, n: list[int]) -> str:
             fields = [loads(n[0])]
         case 15:
             fields = [loads(n[0]), "reconverges"]
+        case 16:
+            fields = [loads(n[0]), "reconverges" if n[1] else "", str(n[2])]
         case _:
             fields = [str(number) for number in n]
     return ",".join([KINDS[kind], *fields])

@@ -105,6 +105,7 @@ fn any_stream() -> impl Strategy<Value = Vec<Batch>> {
                     batch.push_mispredicted(Mispredicted {
                         dep,
                         reconverges: dep == 9,
+                        more: dep / 7,
                     });
                 });
                 batch.push(access);

@@ -226,11 +226,10 @@ impl<M: Mmu> Machine<M> {
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
         let tells_accesses = os.tells_accesses();
         let latencies = Latencies::new(config);
-        let hit = latencies.served[Served::L1 as usize];
         let cores = (0..config.cores)
             .map(|_| {
                 Ok(CoreState {
-                    clock: Core::new(&config.core, hit)?,
+                    clock: latencies.core(config)?,
                     pending: Pending::new(config.core.reorder_buffer),
                     prefetch_walks: false,
                     accesses: 0,
@@ -259,7 +258,12 @@ impl<M: Mmu> Machine<M> {
         Ok(Machine {
             fetch,
             look_ahead: LookAhead::new(&config.core, config.cores).map(Box::new),
-            computing: Computing::new(&config.core, config.cores, hit).map(Box::new),
+            computing: Computing::new(
+                &config.core,
+                config.cores,
+                latencies.served[Served::L1 as usize],
+            )
+            .map(Box::new),
             cores,
             caches,
             shared: SharedCache::new(&config.caches, config.cores, config.seed)?,
@@ -489,7 +493,7 @@ impl<M: Mmu> Machine<M> {
             }
         }
         state.accesses += addr.len() as u64;
-        self.counts.mispredicted += self.mispredicted.len() as u64;
+        self.counts.mispredicted += Mispredicted::count(&self.mispredicted);
         self.counts.accesses += addr.len() as u64;
         if self.begins_turn() {
             self.after_turn(core);

@@ -17,6 +17,9 @@ pub(crate) struct Branches {
     /// Branches mispredicted since the last access: the loads that decided each, by their numbers, and
     /// whether its wrong path joins the right one.
     pub(crate) mispredicted: Vec<(Loads, bool)>,
+    /// And how many more after these: a program that computes for long without an access may mispredict any
+    /// number, and whatever decides them has been there since long.
+    pub(crate) more: u32,
     /// How many of the accesses that follow come before the paths join, and what they wait for.
     pub(crate) controlled: u16,
     pub(crate) controlled_by: Loads,
@@ -77,6 +80,7 @@ impl Branches {
             asked: 0,
             open: None,
             mispredicted: Vec::new(),
+            more: 0,
             controlled: 0,
             controlled_by: [0; 2],
         }
@@ -102,8 +106,11 @@ impl Branches {
         };
         let exit = &branch.exit;
         let foreseen = (exit.crossing(pc)).is_none_or(|crossing| self.foresees(crossing));
-        // A program that computes for long without an access may mispredict any number.
-        if foreseen || self.mispredicted.len() == Batch::MAX_MISPREDICTED {
+        if foreseen {
+            return 0;
+        }
+        if self.mispredicted.len() == Batch::MAX_MISPREDICTED {
+            self.more = self.more.saturating_add(1);
             return 0;
         }
         let reconverges = branch.between.is_some();
@@ -146,6 +153,7 @@ impl Branches {
     pub(crate) fn forget(&mut self) {
         self.open = None;
         self.mispredicted.clear();
+        self.more = 0;
         self.controlled = 0;
     }
 }

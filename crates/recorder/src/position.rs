@@ -61,7 +61,16 @@ impl Position {
     pub(crate) fn say_mispredicted(&mut self, batch: &mut Batch) {
         for (producers, reconverges) in self.branches.mispredicted.drain(..) {
             let dep = dependence(self.accesses + 1, producers, self.forgotten);
-            batch.push_mispredicted(Mispredicted { dep, reconverges });
+            batch.push_mispredicted(Mispredicted {
+                dep,
+                reconverges,
+                more: 0,
+            });
+        }
+        if self.branches.more > 0
+            && let Some((_, last)) = batch.mispredicted.last_mut()
+        {
+            last.more = std::mem::take(&mut self.branches.more);
         }
     }
 

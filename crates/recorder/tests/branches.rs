@@ -3,7 +3,7 @@
 mod common;
 
 use common::{What, assemble};
-use pagelab_events::{Access, Mispredicted, dependence};
+use pagelab_events::{Access, Batch, Mispredicted, dependence};
 use std::collections::HashMap;
 
 /// Branches of each phase of tests/record/branches.s.
@@ -21,7 +21,7 @@ fn mispredicted_branches_are_those_that_nobody_can_foresee() {
             _ => {}
         }
     }
-    let [_, coin, pattern, four_ways, one_way, _] = &mispredicted[..] else {
+    let [_, coin, pattern, four_ways, one_way, computed, _] = &mispredicted[..] else {
         panic!("{} phases", mispredicted.len());
     };
     let share = |of: &[Mispredicted]| of.len() as f64 / ROUNDS as f64;
@@ -33,6 +33,14 @@ fn mispredicted_branches_are_those_that_nobody_can_foresee() {
         share(four_ways)
     );
     assert!(share(one_way) < 0.01, "{}", share(one_way));
+    // All before one access: after the first of them the others are counted only.
+    let last = computed.last().unwrap();
+    let all = computed.len() + last.more as usize;
+    assert!(
+        (0.48..0.52).contains(&(all as f64 / ROUNDS as f64)),
+        "{all}"
+    );
+    assert_eq!(computed.len(), Batch::MAX_MISPREDICTED);
     // The load that decides is the last access but for branches of the loop itself, which wait for
     // nothing.
     for (phase, branches) in [coin, four_ways].into_iter().enumerate() {
@@ -101,6 +109,7 @@ fn wrong_paths_are_followed_to_where_they_join_the_right_one() {
             let expected = Mispredicted {
                 dep: 1,
                 reconverges: true,
+                more: 0,
             };
             assert_eq!(round.branches, [expected]);
         }

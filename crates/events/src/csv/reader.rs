@@ -172,7 +172,7 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
         "mispredicted" => (
             mispredicted(&mut columns).map(Line::Mispredicted),
-            "mispredicted[,DEP[,reconverges]]",
+            "mispredicted[,DEP[,reconverges[,MORE]]]",
         ),
         _ => {
             let (parsed, expected) = control(kind, &mut columns).ok_or(KINDS)?;
@@ -190,9 +190,11 @@ fn mispredicted(columns: &mut Columns) -> Option<Mispredicted> {
         dep: columns.dependence()?,
         reconverges: match columns.next() {
             None => false,
+            Some("") => false,
             Some("reconverges") => true,
             Some(_) => return None,
         },
+        more: columns.number_or(0)?,
     })
 }
 

@@ -54,11 +54,15 @@ impl<W: Write> CsvWriter<W> {
                 write!(self.output, "mispredicted,")?;
                 self.write_dependence(branch.dep)?;
                 let joins = if branch.reconverges {
-                    ",reconverges"
+                    "reconverges"
                 } else {
                     ""
                 };
-                writeln!(self.output, "{joins}")?;
+                match (joins, branch.more) {
+                    ("", 0) => writeln!(self.output)?,
+                    (joins, 0) => writeln!(self.output, ",{joins}")?,
+                    (joins, more) => writeln!(self.output, ",{joins},{more}")?,
+                }
             }
             let Access { addr, op, gap, dep } = batch.access(index);
             let kind = match (op.is_kernel(), op.is_store()) {

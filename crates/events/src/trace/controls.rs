@@ -30,6 +30,7 @@ const EXIT: u64 = 12;
 const SKIPPED: u64 = 13;
 const MISPREDICTED: u64 = 14;
 const RECONVERGES: u64 = 15;
+const MORE: u64 = 16;
 
 /// Appends an entry that stands `distance` accesses after the one before it.
 pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
@@ -42,12 +43,19 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
     match entry {
         Entry::Process(process) => numbers(&[PROCESS, u64::from(process)]),
         Entry::Mispredicted(branch) => {
-            let kind = if branch.reconverges {
-                RECONVERGES
+            let (dep, reconverges) = (u64::from(branch.dep), branch.reconverges);
+            if branch.more > 0 {
+                numbers(&[MORE, dep, u64::from(reconverges), u64::from(branch.more)]);
             } else {
-                MISPREDICTED
-            };
-            numbers(&[kind, u64::from(branch.dep)]);
+                numbers(&[
+                    if reconverges {
+                        RECONVERGES
+                    } else {
+                        MISPREDICTED
+                    },
+                    dep,
+                ]);
+            }
         }
         Entry::Event(control) => match control {
             Control::Thread { thread } => numbers(&[THREAD, u64::from(thread)]),
@@ -103,6 +111,15 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
             let branch = Mispredicted {
                 dep: long()?.try_into().ok()?,
                 reconverges: kind == RECONVERGES,
+                more: 0,
+            };
+            return Some((distance, Entry::Mispredicted(branch)));
+        }
+        MORE => {
+            let branch = Mispredicted {
+                dep: long()?.try_into().ok()?,
+                reconverges: truth(long()?)?,
+                more: long()?.try_into().ok()?,
             };
             return Some((distance, Entry::Mispredicted(branch)));
         }
@@ -114,11 +131,7 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
             len: long()?,
             prot: Protection(long()?.try_into().ok()?),
             backing: backing_from_number(long()?)?,
-            populate: match long()? {
-                0 => false,
-                1 => true,
-                _ => return None,
-            },
+            populate: truth(long()?)?,
         },
         UNMAP => Control::Unmap {
             addr: long()?,
@@ -161,6 +174,14 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
         _ => return None,
     };
     Some((distance, Entry::Event(control)))
+}
+
+fn truth(number: u64) -> Option<bool> {
+    match number {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
 }
 
 const BACKINGS: [Backing; 5] = [

@@ -200,10 +200,12 @@ pub fn any_access() -> impl Strategy<Value = Access> {
 /// A batch that names its thread first.
 pub fn any_batch(most: usize) -> impl Strategy<Value = Batch> {
     let controls = proptest::collection::vec((any::<prop::sample::Index>(), any_control()), 0..8);
-    let branch = (0u32..1100, 0u32..1100, any::<bool>());
-    let branch = branch.prop_map(|(one, other, reconverges)| Mispredicted {
+    let more = prop_oneof![Just(0), any::<u32>()];
+    let branch = (0u32..1100, 0u32..1100, any::<bool>(), more);
+    let branch = branch.prop_map(|(one, other, reconverges, more)| Mispredicted {
         dep: dependence::of_two(one, other),
         reconverges,
+        more,
     });
     let mispredicted = proptest::collection::vec((any::<prop::sample::Index>(), branch), 0..8);
     (

@@ -8,6 +8,7 @@ use crate::requests::request;
 use crate::served::Served;
 use pagelab_cpu::{Core, Trapped, Waits};
 use pagelab_events::Mispredicted;
+use pagelab_memory::MODIFY;
 
 /// Takes a chunk whose references have been served through a core's clock. With `FREE`,
 /// translations take no time and nothing is counted.
@@ -142,8 +143,13 @@ fn time_each<const FREE: bool, const CODE: bool>(
             if alone {
                 let trapped = Trapped::default();
                 paths.core.complete(entry, trapped, store, translated, done);
+                if served != Served::L1 {
+                    paths.core.filled(line & !MODIFY, store, done);
+                } else if store {
+                    paths.core.stored(line & !MODIFY, done);
+                }
             } else {
-                pending.ended(paths, entry, store, translated, done);
+                pending.ended(paths, entry, task, translated, done);
             }
         } else {
             pending.defer(paths, entry, task, waits);

@@ -25,8 +25,7 @@ impl FreeClocks {
     pub(crate) fn new(config: &MachineConfig, latencies: &Latencies) -> Result<Self, BuildError> {
         let clock = |_| {
             let pending = Pending::new(config.core.reorder_buffer);
-            let hit = latencies.served[Served::L1 as usize];
-            Ok((Core::new(&config.core, hit)?, pending))
+            Ok((latencies.core(config)?, pending))
         };
         Ok(FreeClocks {
             cores: (0..config.cores)

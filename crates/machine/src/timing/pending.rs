@@ -3,9 +3,10 @@ use super::paths::Paths;
 use super::task::{Read, Task, Walk};
 use crate::mmu::Ahead;
 use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch, request};
+use crate::served::Served;
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_events::Mispredicted;
-use pagelab_memory::MAX_PREFETCHES;
+use pagelab_memory::{MAX_PREFETCHES, MODIFY};
 
 /// Accesses that were dispatched and cannot run yet, since what comes after them in the program
 /// may come before them in time.
@@ -203,6 +204,9 @@ impl Pending {
                 self.run_next(paths);
             }
             paths.core.mispredicted(loads, branch.reconverges);
+            if branch.more > 0 {
+                paths.core.mispredicted_more(branch.more);
+            }
             *branches = later;
         }
     }
@@ -337,12 +341,13 @@ impl Pending {
         &mut self,
         paths: &mut Paths,
         entry: RobEntry,
-        store: bool,
+        task: Task,
         translated: u64,
         done: u64,
     ) {
-        let access = self.add(paths, entry, store);
+        let access = self.add(paths, entry, task.bits & request::STORE != 0);
         let record = self.record(access);
+        record.task = task;
         record.translated = translated;
         record.done = done;
         paths.core.has_data(access, done);
@@ -428,9 +433,15 @@ impl Pending {
                 store,
                 translated,
                 done,
+                task,
                 ..
             } = first;
             (paths.core).complete(entry, Trapped::default(), store, translated, done);
+            if task.served != Served::L1 {
+                paths.core.filled(task.line & !MODIFY, store, done);
+            } else if store {
+                paths.core.stored(task.line & !MODIFY, done);
+            }
             self.first += 1;
         }
     }

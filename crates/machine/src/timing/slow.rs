@@ -214,10 +214,15 @@ impl<'a> Slow<'a> {
         }
         if pending.is_empty() {
             paths.core.complete(entry, trapped, store, translated, done);
+            if served != Served::L1 {
+                paths.core.filled(line & !MODIFY, store, done);
+            } else if store {
+                paths.core.stored(line & !MODIFY, done);
+            }
         } else if bits & request::REST != 0 {
             pending.join(paths, translated, done);
         } else {
-            pending.ended(paths, entry, store, translated, done);
+            pending.ended(paths, entry, task, translated, done);
         }
     }
 

@@ -39,8 +39,12 @@ fn loads() -> impl Strategy<Value = u32> {
 }
 
 fn branches() -> impl Strategy<Value = Vec<Mispredicted>> {
-    let branch =
-        (loads(), any::<bool>()).prop_map(|(dep, reconverges)| Mispredicted { dep, reconverges });
+    let more = prop_oneof![9 => Just(0), 1 => 1u32..400];
+    let branch = (loads(), any::<bool>(), more).prop_map(|(dep, reconverges, more)| Mispredicted {
+        dep,
+        reconverges,
+        more,
+    });
     prop_oneof![
         5 => Just(Vec::new()),
         1 => proptest::collection::vec(branch, 1..5),

@@ -149,27 +149,37 @@ fn what_follows_a_mispredicted_branch_waits_until_it_is_decided() {
         let config = machine(&[misprediction, "caches.l1.cycles=4"]);
         run(&config, "radix", &mut Once(Some(batch))).cycles
     };
-    let a_round = |dep, reconverges, misprediction: &str| {
-        let branch = Mispredicted { dep, reconverges };
+    let a_round = |branch, misprediction: &str| {
         let [long, short] = [2000, 1000].map(|rounds| cycles(rounds, branch, misprediction));
         let mispredictions = long.mispredictions - short.mispredictions;
         let elapsed = long.elapsed - short.elapsed;
         (elapsed as f64 / 1000.0, mispredictions as f64 / 1000.0)
     };
+    let loaded = Mispredicted {
+        dep: 1,
+        ..Mispredicted::default()
+    };
     // Four instructions a cycle; 4 cycles for the load, then 20 until the second load and the next
     // round's first are dispatched, a slot each. The second load's own slot of the 20 is no wait.
-    let (elapsed, mispredictions) = a_round(1, false, "core.misprediction=20");
+    let (elapsed, mispredictions) = a_round(loaded, "core.misprediction=20");
     close(elapsed, 4.0 + 20.0 + 0.5);
     close(mispredictions, 20.0 - 0.25);
     // The load is not waited for.
-    close(a_round(0, false, "core.misprediction=20").0, 20.0 + 0.5);
-    close(a_round(1, false, "core.misprediction=0").0, 0.5);
+    let at_once = Mispredicted::default();
+    close(a_round(at_once, "core.misprediction=20").0, 20.0 + 0.5);
+    close(a_round(loaded, "core.misprediction=0").0, 0.5);
+    // Nine more after it, one by one.
+    let ten = Mispredicted { more: 9, ..loaded };
+    let (elapsed, mispredictions) = a_round(ten, "core.misprediction=20");
+    close(elapsed, 4.0 + 10.0 * 20.0 + 0.5);
+    close(mispredictions, 10.0 * 20.0 - 0.25);
     // All of it is executed again after each branch, so that it gains nothing to have been executed.
-    close(
-        a_round(1, true, "core.misprediction=20").0,
-        4.0 + 20.0 + 0.5,
-    );
-    close(a_round(1, true, "core.misprediction=0").0, 0.5);
+    let joins = Mispredicted {
+        reconverges: true,
+        ..loaded
+    };
+    close(a_round(joins, "core.misprediction=20").0, 4.0 + 20.0 + 0.5);
+    close(a_round(joins, "core.misprediction=0").0, 0.5);
 }
 
 /// Loads from the last level, and after each a branch that nobody foresees, which waits for it.
@@ -183,6 +193,7 @@ fn what_is_loaded_on_a_wrong_path_that_joins_the_right_one_is_there_afterwards()
                 batch.push_mispredicted(Mispredicted {
                     dep: 1,
                     reconverges,
+                    more: 0,
                 });
             }
             // As the chain over 8,192 pages.
@@ -217,6 +228,7 @@ fn a_branch_on_a_wrong_path_may_wait_for_what_was_never_recorded() {
                 batch.push_mispredicted(Mispredicted {
                     dep,
                     reconverges: true,
+                    more: 0,
                 });
             }
             batch.push(Access {
@@ -529,7 +541,11 @@ fn a_fault_waits_until_the_wrong_path_has_been_left() {
             batch.push(load);
             if let Some(reconverges) = mispredicted {
                 let dep = 1;
-                batch.push_mispredicted(Mispredicted { dep, reconverges });
+                batch.push_mispredicted(Mispredicted {
+                    dep,
+                    reconverges,
+                    more: 0,
+                });
             }
             batch.push(store);
         }
@@ -580,4 +596,24 @@ fn threads_that_share_a_core_wait_for_their_own_loads() {
     for turn in [1, 2, 16] {
         close(a_load(turn), 36.0 / 2.0);
     }
+}
+
+/// Stores to lines of one set, round and round: a cycle each where the first level has ways for all; where it has
+/// one less, each line is driven out before it is written, and comes from the second level once more.
+#[test]
+fn stores_to_more_lines_than_a_set_has_wait_for_each_again() {
+    let config = machine(&["caches.l1.kib=32", "caches.l1.ways=8"]);
+    let a_store = |lines: u64| {
+        let elapsed = |stores: u64| {
+            let mut events = vec![map(BASE, lines * 4096)];
+            events.extend((0..stores).map(|number| store(BASE + number % lines * 4096)));
+            let result = run(&config, "ideal", &mut Cut::new(&events, 500));
+            result.cycles.elapsed
+        };
+        (elapsed(20_000) - elapsed(10_000)) as f64 / 10_000.0
+    };
+    close(a_store(8), 1.0);
+    let again = f64::from(config.caches.l2.cycles);
+    close(a_store(9), 1.0 + again);
+    close(a_store(20), 1.0 + again);
 }

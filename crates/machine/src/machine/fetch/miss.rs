@@ -23,7 +23,7 @@ impl<M: Mmu> Machine<M> {
             return;
         }
         cursor.mispredicted += count;
-        self.counts.mispredicted += count as u64;
+        self.counts.mispredicted += Mispredicted::count(&branches[..count]);
         if self.counts.accesses < self.untimed {
             return;
         }

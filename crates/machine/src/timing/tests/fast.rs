@@ -165,7 +165,14 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
             .zip(taken)
             .filter_map(|(at, access)| {
                 let (dep, reconverges) = access.mispredicted?;
-                Some((at, Mispredicted { dep, reconverges }))
+                Some((
+                    at,
+                    Mispredicted {
+                        dep,
+                        reconverges,
+                        more: 0,
+                    },
+                ))
             })
             .collect();
         let numbers: Vec<u32> = (at as u32..).take(taken.len()).collect();
