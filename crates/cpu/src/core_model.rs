@@ -1,9 +1,9 @@
 use crate::Stalls;
 use crate::config::{CoreConfig, CoreError, WINDOW};
 use crate::dataflow::{Computed, Pieces, Registers};
-use crate::driven_out::DrivenOut;
 use crate::front_end::{FrontEnd, HeldBack};
 use crate::servers::{Grant, Idle, Servers};
+use crate::store_buffer::StoreBuffer;
 use crate::under_way::UnderWay;
 use crate::waits::Waits;
 use crate::wrong_paths::{Branch, WrongPaths};
@@ -63,11 +63,7 @@ pub struct Core {
     /// The instruction and time that left the reorder buffer last.
     left: (u64, u64),
     last_start: u64,
-    stores: Ring,
-    last_commit: u64,
-    driven_out: Option<DrivenOut>,
-    /// In which a set may be filled with other lines: one comes a cycle.
-    refill: u64,
+    stores: StoreBuffer,
     miss_buffers: Servers,
     l2_miss_buffers: Option<Servers>,
     walkers: Servers,
@@ -84,43 +80,6 @@ pub struct Core {
     /// Slots in which retirement waited for arithmetic.
     waited: u64,
     stalls: Stalls,
-}
-
-/// The times at which the last few users of a resource give it back, oldest first.
-#[derive(Clone, Debug)]
-struct Ring {
-    free_at: Vec<u64>,
-    next: usize,
-}
-
-impl Ring {
-    fn new(places: u32) -> Self {
-        Ring {
-            free_at: vec![0; places as usize],
-            next: 0,
-        }
-    }
-
-    /// When the place is free that a user takes after `others` more.
-    #[inline(always)]
-    fn free_after(&self, others: usize) -> u64 {
-        let place = self.next + others;
-        let places = self.free_at.len();
-        self.free_at[if place < places {
-            place
-        } else {
-            place - places
-        }]
-    }
-
-    #[inline(always)]
-    fn take_until(&mut self, time: u64) {
-        self.free_at[self.next] = time;
-        self.next += 1;
-        if self.next == self.free_at.len() {
-            self.next = 0;
-        }
-    }
 }
 
 impl Core {
@@ -144,10 +103,7 @@ impl Core {
             oldest: 0,
             left: (0, 0),
             last_start: 0,
-            stores: Ring::new(config.store_buffer),
-            last_commit: 0,
-            driven_out: None,
-            refill: u64::MAX / 2,
+            stores: StoreBuffer::new(config.store_buffer, config.width.into()),
             miss_buffers: Servers::new(config.miss_buffers),
             l2_miss_buffers: config.l2_miss_buffers.map(Servers::new),
             walkers: Servers::new(config.walkers),
@@ -399,7 +355,7 @@ impl Core {
     #[inline(always)]
     pub fn knows_dispatch(&self, gap: u32, store: bool, oldest: u64) -> bool {
         let leaving = (self.instructions + u64::from(gap) + 1).saturating_sub(self.reorder_buffer);
-        oldest > leaving && (!store || self.stores_under_way < self.stores.free_at.len())
+        oldest > leaving && (!store || self.stores_under_way < self.stores.places())
     }
 
     /// When the last access was dispatched.
@@ -508,7 +464,8 @@ impl Core {
     /// Ends an access whose translation was there at `translated` and whose data at `done`.
     ///
     /// A load retires when it has its data; a store when it has its translation, and then waits
-    /// in the store buffer, which drains in order, for its line.
+    /// in the store buffer, which drains in order, for its line. Returns whether that is so late that others
+    /// may have come to its set meanwhile.
     #[inline(always)]
     pub fn complete(
         &mut self,
@@ -517,22 +474,22 @@ impl Core {
         store: bool,
         translated: u64,
         done: u64,
-    ) {
+    ) -> bool {
         let ready = if store { translated } else { done };
-        let mut unstalled = self.retired + entry.instructions;
-        // No stall but the time that computing takes.
-        let mut computing = entry.computed.saturating_sub(unstalled);
-        unstalled += computing;
+        let mut earliest = self.retired + entry.instructions;
         if self.ended >= self.wrong_paths.next() {
-            unstalled = self.retire_again(entry.number, store, unstalled, ready);
+            earliest = self.retire_again(entry.number, store, earliest, ready);
         }
+        // What is computed before it is no stall but the time that computing takes.
+        let unstalled = earliest.max(entry.computed);
         let retired = unstalled.max(ready);
-        if retired > unstalled || computing > 0 {
+        if retired > earliest {
+            let mut computing = unstalled - earliest;
             let mut stall = retired - unstalled;
             if self.ended >= self.front_end.next() {
                 // What is dispatched late is computed late.
-                let late = computing + stall;
-                let held = self.charge_front_end(unstalled - computing, late, entry.start, trapped);
+                let late = retired - earliest;
+                let held = self.charge_front_end(earliest, late, entry.start, trapped);
                 stall -= held.saturating_sub(computing);
                 computing = computing.saturating_sub(held);
             }
@@ -543,9 +500,9 @@ impl Core {
                 .charge(stall, translation, ready - translated, fault, migration);
         }
         self.retired = retired;
+        let mut late = false;
         if store {
-            self.last_commit = (self.last_commit + self.width).max(retired).max(done);
-            self.stores.take_until(self.last_commit);
+            late = self.stores.write(retired, done);
             self.stores_under_way -= 1;
         }
         let place = self.ended % WINDOW;
@@ -556,38 +513,25 @@ impl Core {
         };
         self.retirements[place] = (entry.number, retired);
         self.ended += 1;
+        late
     }
 
     /// Has a first level of so many sets and ways drive out what is to be written, which takes `again` slots
     /// to fetch once more.
-    pub fn drive_out(&mut self, (sets, ways): (usize, usize), again: u64) {
-        self.driven_out = Some(DrivenOut::new(sets, ways, again));
-        self.refill = ways as u64 * self.width;
+    pub fn drive_out(&mut self, sets_and_ways: (usize, usize), again: u64) {
+        self.stores.drive_out(sets_and_ways, again);
     }
 
-    /// The access that ended last has brought a line into the first level.
-    #[inline]
-    pub fn filled(&mut self, line: u32, store: bool, done: u64) {
-        if let Some(driven_out) = &mut self.driven_out {
-            let written = store.then_some(self.last_commit);
-            self.last_commit += driven_out.fill(line, done, written);
-        }
-    }
-
-    /// The access that ended last has stored to a line of the first level.
+    /// A line comes into the first level, to be stored to or not.
     #[inline(always)]
-    pub fn stored(&mut self, line: u32, done: u64) {
-        if self.last_commit > done + self.refill {
-            self.stored_late(line);
-        }
+    pub fn filled(&mut self, line: u32, arrives: u64, store: bool) {
+        self.stores.fill(line, arrives, store);
     }
 
-    /// So late that others may have come to its set meanwhile.
-    #[inline(never)]
-    fn stored_late(&mut self, line: u32) {
-        if let Some(driven_out) = &mut self.driven_out {
-            driven_out.hit(line, self.last_commit);
-        }
+    /// The store that ended last is written late to a line ([`Core::complete`] says so).
+    #[inline(always)]
+    pub fn written_late(&mut self, line: u32) {
+        self.stores.late(line);
     }
 
     /// Charges what mispredicted branches have held back the first access after them, which was

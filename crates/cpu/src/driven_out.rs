@@ -37,10 +37,36 @@ impl DrivenOut {
         }
     }
 
-    /// A line arrives, and is written at `written` if that is what it was asked for. Returns how much later
-    /// all is written that is still to be, since the line whose place it takes was among that.
-    #[inline]
-    pub(crate) fn fill(&mut self, line: u32, arrives: u64, written: Option<u64>) -> u64 {
+    /// A line arrives while something is still to be written. It is written then if it is stored to, unless that
+    /// is said to be later. Returns how much later all is written that is still to be, since the line whose place it
+    /// takes was among that.
+    pub(crate) fn fill(&mut self, line: u32, arrives: u64, store: bool) -> u64 {
+        let written = if store {
+            arrives.saturating_sub(self.late)
+        } else {
+            NOTHING
+        };
+        let before = self.put(line, written);
+        if before == NOTHING || before + self.late <= arrives {
+            return 0;
+        }
+        self.late += self.again;
+        self.again
+    }
+
+    /// What is stored to a line is written at `time`.
+    pub(crate) fn write(&mut self, line: u32, time: u64) {
+        let first = line as usize % self.sets * self.ways;
+        let mut lines = self.lines[first..first + self.ways].iter();
+        let written = time - self.late;
+        match lines.position(|&held| held == line) {
+            Some(place) => self.written[first + place] = written,
+            None => _ = self.put(line, written),
+        }
+    }
+
+    /// Puts a line into its set; what it replaces.
+    fn put(&mut self, line: u32, written: u64) -> u64 {
         let set = line as usize % self.sets;
         let oldest = &mut self.oldest[set];
         let place = set * self.ways + *oldest as usize;
@@ -49,22 +75,6 @@ impl DrivenOut {
             *oldest = 0;
         }
         self.lines[place] = line;
-        let written = written.map_or(NOTHING, |written| written - self.late);
-        let before = std::mem::replace(&mut self.written[place], written);
-        if before == NOTHING || before + self.late <= arrives {
-            return 0;
-        }
-        self.late += self.again;
-        self.again
-    }
-
-    /// A line that is there is written at `written`.
-    pub(crate) fn hit(&mut self, line: u32, written: u64) {
-        let set = line as usize % self.sets;
-        let first = set * self.ways;
-        let mut lines = self.lines[first..first + self.ways].iter();
-        if let Some(place) = lines.position(|&held| held == line) {
-            self.written[first + place] = written - self.late;
-        }
+        std::mem::replace(&mut self.written[place], written)
     }
 }

@@ -17,6 +17,7 @@ mod in_flight;
 mod register_file;
 mod servers;
 mod stalls;
+mod store_buffer;
 mod under_way;
 mod waits;
 mod wrong_paths;

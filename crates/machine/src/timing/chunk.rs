@@ -142,11 +142,9 @@ fn time_each<const FREE: bool, const CODE: bool>(
             let (translated, done) = paths.run(&task, entry.start);
             if alone {
                 let trapped = Trapped::default();
-                paths.core.complete(entry, trapped, store, translated, done);
-                if served != Served::L1 {
-                    paths.core.filled(line & !MODIFY, store, done);
-                } else if store {
-                    paths.core.stored(line & !MODIFY, done);
+                let late = (paths.core).complete(entry, trapped, store, translated, done);
+                if late {
+                    paths.core.written_late(line & !MODIFY);
                 }
             } else {
                 pending.ended(paths, entry, task, translated, done);

@@ -136,10 +136,14 @@ impl Paths<'_> {
             let done = self.core.under_way.line_there(key, translated, hit);
             return (done, translated);
         }
+        let store = task.bits & request::STORE != 0;
         if let Some(arrives) = self.core.under_way.line_arrives(key, translated) {
+            self.core.filled(key, arrives, store);
             return (arrives.max(hit), translated);
         }
-        self.fetch(served, key, translated, start)
+        let (done, sent) = self.fetch(served, key, translated, start);
+        self.core.filled(key, done, store);
+        (done, sent)
     }
 
     /// When a line arrives that the first level misses at `now`, for an access that starts at

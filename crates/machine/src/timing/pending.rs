@@ -3,7 +3,6 @@ use super::paths::Paths;
 use super::task::{Read, Task, Walk};
 use crate::mmu::Ahead;
 use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch, request};
-use crate::served::Served;
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_events::Mispredicted;
 use pagelab_memory::{MAX_PREFETCHES, MODIFY};
@@ -436,11 +435,9 @@ impl Pending {
                 task,
                 ..
             } = first;
-            (paths.core).complete(entry, Trapped::default(), store, translated, done);
-            if task.served != Served::L1 {
-                paths.core.filled(task.line & !MODIFY, store, done);
-            } else if store {
-                paths.core.stored(task.line & !MODIFY, done);
+            let late = (paths.core).complete(entry, Trapped::default(), store, translated, done);
+            if late {
+                paths.core.written_late(task.line & !MODIFY);
             }
             self.first += 1;
         }

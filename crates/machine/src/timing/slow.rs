@@ -213,11 +213,9 @@ impl<'a> Slow<'a> {
             paths.prefetch(prefetch, sent, start);
         }
         if pending.is_empty() {
-            paths.core.complete(entry, trapped, store, translated, done);
-            if served != Served::L1 {
-                paths.core.filled(line & !MODIFY, store, done);
-            } else if store {
-                paths.core.stored(line & !MODIFY, done);
+            let late = (paths.core).complete(entry, trapped, store, translated, done);
+            if late {
+                paths.core.written_late(line & !MODIFY);
             }
         } else if bits & request::REST != 0 {
             pending.join(paths, translated, done);

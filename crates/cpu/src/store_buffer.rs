@@ -1,0 +1,99 @@
+//! The store buffer: what has retired and waits to be written, in the order of the program.
+
+use crate::driven_out::DrivenOut;
+
+/// When its entries are free, and its stores written.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreBuffer {
+    /// When each of the last entries is free again, the oldest at `next`.
+    free_at: Vec<u64>,
+    next: usize,
+    /// Slots from one store's write to the next one's.
+    apart: u64,
+    /// When the last store is written.
+    written: u64,
+    driven_out: Option<DrivenOut>,
+    /// In which a set of the first level may be filled with other lines.
+    refill: u64,
+    /// The last line that came, and how long others may take to fill its set.
+    last_fill: u64,
+    fills: u64,
+}
+
+impl StoreBuffer {
+    pub(crate) fn new(places: u32, apart: u64) -> Self {
+        StoreBuffer {
+            free_at: vec![0; places as usize],
+            next: 0,
+            apart,
+            written: 0,
+            driven_out: None,
+            refill: 0,
+            last_fill: 0,
+            fills: 0,
+        }
+    }
+
+    /// Has a first level of so many sets and ways drive out what is to be written, which takes `again` slots
+    /// to fetch once more.
+    pub(crate) fn drive_out(&mut self, (sets, ways): (usize, usize), again: u64) {
+        self.driven_out = Some(DrivenOut::new(sets, ways, again));
+        self.refill = ways as u64;
+        self.fills = ways as u64 * again;
+    }
+
+    #[inline(always)]
+    pub(crate) fn places(&self) -> usize {
+        self.free_at.len()
+    }
+
+    /// When the entry is free that a store takes after `others` more.
+    #[inline(always)]
+    pub(crate) fn free_after(&self, others: usize) -> u64 {
+        let place = self.next + others;
+        let places = self.free_at.len();
+        self.free_at[if place < places {
+            place
+        } else {
+            place - places
+        }]
+    }
+
+    /// Writes a store that has retired and whose line was there at `done`. Returns whether that is so late that
+    /// others may have come to its set meanwhile.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, retired: u64, done: u64) -> bool {
+        self.written = (self.written + self.apart).max(retired).max(done);
+        self.free_at[self.next] = self.written;
+        self.next += 1;
+        if self.next == self.free_at.len() {
+            self.next = 0;
+        }
+        self.written - done > self.refill && done < self.last_fill + self.fills
+    }
+
+    /// The last store, which is written late, goes to this line.
+    #[inline(never)]
+    pub(crate) fn late(&mut self, line: u32) {
+        if let Some(driven_out) = &mut self.driven_out {
+            driven_out.write(line, self.written);
+        }
+    }
+
+    /// A line comes into the first level, to be stored to or not.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, line: u32, arrives: u64, store: bool) {
+        self.last_fill = arrives;
+        // Else all has been written before.
+        if self.written > arrives {
+            self.fill_meanwhile(line, arrives, store);
+        }
+    }
+
+    #[inline(never)]
+    fn fill_meanwhile(&mut self, line: u32, arrives: u64, store: bool) {
+        if let Some(driven_out) = &mut self.driven_out {
+            self.written += driven_out.fill(line, arrives, store);
+        }
+    }
+}
