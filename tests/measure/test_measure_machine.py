@@ -294,6 +294,17 @@ def test_a_scaled_index_takes_whole_cycles(
     assert table.get("scaled_index") == wanted
 
 
+@pytest.mark.parametrize(
+    ("cycles", "wanted"), [(None, None), (4.02, 4), (2.1, 2), (3.5, None), (0.3, None)]
+)
+def test_calls_take_whole_cycles(
+    zen4_guest: Measurement, cycles: float | None, wanted: int | None
+) -> None:
+    zen4_guest.parts.setdefault("branches", {})["call_cycles"] = cycles
+    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())["core"]
+    assert table.get("calls") == wanted
+
+
 def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     caches = zen4_guest.parts["caches"]
     caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}

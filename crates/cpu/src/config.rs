@@ -28,6 +28,10 @@ pub struct CoreConfig {
     /// Cycles that an address takes more then from an index that is scaled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub scaled_index: u32,
+    /// Cycles that a call and its return take at least, one after the other, however well they are predicted.
+    /// Counts where the source says what is executed and `arithmetic` does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u32,
     /// Entries of the store buffer.
     pub store_buffer: u32,
     /// First-level misses under way at a time (line-fill buffers).
@@ -67,6 +71,9 @@ pub enum CoreError {
     /// A scaled index takes too long.
     #[error("core.scaled_index = {0} is not between 0 and 64")]
     ScaledIndex(u32),
+    /// A call and its return take too long.
+    #[error("core.calls = {0} is not between 0 and 64")]
+    Calls(u32),
     /// The frequency is not a positive number.
     #[error("core.ghz = {0} is not a positive number")]
     Frequency(f64),
@@ -97,6 +104,9 @@ impl CoreConfig {
         }
         if self.scaled_index > 64 {
             return Err(CoreError::ScaledIndex(self.scaled_index));
+        }
+        if self.calls > 64 {
+            return Err(CoreError::Calls(self.calls));
         }
         if self.misprediction > 4096 {
             return Err(CoreError::Misprediction(self.misprediction));

@@ -1,4 +1,5 @@
 use crate::Stalls;
+use crate::calls::Calls;
 use crate::config::{CoreConfig, CoreError, WINDOW};
 use crate::dataflow::{Computed, Pieces, Registers};
 use crate::front_end::{FrontEnd, HeldBack};
@@ -75,6 +76,7 @@ pub struct Core {
     hit: u64,
     /// What held dispatch back.
     front_end: FrontEnd,
+    calls: Calls,
     wrong_paths: WrongPaths,
     registers: Registers,
     /// Slots in which retirement waited for arithmetic.
@@ -111,6 +113,7 @@ impl Core {
             misprediction: u64::from(config.misprediction) * u64::from(config.width),
             hit,
             front_end: FrontEnd::new(),
+            calls: Calls::new(u64::from(config.calls) * u64::from(config.width)),
             wrong_paths: WrongPaths::new(),
             registers: Registers::new(config.reorder_buffer),
             waited: 0,
@@ -320,6 +323,14 @@ impl Core {
             let earliest = arrives + u64::from(gap) + 1;
             self.front_end.delay(self.accesses, delay, earliest);
         }
+    }
+
+    /// The access that is dispatched next, with `gap` instructions before it, is a call's or a return's.
+    #[inline]
+    pub fn call(&mut self, gap: u32) {
+        let instructions = u64::from(gap) + 1;
+        let time = self.calls.next(self.dispatched + instructions);
+        self.fetched(time - instructions, gap);
     }
 
     /// Traps into the kernel at `time` since an instruction cannot be fetched: everything older has

@@ -108,6 +108,7 @@ fn by_the_clock(machine: Machine, stores: &[Store], drives_out: bool) -> u64 {
         integer_registers: None,
         arithmetic: false,
         scaled_index: 0,
+        calls: 0,
     };
     let mut core = Core::new(&config, HIT).unwrap();
     if drives_out {

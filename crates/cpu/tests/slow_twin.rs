@@ -138,7 +138,7 @@ proptest! {
     ) {
         let config = CoreConfig {
             ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, l2_miss_buffers: None, walkers: 1, misprediction: 0,
-            integer_registers, arithmetic: true, scaled_index: 0,
+            integer_registers, arithmetic: true, scaled_index: 0, calls: 0,
         };
         let mut core = Core::new(&config, 0).unwrap();
         let mut registers = RegisterFile::new(&config);
@@ -193,6 +193,7 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         integer_registers: None,
         arithmetic: true,
         scaled_index: 0,
+        calls: 0,
         walkers,
         misprediction: 0,
     };
@@ -291,6 +292,7 @@ fn a_value_out_of_range_is_named() {
         integer_registers: None,
         arithmetic: true,
         scaled_index: 0,
+        calls: 0,
         walkers: 1,
         misprediction: 0,
     };

@@ -8,7 +8,7 @@ use crate::sampled::Sampled;
 use crate::timing::Executed;
 use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
 use pagelab_events::{CodeBlock, Definition, Flow, NO_SITE, dependence};
-use pagelab_instructions::{Arithmetic, Way};
+use pagelab_instructions::{Arithmetic, Call, Way, last_call};
 use std::collections::HashMap;
 
 /// Pairs of instructions that are remembered; others are looked at again.
@@ -30,6 +30,9 @@ pub(crate) struct Computing {
     times: Times,
     /// With each access of the last chunk, slots after each of its loads.
     slots: Vec<[u16; 2]>,
+    /// Of each whether its instruction is a call or a return; empty where these take nothing.
+    calls: Vec<Option<Call>>,
+    counts_calls: bool,
     /// The pieces of code that are executed up to each, and where those of each end.
     pieces: Vec<u32>,
     ends: Vec<u32>,
@@ -84,6 +87,7 @@ struct Site {
     /// block's beginning, up to it; if it is an access.
     previous: u32,
     piece: u32,
+    call: Option<Call>,
     /// For each of the loads that an access waits for, the site of the last one, and cycles from that.
     last: [(u32, u8); 2],
 }
@@ -107,6 +111,8 @@ impl Computing {
                 hit,
             },
             slots: Vec::new(),
+            calls: Vec::new(),
+            counts_calls: config.calls > 0,
             pieces: Vec::new(),
             ends: Vec::new(),
             program: 0,
@@ -132,6 +138,7 @@ impl Computing {
         flow: &[(u32, Flow)],
     ) {
         self.slots.clear();
+        self.calls.clear();
         self.pieces.clear();
         self.ends.clear();
         self.program = program;
@@ -148,6 +155,9 @@ impl Computing {
             recent.thread = reached.thread;
         }
         recent.entered = None;
+        if self.counts_calls {
+            self.calls.extend(site.iter().map(|&site| code.call(site)));
+        }
         for (&dep, &site) in dep.iter().zip(site) {
             let mut slots = [0; 2];
             if dep != 0 {
@@ -208,6 +218,7 @@ impl Computing {
         };
         Executed {
             slots: &self.slots,
+            calls: &self.calls,
             pieces: Some(&code.pieces),
             numbers: &self.pieces,
             ends: &self.ends,
@@ -249,6 +260,7 @@ impl Recent {
 
 impl Code {
     fn define(&mut self, block: &CodeBlock, times: &Times) {
+        let call = last_call(block);
         let arithmetic = Arithmetic::of(block);
         let steps = arithmetic.steps();
         let live = arithmetic.live();
@@ -260,6 +272,7 @@ impl Code {
                 block,
                 previous,
                 piece: NO_PIECE,
+                call: call.filter(|_| place + 1 == steps.len()),
                 last: [(NO_SITE, 0); 2],
             };
             if step.loads || step.stores {
@@ -377,6 +390,11 @@ impl Code {
         for site in &self.sites[from as usize..until as usize] {
             push(pieces, site.piece);
         }
+    }
+
+    #[inline(always)]
+    fn call(&self, site: u32) -> Option<Call> {
+        self.sites.get(site as usize).and_then(|site| site.call)
     }
 
     /// Cycles from the data of a load by one instruction to the address of an access by another.

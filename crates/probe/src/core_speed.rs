@@ -37,6 +37,41 @@ pub fn scaled_index() -> Option<f64> {
     crate::stats::median(&samples?)
 }
 
+/// Cycles of a call and its return, one after the other; `None` where that is not known.
+pub fn call() -> Option<f64> {
+    const SAMPLES: usize = 21;
+    let sample = |_| {
+        let cycles = cycles_a_ns(FEW_LOOPS)?;
+        Some(call_ns()? * cycles)
+    };
+    let samples: Option<Vec<f64>> = (0..SAMPLES).map(sample).collect();
+    crate::stats::median(&samples?)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn call_ns() -> Option<f64> {
+    let start = std::time::Instant::now();
+    for _ in 0..FEW_LOOPS {
+        // SAFETY: calls what only returns, eight times; the stack is as it was, and nothing below it is ours.
+        unsafe {
+            std::arch::asm!(
+                "sub rsp, 128",
+                ".rept 8",
+                "call 3f",
+                ".endr",
+                "jmp 4f",
+                ".p2align 6",
+                "3:",
+                "ret",
+                ".p2align 6",
+                "4:",
+                "add rsp, 128",
+            );
+        }
+    }
+    Some(start.elapsed().as_nanos() as f64 / (FEW_LOOPS * 8) as f64)
+}
+
 /// Nanoseconds of a load that hits the first level, of a chain of them, with an index that is scaled or not.
 #[cfg(target_arch = "x86_64")]
 fn load_ns(scaled: bool) -> Option<f64> {
@@ -106,6 +141,11 @@ fn cycles_a_ns(_: u64) -> Option<f64> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+fn call_ns() -> Option<f64> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
 fn load_ns(_: bool) -> Option<f64> {
     None
 }
@@ -117,6 +157,11 @@ fn nops_a_ns() -> Option<f64> {
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
+    #[test]
+    fn calls_come_back() {
+        assert!(super::call().unwrap() > 0.0);
+    }
+
     #[test]
     fn a_core_dispatches_some_instructions_a_cycle() {
         let width = super::width().unwrap();

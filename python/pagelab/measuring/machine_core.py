@@ -38,6 +38,7 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     yield registers
     yield Entry("arithmetic", "true", "published", "what instructions take on current cores")
     yield _scaled_index(measurement.parts.get("caches", {}).get("scaled_index_cycles"))
+    yield _calls(measurement.parts.get("branches", {}).get("call_cycles"))
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)
     yield _misprediction(measurement.parts.get("branches", {}), ghz)
     raw = measurement.parts.get("memory", {})
@@ -93,6 +94,18 @@ def _scaled_index(cycles: float | None) -> Entry:
     found = f"a load with a scaled index takes {cycles:.2f} cycles more"
     whole = round(cycles)
     if whole < 0 or abs(cycles - whole) > _NEAR_WHOLE:
+        return Entry(key, None, "open", f"not concluded: {found}")
+    return Entry(key, str(whole), "measured", found)
+
+
+def _calls(cycles: float | None) -> Entry:
+    """Whole cycles of a call and its return; what dispatch itself takes is less than one."""
+    key = "calls"
+    if cycles is None:
+        return Entry(key, None, "open", "not measured: none")
+    found = f"a call and its return take {cycles:.2f} cycles, one after the other"
+    whole = round(cycles)
+    if whole < 1 or abs(cycles - whole) > _NEAR_WHOLE:
         return Entry(key, None, "open", f"not concluded: {found}")
     return Entry(key, str(whole), "measured", found)
 

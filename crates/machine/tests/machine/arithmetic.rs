@@ -168,6 +168,30 @@ fn registers_take_their_arithmetic_without_a_load() {
 }
 
 #[test]
+fn calls_and_returns_come_one_after_the_other() {
+    let a_return = |code: &[&'static [u8]], calls: u32| {
+        let config = machine(&["core.arithmetic=true", &format!("core.calls={calls}")]);
+        let cycles = |rounds| {
+            let mut chain = Chain {
+                independent: true,
+                ..Chain::new(vec![code.to_vec()], rounds)
+            };
+            run(&config, "ideal", &mut chain).cycles.elapsed as f64
+        };
+        (cycles(20_000) - cycles(10_000)) / 10_000.0
+    };
+    const RETURN: &[u8] = &[0xc3];
+    close(a_return(&[RETURN], 0), 0.25);
+    // Half of what a call and its return take.
+    close(a_return(&[RETURN], 4), 2.0);
+    close(a_return(&[RETURN], 6), 3.0);
+    close(a_return(&[OTHER, OTHER, RETURN], 4), 2.0);
+    // What takes longer hides it.
+    close(a_return(&[MULTIPLY, RETURN], 4), 3.0);
+    close(a_return(&[APART], 4), 0.25);
+}
+
+#[test]
 fn each_thread_on_a_core_has_its_own() {
     let config = machine(&["core.arithmetic=true"]);
     let cycles = |rounds| {

@@ -1,10 +1,11 @@
-//! What a mispredicted branch costs.
+//! What a mispredicted branch costs, and a call with its return that nothing has to wait for.
 //!
 //! A loop branches on the bits of random words, which no predictor foresees half of the time, and on
 //! the bits of a pattern, which every predictor does. The bits are in a register, so that nothing but
 //! the branch itself is waited for.
 
 use super::{Context, Failure, Part, no_options};
+use crate::core_speed;
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::Estimate;
 use clap::ArgMatches;
@@ -44,7 +45,11 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         Ok::<_, Failure>([cost, foreseen / branches])
     })?;
     let [misprediction, foreseen]: [Option<Estimate>; 2] = samples[0];
-    Ok(json!({ "misprediction_ns": misprediction, "foreseen_ns": foreseen }))
+    Ok(json!({
+        "misprediction_ns": misprediction,
+        "foreseen_ns": foreseen,
+        "call_cycles": core_speed::call(),
+    }))
 }
 
 /// Counts the bits of words that are set, with a branch for each bit.

@@ -108,6 +108,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         integer_registers: None,
         arithmetic: true,
         scaled_index: 0,
+        calls: 0,
         l2_miss_buffers: parameters.l2_miss_buffers.map(|buffers| buffers as u32),
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
@@ -196,6 +197,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
             look_ahead: &[],
             executed: Executed {
                 slots: &arithmetic,
+                calls: &[],
                 pieces: Some(&pieces),
                 numbers: &numbers,
                 ends: &ends,
