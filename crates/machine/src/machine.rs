@@ -226,25 +226,30 @@ impl<M: Mmu> Machine<M> {
         let tick = os.tick_ns().map(|ns| (ns * slots_per_ns).round() as u64);
         let tells_accesses = os.tells_accesses();
         let latencies = Latencies::new(config);
-        let cores = (0..config.cores)
-            .map(|_| {
-                Ok(CoreState {
-                    clock: latencies.core(config)?,
-                    pending: Pending::new(config.core.reorder_buffer),
-                    prefetch_walks: false,
-                    accesses: 0,
-                    sharing: Sharing::default(),
-                    zeroing: 0,
-                })
-            })
-            .collect::<Result<_, BuildError>>()?;
         // Policies that leave something to chance draw for each core and level by themselves.
         let caches = (1..=u64::from(config.cores))
             .map(|core| PrivateCaches::new(&config.caches, config.seed.wrapping_add(core << 8)))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut core = Core::new(&config.core, latencies.served[Served::L1 as usize])?;
+        if let Some(PrivateCaches { l1, .. }) = caches.first() {
+            core.drive_out(
+                (l1.sets(), l1.ways()),
+                latencies.served[Served::L2 as usize],
+            );
+        }
+        let cores = (0..config.cores)
+            .map(|_| CoreState {
+                clock: core.clone(),
+                pending: Pending::new(config.core.reorder_buffer),
+                prefetch_walks: false,
+                accesses: 0,
+                sharing: Sharing::default(),
+                zeroing: 0,
+            })
+            .collect();
         // Where translation is free, the clock is that clock.
         let free = (config.free_clock && !M::FREE)
-            .then(|| FreeClocks::new(config, &latencies))
+            .then(|| FreeClocks::new(config, &latencies, &core))
             .transpose()?;
         let memory = MainMemory::new(config)?;
         let looks = Looks::new(config.cores, memory.takes_write_backs());

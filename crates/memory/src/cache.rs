@@ -242,6 +242,11 @@ impl Cache {
         self.lines.sets()
     }
 
+    /// How many lines a set has.
+    pub fn ways(&self) -> usize {
+        self.ways
+    }
+
     /// Hints to the host that a set will soon be used.
     pub fn host_prefetch_set(&self, set: usize) {
         self.lines.host_prefetch(set);

@@ -22,15 +22,15 @@ pub(crate) struct FreeClocks {
 }
 
 impl FreeClocks {
-    pub(crate) fn new(config: &MachineConfig, latencies: &Latencies) -> Result<Self, BuildError> {
-        let clock = |_| {
-            let pending = Pending::new(config.core.reorder_buffer);
-            Ok((latencies.core(config)?, pending))
-        };
+    /// Clocks of so many cores as `core`, which is at time 0.
+    pub(crate) fn new(
+        config: &MachineConfig,
+        latencies: &Latencies,
+        core: &Core,
+    ) -> Result<Self, BuildError> {
+        let clock = |_| (core.clone(), Pending::new(config.core.reorder_buffer));
         Ok(FreeClocks {
-            cores: (0..config.cores)
-                .map(clock)
-                .collect::<Result<_, BuildError>>()?,
+            cores: (0..config.cores).map(clock).collect(),
             memory: MainMemory::new(config)?,
             latencies: *latencies,
             counts: Counts::default(),

@@ -1,10 +1,6 @@
-use crate::config::MachineConfig;
-use crate::error::BuildError;
 use crate::main_memory::MainMemory;
 use crate::served::{PLACES, Served};
-use pagelab_addr::LINE_SHIFT;
-use pagelab_cpu::Core;
-use pagelab_memory::{CacheConfig, MODIFY};
+use pagelab_memory::MODIFY;
 
 /// Latencies of a machine, in slots.
 #[derive(Clone, Copy, Debug)]
@@ -23,16 +19,6 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
-    /// A core at time 0.
-    pub(crate) fn core(&self, config: &MachineConfig) -> Result<Core, BuildError> {
-        let mut core = Core::new(&config.core, self.served[Served::L1 as usize])?;
-        let CacheConfig { kib, ways, .. } = config.caches.l1;
-        let lines = (kib as usize) << 10 >> LINE_SHIFT;
-        let ways = ways as usize;
-        core.drive_out((lines / ways, ways), self.served[Served::L2 as usize]);
-        Ok(core)
-    }
-
     /// How long a reference takes that goes out at `now`. Of memory's latencies the line and the stretch
     /// of the program have one.
     #[inline(always)]
