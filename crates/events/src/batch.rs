@@ -92,10 +92,8 @@ pub struct Mispredicted {
 impl Mispredicted {
     /// How many branches these are.
     pub fn count(branches: &[(u32, Mispredicted)]) -> u64 {
-        let each = branches
-            .iter()
-            .map(|(_, branch)| 1 + u64::from(branch.more));
-        each.sum()
+        let more = branches.iter().map(|(_, branch)| u64::from(branch.more));
+        branches.len() as u64 + more.sum::<u64>()
     }
 
     /// What is left of it where nothing is known of what lies more than `reach` accesses back.

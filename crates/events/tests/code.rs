@@ -341,11 +341,11 @@ fn a_mispredicted_branch_stays_with_its_access() {
         accesses: [0].into(),
         ..CodeBlock::default()
     })];
-    // 262,144 entries fill a chunk: one less, as many, and more than two.
     let last = Mispredicted {
         more: u32::MAX,
         ..branch
     };
+    // 262,144 entries fill a chunk: one less, as many, and more than two.
     for blocks in [262_143, 262_144, 600_000] {
         let executed = (batch.len() as u32, Flow::Block(0));
         batch.flow.extend(std::iter::repeat_n(executed, blocks));

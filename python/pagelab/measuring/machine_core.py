@@ -37,8 +37,10 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     yield _reorder_buffer(window, registers, published)
     yield registers
     yield Entry("arithmetic", "true", "published", "what instructions take on current cores")
-    yield _scaled_index(measurement.parts.get("caches", {}).get("scaled_index_cycles"))
-    yield _calls(measurement.parts.get("branches", {}).get("call_cycles"))
+    more = measurement.parts.get("caches", {}).get("scaled_index_cycles")
+    yield _whole("scaled_index", more, 0, "a load with a scaled index takes {} more")
+    pair = measurement.parts.get("branches", {}).get("call_cycles")
+    yield _whole("calls", pair, 1, "a call and its return take {}, one after the other")
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)
     yield _misprediction(measurement.parts.get("branches", {}), ghz)
     raw = measurement.parts.get("memory", {})
@@ -86,26 +88,13 @@ def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, be
     return Entry(key, str(low), "measured", found)
 
 
-def _scaled_index(cycles: float | None) -> Entry:
-    """Whole cycles: a core takes one more for such an address, or none."""
-    key = "scaled_index"
+def _whole(key: str, cycles: float | None, least: int, what: str) -> Entry:
+    """Cycles that are a whole number on a core, and none where they are not measured."""
     if cycles is None:
         return Entry(key, None, "open", "not measured: none")
-    found = f"a load with a scaled index takes {cycles:.2f} cycles more"
+    found = what.format(f"{cycles:.2f} cycles")
     whole = round(cycles)
-    if whole < 0 or abs(cycles - whole) > _NEAR_WHOLE:
-        return Entry(key, None, "open", f"not concluded: {found}")
-    return Entry(key, str(whole), "measured", found)
-
-
-def _calls(cycles: float | None) -> Entry:
-    """Whole cycles of a call and its return; what dispatch itself takes is less than one."""
-    key = "calls"
-    if cycles is None:
-        return Entry(key, None, "open", "not measured: none")
-    found = f"a call and its return take {cycles:.2f} cycles, one after the other"
-    whole = round(cycles)
-    if whole < 1 or abs(cycles - whole) > _NEAR_WHOLE:
+    if whole < least or abs(cycles - whole) > _NEAR_WHOLE:
         return Entry(key, None, "open", f"not concluded: {found}")
     return Entry(key, str(whole), "measured", found)
 

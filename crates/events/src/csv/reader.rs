@@ -190,7 +190,6 @@ fn mispredicted(columns: &mut Columns) -> Option<Mispredicted> {
         dep: columns.dependence()?,
         reconverges: match columns.next() {
             None => false,
-            Some("") => false,
             Some("reconverges") => true,
             Some(_) => return None,
         },

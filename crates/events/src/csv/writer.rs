@@ -53,15 +53,11 @@ impl<W: Write> CsvWriter<W> {
             while let Some((_, branch)) = mispredicted.next_if(|(at, _)| *at as usize == index) {
                 write!(self.output, "mispredicted,")?;
                 self.write_dependence(branch.dep)?;
-                let joins = if branch.reconverges {
-                    "reconverges"
-                } else {
-                    ""
-                };
-                match (joins, branch.more) {
-                    ("", 0) => writeln!(self.output)?,
-                    (joins, 0) => writeln!(self.output, ",{joins}")?,
-                    (joins, more) => writeln!(self.output, ",{joins},{more}")?,
+                match (branch.reconverges, branch.more) {
+                    (false, 0) => writeln!(self.output)?,
+                    (true, 0) => writeln!(self.output, ",reconverges")?,
+                    (false, more) => writeln!(self.output, ",,{more}")?,
+                    (true, more) => writeln!(self.output, ",reconverges,{more}")?,
                 }
             }
             let Access { addr, op, gap, dep } = batch.access(index);

@@ -43,18 +43,11 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
     match entry {
         Entry::Process(process) => numbers(&[PROCESS, u64::from(process)]),
         Entry::Mispredicted(branch) => {
-            let (dep, reconverges) = (u64::from(branch.dep), branch.reconverges);
-            if branch.more > 0 {
-                numbers(&[MORE, dep, u64::from(reconverges), u64::from(branch.more)]);
-            } else {
-                numbers(&[
-                    if reconverges {
-                        RECONVERGES
-                    } else {
-                        MISPREDICTED
-                    },
-                    dep,
-                ]);
+            let dep = u64::from(branch.dep);
+            match (branch.reconverges, branch.more) {
+                (false, 0) => numbers(&[MISPREDICTED, dep]),
+                (true, 0) => numbers(&[RECONVERGES, dep]),
+                (reconverges, more) => numbers(&[MORE, dep, reconverges.into(), more.into()]),
             }
         }
         Entry::Event(control) => match control {

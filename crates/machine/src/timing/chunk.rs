@@ -8,7 +8,6 @@ use crate::requests::request;
 use crate::served::Served;
 use pagelab_cpu::{Core, Trapped, Waits};
 use pagelab_events::Mispredicted;
-use pagelab_memory::MODIFY;
 
 /// Takes a chunk whose references have been served through a core's clock. With `FREE`,
 /// translations take no time and nothing is counted.
@@ -141,11 +140,7 @@ fn time_each<const FREE: bool, const CODE: bool>(
         if entry.start == paths.core.dispatched() || (alone && served == Served::L1) {
             let (translated, done) = paths.run(&task, entry.start);
             if alone {
-                let trapped = Trapped::default();
-                let late = (paths.core).complete(entry, trapped, store, translated, done);
-                if late {
-                    paths.core.written_late(line & !MODIFY);
-                }
+                paths.complete(entry, Trapped::default(), &task, (translated, done));
             } else {
                 pending.ended(paths, entry, task, translated, done);
             }

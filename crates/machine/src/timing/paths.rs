@@ -7,7 +7,7 @@ use crate::main_memory::MainMemory;
 use crate::mmu::Ahead;
 use crate::requests::{Early, Prefetch, request};
 use crate::served::Served;
-use pagelab_cpu::{Core, Idle};
+use pagelab_cpu::{Core, Idle, RobEntry, Trapped};
 use pagelab_memory::MODIFY;
 
 /// Accesses in whose time a line of memory always takes as long, where reads take different times: a
@@ -30,6 +30,21 @@ impl Paths<'_> {
         let asked = self.asked(task.bits, start);
         let translated = self.look_up(task.bits, task.page, start, asked);
         (translated, self.data(task, translated, start).0)
+    }
+
+    /// Ends an access of one line whose translation was there at `translated` and whose data at `done`.
+    #[inline(always)]
+    pub(super) fn complete(
+        &mut self,
+        entry: RobEntry,
+        trapped: Trapped,
+        task: &Task,
+        (translated, done): (u64, u64),
+    ) {
+        let store = task.bits & request::STORE != 0;
+        if (self.core).complete(entry, trapped, store, translated, done) {
+            self.core.written_late(task.line & !MODIFY);
+        }
     }
 
     /// When the translation is there of an access that starts at `start` and whose walk is asked

@@ -2,10 +2,10 @@ use super::accesses::loads;
 use super::paths::Paths;
 use super::task::{Read, Task, Walk};
 use crate::mmu::Ahead;
-use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch, request};
+use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch};
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_events::Mispredicted;
-use pagelab_memory::{MAX_PREFETCHES, MODIFY};
+use pagelab_memory::MAX_PREFETCHES;
 
 /// Accesses that were dispatched and cannot run yet, since what comes after them in the program
 /// may come before them in time.
@@ -43,7 +43,6 @@ struct Record {
     /// [`UNKNOWN`] until it has run.
     done: u64,
     task: Task,
-    store: bool,
     walks: bool,
     prefetches: u8,
     early: u8,
@@ -203,9 +202,7 @@ impl Pending {
                 self.run_next(paths);
             }
             paths.core.mispredicted(loads, branch.reconverges);
-            if branch.more > 0 {
-                paths.core.mispredicted_more(branch.more);
-            }
+            paths.core.mispredicted_more(branch.more);
             *branches = later;
         }
     }
@@ -281,7 +278,7 @@ impl Pending {
         walk: Option<(Walk, &[Ahead])>,
         Besides { prefetches, early }: Besides,
     ) {
-        let access = self.add(paths, entry, task.bits & request::STORE != 0);
+        let access = self.add(paths, entry);
         let last = self.records.len() - 1;
         let dispatched = paths.core.dispatched();
         let record = self.record(access);
@@ -344,7 +341,7 @@ impl Pending {
         translated: u64,
         done: u64,
     ) {
-        let access = self.add(paths, entry, task.bits & request::STORE != 0);
+        let access = self.add(paths, entry);
         let record = self.record(access);
         record.task = task;
         record.translated = translated;
@@ -362,7 +359,7 @@ impl Pending {
     }
 
     #[inline(always)]
-    fn add(&mut self, paths: &mut Paths, entry: RobEntry, store: bool) -> usize {
+    fn add(&mut self, paths: &mut Paths, entry: RobEntry) -> usize {
         let access = paths.core.dispatched_accesses() - 1;
         if self.is_empty() {
             self.first = access;
@@ -370,7 +367,6 @@ impl Pending {
         self.end = access + 1;
         let record = self.record(access);
         record.entry = entry;
-        record.store = store;
         record.first_waiter = 0;
         record.next_waiter = 0;
         access
@@ -427,18 +423,8 @@ impl Pending {
             if first.done == UNKNOWN {
                 return;
             }
-            let &Record {
-                entry,
-                store,
-                translated,
-                done,
-                task,
-                ..
-            } = first;
-            let late = (paths.core).complete(entry, Trapped::default(), store, translated, done);
-            if late {
-                paths.core.written_late(task.line & !MODIFY);
-            }
+            let times = (first.translated, first.done);
+            paths.complete(first.entry, Trapped::default(), &first.task, times);
             self.first += 1;
         }
     }

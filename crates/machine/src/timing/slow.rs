@@ -213,10 +213,7 @@ impl<'a> Slow<'a> {
             paths.prefetch(prefetch, sent, start);
         }
         if pending.is_empty() {
-            let late = (paths.core).complete(entry, trapped, store, translated, done);
-            if late {
-                paths.core.written_late(line & !MODIFY);
-            }
+            paths.complete(entry, trapped, &task, (translated, done));
         } else if bits & request::REST != 0 {
             pending.join(paths, translated, done);
         } else {

@@ -138,18 +138,23 @@ fn a_chain_takes_its_arithmetic() {
     }
 }
 
+/// Cycles a round of one block, whose load waits for none.
+fn a_round(code: &[&'static [u8]], overrides: &[&str]) -> f64 {
+    let config = machine(overrides);
+    let cycles = |rounds| {
+        let mut chain = Chain {
+            independent: true,
+            ..Chain::new(vec![code.to_vec()], rounds)
+        };
+        run(&config, "ideal", &mut chain).cycles.elapsed as f64
+    };
+    (cycles(20_000) - cycles(10_000)) / 10_000.0
+}
+
 #[test]
 fn registers_take_their_arithmetic_without_a_load() {
     let chain = |code: &[&'static [u8]], arithmetic: bool| {
-        let config = machine(&[&format!("core.arithmetic={arithmetic}")]);
-        let cycles = |rounds| {
-            let mut chain = Chain {
-                independent: true,
-                ..Chain::new(vec![code.to_vec()], rounds)
-            };
-            run(&config, "ideal", &mut chain).cycles.elapsed as f64
-        };
-        (cycles(20_000) - cycles(10_000)) / 10_000.0
+        a_round(code, &[&format!("core.arithmetic={arithmetic}")])
     };
     // Four instructions are dispatched in a cycle; those that go from round to round take longer.
     for (code, cycles) in [
@@ -170,15 +175,8 @@ fn registers_take_their_arithmetic_without_a_load() {
 #[test]
 fn calls_and_returns_come_one_after_the_other() {
     let a_return = |code: &[&'static [u8]], calls: u32| {
-        let config = machine(&["core.arithmetic=true", &format!("core.calls={calls}")]);
-        let cycles = |rounds| {
-            let mut chain = Chain {
-                independent: true,
-                ..Chain::new(vec![code.to_vec()], rounds)
-            };
-            run(&config, "ideal", &mut chain).cycles.elapsed as f64
-        };
-        (cycles(20_000) - cycles(10_000)) / 10_000.0
+        let calls = format!("core.calls={calls}");
+        a_round(code, &["core.arithmetic=true", &calls])
     };
     const RETURN: &[u8] = &[0xc3];
     close(a_return(&[RETURN], 0), 0.25);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub const PART: Part = Part {
     name: "branches",
-    about: "What a mispredicted branch costs",
+    about: "What a mispredicted branch costs, and a call with its return",
     in_all: true,
     options: no_options,
     run,
