@@ -1,6 +1,19 @@
 # Branches of which it is known how often a predictor can be right. Each phase begins with a store to
 # `phase` and makes one load and then one store a round; between the two it branches.
 
+# Xorshift (Marsaglia 2003), of rax; rdx is overwritten.
+    .macro next_random
+    mov %rax, %rdx
+    shl $13, %rdx
+    xor %rdx, %rax
+    mov %rax, %rdx
+    shr $7, %rdx
+    xor %rdx, %rax
+    mov %rax, %rdx
+    shl $17, %rdx
+    xor %rdx, %rax
+    .endm
+
     .globl _start
     .bss
     .balign 64
@@ -14,18 +27,10 @@ targets: .quad first, second, third, fourth
 
     .text
 _start:
-    # Random bytes (xorshift, Marsaglia 2003).
+    # Random bytes.
     mov $88172645463325252, %rax
     xor %ecx, %ecx
-0:  mov %rax, %rdx
-    shl $13, %rdx
-    xor %rdx, %rax
-    mov %rax, %rdx
-    shr $7, %rdx
-    xor %rdx, %rax
-    mov %rax, %rdx
-    shl $17, %rdx
-    xor %rdx, %rax
+0:  next_random
     mov %rax, random(%rcx)
     add $8, %ecx
     cmp $65536, %ecx
@@ -90,15 +95,7 @@ fourth:
     movb $5, phase
     mov $88172645463325252, %rax
     xor %ecx, %ecx
-1:  mov %rax, %rdx
-    shl $13, %rdx
-    xor %rdx, %rax
-    mov %rax, %rdx
-    shr $7, %rdx
-    xor %rdx, %rax
-    mov %rax, %rdx
-    shl $17, %rdx
-    xor %rdx, %rax
+1:  next_random
     test $1, %al
     jz 2f
     nop

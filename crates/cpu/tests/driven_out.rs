@@ -1,6 +1,7 @@
 //! The store buffer beside a core that goes from slot to slot and has a first level whose lines come and go when
 //! they do.
 
+use fastrand::Rng;
 use pagelab_cpu::{Core, CoreConfig, Trapped, Waits};
 use std::collections::VecDeque;
 
@@ -136,44 +137,28 @@ fn by_the_clock(machine: Machine, stores: &[Store], drives_out: bool) -> u64 {
     core.now()
 }
 
-/// Xorshift (Marsaglia, Journal of Statistical Software 2003).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as u32 % end
-    }
-
-    fn between(&mut self, least: u32, end: u32) -> u32 {
-        least + self.below(end - least)
-    }
-}
-
 /// Stores to some lines that are so far apart, round and round or at random, with gaps up to some length.
-fn stores(random: &mut Random) -> Vec<Store> {
-    let (lines, apart) = (random.between(1, 500), 1 << random.below(8));
-    let (gap, in_order) = (random.between(1, 60), random.below(2) == 0);
+fn stores(random: &mut Rng) -> Vec<Store> {
+    let (lines, apart) = (random.u32(1..500), 1 << random.u32(0..8));
+    let (gap, in_order) = (random.u32(1..60), random.bool());
     let store = |number| {
         let line = if in_order {
             number % lines
         } else {
-            random.below(lines)
+            random.u32(0..lines)
         };
-        (random.below(gap), line * apart)
+        (random.u32(0..gap), line * apart)
     };
     (0..4000).map(store).collect()
 }
 
-fn machine(random: &mut Random) -> Machine {
+fn machine(random: &mut Rng) -> Machine {
     Machine {
-        width: random.between(1, 9).into(),
-        reorder_buffer: random.between(16, 200) as usize,
-        store_buffer: random.between(4, 80) as usize,
-        ways: random.between(4, 13) as usize,
-        miss: random.between(20, 150).into(),
+        width: random.u64(1..9),
+        reorder_buffer: random.usize(16..200),
+        store_buffer: random.usize(4..80),
+        ways: random.usize(4..13),
+        miss: random.u64(20..150),
     }
 }
 
@@ -185,7 +170,7 @@ fn as_where_lines_come_and_go_when_they_do() {
     let mut near = [0, 0];
     let mut within_a_third = [0, 0];
     for seed in 1..=600u64 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Rng::with_seed(seed);
         let machine = machine(&mut random);
         let stores = stores(&mut random);
         let slow = by_moments(machine, &stores) as f64;
