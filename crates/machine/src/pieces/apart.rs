@@ -42,11 +42,11 @@ pub fn look_at_interval(
         return Err(BadSurvey::Impossible);
     }
     let crew = Crew::new(1);
-    let (from, to) = (intervals.start(interval), intervals.end(interval));
-    let accesses = to.unwrap_or(intervals.accesses) - from;
+    let end = intervals.end(interval).unwrap_or(intervals.accesses);
+    let accesses = end - intervals.start(interval);
     let seen = std::sync::Mutex::new(None);
     crew.side_by_side(progress, accesses, None, || {
-        let found = look(stream, from, to, &crew.stop, &crew.done);
+        let found = look(stream, intervals, interval, &crew.stop, &crew.done);
         *lock(&seen) = Some(found);
     });
     let seen = lock(&seen).take();

@@ -10,6 +10,14 @@ const SHORTEST: u64 = 1 << 14;
 /// An interval has at most so many accesses.
 pub(super) const LONGEST: u64 = 1 << 30;
 
+/// Accesses before a piece that warm it up, after lines that were used before them have been brought
+/// in in the order of their last uses: what the first levels see, and walks, is then as it would be.
+pub(super) const RECENT: u64 = 24_576;
+
+/// Accesses before each piece that take time, after the warm-up without a clock: by then the reorder
+/// buffer, the miss buffers and the queue of memory are as they would be.
+pub(super) const TIMED: u64 = 8192;
+
 /// Equal parts of a stream, but for the last, which has the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Intervals {
@@ -18,6 +26,9 @@ pub(super) struct Intervals {
     pub(super) length: u64,
     /// Accesses of the stream.
     pub(super) accesses: u64,
+    /// Accesses at the end of an interval, if it has as many, which a piece that begins behind it
+    /// simulates: what was used last before these is what it begins with.
+    pub(super) tail: u64,
 }
 
 impl Intervals {
@@ -33,6 +44,7 @@ impl Intervals {
             count,
             length: accesses / count,
             accesses,
+            tail: RECENT + TIMED,
         }
     }
 
@@ -43,6 +55,14 @@ impl Intervals {
     /// The one that an access is in.
     pub(super) fn of_access(&self, number: u64) -> u64 {
         (number / self.length.max(1)).min(self.count - 1)
+    }
+
+    /// Where the tail of one begins; at the end of the last, behind which no piece begins.
+    pub(super) fn tail(&self, interval: u64) -> u64 {
+        match self.end(interval) {
+            Some(end) => end.saturating_sub(self.tail).max(self.start(interval)),
+            None => self.accesses,
+        }
     }
 
     /// Where one ends, if not with the stream.

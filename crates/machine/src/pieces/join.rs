@@ -1,7 +1,8 @@
 //! One result from those of all pieces.
 
 use super::bound::Bound;
-use super::piece::{Begun, Ended, TIMED};
+use super::intervals::TIMED;
+use super::piece::{Begun, Ended};
 use super::plan::Plan;
 use crate::config::MachineConfig;
 use crate::design_name::DesignName;

@@ -17,7 +17,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Another version is another way to look at a stream, or to write down what was seen.
-const MAGIC: &[u8; 17] = b"pagelab survey 4\n";
+const MAGIC: &[u8; 17] = b"pagelab survey 5\n";
 
 /// Bytes that an access may take in a survey, at the most: an event, and a use of each grain.
 const BYTES_AN_ACCESS: u64 = 128;
@@ -61,9 +61,7 @@ impl Survey {
     pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let mut raw = Vec::new();
         let Intervals {
-            count,
-            length: _,
-            accesses,
+            count, accesses, ..
         } = self.intervals;
         for number in [accesses, count, self.leaves_out.into(), self.broken.into()] {
             put(&mut raw, number);
@@ -73,7 +71,7 @@ impl Survey {
         for (interval, uses) in (0..).zip(&self.uses) {
             put_uses(&mut raw, uses, self.intervals.start(interval));
         }
-        for lines in &self.lines {
+        for lines in self.lines.iter().flatten() {
             put_known(&mut raw, lines);
         }
         compressed(&raw)
@@ -100,7 +98,9 @@ pub(super) fn seen_to_bytes(
     let mut raw = Vec::new();
     put_events(&mut raw, &seen.events);
     put_uses(&mut raw, &seen.uses, intervals.start(interval));
-    put_known(&mut raw, &seen.lines);
+    for lines in &seen.lines {
+        put_known(&mut raw, lines);
+    }
     put(&mut raw, seen.broken.into());
     put(&mut raw, seen.left_out.len() as u64);
     for &after in &seen.left_out {
@@ -125,7 +125,7 @@ fn take_seen(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<S
     Some(Seen {
         events: take_events(input, intervals.start(interval), end)?,
         uses: take_uses(input, intervals, interval)?,
-        lines: take_known(input)?,
+        lines: take_both(input)?,
         broken: take_bool(input)?,
         left_out: {
             let count = take(input)?;
@@ -184,7 +184,7 @@ fn take_survey(input: &mut &[u8]) -> Option<Survey> {
     }
     let uses = (0..seen).map(|interval| take_uses(input, intervals, interval));
     let uses = uses.collect::<Option<_>>()?;
-    let lines = (0..seen).map(|_| take_known(input));
+    let lines = (0..seen).map(|_| take_both(input));
     let lines = lines.collect::<Option<_>>()?;
     Some(Survey {
         intervals,
@@ -319,6 +319,10 @@ fn put_known(out: &mut Vec<u8>, Lines { lines, gone, all }: &Lines) {
     put_lines(out, lines);
     put_gone(out, gone);
     put(out, u64::from(*all));
+}
+
+fn take_both(input: &mut &[u8]) -> Option<[Lines; 2]> {
+    Some([take_known(input)?, take_known(input)?])
 }
 
 fn take_known(input: &mut &[u8]) -> Option<Lines> {

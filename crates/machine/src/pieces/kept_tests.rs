@@ -67,15 +67,24 @@ fn seen(intervals: Intervals, interval: u64, events: &[Drawn], uses: &[(u64, u64
     let gone = (0..uses[0].len() as u32).filter(|place| place % 3 == 1);
     let gone = gone.map(|place| (place, start + u64::from(place / 9)));
     let gone = gone.collect();
-    let lines = uses[0].clone().into_iter().map(|(name, _)| name);
+    let lines =
+        [0, 1].map(|grain: usize| uses[grain].iter().map(|&(name, _)| Line(name)).collect());
+    let [body, tail] = lines;
     Seen {
         events,
         uses,
-        lines: Lines {
-            lines: lines.map(Line).collect(),
-            gone,
-            all: number_of_events < 50,
-        },
+        lines: [
+            Lines {
+                lines: body,
+                gone,
+                all: number_of_events < 50,
+            },
+            Lines {
+                lines: tail,
+                gone: Vec::new(),
+                all: true,
+            },
+        ],
         broken: false,
         left_out: vec![start, end],
     }
@@ -141,7 +150,7 @@ fn a_file_that_says_nothing_is_as_none() {
     let survey = Survey::of_nothing(5);
     file.write(&survey);
     assert_eq!(file.read(5), Some(survey));
-    std::fs::write(&file.0, b"pagelab survey 4\n").unwrap();
+    std::fs::write(&file.0, b"pagelab survey 5\n").unwrap();
     assert!(file.read(5).is_none());
     // Only the file itself is there.
     let files = std::fs::read_dir(folder.path().join("a")).unwrap();
@@ -151,7 +160,7 @@ fn a_file_that_says_nothing_is_as_none() {
 #[test]
 fn a_small_file_does_not_become_a_large_survey() {
     let zeros = vec![0u8; 20 << 20];
-    let mut encoder = zstd::Encoder::new(b"pagelab survey 4\n".to_vec(), 3).unwrap();
+    let mut encoder = zstd::Encoder::new(b"pagelab survey 5\n".to_vec(), 3).unwrap();
     std::io::Write::write_all(&mut encoder, &zeros).unwrap();
     let bytes = encoder.finish().unwrap();
     assert!(bytes.len() < 10_000);

@@ -2,6 +2,7 @@
 
 use super::crew::Crew;
 use super::event::Event;
+use super::intervals::TIMED;
 use super::recent::{Line, Used};
 use super::state::{MemoryState, Warmth, look_up};
 use crate::config::MachineConfig;
@@ -16,10 +17,6 @@ use pagelab_events::{Access, Batch, Divisible, SourceError, Unit, WarmUp};
 use pagelab_os::OsStatistics;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Accesses before each piece that take time, after the warm-up without a clock: by then the reorder
-/// buffer, the miss buffers and the queue of memory are as they would be.
-pub(super) const TIMED: u64 = 8192;
 
 /// Where a piece is in its stream.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
 
-use super::intervals::{Intervals, LONGEST};
-use super::piece::{Extent, TIMED};
+use super::intervals::{Intervals, LONGEST, RECENT, TIMED};
+use super::piece::Extent;
 use super::recent::{self, Sought, Used};
 use super::survey::{GRAINS, Survey, Uses};
 use super::taken::Taken;
@@ -18,10 +18,6 @@ const BESIDES: f64 = 0.1;
 
 /// Frames of simulated memory that are copied in the time that an access takes.
 const FRAMES_AN_ACCESS: u64 = 6;
-
-/// Accesses before a piece that warm it up, after lines that were used before them have been brought
-/// in in the order of their last uses: what the first levels see, and walks, is then as it would be.
-const RECENT: u64 = 24_576;
 
 /// Units that have been used, beyond what a structure holds, until one that was not used meanwhile
 /// counts as gone: sets fill unevenly.

@@ -1,4 +1,4 @@
-//! Which lines an interval used, in the order of their last uses.
+//! Which lines a part of an interval used, in the order of their last uses.
 //!
 //! A cache with LRU replacement that is given the lines of the past once each, in the order of their
 //! last uses, holds what it would hold after all of the past; so does a TLB.
@@ -97,7 +97,7 @@ impl Line {
     }
 }
 
-/// The lines of an interval while it is looked at.
+/// The lines of such a part while it is looked at.
 #[derive(Default)]
 pub(super) struct Recent {
     numbers: Regions,
@@ -113,7 +113,7 @@ struct Region {
     /// When each line was used last, in accesses of the interval from 1 on, twice; plus one if it was
     /// stored to.
     times: Box<[u32]>,
-    /// Pages that were used: a bit each.
+    /// Pages of which lines were used: a bit each.
     pages: Box<[u64]>,
 }
 
@@ -159,7 +159,12 @@ impl Recent {
     #[inline(always)]
     pub(super) fn used(&mut self, space: Space, addr: u64, number: u64, store: bool) {
         let region = self.region((space.0, addr >> REGION_SHIFT));
-        let at = &mut self.regions[region].times[(addr >> LINE_SHIFT) as usize % LINES];
+        let region = &mut self.regions[region];
+        let at = &mut region.times[(addr >> LINE_SHIFT) as usize % LINES];
+        if *at == 0 {
+            let page = (addr >> PAGE_SHIFT) as usize % PAGES;
+            region.pages[page / 64] |= 1 << (page % 64);
+        }
         // An interval has at most 2^30 accesses.
         *at = (number as u32 + 1) << 1 | *at & 1 | u32::from(store);
     }
@@ -178,13 +183,6 @@ impl Recent {
         self.regions.push(Region::new());
         self.numbers.add(name, region);
         region
-    }
-
-    /// A page is used; once is enough, until it is taken away.
-    pub(super) fn page(&mut self, space: Space, page: u64) {
-        let region = self.region((space.0, page >> (REGION_SHIFT - PAGE_SHIFT)));
-        let page = page as usize % PAGES;
-        self.regions[region].pages[page / 64] |= 1 << (page % 64);
     }
 
     /// Pages of a process are taken away, after so many accesses of the stream: what was used of them
@@ -260,20 +258,20 @@ fn keep_last(lines: &mut Vec<(u32, Line, u64)>, most: usize) {
     }
 }
 
-/// Lines of an interval, the one used last at the end.
+/// Lines of a part of an interval, the one used last at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
-    /// Which of them, by place, are of pages that were taken away within the interval, and after how many
+    /// Which of them, by place, are of pages that were taken away within the part, and after how many
     /// accesses of the stream.
     pub(super) gone: Vec<(u32, u64)>,
-    /// Whether the interval has used no others.
+    /// Whether the part has used no others.
     pub(super) all: bool,
 }
 
 impl Lines {
     /// From the last to the first, each with the time until which its page was what it was: the
-    /// interval's end, if no other.
+    /// part's end, if no other.
     fn backwards(&self, end: u64) -> impl Iterator<Item = Used> {
         let mut gone = self.gone.iter().rev().peekable();
         let lines = self.lines.iter().enumerate().rev();
@@ -325,7 +323,7 @@ impl Used {
 /// Which lines are looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Sought {
-    /// Before which interval.
+    /// Before the tail of the interval before this one.
     pub(super) until: usize,
     /// How many at most, the last ...
     pub(super) most: usize,
@@ -335,11 +333,14 @@ pub(super) struct Sought {
     pub(super) code: bool,
 }
 
-/// The lines that were used before an interval, in the order of their last uses. `None` if fewer are known
-/// than are needed.
+/// The lines that were used before the tail of an interval, in the order of their last uses. `None` if
+/// fewer are known than are needed.
+///
+/// What the tail uses is not brought in ahead of it: it would be found where it was not, and no walk
+/// would bring in the page table's lines.
 pub(super) fn before(
     intervals: Intervals,
-    known: &[Lines],
+    known: &[[Lines; 2]],
     taken: &Taken,
     sought: Sought,
 ) -> Option<Vec<Used>> {
@@ -353,8 +354,14 @@ pub(super) fn before(
     // Of addresses that had other pages before.
     let mut seen_later: HashSet<(u64, usize)> = HashSet::new();
     let mut found = Vec::new();
-    'all: for (interval, lines) in known.get(..until)?.iter().enumerate().rev() {
-        let end = intervals.start(interval as u64 + 1);
+    let parts = (0..)
+        .zip(known.get(..until)?.iter())
+        .flat_map(|(interval, parts)| {
+            let ends = [intervals.tail(interval), intervals.start(interval + 1)];
+            parts.iter().zip(ends)
+        });
+    let parts: Vec<_> = parts.collect();
+    'all: for (lines, end) in parts.into_iter().rev().skip(1) {
         let used = lines.backwards(end);
         for used in used.filter(|used| code || !used.line.is_code()) {
             if found.len() == most {

@@ -2,7 +2,7 @@
 
 use super::event::{Event, What};
 use super::intervals::Intervals;
-use super::recent::{Line, Lines, MOST, PAGE_LINES, Recent, Sought, Space, Used, before};
+use super::recent::{Line, Lines, MOST, Recent, Sought, Space, Used, before};
 use super::taken::Taken;
 use pagelab_addr::{LINE_SHIFT, Vpn};
 use pagelab_events::Control;
@@ -36,23 +36,33 @@ proptest! {
         length in 20usize..80,
         most in 1usize..400,
         kept in 1usize..120,
+        tail in 0u64..50,
     ) {
         let intervals = Intervals {
             count: steps.len().div_ceil(length) as u64,
             length: length as u64,
             accesses: steps.len() as u64,
+            tail,
         };
-        let mut all = Vec::new();
+        let mut all: Vec<[Lines; 2]> = Vec::new();
+        let mut stores = Vec::new();
         let mut ends = Vec::new();
         let mut events = Vec::new();
         // Of each page, how often it was taken away, and whether it was used since.
         let mut pages = HashMap::<(u32, u64), (usize, bool)>::new();
         let mut list: Vec<(u32, u64, usize)> = Vec::new();
-        for (start, interval) in (0..).step_by(length).zip(steps.chunks(length)) {
+        for (interval, of) in (0..).zip(steps.chunks(length)) {
+            let start = intervals.start(interval);
+            let tail = intervals.tail(interval);
             let mut recent = Recent::default();
             let mut stored = HashMap::new();
-            for (number, &(process, line, store, unmapped)) in (0..).zip(interval) {
+            let mut before_tail = None;
+            for (number, &(process, line, store, unmapped)) in (0..).zip(of) {
                 let after = start + number;
+                if after == tail {
+                    let recent = std::mem::take(&mut recent);
+                    before_tail = Some((recent.last(kept), std::mem::take(&mut stored), list.clone()));
+                }
                 if let Some((first, count)) = unmapped {
                     let first = (BASE >> 12) + first;
                     recent.take(process, first..first + count, after);
@@ -69,40 +79,44 @@ proptest! {
                     let what = What::Touch { vpn: Vpn(addr >> 12), store };
                     events.push(Event { after, process, what });
                 }
-                recent.page(Space::data(process), addr >> 12);
                 recent.used(Space::data(process), addr, number, store);
                 let one = (process, addr >> 6, *times);
                 *stored.entry(one).or_insert(false) |= store;
                 list.retain(|&other| other != one);
                 list.push(one);
             }
-            let lines = recent.last(kept);
-            prop_assert!(lines.lines.len() <= kept);
-            all.push((lines, stored));
-            ends.push(list.clone());
+            let rest = recent.last(kept);
+            let ((body, of_body, list), rest) = match before_tail {
+                Some(body) => (body, (rest, stored)),
+                None => ((rest, stored, list.clone()), Default::default()),
+            };
+            prop_assert!(body.lines.len() <= kept && rest.0.lines.len() <= kept);
+            all.push([body, rest.0]);
+            stores.extend([of_body, rest.1]);
+            ends.push(list);
         }
         let taken = Taken::of(&events, u64::MAX);
         let name = |used: &Used| {
             (used.line.process(), used.line.addr() >> 6, used.generation(&taken))
         };
-        let (all, stored): (Vec<Lines>, Vec<_>) = all.into_iter().unzip();
         for (until, list) in (1..).zip(&ends) {
-            // So many are known at the least, of the last interval alone.
-            let known = kept.min(all[until - 1].lines.len());
+            // So many are known at the least, of the last part alone.
+            let known = kept.min(all[until - 1][0].lines.len());
+            let parts = 2 * until - 1;
             let sought = sought(until, most, known.min(most));
             let found = before(intervals, &all, &taken, sought).unwrap();
             let names: Vec<_> = found.iter().map(name).collect();
             let expected = &list[list.len().saturating_sub(most)..];
             prop_assert!(expected.ends_with(&names));
             prop_assert!(found.len() >= known.min(most));
-            if all[..until].iter().all(|lines| lines.all) {
+            if all.iter().flatten().take(parts).all(|lines| lines.all) {
                 prop_assert_eq!(&names, expected);
             }
             for used in found {
                 let name = name(&used);
-                let last = stored[..until].iter().rev().find_map(|of| of.get(&name));
+                let last = stores[..parts].iter().rev().find_map(|of| of.get(&name));
                 prop_assert_eq!(Some(&used.line.stored()), last);
-                let now = intervals.start(until as u64).min(intervals.accesses);
+                let now = intervals.tail(until as u64 - 1);
                 let times = taken.before(name.0, name.1 >> 6, now);
                 prop_assert_eq!(used.seen_from(now, &taken).is_there(), times == name.2);
             }
@@ -111,11 +125,29 @@ proptest! {
 }
 
 #[test]
+fn the_page_that_a_heap_ends_in_stays() {
+    let touch = |page| What::Touch {
+        vpn: Vpn(page),
+        store: true,
+    };
+    let brk = |end| What::Control(Control::Brk { end });
+    // The heap shrinks from the middle of page 11 to that of page 9.
+    let what = [brk(0xb800), touch(9), touch(10), touch(11), brk(0x9800)];
+    let events = (0..).zip(what).map(|(after, what)| Event {
+        after,
+        process: 0,
+        what,
+    });
+    let taken = Taken::of(&events.collect::<Vec<_>>(), u64::MAX);
+    let times = [9, 10, 11].map(|page| taken.before(0, page, u64::MAX));
+    assert_eq!(times, [0, 1, 1]);
+}
+
+#[test]
 fn of_many_lines_the_last_are_kept() {
     let mut recent = Recent::default();
     let used = 5 * MOST as u64 / 2;
     for line in 0..used {
-        recent.page(Space::data(0), line / PAGE_LINES);
         recent.used(Space::data(0), line << LINE_SHIFT, line, false);
     }
     let kept = recent.finish();
@@ -126,7 +158,12 @@ fn of_many_lines_the_last_are_kept() {
         gone: Vec::new(),
         all,
     };
-    let all = [one(2, true), one(6, false), one(4, true)];
+    // What a tail used is for the pieces behind the next interval.
+    let all = [
+        [one(2, true), Lines::default()],
+        [one(6, true), one(6, false)],
+        [one(4, true), one(8, true)],
+    ];
     let intervals = Intervals::of(1 << 16, Some(3));
     let find = |most, least| {
         let found = before(intervals, &all, &Taken::default(), sought(3, most, least))?;

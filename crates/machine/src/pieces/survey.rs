@@ -56,8 +56,8 @@ pub(super) struct Seen {
     pub(super) events: Vec<Event>,
     /// Of each grain, units with their last use, by name.
     pub(super) uses: [Vec<(u64, u64)>; GRAINS.len()],
-    /// Its lines, or those used last.
-    pub(super) lines: Lines,
+    /// The lines before its tail, and of it, or those used last.
+    pub(super) lines: [Lines; 2],
     /// Whether the stream cannot be read beyond.
     pub(super) broken: bool,
     /// After how many accesses the stream says that it leaves others out.
@@ -72,8 +72,8 @@ pub struct Survey {
     pub(super) events: Vec<Event>,
     /// Of each interval that could be read and each grain, units with their last use.
     pub(super) uses: Vec<[Vec<(u64, u64)>; GRAINS.len()]>,
-    /// Of the same intervals the lines, if they are many those used last.
-    pub(super) lines: Vec<Lines>,
+    /// Of the same intervals the lines before the tail, and of it, if they are many those used last.
+    pub(super) lines: Vec<[Lines; 2]>,
     /// Whether accesses are missing between those that there are.
     pub(super) leaves_out: bool,
     /// Whether the stream cannot be read beyond the last of these.
@@ -87,7 +87,7 @@ impl Survey {
             intervals: Intervals::of(accesses, Some(1)),
             events: Vec::new(),
             uses: vec![Default::default()],
-            lines: vec![Lines::default()],
+            lines: vec![Default::default()],
             leaves_out: false,
             broken: false,
         }
@@ -110,13 +110,7 @@ impl Survey {
                 if interval >= intervals.count || crew.stopped() || lock().survey.broken {
                     return;
                 }
-                let seen = look(
-                    stream,
-                    intervals.start(interval),
-                    intervals.end(interval),
-                    &crew.stop,
-                    &crew.done,
-                );
+                let seen = look(stream, intervals, interval, &crew.stop, &crew.done);
                 lock().add(interval, seen);
             }
         });
@@ -199,13 +193,14 @@ fn unit_of(process: u32, addr: u64, shift: u32) -> u64 {
 /// Looks at an interval of a stream. Counts the accesses in `progress`.
 pub(super) fn look(
     stream: &dyn Divisible,
-    from: u64,
-    to: Option<u64>,
+    intervals: Intervals,
+    interval: u64,
     stop: &AtomicBool,
     progress: &AtomicU64,
 ) -> Seen {
     let mut seen = Seen::default();
-    let Ok(mut source) = stream.interval(from, to) else {
+    let from = intervals.start(interval);
+    let Ok(mut source) = stream.interval(from, intervals.end(interval)) else {
         seen.broken = true;
         return seen;
     };
@@ -219,6 +214,7 @@ pub(super) fn look(
         taking: Taking::default(),
         first: from,
         at: from,
+        tail: intervals.tail(interval),
         last: [(0, 0); GRAINS.len()],
         uses: Default::default(),
         seen,
@@ -250,6 +246,8 @@ struct Looking {
     /// Accesses before the interval, and before the next access.
     first: u64,
     at: u64,
+    /// Where the tail begins.
+    tail: u64,
     /// Of each grain the unit used last, and the last of its uses in a row.
     last: [(u64, u64); GRAINS.len()],
     uses: [Uses; GRAINS.len()],
@@ -271,23 +269,20 @@ impl Looking {
             if self.executed.is_some() {
                 self.code(batch, index);
             }
+            if self.at == self.tail {
+                self.seen.lines[0] = std::mem::take(&mut self.recent).finish();
+            }
             let end = addr.saturating_add(u64::from(op.size()).max(1) - 1);
             let pages = VirtAddr(addr).vpn().0..=VirtAddr(end).vpn().0;
             for vpn in pages.map(Vpn) {
                 if self.touched.touch(process, vpn, op.is_store()) {
                     let store = op.is_store();
                     self.event(process, What::Touch { vpn, store });
-                    self.recent.page(Space::data(process), vpn.0);
                 }
             }
-            let number = self.at - self.first;
-            self.recent
-                .used(Space::data(process), addr, number, op.is_store());
-            for (number, &Grain { shift, one_in }) in GRAINS.iter().enumerate() {
-                let unit = name(unit_of(process, addr, shift));
-                if unit >> (64 - one_in) == 0 {
-                    self.used(number, unit);
-                }
+            self.access(process, addr, op.is_store());
+            if end >> LINE_SHIFT != addr >> LINE_SHIFT {
+                self.access(process, end, op.is_store());
             }
             self.at += 1;
         }
@@ -296,6 +291,19 @@ impl Looking {
         }
         if self.executed.is_some() && !batch.goes_on {
             self.code(batch, usize::MAX);
+        }
+    }
+
+    /// Looks at an access to one line.
+    #[inline(always)]
+    fn access(&mut self, process: u32, addr: u64, store: bool) {
+        let number = self.at - self.first;
+        (self.recent).used(Space::data(process), addr, number, store);
+        for (number, &Grain { shift, one_in }) in GRAINS.iter().enumerate() {
+            let unit = name(unit_of(process, addr, shift));
+            if unit >> (64 - one_in) == 0 {
+                self.used(number, unit);
+            }
         }
     }
 
@@ -309,7 +317,6 @@ impl Looking {
             let vpn = VirtAddr(line).vpn();
             if self.fetched.touch(process, vpn, false) {
                 self.event(process, What::Fetch { vpn });
-                self.recent.page(Space::code(process), vpn.0);
             }
             let number = self.at - self.first;
             (self.recent).used(Space::code(process), line, number, false);
@@ -374,7 +381,8 @@ impl Looking {
             uses.sort_unstable();
             uses
         });
-        self.seen.lines = self.recent.finish();
+        let tail = self.at > self.tail;
+        self.seen.lines[usize::from(tail)] = self.recent.finish();
         self.seen
     }
 }

@@ -24,7 +24,7 @@ fn pages(addr: u64, len: u64) -> Pages {
 /// Follows what control events take away from processes.
 #[derive(Default)]
 pub(super) struct Taking {
-    /// Where each heap ends, if that has been said.
+    /// The page behind each heap, if that has been said.
     heaps: HashMap<u32, u64>,
 }
 
@@ -55,8 +55,10 @@ impl Taking {
                 new_len,
             } => [pages(old_addr, old_len), pages(new_addr, new_len)],
             Control::Brk { end } => {
+                // The page that it ends in stays.
+                let end = end.div_ceil(PAGE_BYTES);
                 let before = self.heaps.insert(process, end).unwrap_or(end);
-                [pages(end, before.saturating_sub(end)), NONE]
+                [end..before.max(end), NONE]
             }
             Control::Exec | Control::Exit { .. } => {
                 self.heaps.remove(&process);

@@ -16,6 +16,7 @@ use pagelab_os::Os;
 use pagelab_translation::{ConventionalTlb, Dpt, Ecpt, Page, Radix};
 use proptest::prelude::*;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const BASE: u64 = 0x7000_0000_0000;
@@ -50,6 +51,42 @@ impl Divisible for Held {
             from,
             to.map(|to| to - from),
         )))
+    }
+}
+
+/// What an interval is seen to use, against the last use of each byte's line, found one by one.
+fn check_lines(accesses: &[(u64, u16)], tail: u64) {
+    let mut batch = Batch::default();
+    for &(offset, size) in accesses {
+        batch.push(Access {
+            addr: BASE + offset,
+            op: Op::load(size),
+            gap: 0,
+            dep: 0,
+        });
+    }
+    let stream = Held(vec![batch]);
+    let length = accesses.len() as u64 / 2;
+    let intervals = Intervals {
+        count: 2,
+        length,
+        accesses: accesses.len() as u64,
+        tail,
+    };
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let seen = survey::look(&stream, intervals, 0, &stop, &done);
+    let first = &accesses[..length as usize];
+    let parts = first.split_at((length - tail.min(length)) as usize);
+    for (part, lines) in [parts.0, parts.1].into_iter().zip(&seen.lines) {
+        let mut last = HashMap::new();
+        for (number, &(offset, size)) in part.iter().enumerate() {
+            for byte in offset..offset + u64::from(size) {
+                last.insert((BASE + byte) >> 6, number);
+            }
+        }
+        assert_eq!(lines.lines.len(), last.len());
+        let order = lines.lines.iter().map(|line| last[&(line.addr() >> 6)]);
+        assert!(order.is_sorted());
     }
 }
 
@@ -131,8 +168,10 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
     let mut joint = Joint::new(intervals);
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     for interval in 0..intervals.count {
-        let (from, to) = (intervals.start(interval), intervals.end(interval));
-        joint.add(interval, survey::look(stream, from, to, &stop, &done));
+        joint.add(
+            interval,
+            survey::look(stream, intervals, interval, &stop, &done),
+        );
     }
     let survey = joint.survey;
     let memory = MemoryState {
@@ -184,6 +223,14 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn all_lines_of_an_access_are_seen(
+        accesses in proptest::collection::vec((0u64..4000, 1u16..=64), 2..400),
+        tail in 0u64..300,
+    ) {
+        check_lines(&accesses, tail);
+    }
 
     #[test]
     fn memory_is_exact(
