@@ -278,6 +278,23 @@ pub(crate) fn fetch(
     served
 }
 
+/// Leaves a line in the caches that the kernel has filled, as [`reference`] does.
+pub(crate) fn fill(caches: &mut PrivateCaches, shared: &mut SharedCache, line: u32) {
+    match shared.filled_pages {
+        FilledPages::L2 => {
+            let mut l2 = One(None);
+            (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
+            if let Some(line) = l2.written_back() {
+                shared.write_back(line | MODIFY);
+            }
+        }
+        FilledPages::Llc => {
+            shared.write_back(line);
+        }
+        FilledPages::Memory => {}
+    }
+}
+
 /// [`fetch`] where private caches are kept coherent, by a chunk of its own: as a walk's read does
 /// that looks in no first level.
 pub(crate) fn fetch_coherently(

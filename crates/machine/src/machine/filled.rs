@@ -3,38 +3,47 @@
 use super::Machine;
 use super::translate::reference;
 use crate::mmu::Mmu;
-use pagelab_addr::{LINE_BYTES, PAGE_BYTES, PageId, Vpn};
+use pagelab_addr::{LINE_BYTES, PAGE_BYTES, PageId, Pfn, Vpn};
 use pagelab_events::Op;
+use pagelab_os::Effects;
 use pagelab_translation::{Page, PageTable};
 
 impl<M: Mmu> Machine<M> {
     /// Lists the lines of the page that the last fault has filled.
     #[cold]
     pub(crate) fn list_filled(&mut self, page: Page) {
-        let filled = self.effects.pages_zeroed + self.effects.pages_copied;
-        if !filled.is_power_of_two() {
-            // None, or more than one page.
-            return;
-        }
         let place = self.chunk.references.as_slice().len() as u32;
-        let within = page.vpn.0 % filled;
         // What is filled before twice as much as caches hold is in none any more.
-        let lines = 2 * self.shared.llc.capacity() as u64;
-        let out = filled.saturating_sub(lines * LINE_BYTES / PAGE_BYTES);
-        for number in order_of_filling(filled, within).skip(out as usize) {
-            let part = Page {
-                id: PageId(page.id.0 - within as u32 + number as u32),
-                asid: page.asid,
-                vpn: Vpn(page.vpn.0 - within + number),
-            };
-            let Some(found) = self.mmu.table().found(part) else {
-                continue;
-            };
+        let most = 2 * self.shared.llc.capacity() as u64 * LINE_BYTES / PAGE_BYTES;
+        for pfn in filled_frames(&self.effects, page, self.mmu.table(), most) {
             let lines = (0..PAGE_BYTES).step_by(LINE_BYTES as usize);
-            let lines = lines.map(|at| (reference(found.pfn, at, Op::store(8)), place));
+            let lines = lines.map(|at| (reference(pfn, at, Op::store(8)), place));
             self.chunk.filled.extend(lines);
         }
     }
+}
+
+/// The frames that a fault on a page has filled, in that order, at most so many of the last. None where it
+/// has filled more than one page, of whatever size.
+pub(crate) fn filled_frames(
+    effects: &Effects,
+    page: Page,
+    table: &impl PageTable,
+    most: u64,
+) -> impl Iterator<Item = Pfn> {
+    let filled = effects.pages_zeroed + effects.pages_copied;
+    let filled = if filled.is_power_of_two() { filled } else { 0 };
+    let within = if filled > 0 { page.vpn.0 % filled } else { 0 };
+    let out = filled.saturating_sub(most) as usize;
+    let numbers = order_of_filling(filled, within).skip(out);
+    numbers.filter_map(move |number| {
+        let part = Page {
+            id: PageId(page.id.0 - within as u32 + number as u32),
+            asid: page.asid,
+            vpn: Vpn(page.vpn.0 - within + number),
+        };
+        Some(table.found(part)?.pfn)
+    })
 }
 
 /// The order in which Linux fills the small pages of a large one: those around the one that was asked for

@@ -52,7 +52,9 @@ pub(super) fn join(
         count: cut.pieces,
         accesses: cut.length,
         warm_up: plan.warm_up.clone(),
-        lines: plan.lines.iter().map(|lines| lines.len() as u64).collect(),
+        lines: (plan.lines.iter())
+            .map(|past| past.lines.len() as u64)
+            .collect(),
         timed: TIMED,
         bound: bound.finish(walk, cut.pieces),
     });

@@ -8,7 +8,7 @@ use super::bad::BadSurvey;
 use super::event::{Event, What};
 use super::intervals::Intervals;
 use super::names::{name, unit};
-use super::recent::{Line, Lines, Used};
+use super::recent::{Line, Lines, Past, Used};
 use super::survey::{GRAINS, Seen, Survey};
 use pagelab_addr::{PAGE_SHIFT, Vpn};
 use pagelab_events::coding::{put, put_control, take, take_control, unzigzag, zigzag};
@@ -317,7 +317,7 @@ fn take_uses(input: &mut &[u8], intervals: Intervals, interval: u64) -> Option<I
 
 fn put_known(out: &mut Vec<u8>, Lines { lines, gone, all }: &Lines) {
     put_lines(out, lines);
-    put_gone(out, gone);
+    put_times(out, gone);
     put(out, u64::from(*all));
 }
 
@@ -327,13 +327,13 @@ fn take_both(input: &mut &[u8]) -> Option<[Lines; 2]> {
 
 fn take_known(input: &mut &[u8]) -> Option<Lines> {
     let lines = take_lines(input)?;
-    let gone = take_gone(input, lines.len())?;
+    let gone = take_times(input, lines.len())?;
     let all = take_bool(input)?;
     Some(Lines { lines, gone, all })
 }
 
-/// Places of lines, in order, each with a time: mostly that of the one before.
-fn put_gone(out: &mut Vec<u8>, gone: &[(u32, u64)]) {
+/// Places of some lines, in order, each with a time: mostly that of the one before.
+fn put_times(out: &mut Vec<u8>, gone: &[(u32, u64)]) {
     put(out, gone.len() as u64);
     let (mut next, mut before) = (0, 0u64);
     for &(place, time) in gone {
@@ -343,7 +343,7 @@ fn put_gone(out: &mut Vec<u8>, gone: &[(u32, u64)]) {
     }
 }
 
-fn take_gone(input: &mut &[u8], lines: usize) -> Option<Vec<(u32, u64)>> {
+fn take_times(input: &mut &[u8], lines: usize) -> Option<Vec<(u32, u64)>> {
     let count = take(input)?;
     let (mut next, mut before) = (0u64, 0u64);
     let gone = (0..count).map(|_| {
@@ -376,26 +376,29 @@ fn take_lines(input: &mut &[u8]) -> Option<Vec<Line>> {
 }
 
 /// Lines that are brought in before a piece.
-pub(super) fn lines_to_bytes(all: &[Used]) -> io::Result<Vec<u8>> {
+pub(super) fn lines_to_bytes(past: &Past) -> io::Result<Vec<u8>> {
     let mut raw = Vec::new();
+    let all = &past.lines;
     let lines: Vec<Line> = all.iter().map(|used| used.line).collect();
     put_lines(&mut raw, &lines);
     let gone = (0..).zip(all).filter(|(_, used)| !used.is_there());
     let gone: Vec<_> = gone.map(|(place, used)| (place, used.until)).collect();
-    put_gone(&mut raw, &gone);
+    put_times(&mut raw, &gone);
+    put_times(&mut raw, &past.since);
     compressed(&raw)
 }
 
-pub(super) fn lines_from_bytes(bytes: &[u8], accesses: u64) -> Result<Vec<Used>, BadSurvey> {
+pub(super) fn lines_from_bytes(bytes: &[u8], accesses: u64) -> Result<Past, BadSurvey> {
     let raw = decompressed(bytes, accesses)?;
     let mut rest = raw.as_slice();
     let lines = take_lines(&mut rest).and_then(|lines| {
-        let gone = take_gone(&mut rest, lines.len())?;
-        let mut all: Vec<Used> = lines.into_iter().map(Used::that_is_there).collect();
+        let gone = take_times(&mut rest, lines.len())?;
+        let mut all: Vec<Used> = lines.iter().copied().map(Used::that_is_there).collect();
         for (place, until) in gone {
             all[place as usize].until = until;
         }
-        Some(all)
+        let since = take_times(&mut rest, lines.len())?;
+        Some(Past { lines: all, since })
     });
     (lines.filter(|_| rest.is_empty())).ok_or(BadSurvey::Impossible)
 }

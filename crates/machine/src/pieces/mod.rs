@@ -6,6 +6,7 @@ mod bound;
 mod code;
 mod crew;
 mod event;
+mod fills;
 mod intervals;
 mod join;
 mod kept;

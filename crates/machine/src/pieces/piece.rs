@@ -3,17 +3,18 @@
 use super::crew::Crew;
 use super::event::Event;
 use super::intervals::TIMED;
-use super::recent::{Line, Used};
+use super::recent::{Line, Past};
 use super::state::{MemoryState, Warmth, look_up};
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
 use crate::hierarchy;
-use crate::machine::{Cursor, Machine};
+use crate::machine::{Cursor, Machine, reference};
 use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
 use crate::statistics::Outcome;
 use crate::stopped::Stopped;
-use pagelab_events::{Access, Batch, Divisible, SourceError, Unit, WarmUp};
+use pagelab_addr::{LINE_BYTES, PAGE_BYTES};
+use pagelab_events::{Access, Batch, Divisible, Op, SourceError, Unit, WarmUp};
 use pagelab_os::OsStatistics;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,7 +34,7 @@ pub(crate) struct OnePiece<'a> {
     pub(super) stream: &'a dyn Divisible,
     pub(super) extent: Extent,
     pub(super) events: &'a [Event],
-    pub(super) lines: &'a [Used],
+    pub(super) lines: &'a Past,
     pub(super) crew: &'a Crew,
 }
 
@@ -202,6 +203,12 @@ fn bring_in<M: ConfiguredMmu>(
             }
             Warmth::Frame(line) => {
                 hierarchy::fetch(&mut machine.caches[0], &mut machine.shared, line, None);
+            }
+            Warmth::Filled(pfn) => {
+                for at in (0..PAGE_BYTES).step_by(LINE_BYTES as usize) {
+                    let line = reference(pfn, at, Op::store(8));
+                    hierarchy::fill(&mut machine.caches[0], &mut machine.shared, line);
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::intervals::{Intervals, LONGEST, RECENT, TIMED};
 use super::piece::Extent;
-use super::recent::{self, Sought, Used};
+use super::recent::{self, Past, Sought};
 use super::survey::{GRAINS, Survey, Uses};
 use super::taken::Taken;
 use crate::config::MachineConfig;
@@ -113,7 +113,7 @@ pub(crate) struct Plan {
     /// Of each piece that can be read, accesses before it that warm caches and TLB.
     pub(super) warm_up: Vec<u64>,
     /// Lines that are brought in before these.
-    pub(super) lines: Vec<Vec<Used>>,
+    pub(super) lines: Vec<Past>,
 }
 
 impl Plan {
@@ -160,7 +160,7 @@ impl Plan {
                 length: accesses,
             },
             warm_up: vec![0],
-            lines: vec![Vec::new()],
+            lines: vec![Past::default()],
         }
     }
 
@@ -213,11 +213,11 @@ impl Plan {
             let back = if all { RECENT } else { back };
             let from = cut.from(piece, back);
             let lines = known.into_iter().flatten();
-            let lines = lines.map(|used| used.seen_from(from, taken));
+            let lines = lines.map(|(used, since)| (used.seen_from(from, taken), since));
             // How far back is looked for data's sake alone.
-            let lines = lines.filter(|used| all || used.line.is_code() || !used.is_there());
-            let lines: Vec<Used> = lines.collect();
-            (back.max(u64::from(!lines.is_empty())), lines)
+            let lines = lines.filter(|(used, _)| all || used.line.is_code() || !used.is_there());
+            let past: Past = lines.collect();
+            (back.max(u64::from(!past.lines.is_empty())), past)
         });
         let (warm_up, lines) = warm_up.unzip();
         Plan {
@@ -230,7 +230,7 @@ impl Plan {
     /// Accesses that are simulated besides those of the stream, and lines that are brought in.
     fn besides(&self) -> u64 {
         let timed = (self.warm_up.len() as u64).saturating_sub(1) * TIMED;
-        let lines: usize = self.lines.iter().map(Vec::len).sum();
+        let lines: usize = self.lines.iter().map(|past| past.lines.len()).sum();
         timed + self.warm_up.iter().sum::<u64>() + lines as u64
     }
 

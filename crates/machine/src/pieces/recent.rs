@@ -320,6 +320,44 @@ impl Used {
     }
 }
 
+/// Lines that are brought in before a piece, in the order of their last uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) lines: Vec<Used>,
+    /// Those from the first number on were used last after so many accesses or later, in order.
+    pub(super) since: Vec<(u32, u64)>,
+}
+
+impl Past {
+    /// Those that were used last in each part of an interval, with where it begins and ends, up to so many
+    /// accesses.
+    pub(super) fn parts(&self, accesses: u64) -> impl Iterator<Item = (&[Used], u64, u64)> {
+        let ends = self.since.iter().skip(1).copied();
+        let ends = ends.chain([(self.lines.len() as u32, accesses)]);
+        let parts = self.since.iter().zip(ends);
+        parts.map(|(&(first, begins), (end, ends))| {
+            (
+                &self.lines[first as usize..end as usize],
+                begins,
+                ends.max(begins),
+            )
+        })
+    }
+}
+
+impl FromIterator<(Used, u64)> for Past {
+    fn from_iter<I: IntoIterator<Item = (Used, u64)>>(all: I) -> Self {
+        let mut past = Past::default();
+        for (used, since) in all {
+            if past.since.last().is_none_or(|last| last.1 != since) {
+                past.since.push((past.lines.len() as u32, since));
+            }
+            past.lines.push(used);
+        }
+        past
+    }
+}
+
 /// Which lines are looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Sought {
@@ -333,8 +371,8 @@ pub(super) struct Sought {
     pub(super) code: bool,
 }
 
-/// The lines that were used before the tail of an interval, in the order of their last uses. `None` if
-/// fewer are known than are needed.
+/// The lines that were used before the tail of an interval, in the order of their last uses, each with
+/// where the part of an interval begins in which that was. `None` if fewer are known than are needed.
 ///
 /// What the tail uses is not brought in ahead of it: it would be found where it was not, and no walk
 /// would bring in the page table's lines.
@@ -343,7 +381,7 @@ pub(super) fn before(
     known: &[[Lines; 2]],
     taken: &Taken,
     sought: Sought,
-) -> Option<Vec<Used>> {
+) -> Option<Vec<(Used, u64)>> {
     let Sought {
         until,
         most,
@@ -357,11 +395,15 @@ pub(super) fn before(
     let parts = (0..)
         .zip(known.get(..until)?.iter())
         .flat_map(|(interval, parts)| {
-            let ends = [intervals.tail(interval), intervals.start(interval + 1)];
-            parts.iter().zip(ends)
+            let tail = intervals.tail(interval);
+            let extents = [
+                (intervals.start(interval), tail),
+                (tail, intervals.start(interval + 1)),
+            ];
+            parts.iter().zip(extents)
         });
     let parts: Vec<_> = parts.collect();
-    'all: for (lines, end) in parts.into_iter().rev().skip(1) {
+    'all: for (lines, (start, end)) in parts.into_iter().rev().skip(1) {
         let used = lines.backwards(end);
         for used in used.filter(|used| code || !used.line.is_code()) {
             if found.len() == most {
@@ -372,7 +414,7 @@ pub(super) fn before(
                 generation => seen_later.insert((used.line.unit(), generation)),
             };
             if new {
-                found.push(used);
+                found.push((used, start));
             }
         }
         // Those before them are older than others that nobody knows of.

@@ -105,15 +105,20 @@ proptest! {
             let parts = 2 * until - 1;
             let sought = sought(until, most, known.min(most));
             let found = before(intervals, &all, &taken, sought).unwrap();
-            let names: Vec<_> = found.iter().map(name).collect();
+            let names: Vec<_> = found.iter().map(|(used, _)| name(used)).collect();
+            prop_assert!(found.is_sorted_by_key(|&(_, since)| since));
             let expected = &list[list.len().saturating_sub(most)..];
             prop_assert!(expected.ends_with(&names));
             prop_assert!(found.len() >= known.min(most));
             if all.iter().flatten().take(parts).all(|lines| lines.all) {
                 prop_assert_eq!(&names, expected);
             }
-            for used in found {
+            for (used, since) in found {
                 let name = name(&used);
+                let part = stores[..parts].iter().rposition(|of| of.contains_key(&name)).unwrap();
+                let interval = part as u64 / 2;
+                let begins = [intervals.start(interval), intervals.tail(interval)][part % 2];
+                prop_assert_eq!(since, begins);
                 let last = stores[..parts].iter().rev().find_map(|of| of.get(&name));
                 prop_assert_eq!(Some(&used.line.stored()), last);
                 let now = intervals.tail(until as u64 - 1);
@@ -167,7 +172,7 @@ fn of_many_lines_the_last_are_kept() {
     let intervals = Intervals::of(1 << 16, Some(3));
     let find = |most, least| {
         let found = before(intervals, &all, &Taken::default(), sought(3, most, least))?;
-        Some(found.iter().map(|used| used.line).collect::<Vec<_>>())
+        Some(found.iter().map(|(used, _)| used.line).collect::<Vec<_>>())
     };
     assert!(find(3, 3).is_none());
     assert_eq!(find(3, 2), Some(vec![Line(6), Line(4)]));

@@ -1,7 +1,9 @@
 //! The memory of a machine as it is at a place of a stream.
 
 use super::event::{Event, What};
-use super::recent::{Line, Used};
+use super::fills::Fills;
+use super::recent::{Line, Past, Used};
+use crate::config::MachineConfig;
 use crate::error::RunError;
 use crate::machine::{MAX_FAULTS, reference};
 use pagelab_addr::{PageDirectory, Pfn, Vpn};
@@ -24,9 +26,9 @@ impl<P: PageTable> MemoryState<P> {
     /// Does what an event of the stream does to it.
     fn carry_out(
         &mut self,
-        process: u32,
-        what: What,
+        event: &Event,
         effects: &mut Effects,
+        fills: &mut Fills,
     ) -> Result<(), RunError> {
         let MemoryState {
             os,
@@ -34,7 +36,8 @@ impl<P: PageTable> MemoryState<P> {
             directory,
         } = self;
         effects.clear();
-        match what {
+        let process = event.process;
+        match event.what {
             What::Control(control) => Ok(os.control(table, directory, process, &control, effects)?),
             What::Touch { vpn, store } => {
                 self.touch(process, vpn, store, effects, |state, page, effects| {
@@ -43,7 +46,9 @@ impl<P: PageTable> MemoryState<P> {
                         table,
                         directory,
                     } = state;
-                    os.fault(table, directory, page, store, effects)
+                    os.fault(table, directory, page, store, effects)?;
+                    fills.note(event.after, page, table, effects);
+                    Ok(())
                 })
             }
             What::Fetch { vpn } => {
@@ -66,7 +71,7 @@ impl<P: PageTable> MemoryState<P> {
         vpn: Vpn,
         store: bool,
         effects: &mut Effects,
-        fault: impl Fn(&mut Self, Page, &mut Effects) -> Result<(), OsError>,
+        mut fault: impl FnMut(&mut Self, Page, &mut Effects) -> Result<(), OsError>,
     ) -> Result<(), RunError> {
         let asid = Os::asid(process)?;
         let id = self.directory.page(asid, vpn)?;
@@ -106,6 +111,8 @@ pub(super) enum Warmth {
     Page(Line),
     /// A physical line that was used under an address which has another page by now, or none.
     Frame(u32),
+    /// A frame that the kernel has filled in a fault.
+    Filled(Pfn),
 }
 
 impl Warmth {
@@ -119,15 +126,16 @@ impl Warmth {
 }
 
 /// A page as it was until so many accesses of the stream.
-type Past = (u64, u32, Vpn);
+type WhatWas = (u64, u32, Vpn);
 
 /// Goes through a stream's events, ahead of the pieces.
 pub(super) struct Leader<P> {
     state: Option<MemoryState<P>>,
     /// Pages whose frames are wanted that they had once, in order, and how far they have been found.
-    wanted: Vec<Past>,
+    wanted: Vec<WhatWas>,
     found: usize,
-    frames: HashMap<Past, Pfn>,
+    frames: HashMap<WhatWas, Pfn>,
+    fills: Fills,
     /// Whether instructions are fetched.
     fetches: bool,
     /// The event that comes next.
@@ -141,11 +149,11 @@ impl<P: PageTable + Clone> Leader<P> {
     /// Begins before the first event. `lines` are those of all pieces.
     pub(super) fn new<'a>(
         state: MemoryState<P>,
-        fetches: bool,
+        config: &MachineConfig,
         lines: impl Iterator<Item = &'a Used>,
     ) -> Self {
         let gone = lines.filter(|used| !used.is_there());
-        let mut wanted: Vec<Past> = gone.map(past).collect();
+        let mut wanted: Vec<WhatWas> = gone.map(what_was).collect();
         wanted.sort_unstable();
         wanted.dedup();
         Leader {
@@ -153,7 +161,8 @@ impl<P: PageTable + Clone> Leader<P> {
             wanted,
             found: 0,
             frames: HashMap::new(),
-            fetches,
+            fills: Fills::of(config),
+            fetches: config.fetch.is_some(),
             next: 0,
             effects: Effects::default(),
             begun: 0,
@@ -178,7 +187,7 @@ impl<P: PageTable + Clone> Leader<P> {
             if !self.fetches && matches!(event.what, What::Fetch { .. }) {
                 continue;
             }
-            let done = state.carry_out(event.process, event.what, &mut self.effects);
+            let done = state.carry_out(event, &mut self.effects, &mut self.fills);
             if done.is_err() {
                 self.state = None;
                 return None;
@@ -209,20 +218,35 @@ impl<P: PageTable + Clone> Leader<P> {
         }
     }
 
-    /// What is to be brought in of lines, all of which are known by now.
-    pub(super) fn warmth(&self, lines: &[Used]) -> Vec<Warmth> {
-        let lines = lines.iter().filter_map(|used| {
-            let line = used.line;
-            if used.is_there() {
-                return Some(Warmth::Page(line));
+    /// What is to be brought in before so many accesses of lines, all of which are known by now, and of
+    /// frames that the kernel has filled: among the lines that were used last in the same part of an
+    /// interval as if last uses were spread evenly over it.
+    pub(super) fn warmth(&self, past: &Past, accesses: u64) -> Vec<Warmth> {
+        let mut warmth = Vec::with_capacity(past.lines.len());
+        let mut fills = self.fills.iter().peekable();
+        for (lines, begins, ends) in past.parts(accesses) {
+            let each = (ends - begins) as f64 / lines.len() as f64;
+            for (number, used) in (0..).zip(lines) {
+                let until = begins + (f64::from(number) * each) as u64;
+                let filled = std::iter::from_fn(|| fills.next_if(|fill| fill.0 < until));
+                warmth.extend(filled.map(|&(_, pfn)| Warmth::Filled(pfn)));
+                warmth.extend(self.warm(used));
             }
-            let &pfn = self.frames.get(&past(used))?;
-            Some(Warmth::Frame(reference(pfn, line.addr(), line.op())))
-        });
-        lines.collect()
+        }
+        warmth.extend(fills.map(|&(_, pfn)| Warmth::Filled(pfn)));
+        warmth
+    }
+
+    fn warm(&self, used: &Used) -> Option<Warmth> {
+        let line = used.line;
+        if used.is_there() {
+            return Some(Warmth::Page(line));
+        }
+        let &pfn = self.frames.get(&what_was(used))?;
+        Some(Warmth::Frame(reference(pfn, line.addr(), line.op())))
     }
 }
 
-fn past(used: &Used) -> Past {
+fn what_was(used: &Used) -> WhatWas {
     (used.until, used.line.process(), used.line.vpn())
 }

@@ -1,7 +1,7 @@
 //! The memory that pieces begin with, against that of a machine that has simulated all before.
 
 use super::intervals::Intervals;
-use super::recent::{Line, Space, Used};
+use super::recent::{Line, Past, Space, Used};
 use super::state::{Leader, MemoryState, Warmth};
 use super::survey;
 use super::survey::Joint;
@@ -189,7 +189,8 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         }));
     }
     let mut frames = Vec::new();
-    let mut leader = Leader::new(memory, false, past.iter());
+    let past: Past = past.into_iter().map(|used| (used, 0)).collect();
+    let mut leader = Leader::new(memory, config, past.lines.iter());
     for &at in at {
         let state = leader.at(at, &survey.events, false).unwrap();
         let table = P::build(config).unwrap();
@@ -218,7 +219,7 @@ fn check<P: ConfiguredTable>(config: &MachineConfig, stream: &Held, at: &[u64]) 
         }
         assert_eq!(state.table.table_bytes(), machine.mmu.table().table_bytes());
     }
-    assert_eq!(leader.warmth(&past), frames);
+    assert_eq!(leader.warmth(&past, accesses), frames);
 }
 
 proptest! {

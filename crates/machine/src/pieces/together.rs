@@ -90,7 +90,7 @@ pub(crate) fn run_one<M: ConfiguredMmu>(
         crew,
     } = *piece;
     let memory = first_memory::<M>(config)?;
-    let mut leader = Leader::new(memory, config.fetch.is_some(), lines.iter());
+    let mut leader = Leader::new(memory, config, lines.lines.iter());
     let run = Run {
         config,
         stream,
@@ -100,7 +100,7 @@ pub(crate) fn run_one<M: ConfiguredMmu>(
     let end = extent.to.unwrap_or_else(|| stream.accesses());
     let result = Mutex::new(None);
     let state = Mutex::new(leader.at(extent.from, events, true));
-    let warmth = leader.warmth(lines);
+    let warmth = leader.warmth(lines, extent.from);
     crew.side_by_side(progress, end - extent.from, None, || {
         let state = lock(&state).take();
         let ended = state.map(|state| piece::run::<M>(&run, extent, &warmth, state));
@@ -198,8 +198,8 @@ impl Work<'_> {
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Vec<Option<Ended>>, BuildError> {
         let count = self.plan.warm_up.len() as u64;
-        let lines = self.plan.lines.iter().flatten();
-        let leader = Mutex::new(Leader::new(state, self.config.fetch.is_some(), lines));
+        let lines = self.plan.lines.iter().flat_map(|past| &past.lines);
+        let leader = Mutex::new(Leader::new(state, self.config, lines));
         let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
         let run = Run {
             config: self.config,
@@ -239,7 +239,7 @@ impl Work<'_> {
         leader.begun += 1;
         let last = leader.begun == self.order.len();
         let state = leader.at(extent.from, &self.survey.events, last)?;
-        let warmth = leader.warmth(&self.plan.lines[piece as usize]);
+        let warmth = leader.warmth(&self.plan.lines[piece as usize], extent.from);
         Some((piece, extent, warmth, state))
     }
 }

@@ -239,6 +239,38 @@ fn frames_that_are_used_again_are_cached() {
     }
 }
 
+/// What the kernel has filled in a fault is in the caches when it is used for the first time, and so is what
+/// the second half of an access has used.
+#[test]
+fn lines_that_no_access_begins_in_are_cached() {
+    // 200 of 512 pages that the last level has room for, filled longer ago than a warm-up goes back.
+    let mut filled = vec![map(BASE, 64 << 20)];
+    for page in 0..3000u64 {
+        filled.push(store(BASE + (page << 12)));
+        filled.push(load(BASE + (page.saturating_sub(200) << 12) + 2048, 3, 0));
+        filled.extend((0..200).map(|_| load(BASE, 3, 0)));
+    }
+    // Each reaches into the line that a later one is of alone.
+    let mut reached = vec![map(BASE, 64 << 20)];
+    for number in 0..20_000u64 {
+        reached.push(load(BASE + number * 128 + 60, 3, 0));
+        reached.push(load(BASE + number.saturating_sub(5000) * 128 + 64, 3, 0));
+    }
+    for (events, levels) in [(filled, ["l2", "llc"]), (reached, ["memory", "memory"])] {
+        let stream = Held(events);
+        for level in levels {
+            let mut config = small_machine();
+            config.caches.llc.kib = 2048;
+            config.memory.fragmentation = 0.0;
+            config.caches.filled_pages = serde_json::from_value(json!(level)).unwrap();
+            let whole = run(&config, "radix", &mut *stream.interval(0, None).unwrap());
+            let cut = pieces(&config, "radix", &stream, 2, 8);
+            let [whole, cut] = [whole, cut].map(|result| result.caches.data.dram);
+            assert!(cut.abs_diff(whole) <= 8, "{cut} and {whole} with {level}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_cut_is_refused() {
     let stream = faults();
