@@ -79,6 +79,21 @@ def test_what_cannot_be_cut_is_refused(arguments: list[str], says: str) -> None:
     assert says in " ".join(done.stderr.split())
 
 
+def test_what_others_bring_into_the_last_level_is_said_to_be_missing() -> None:
+    others = ["--set", "caches.others.gigabytes_per_second=1.0"]
+    for machine, says in (([], "of those in one piece"), (others, "some percent too few")):
+        command = [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", "-w", UPDATES]
+        command += [key for key in SMALL if key != "--quiet"]
+        done = subprocess.run(
+            [*command, "--parallel", "2", *machine],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        assert says in " ".join(done.stdout.split())
+
+
 def test_designs_are_compared_in_pieces() -> None:
     updates = workloads.random_updates(footprint="64MiB", updates=7_000_000, windows=0)
     comparison = pagelab.compare(updates, ["radix", "ideal"], workers=2)
