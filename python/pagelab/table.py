@@ -225,10 +225,7 @@ def _pieces(run: Run) -> list[str]:
         share = units.percent(bound.cycles / run.cycles.total, 2)
         text += f"; {run.design}'s cycles are within {share} of those in one piece"
     elif run.machine["caches"].get("others"):
-        text += (
-            " that begin without what others would have brought into the last level: cycles may be "
-            "some percent too few"
-        )
+        text += "; what others had brought into the last level before each is estimated"
     return textwrap.wrap(f"{text} (docs/scale.md).", 80)
 
 

@@ -534,6 +534,13 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
+    /// Brings in what others would have used for so long before the clocks began.
+    pub(crate) fn pass_to_others(&mut self, slots: u64) {
+        if let Some(others) = &mut self.others {
+            others.pass(slots, &mut self.shared, |_| {});
+        }
+    }
+
     /// Lets the memory manager work, on the core that gets there first.
     #[cold]
     fn tick(&mut self, core: usize) {

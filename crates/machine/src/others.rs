@@ -53,11 +53,21 @@ impl Others {
     }
 
     /// Brings in what came until `now`; tells of each modified line that left.
-    pub(crate) fn until(&mut self, now: u64, shared: &mut SharedCache, mut left: impl FnMut(u32)) {
+    pub(crate) fn until(&mut self, now: u64, shared: &mut SharedCache, left: impl FnMut(u32)) {
         let Some(passed) = now.checked_sub(self.until) else {
             return;
         };
         self.until = now;
+        self.pass(passed, shared, left);
+    }
+
+    /// Brings in what comes in so many slots; tells of each modified line that left.
+    pub(crate) fn pass(
+        &mut self,
+        passed: u64,
+        shared: &mut SharedCache,
+        mut left: impl FnMut(u32),
+    ) {
         self.due += passed as f64 * self.lines_per_slot;
         let sets = shared.llc.sets();
         // A set has as many as others have it, give or take: of n times all that there is room for, a share

@@ -38,6 +38,9 @@ pub(crate) struct OnePiece<'a> {
     pub(super) crew: &'a Crew,
 }
 
+/// Accesses from which is seen how much time passes, where that matters before a piece.
+const PACED: u64 = 1 << 18;
+
 /// Accesses of a batch of lines that are brought in.
 const BATCH: usize = 4096;
 
@@ -83,6 +86,7 @@ pub(super) fn run<M: ConfiguredMmu>(
     warmth: &[Warmth],
     memory: MemoryState<M::Table>,
 ) -> Result<Ended, BuildError> {
+    let pace = pace::<M>(run, extent, warmth, &memory)?;
     let MemoryState {
         os,
         table,
@@ -109,9 +113,10 @@ pub(super) fn run<M: ConfiguredMmu>(
     }
     let mut begun = None;
     let mut stopped = None;
-    if let Err(error) = bring_in(&mut machine, &lines, run.progress) {
+    if let Err(error) = bring_in(&mut machine, &lines, pace, run.progress) {
         stopped = Some(error.into());
     }
+    machine.pass_to_others((pace * (extent.start - extent.from) as f64) as u64);
     match run.stream.interval(extent.from, extent.to) {
         Ok(mut source) => {
             let mut batch = Batch::default();
@@ -147,6 +152,34 @@ pub(super) fn run<M: ConfiguredMmu>(
     })
 }
 
+/// Slots that an access takes where a piece begins, if others use the last level by time: as its first
+/// accesses do without them. 0 otherwise.
+fn pace<M: ConfiguredMmu>(
+    run: &Run,
+    extent: Extent,
+    warmth: &[Warmth],
+    memory: &MemoryState<M::Table>,
+) -> Result<f64, BuildError> {
+    if run.config.caches.others.is_none() || extent.start == 0 {
+        return Ok(0.0);
+    }
+    let mut config = run.config.clone();
+    config.caches.others = None;
+    let alone = Run {
+        config: &config,
+        progress: &AtomicU64::new(0),
+        ..*run
+    };
+    let end = extent.to.unwrap_or(run.stream.accesses());
+    let first = Extent {
+        to: Some(end.min(extent.start + PACED)),
+        ..extent
+    };
+    let ended = self::run::<M>(&alone, first, warmth, memory.clone())?;
+    let totals = ended.outcome.measured.totals;
+    Ok(totals.elapsed as f64 / totals.accesses.max(1) as f64)
+}
+
 /// All but lines of pages that are not mapped, which come later. Whether one is stored to is left out
 /// where it may not be any more.
 fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Warmth> {
@@ -180,6 +213,7 @@ fn mapped<M: ConfiguredMmu>(machine: &Machine<M>, warmth: &[Warmth]) -> Vec<Warm
 fn bring_in<M: ConfiguredMmu>(
     machine: &mut Machine<M>,
     lines: &[Warmth],
+    pace: f64,
     progress: &AtomicU64,
 ) -> Result<(), RunError> {
     let mut batch = Batch::default();
@@ -203,6 +237,9 @@ fn bring_in<M: ConfiguredMmu>(
             }
             Warmth::Frame(line) => {
                 hierarchy::fetch(&mut machine.caches[0], &mut machine.shared, line, None);
+            }
+            Warmth::Passed(accesses) => {
+                machine.pass_to_others((pace * accesses as f64) as u64);
             }
             Warmth::Filled(pfn) => {
                 for at in (0..PAGE_BYTES).step_by(LINE_BYTES as usize) {

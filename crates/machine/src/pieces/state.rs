@@ -113,6 +113,8 @@ pub(super) enum Warmth {
     Frame(u32),
     /// A frame that the kernel has filled in a fault.
     Filled(Pfn),
+    /// What others bring into the last level in the time of so many accesses.
+    Passed(u64),
 }
 
 impl Warmth {
@@ -136,6 +138,8 @@ pub(super) struct Leader<P> {
     found: usize,
     frames: HashMap<WhatWas, Pfn>,
     fills: Fills,
+    /// Whether others use the last level.
+    others: bool,
     /// Whether instructions are fetched.
     fetches: bool,
     /// The event that comes next.
@@ -162,6 +166,7 @@ impl<P: PageTable + Clone> Leader<P> {
             found: 0,
             frames: HashMap::new(),
             fills: Fills::of(config),
+            others: config.caches.others.is_some(),
             fetches: config.fetch.is_some(),
             next: 0,
             effects: Effects::default(),
@@ -224,16 +229,25 @@ impl<P: PageTable + Clone> Leader<P> {
     pub(super) fn warmth(&self, past: &Past, accesses: u64) -> Vec<Warmth> {
         let mut warmth = Vec::with_capacity(past.lines.len());
         let mut fills = self.fills.iter().peekable();
+        let mut passed = 0;
         for (lines, begins, ends) in past.parts(accesses) {
             let each = (ends - begins) as f64 / lines.len() as f64;
             for (number, used) in (0..).zip(lines) {
                 let until = begins + (f64::from(number) * each) as u64;
+                // Not before each: what is used in a row is brought in together.
+                if self.others && number % 1024 == 0 && until > passed {
+                    warmth.push(Warmth::Passed(until - passed));
+                    passed = until;
+                }
                 let filled = std::iter::from_fn(|| fills.next_if(|fill| fill.0 < until));
                 warmth.extend(filled.map(|&(_, pfn)| Warmth::Filled(pfn)));
                 warmth.extend(self.warm(used));
             }
         }
         warmth.extend(fills.map(|&(_, pfn)| Warmth::Filled(pfn)));
+        if self.others {
+            warmth.push(Warmth::Passed(accesses.saturating_sub(passed)));
+        }
         warmth
     }
 

@@ -271,6 +271,34 @@ fn lines_that_no_access_begins_in_are_cached() {
     }
 }
 
+/// What others have brought into the last level by the time a piece begins is there, as far as its first
+/// accesses say how much time has passed.
+#[test]
+fn others_have_used_the_last_level_before() {
+    let mut events = vec![map(BASE, 64 << 20)];
+    let mut random: u64 = 1;
+    for _ in 0..40_000 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        events.push(load(BASE + (random >> 51 << 6), 3, 0));
+        events.extend((0..60).map(|_| load(BASE, 3, 0)));
+    }
+    let stream = Held(events);
+    let mut config = small_machine();
+    config.caches.llc.kib = 2048;
+    let given = json!({ "gigabytes_per_second": 5.0 });
+    config.caches.others = serde_json::from_value(given).unwrap();
+    let whole = run(&config, "radix", &mut *stream.interval(0, None).unwrap());
+    let cut = pieces(&config, "radix", &stream, 2, 8);
+    let [from, of] = [&cut, &whole].map(|result| result.caches.data.dram as f64);
+    // What is used is found for the better part, and not all of it.
+    assert!((10_000.0..30_000.0).contains(&of), "{of}");
+    assert!((from - of).abs() < 0.1 * of, "{from} and {of}");
+    let [from, of] = [cut, whole].map(|result| result.cycles.total as f64);
+    assert!((from - of).abs() < 0.03 * of, "{from} and {of} cycles");
+}
+
 #[test]
 fn what_cannot_be_cut_is_refused() {
     let stream = faults();
