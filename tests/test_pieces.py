@@ -81,8 +81,10 @@ def test_what_cannot_be_cut_is_refused(arguments: list[str], says: str) -> None:
 
 def test_what_others_bring_into_the_last_level_is_said_to_be_estimated() -> None:
     others = ["--set", "caches.others.gigabytes_per_second=1.0"]
+    # Long enough to be cut though each piece is begun twice.
+    updates = "random-updates:footprint=16MiB,updates=4000000"
     for machine, says in (([], "of those in one piece"), (others, "is estimated")):
-        command = [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", "-w", UPDATES]
+        command = [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", "-w", updates]
         command += [key for key in SMALL if key != "--quiet"]
         done = subprocess.run(
             [*command, "--parallel", "2", *machine],

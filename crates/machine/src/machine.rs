@@ -37,7 +37,7 @@ mod totals;
 mod translate;
 mod windows;
 
-pub(crate) use filled::filled_frames;
+pub(crate) use filled::{filled_frames, filled_lines};
 pub(crate) use translate::reference;
 
 /// Faults that one access may take before the run is given up: each either maps the page or

@@ -16,8 +16,7 @@ impl<M: Mmu> Machine<M> {
         // What is filled before twice as much as caches hold is in none any more.
         let most = 2 * self.shared.llc.capacity() as u64 * LINE_BYTES / PAGE_BYTES;
         for pfn in filled_frames(&self.effects, page, self.mmu.table(), most) {
-            let lines = (0..PAGE_BYTES).step_by(LINE_BYTES as usize);
-            let lines = lines.map(|at| (reference(pfn, at, Op::store(8)), place));
+            let lines = filled_lines(pfn).map(|line| (line, place));
             self.chunk.filled.extend(lines);
         }
     }
@@ -33,7 +32,7 @@ pub(crate) fn filled_frames(
 ) -> impl Iterator<Item = Pfn> {
     let filled = effects.pages_zeroed + effects.pages_copied;
     let filled = if filled.is_power_of_two() { filled } else { 0 };
-    let within = if filled > 0 { page.vpn.0 % filled } else { 0 };
+    let within = page.vpn.0 % filled.max(1);
     let out = filled.saturating_sub(most) as usize;
     let numbers = order_of_filling(filled, within).skip(out);
     numbers.filter_map(move |number| {
@@ -44,6 +43,12 @@ pub(crate) fn filled_frames(
         };
         Some(table.found(part)?.pfn)
     })
+}
+
+/// The lines of a frame that has been filled, all of them modified.
+pub(crate) fn filled_lines(pfn: Pfn) -> impl Iterator<Item = u32> {
+    let lines = (0..PAGE_BYTES).step_by(LINE_BYTES as usize);
+    lines.map(move |at| reference(pfn, at, Op::store(8)))
 }
 
 /// The order in which Linux fills the small pages of a large one: those around the one that was asked for

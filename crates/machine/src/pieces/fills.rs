@@ -9,7 +9,6 @@ use pagelab_translation::{Page, PageTable};
 use std::collections::VecDeque;
 
 /// Those that were filled last, twice as many as caches hold.
-#[derive(Default)]
 pub(super) struct Fills {
     last: VecDeque<(u64, Pfn)>,
     most: usize,

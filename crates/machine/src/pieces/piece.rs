@@ -8,13 +8,12 @@ use super::state::{MemoryState, Warmth, look_up};
 use crate::config::MachineConfig;
 use crate::error::{BuildError, RunError};
 use crate::hierarchy;
-use crate::machine::{Cursor, Machine, reference};
+use crate::machine::{Cursor, Machine, filled_lines};
 use crate::mmu::ConfiguredMmu;
 use crate::own_counters::OwnCounters;
 use crate::statistics::Outcome;
 use crate::stopped::Stopped;
-use pagelab_addr::{LINE_BYTES, PAGE_BYTES};
-use pagelab_events::{Access, Batch, Divisible, Op, SourceError, Unit, WarmUp};
+use pagelab_events::{Access, Batch, Divisible, SourceError, Unit, WarmUp};
 use pagelab_os::OsStatistics;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +38,7 @@ pub(crate) struct OnePiece<'a> {
 }
 
 /// Accesses from which is seen how much time passes, where that matters before a piece.
-const PACED: u64 = 1 << 18;
+pub(super) const PACED: u64 = 1 << 18;
 
 /// Accesses of a batch of lines that are brought in.
 const BATCH: usize = 4096;
@@ -116,7 +115,8 @@ pub(super) fn run<M: ConfiguredMmu>(
     if let Err(error) = bring_in(&mut machine, &lines, pace, run.progress) {
         stopped = Some(error.into());
     }
-    machine.pass_to_others((pace * (extent.start - extent.from) as f64) as u64);
+    let untimed = (extent.start - extent.from).saturating_sub(TIMED);
+    machine.pass_to_others((pace * untimed as f64) as u64);
     match run.stream.interval(extent.from, extent.to) {
         Ok(mut source) => {
             let mut batch = Batch::default();
@@ -242,8 +242,7 @@ fn bring_in<M: ConfiguredMmu>(
                 machine.pass_to_others((pace * accesses as f64) as u64);
             }
             Warmth::Filled(pfn) => {
-                for at in (0..PAGE_BYTES).step_by(LINE_BYTES as usize) {
-                    let line = reference(pfn, at, Op::store(8));
+                for line in filled_lines(pfn) {
                     hierarchy::fill(&mut machine.caches[0], &mut machine.shared, line);
                 }
             }

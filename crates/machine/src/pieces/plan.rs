@@ -1,7 +1,7 @@
 //! Where a stream is cut, and how much of what comes before a cut warms the piece behind it.
 
 use super::intervals::{Intervals, LONGEST, RECENT, TIMED};
-use super::piece::Extent;
+use super::piece::{Extent, PACED};
 use super::recent::{self, Past, Sought};
 use super::survey::{GRAINS, Survey, Uses};
 use super::taken::Taken;
@@ -135,6 +135,11 @@ impl Plan {
         let taken = Taken::of(&survey.events, intervals.start(intervals.count - 1));
         let most = (MARGIN * lines(config)) as usize;
         let copy = config.memory.memory_bytes / PAGE_BYTES / FRAMES_AN_ACCESS;
+        // Where others use the last level a piece is begun twice (`piece::pace`).
+        let (times, paced) = match config.caches.others {
+            Some(_) => (2, PACED),
+            None => (1, 0),
+        };
         let worth_it = (BESIDES * intervals.accesses as f64) as u64;
         let mut plan = Plan::of_one_piece(intervals.accesses);
         for count in counts {
@@ -146,7 +151,7 @@ impl Plan {
                 most,
                 config.fetch.is_some(),
             );
-            if plan.besides() + (count - 1) * copy <= worth_it {
+            if times * plan.besides() + (count - 1) * (times * copy + paced) <= worth_it {
                 break;
             }
         }
@@ -201,6 +206,7 @@ impl Plan {
             let known = seek.then(|| {
                 let sought = Sought {
                     until: (piece * each) as usize,
+                    tail: back < RECENT,
                     most,
                     least: most / MARGIN as usize,
                     code: fetches,

@@ -361,8 +361,10 @@ impl FromIterator<(Used, u64)> for Past {
 /// Which lines are looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Sought {
-    /// Before the tail of the interval before this one.
+    /// Before this interval ...
     pub(super) until: usize,
+    /// ... with the tail of the one before it, or without.
+    pub(super) tail: bool,
     /// How many at most, the last ...
     pub(super) most: usize,
     /// ... and how many at least, if there are others.
@@ -371,11 +373,11 @@ pub(super) struct Sought {
     pub(super) code: bool,
 }
 
-/// The lines that were used before the tail of an interval, in the order of their last uses, each with
-/// where the part of an interval begins in which that was. `None` if fewer are known than are needed.
+/// The lines that were used before an interval, in the order of their last uses, each with where the part of
+/// an interval begins in which that was. `None` if fewer are known than are needed.
 ///
-/// What the tail uses is not brought in ahead of it: it would be found where it was not, and no walk
-/// would bring in the page table's lines.
+/// Where the whole tail is simulated what it uses is not to be brought in ahead of it: it would be found where
+/// it was not, and no walk would bring in the page table's lines.
 pub(super) fn before(
     intervals: Intervals,
     known: &[[Lines; 2]],
@@ -384,6 +386,7 @@ pub(super) fn before(
 ) -> Option<Vec<(Used, u64)>> {
     let Sought {
         until,
+        tail,
         most,
         least,
         code,
@@ -395,15 +398,15 @@ pub(super) fn before(
     let parts = (0..)
         .zip(known.get(..until)?.iter())
         .flat_map(|(interval, parts)| {
-            let tail = intervals.tail(interval);
+            let begins = intervals.tail(interval);
             let extents = [
-                (intervals.start(interval), tail),
-                (tail, intervals.start(interval + 1)),
+                (intervals.start(interval), begins),
+                (begins, intervals.start(interval + 1)),
             ];
             parts.iter().zip(extents)
         });
     let parts: Vec<_> = parts.collect();
-    'all: for (lines, (start, end)) in parts.into_iter().rev().skip(1) {
+    'all: for (lines, (start, end)) in parts.into_iter().rev().skip(usize::from(!tail)) {
         let used = lines.backwards(end);
         for used in used.filter(|used| code || !used.line.is_code()) {
             if found.len() == most {

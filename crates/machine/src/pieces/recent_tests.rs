@@ -12,9 +12,10 @@ use std::collections::HashMap;
 /// Across the border of two regions.
 const BASE: u64 = (1 << 30) - 150 * 64;
 
-fn sought(until: usize, most: usize, least: usize) -> Sought {
+fn sought(until: usize, tail: bool, most: usize, least: usize) -> Sought {
     Sought {
         until,
+        tail,
         most,
         least,
         code: true,
@@ -37,6 +38,7 @@ proptest! {
         most in 1usize..400,
         kept in 1usize..120,
         tail in 0u64..50,
+        with_tail: bool,
     ) {
         let intervals = Intervals {
             count: steps.len().div_ceil(length) as u64,
@@ -86,24 +88,24 @@ proptest! {
                 list.push(one);
             }
             let rest = recent.last(kept);
-            let ((body, of_body, list), rest) = match before_tail {
+            let ((body, of_body, before), rest) = match before_tail {
                 Some(body) => (body, (rest, stored)),
                 None => ((rest, stored, list.clone()), Default::default()),
             };
             prop_assert!(body.lines.len() <= kept && rest.0.lines.len() <= kept);
             all.push([body, rest.0]);
             stores.extend([of_body, rest.1]);
-            ends.push(list);
+            ends.push(if with_tail { list.clone() } else { before });
         }
         let taken = Taken::of(&events, u64::MAX);
         let name = |used: &Used| {
             (used.line.process(), used.line.addr() >> 6, used.generation(&taken))
         };
         for (until, list) in (1..).zip(&ends) {
+            let parts = 2 * until - usize::from(!with_tail);
             // So many are known at the least, of the last part alone.
-            let known = kept.min(all[until - 1][0].lines.len());
-            let parts = 2 * until - 1;
-            let sought = sought(until, most, known.min(most));
+            let known = kept.min(all[until - 1][usize::from(with_tail)].lines.len());
+            let sought = sought(until, with_tail, most, known.min(most));
             let found = before(intervals, &all, &taken, sought).unwrap();
             let names: Vec<_> = found.iter().map(|(used, _)| name(used)).collect();
             prop_assert!(found.is_sorted_by_key(|&(_, since)| since));
@@ -121,7 +123,10 @@ proptest! {
                 prop_assert_eq!(since, begins);
                 let last = stores[..parts].iter().rev().find_map(|of| of.get(&name));
                 prop_assert_eq!(Some(&used.line.stored()), last);
-                let now = intervals.tail(until as u64 - 1);
+                let now = match with_tail {
+                    true => intervals.start(until as u64).min(intervals.accesses),
+                    false => intervals.tail(until as u64 - 1),
+                };
                 let times = taken.before(name.0, name.1 >> 6, now);
                 prop_assert_eq!(used.seen_from(now, &taken).is_there(), times == name.2);
             }
@@ -171,7 +176,12 @@ fn of_many_lines_the_last_are_kept() {
     ];
     let intervals = Intervals::of(1 << 16, Some(3));
     let find = |most, least| {
-        let found = before(intervals, &all, &Taken::default(), sought(3, most, least))?;
+        let found = before(
+            intervals,
+            &all,
+            &Taken::default(),
+            sought(3, false, most, least),
+        )?;
         Some(found.iter().map(|(used, _)| used.line).collect::<Vec<_>>())
     };
     assert!(find(3, 3).is_none());

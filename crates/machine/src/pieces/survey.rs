@@ -281,8 +281,8 @@ impl Looking {
                 }
             }
             self.access(process, addr, op.is_store());
-            if end >> LINE_SHIFT != addr >> LINE_SHIFT {
-                self.access(process, end, op.is_store());
+            for line in (addr >> LINE_SHIFT) + 1..=end >> LINE_SHIFT {
+                self.access(process, line << LINE_SHIFT, op.is_store());
             }
             self.at += 1;
         }

@@ -227,7 +227,7 @@ proptest! {
 
     #[test]
     fn all_lines_of_an_access_are_seen(
-        accesses in proptest::collection::vec((0u64..4000, 1u16..=64), 2..400),
+        accesses in proptest::collection::vec((0u64..4000, prop_oneof![1u16..=64, 65u16..=600]), 2..400),
         tail in 0u64..300,
     ) {
         check_lines(&accesses, tail);

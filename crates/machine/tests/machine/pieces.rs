@@ -256,7 +256,8 @@ fn lines_that_no_access_begins_in_are_cached() {
         reached.push(load(BASE + number * 128 + 60, 3, 0));
         reached.push(load(BASE + number.saturating_sub(5000) * 128 + 64, 3, 0));
     }
-    for (events, levels) in [(filled, ["l2", "llc"]), (reached, ["memory", "memory"])] {
+    let cases = [(filled, &["l2", "llc"][..]), (reached, &["memory"])];
+    for (events, levels) in cases {
         let stream = Held(events);
         for level in levels {
             let mut config = small_machine();
@@ -296,7 +297,7 @@ fn others_have_used_the_last_level_before() {
     assert!((10_000.0..30_000.0).contains(&of), "{of}");
     assert!((from - of).abs() < 0.1 * of, "{from} and {of}");
     let [from, of] = [cut, whole].map(|result| result.cycles.total as f64);
-    assert!((from - of).abs() < 0.03 * of, "{from} and {of} cycles");
+    assert!((from - of).abs() < 0.05 * of, "{from} and {of} cycles");
 }
 
 #[test]
