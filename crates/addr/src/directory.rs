@@ -74,6 +74,11 @@ impl PageDirectory {
         Ok(number)
     }
 
+    /// What [`PageDirectory::gib`] has given out for the 1 GiB region of an address, if it has.
+    pub fn known(&self, asid: Asid, address: VirtAddr) -> Option<u32> {
+        self.numbers.get(&(asid, address.0 >> GIB_SHIFT)).copied()
+    }
+
     /// The number of a page.
     ///
     /// # Errors

@@ -178,7 +178,7 @@ impl Pieces {
             let dispatched = Latest::of_dispatch(number);
             let mut begins = known.latest(step.data).max(dispatched);
             let last = number as usize == steps.len();
-            if last && (step.loads || step.stores) {
+            if last && step.accesses() {
                 let scaled = known.latest(step.scaled);
                 let scaled = scaled.later(slots_of(times.scaled_index));
                 let address = known.latest(step.addresses).max(scaled);
@@ -226,7 +226,7 @@ impl Pieces {
             copies: [before[0], self.copies.len() as u32],
             rows: [before[1], self.rows.len() as u32],
             instructions: steps.len() as u32,
-            accesses: steps.last().is_some_and(|last| last.loads || last.stores),
+            accesses: steps.last().is_some_and(Step::accesses),
         });
         self.all.len() as u32 - 1
     }

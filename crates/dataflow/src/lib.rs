@@ -44,6 +44,27 @@ pub struct Step {
     pub loads: bool,
     /// Whether it stores to memory.
     pub stores: bool,
+    /// Whether it asks for memory to be fetched, and neither loads nor stores.
+    pub prefetches: bool,
+}
+
+impl Step {
+    /// Whether it has an address, of one that a trace says something of.
+    pub fn accesses(&self) -> bool {
+        self.loads || self.stores || self.prefetches
+    }
+}
+
+/// Whether an instruction asks for a line of data to be fetched. Its operand is no access to iced, and the
+/// registers of its address are read as others are.
+pub fn is_prefetch(instruction: &Instruction) -> bool {
+    use Mnemonic::{
+        Prefetch, Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Prefetchw, Prefetchwt1,
+    };
+    matches!(
+        instruction.mnemonic(),
+        Prefetch | Prefetchnta | Prefetcht0 | Prefetcht1 | Prefetcht2 | Prefetchw | Prefetchwt1
+    )
 }
 
 /// The registers of a set.

@@ -3,7 +3,7 @@ use crate::{Control, Definition, Flow, dependence};
 /// What an access does and how many bytes it moves, in 16 bits.
 ///
 /// Bit 15: a store (a load otherwise). Bit 14: done by the kernel on behalf of the program.
-/// Bits 0 to 13: size in bytes.
+/// Bits 0 to 13: size in bytes. A load of no bytes is a prefetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Op(pub u16);
 
@@ -13,7 +13,11 @@ impl Op {
     /// The largest size of one access, in bytes. Longer ones are recorded in pieces.
     pub const MAX_SIZE: u16 = Self::KERNEL - 1;
 
-    /// A load of `size` bytes.
+    /// An instruction that asks for a line to be fetched: it loads nothing, takes no page fault, and nothing
+    /// waits for it.
+    pub const PREFETCH: Op = Op(0);
+
+    /// A load of `size` bytes, or [`Op::PREFETCH`] if these are none.
     ///
     /// # Panics
     /// When `size` exceeds [`Op::MAX_SIZE`].
@@ -43,6 +47,12 @@ impl Op {
     #[inline]
     pub const fn is_store(self) -> bool {
         self.0 & Self::STORE != 0
+    }
+
+    /// Whether this is a prefetch.
+    #[inline]
+    pub const fn is_prefetch(self) -> bool {
+        self.0 == Self::PREFETCH.0
     }
 
     /// Whether the kernel did it on behalf of the program.

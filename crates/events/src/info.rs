@@ -70,6 +70,8 @@ pub struct Counts {
     pub loads: u64,
     /// Stores.
     pub stores: u64,
+    /// Prefetches: neither, though they are among the accesses.
+    pub prefetches: u64,
     /// Those that the kernel made on behalf of the program.
     pub kernel: u64,
     /// Those whose address a known load produced.
@@ -85,6 +87,7 @@ impl Counts {
         self.accesses += other.accesses;
         self.loads += other.loads;
         self.stores += other.stores;
+        self.prefetches += other.prefetches;
         self.kernel += other.kernel;
         self.dependent += other.dependent;
         self.mispredicted += other.mispredicted;
@@ -154,10 +157,12 @@ struct Process {
 impl Census {
     fn add(&mut self, batch: &Batch) {
         let process = self.processes.entry(batch.process).or_default();
-        for &addr in &batch.addr {
+        // What is only prefetched may not be there.
+        let accessed = || (batch.addr.iter().zip(&batch.op)).filter(|(_, op)| !op.is_prefetch());
+        for (&addr, _) in accessed() {
             process.pages.insert(addr >> PAGE_SHIFT);
         }
-        for op in &batch.op {
+        for (_, op) in accessed() {
             *self.sizes.entry(op.size()).or_default() += 1;
         }
         let mut thread = 0;
@@ -217,11 +222,13 @@ fn count(batch: &Batch, range: std::ops::Range<usize>) -> Counts {
     let number = |is: fn(&Op) -> bool| ops.iter().filter(|op| is(op)).count() as u64;
     let accesses = ops.len() as u64;
     let stores = number(|op| op.is_store());
+    let prefetches = number(|op| op.is_prefetch());
     let gaps = batch.gap[range.clone()].iter();
     Counts {
         accesses,
-        loads: accesses - stores,
+        loads: accesses - stores - prefetches,
         stores,
+        prefetches,
         kernel: number(|op| op.is_kernel()),
         mispredicted: Mispredicted::count(batch.mispredicted_in(range.clone())),
         dependent: batch.dep[range].iter().filter(|&&dep| dep != 0).count() as u64,

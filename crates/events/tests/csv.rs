@@ -27,6 +27,8 @@ fn every_kind_of_line_is_understood() {
          S,0x7FfF,4,2,1\r\n\
          KL,7010,,3\n\
          KS,ffffffffffffffff,16383,4294967295,65535:70000\n\
+         P,7020\n\
+         P,8000,0,2,1\n\
          unmap,7000,4096\n\
          protect,8000,4096,-w-\n\
          remap,8000,4096,c000,8192\n\
@@ -67,6 +69,8 @@ fn every_kind_of_line_is_understood() {
             u32::MAX,
             4465 << 16 | 65535,
         ),
+        (0x7020, Op::PREFETCH, 0, 0),
+        (0x8000, Op::PREFETCH, 2, 1),
     ] {
         parent.push(Access { addr, op, gap, dep });
     }
@@ -128,7 +132,7 @@ fn a_wrong_line_is_named_and_what_comes_before_is_read() {
     for (line, expected) in [
         (
             "M,7000,8",
-            "expected a line that starts with L, S, KL, KS, map",
+            "expected a line that starts with L, S, KL, KS, P, map",
         ),
         ("l,7000,8", "expected a line that starts with L, S"),
         (",7000", "expected a line that starts with L, S"),
@@ -136,6 +140,7 @@ fn a_wrong_line_is_named_and_what_comes_before_is_read() {
         ("L,70g0,8", "expected KIND,ADDR"),
         ("L,7000,16384", "a size up to 16383"),
         ("L,7000,8,0,0,0", "expected KIND,ADDR"),
+        ("P,7000,8", "expected P,ADDR[,0[,GAP[,DEP]]]"),
         ("L,7000,8,4294967296", "expected KIND,ADDR"),
         ("L,10000000000000000", "expected KIND,ADDR"),
         ("L,-1", "expected KIND,ADDR"),

@@ -179,6 +179,12 @@ fn version_64_is_read() {
     older(include_str!("data/version64.hex"), &example());
 }
 
+/// The example as version 128 said it, in which nothing was a prefetch.
+#[test]
+fn version_128_is_read() {
+    older(include_str!("data/version128.hex"), &example());
+}
+
 /// What would name two loads today was a load too far back for any core.
 #[test]
 fn version_8_has_one_load_an_access() {

@@ -47,11 +47,37 @@ fn counts(figures: [u64; 7]) -> Counts {
         accesses,
         loads,
         stores,
+        prefetches: 0,
         kernel,
         dependent,
         mispredicted,
         instructions,
     }
+}
+
+/// Neither loads nor stores, and of no size; what they ask for is not thereby accessed.
+#[test]
+fn prefetches_are_counted_by_themselves() {
+    let file = Scratch::new(
+        "prefetches.csv",
+        b"L,7010,8,2\nP,9000,0,1,1\nP,9040\nS,8000,4\n",
+    );
+    let info = TraceInfo::of(&file.0).unwrap();
+    assert_eq!(
+        info.total,
+        Counts {
+            prefetches: 2,
+            ..counts([4, 1, 1, 0, 1, 0, 7])
+        }
+    );
+    assert_eq!(info.sizes, BTreeMap::from([(4, 1), (8, 1)]));
+    assert_eq!(info.pages, 2);
+    // As text they are lines of their own, and Lackey has none.
+    let lackey = Scratch::new("prefetches.lackey", b"");
+    convert(&file.0, &lackey.0, Format::Lackey).unwrap();
+    let text = std::fs::read_to_string(&lackey.0).unwrap();
+    assert_eq!(text.matches("I ").count(), 7);
+    assert_eq!(text.matches(" L ").count() + text.matches(" S ").count(), 2);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use crate::each::of_each;
 use crate::latency::latency;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind};
 use pagelab_dataflow::{
-    ARITHMETIC, FLAGS, REGISTERS, Step, forgets, keeps_part, members, number, reads, stepped,
-    writes,
+    ARITHMETIC, FLAGS, REGISTERS, Step, forgets, is_prefetch, keeps_part, members, number, reads,
+    stepped, writes,
 };
 use pagelab_events::CodeBlock;
 
@@ -126,6 +126,19 @@ fn step_of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> S
         ..Step::default()
     };
     let bit = |register| number(register).map_or(0, |number| 1 << number);
+    if is_prefetch(instruction) {
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        return Step {
+            addresses: bit(base) | bit(index),
+            scaled: if instruction.memory_index_scale() > 1 {
+                bit(index)
+            } else {
+                0
+            },
+            prefetches: true,
+            ..Step::default()
+        };
+    }
     for used in info.used_memory() {
         if used.scale() > 1 {
             step.scaled |= bit(used.index());

@@ -132,6 +132,11 @@ fn put(executed: &Executed, output: &mut dyn Write) -> io::Result<u64> {
         let mut loads = [0u64; SOURCES];
         let mut done = 0;
         for &(addr, op) in accesses {
+            if op.is_prefetch() {
+                // ChampSim has no such instruction; as a load it would be waited for.
+                done += 1;
+                continue;
+            }
             let places: &mut [u64] = if op.is_store() {
                 &mut stores
             } else {

@@ -275,7 +275,7 @@ impl Code {
                 call: call.filter(|_| place + 1 == steps.len()),
                 last: [(NO_SITE, 0); 2],
             };
-            if step.loads || step.stores {
+            if step.accesses() {
                 site.piece = (self.pieces).add(&steps[behind..=place], live[place], times);
                 previous = self.sites.len() as u32;
                 behind = place + 1;

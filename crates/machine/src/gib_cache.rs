@@ -23,6 +23,14 @@ impl GibCache {
         }
     }
 
+    /// The name of a page, if anything in its region has been named.
+    #[inline]
+    pub(crate) fn known(directory: &PageDirectory, asid: Asid, addr: u64) -> Option<PageId> {
+        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_SHIFT - PAGE_SHIFT)) - 1);
+        let region = directory.known(asid, VirtAddr(addr))?;
+        Some(PageId(region | low))
+    }
+
     /// Names a page.
     #[inline(always)]
     pub(crate) fn page(

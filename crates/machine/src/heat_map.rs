@@ -283,7 +283,7 @@ impl HeatMap {
         let mut next = 0;
         for &bits in requests {
             next += usize::from(bits & request::REST == 0);
-            if bits & (request::SLOW | request::CACHED) == 0 {
+            if bits & (request::SLOW | request::CACHED) == 0 || request::is_dropped(bits) {
                 continue;
             }
             let mut cell = Cell {

@@ -142,6 +142,7 @@ pub(crate) struct Cursor {
 pub(crate) struct MachineCounts {
     pub(crate) accesses: u64,
     pub(crate) stores: u64,
+    pub(crate) prefetches: u64,
     pub(crate) mispredicted: u64,
     pub(crate) skipped_instructions: u64,
     pub(crate) walk_cache_lookups: u64,
@@ -509,6 +510,9 @@ impl<M: Mmu> Machine<M> {
             self.timeline.push(sample);
         }
         self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
+        self.counts.prefetches += (op.iter())
+            .map(|op| u64::from(op.is_prefetch()))
+            .sum::<u64>();
         if M::LOOKS_INTO_CACHES {
             while let Some(page) = self.mmu.costly() {
                 self.move_in(core, page);

@@ -26,6 +26,17 @@ pub(crate) mod request {
     pub(crate) const CACHED: u8 = 32;
     /// The last of the TLB misses says something in [`super::TlbMiss::cached`].
     pub(crate) const LOOKED: u8 = 64;
+    /// A prefetch: its translation and its line are fetched as a load's, and it waits for neither.
+    pub(crate) const PREFETCH: u8 = 128;
+    /// A prefetch where nothing is mapped: there is no reference, and no TLB miss though the bits have
+    /// `SLOW`. So who looks for these finds it beside them, and nobody pays for it elsewhere.
+    pub(crate) const DROPPED: u8 = PREFETCH | SLOW | STORE;
+
+    /// Whether there is nothing but an instruction.
+    #[inline(always)]
+    pub(crate) const fn is_dropped(bits: u8) -> bool {
+        bits & DROPPED == DROPPED
+    }
 }
 
 /// A page walk, or a free translation's absence, and the fault that it ended in.

@@ -39,6 +39,8 @@ pub struct RunResult {
     pub loads: u64,
     /// Of those, stores.
     pub stores: u64,
+    /// Of those, instructions that ask for a line to be fetched, and neither load nor store.
+    pub prefetches: u64,
     /// Mispredicted branches, where the source says.
     pub mispredicted_branches: u64,
     /// Instructions of windows that were skipped: they took no simulated time.

@@ -12,6 +12,7 @@ pub(crate) struct Totals {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
     pub(crate) stores: u64,
+    pub(crate) prefetches: u64,
     pub(crate) mispredicted: u64,
     /// Time of the core that is furthest.
     pub(crate) elapsed: u64,
@@ -58,6 +59,7 @@ impl Totals {
             instructions: f(self.instructions, other.instructions),
             accesses: f(self.accesses, other.accesses),
             stores: f(self.stores, other.stores),
+            prefetches: f(self.prefetches, other.prefetches),
             mispredicted: f(self.mispredicted, other.mispredicted),
             elapsed: f(self.elapsed, other.elapsed),
             time: f(self.time, other.time),

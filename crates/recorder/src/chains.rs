@@ -218,6 +218,7 @@ mod tests {
             script.push(Entry {
                 instruction: at + u16::from(of[3] % 2),
                 store,
+                prefetch: !store && of[2] % 5 == 4,
                 size: 1 << size,
                 place: match of[3] % 3 {
                     0 if reported => AddressFrom::Relative {

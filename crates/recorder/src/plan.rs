@@ -110,6 +110,8 @@ enum Value {
     Own(u16),
     /// It stores what depends on this set of registers.
     Registers(u16),
+    /// It is a prefetch, and moves none.
+    None,
 }
 
 impl Loaded {
@@ -296,6 +298,7 @@ impl Plan {
             .map(|(index, entry)| (index, Loaded::new(entry.producer, &mut sets)))
             .collect();
         let mut value = |entry: &Entry| match entry.stored {
+            _ if entry.prefetch => Value::None,
             _ if !entry.store => Value::Memory,
             // The youngest of them: what memory holds is followed by one load.
             Source {
@@ -483,6 +486,7 @@ impl Plan {
                     }
                     continue;
                 }
+                Value::None => continue,
                 Value::Own(load) => accesses + u64::from(load),
                 Value::Registers(set) => position.sets[usize::from(set) % SETS][0],
             };
@@ -516,7 +520,9 @@ impl Plan {
 }
 
 fn op(entry: &Entry) -> Op {
-    if entry.store {
+    if entry.prefetch {
+        Op::PREFETCH
+    } else if entry.store {
         Op::store(entry.size)
     } else {
         Op::load(entry.size)

@@ -326,7 +326,7 @@ impl Thread {
             let [stored, _] = self.producers(entry.stored, &self.at.registers);
             let stored = stored_load(self.at.accesses + 1, stored);
             self.at.stores.put(address, size, stored);
-        } else {
+        } else if !entry.prefetch {
             let found = self.at.stores.find(address, size);
             if self.at.accesses + 1 - found <= Stores::REACH {
                 producers = merge(producers, [found, 0]);
@@ -345,7 +345,9 @@ impl Thread {
             address,
         };
         batch.addr.push(address);
-        batch.op.push(if entry.store {
+        batch.op.push(if entry.prefetch {
+            Op::PREFETCH
+        } else if entry.store {
             Op::store(size)
         } else {
             Op::load(size)

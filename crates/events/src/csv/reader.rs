@@ -151,7 +151,7 @@ fn without_0x(digits: &str) -> Option<&str> {
         .or_else(|| digits.strip_prefix("0X"))
 }
 
-const KINDS: &str = "a line that starts with L, S, KL, KS, map, unmap, protect, remap, advise, \
+const KINDS: &str = "a line that starts with L, S, KL, KS, P, map, unmap, protect, remap, advise, \
     brk, fork, exec, exit, thread, thread-start, thread-end, skipped, mispredicted or process";
 
 /// Reads a line, or says what was expected.
@@ -168,6 +168,10 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
             access(kind, &mut columns).map(Line::Access),
             "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address of up to 57 bits \
              and a size up to 16383",
+        ),
+        "P" => (
+            prefetch(&mut columns).map(Line::Access),
+            "P,ADDR[,0[,GAP[,DEP]]] with a hexadecimal address of up to 57 bits",
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
         "mispredicted" => (
@@ -213,6 +217,17 @@ fn access(kind: &str, columns: &mut Columns) -> Option<Access> {
         } else {
             op
         },
+        gap: columns.number_or(0)?,
+        dep: columns.dependence()?,
+    })
+}
+
+fn prefetch(columns: &mut Columns) -> Option<Access> {
+    let addr = columns.addr()?;
+    columns.number_or(0).filter(|&size: &u16| size == 0)?;
+    Some(Access {
+        addr,
+        op: Op::PREFETCH,
         gap: columns.number_or(0)?,
         dep: columns.dependence()?,
     })

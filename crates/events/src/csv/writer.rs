@@ -62,6 +62,7 @@ impl<W: Write> CsvWriter<W> {
             }
             let Access { addr, op, gap, dep } = batch.access(index);
             let kind = match (op.is_kernel(), op.is_store()) {
+                _ if op.is_prefetch() => "P",
                 (false, false) => "L",
                 (false, true) => "S",
                 (true, false) => "KL",

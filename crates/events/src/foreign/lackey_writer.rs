@@ -19,8 +19,12 @@ impl<W: Write> LackeyWriter<W> {
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
         for index in 0..batch.len() {
             let access = batch.access(index);
+            // The instruction of a prefetch, as of what accesses nothing, is among those before the next.
             for _ in 0..=access.gap {
                 writeln!(self.output, "I  0,1")?;
+            }
+            if access.op.is_prefetch() {
+                continue;
             }
             let kind = if access.op.is_store() { 'S' } else { 'L' };
             let (addr, size) = (access.addr, access.op.size());

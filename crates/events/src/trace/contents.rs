@@ -28,7 +28,7 @@ pub(super) fn read_metadata(
     let version = le_u32(&buffer[MAGIC.len()..]);
     if !VERSIONS.contains(&version) {
         return Ok(Err(format!(
-            "a pagelab trace of version {version}; this program reads versions 1, 2, 4, 8, 16 and 32"
+            "a pagelab trace of version {version}; this program reads powers of two up to {VERSION}"
         )));
     }
     let damaged = || Ok(Err("the metadata at byte 12 are damaged".to_owned()));

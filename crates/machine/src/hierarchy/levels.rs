@@ -203,6 +203,9 @@ fn write_entries(
     let mut place = 0;
     for bits in requests {
         if bits & request::SLOW != 0 {
+            if request::is_dropped(*bits) {
+                continue;
+            }
             let mut again = false;
             for tlb_miss in &mut tlb_misses {
                 let reads = usize::from(tlb_miss.reads);
@@ -233,6 +236,9 @@ fn mark(requests: &mut [u8], tlb_misses: &[TlbMiss], places: &[u32]) {
     let mut place = 0;
     for bits in requests {
         if *bits & request::SLOW != 0 {
+            if request::is_dropped(*bits) {
+                continue;
+            }
             for tlb_miss in &mut tlb_misses {
                 place += u32::from(tlb_miss.reads);
                 if !tlb_miss.faulted {
@@ -329,6 +335,9 @@ fn pass_walks_on<S: Simd>(
     let mut place = 0;
     for &bits in requests {
         if bits & request::SLOW != 0 {
+            if request::is_dropped(bits) {
+                continue;
+            }
             for tlb_miss in &mut tlb_misses {
                 for _ in 0..tlb_miss.reads {
                     from_l1.pass_on(place);

@@ -22,6 +22,10 @@ pub(super) fn accesses(requests: &[u8], tlb_misses: &[TlbMiss], accesses: &mut V
     let (mut tlb_misses, mut next) = (tlb_misses.iter(), 0);
     for &bits in requests {
         if bits & request::SLOW != 0 {
+            if request::is_dropped(bits) {
+                next += 1;
+                continue;
+            }
             for tlb_miss in &mut tlb_misses {
                 accesses.resize(accesses.len() + usize::from(tlb_miss.reads), WALKS);
                 if !tlb_miss.faulted {

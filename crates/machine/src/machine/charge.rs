@@ -69,7 +69,7 @@ impl<M: Mmu> Machine<M> {
             if bits & request::REST == 0 {
                 charged.site(site).accesses += 1;
             }
-            if bits & (request::SECOND_TLB | request::SLOW) == 0 {
+            if bits & (request::SECOND_TLB | request::SLOW) == 0 || request::is_dropped(bits) {
                 continue;
             }
             let kind = self.os.mapping(asid, VirtAddr(addr[access]).vpn());

@@ -12,6 +12,7 @@ impl<M: Mmu> Machine<M> {
         let mut totals = Totals {
             accesses: self.counts.accesses,
             stores: self.counts.stores,
+            prefetches: self.counts.prefetches,
             mispredicted: self.counts.mispredicted,
             data_served: self.timing.data_served,
             prefetch_served: self.timing.prefetch_served,

@@ -2,6 +2,7 @@ use super::{MAX_FAULTS, Machine, other_pages, port};
 use crate::chunk::CHUNK;
 use crate::config::FilledPages;
 use crate::error::RunError;
+use crate::gib_cache::GibCache;
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
 use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
@@ -28,11 +29,17 @@ impl<M: Mmu> Machine<M> {
             self.chunk.served.clear();
         }
         let mut pages = [PageId::default(); CHUNK];
-        for (page, &addr) in pages.iter_mut().zip(addr) {
-            *page = self.page_id(asid, addr)?;
+        // Hardly any program has some, and asking each access would cost all of them.
+        let prefetches = op.iter().fold(false, |any, op| any | op.is_prefetch());
+        if prefetches {
+            self.name_pages(asid, addr, op, &mut pages)?;
+        } else {
+            for (page, &addr) in pages.iter_mut().zip(addr) {
+                *page = self.page_id(asid, addr)?;
+            }
         }
         let misses = self.mmu.counters(core).l2_misses;
-        if M::FREE || self.cores[core].prefetch_walks {
+        if (M::FREE || self.cores[core].prefetch_walks) && !prefetches {
             let named = |(&id, &addr): (&PageId, &u64)| Page {
                 id,
                 asid,
@@ -53,7 +60,12 @@ impl<M: Mmu> Machine<M> {
         let mut at = 0;
         while at < addr.len() {
             let first = at;
-            at += self.translate_hits::<S>(core, &addr[at..], &op[at..], &pages[at..]);
+            let mut until = addr.len();
+            if prefetches {
+                let next = op[at..].iter().position(|op| op.is_prefetch());
+                until = next.map_or(until, |next| at + next);
+            }
+            at += self.translate_hits::<S>(core, &addr[at..until], &op[at..until], &pages[at..]);
             if follows {
                 self.follow(
                     core,
@@ -82,6 +94,8 @@ impl<M: Mmu> Machine<M> {
             let bits = if store { request::STORE } else { 0 };
             if straddles(addr, op) {
                 self.straddle(core, page, addr, op)?;
+            } else if op.is_prefetch() {
+                self.prefetch(core, page, addr)?;
             } else {
                 let pfn = self.locate_missed::<S>(core, page, store, bits)?;
                 self.chunk.references.push(reference(pfn, addr, op));
@@ -194,6 +208,41 @@ impl<M: Mmu> Machine<M> {
             self.chunk.references.push(reference);
             self.serve_data(core);
         }
+        Ok(())
+    }
+
+    /// Names the pages of accesses some of which are prefetches. These name no region: they may ask for anything.
+    #[cold]
+    fn name_pages(
+        &mut self,
+        asid: Asid,
+        addr: &[u64],
+        op: &[Op],
+        pages: &mut [PageId; CHUNK],
+    ) -> Result<(), RunError> {
+        for ((page, &addr), op) in pages.iter_mut().zip(addr).zip(op) {
+            if !op.is_prefetch() {
+                *page = self.page_id(asid, addr)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A prefetch. One of a page that is not mapped does nothing; the walk that finds this out is left out.
+    #[inline(never)]
+    fn prefetch(&mut self, core: usize, page: Page, addr: u64) -> Result<(), RunError> {
+        let mapped = GibCache::known(&self.directory, page.asid, addr)
+            .map(|id| Page { id, ..page })
+            .filter(|&page| self.mmu.table().lookup(page).is_some());
+        let Some(page) = mapped else {
+            self.chunk.enter(request::DROPPED, 0);
+            return Ok(());
+        };
+        let pfn = self.locate(core, page, false, request::PREFETCH)?;
+        self.chunk
+            .references
+            .push(reference(pfn, addr, Op::PREFETCH));
+        self.serve_data(core);
         Ok(())
     }
 

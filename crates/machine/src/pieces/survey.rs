@@ -272,6 +272,11 @@ impl Looking {
             if self.at == self.tail {
                 self.seen.lines[0] = std::mem::take(&mut self.recent).finish();
             }
+            if op.is_prefetch() {
+                // It touches nothing. What it fetches is mostly used later, and it may ask for anything.
+                self.at += 1;
+                continue;
+            }
             let end = addr.saturating_add(u64::from(op.size()).max(1) - 1);
             let pages = VirtAddr(addr).vpn().0..=VirtAddr(end).vpn().0;
             for vpn in pages.map(Vpn) {

@@ -78,7 +78,7 @@ fn time_each<const FREE: bool, const CODE: bool>(
         let bits = next;
         next = requests.get(number + 1).copied().unwrap_or(0);
         let straddles = (bits | next) & request::REST != 0;
-        if bits & (request::SLOW | request::INVALIDATES) != 0
+        if bits & (request::SLOW | request::INVALIDATES | request::PREFETCH) != 0
             || straddles
             || references.taken >= due
         {

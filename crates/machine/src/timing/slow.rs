@@ -69,6 +69,10 @@ impl<'a> Slow<'a> {
             gap,
             waits,
         } = of;
+        if request::is_dropped(bits) {
+            Self::dropped(paths, pending, gap, waits);
+            return;
+        }
         let store = bits & request::STORE != 0;
         let mut faults: &[TlbMiss] = &[];
         let mut walk = None;
@@ -209,6 +213,7 @@ impl<'a> Slow<'a> {
         };
         paths.count_late(early, line, translated);
         let (done, sent) = paths.data_alone(&task, translated, start);
+        let (translated, done) = task.ends(start, translated, done);
         for prefetch in prefetches {
             paths.prefetch(prefetch, sent, start);
         }
@@ -218,6 +223,22 @@ impl<'a> Slow<'a> {
             pending.join(paths, translated, done);
         } else {
             pending.ended(paths, entry, task, translated, done);
+        }
+    }
+
+    /// Dispatches a prefetch where nothing is mapped.
+    fn dropped(paths: &mut Paths, pending: &mut Pending, gap: u32, waits: Waits) {
+        // The loads that make its address retire before it; nothing else asks when it has that.
+        let waits = Waits {
+            computed: waits.computed,
+            ..Waits::default()
+        };
+        let (entry, alone) = pending.dispatch(paths, gap, waits, false);
+        let (task, ended) = (Task::default(), (entry.start, entry.start));
+        if alone {
+            paths.complete(entry, Trapped::default(), &task, ended);
+        } else {
+            pending.ended(paths, entry, task, ended.0, ended.1);
         }
     }
 

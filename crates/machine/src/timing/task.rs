@@ -1,5 +1,5 @@
 use crate::payer::Payer;
-use crate::requests::Cached;
+use crate::requests::{Cached, request};
 use crate::served::Served;
 
 /// A read of a walk.
@@ -31,4 +31,17 @@ pub(crate) struct Task {
     pub(super) line: u32,
     pub(super) bits: u8,
     pub(super) served: Served,
+}
+
+impl Task {
+    /// When it has its translation and its data as far as it waits for them: a prefetch that has its address
+    /// waits for nothing more.
+    #[inline(always)]
+    pub(super) fn ends(&self, start: u64, translated: u64, done: u64) -> (u64, u64) {
+        if self.bits & request::PREFETCH != 0 {
+            (start, start)
+        } else {
+            (translated, done)
+        }
+    }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Kind {
     pub(crate) reconverges: u64,
     /// Instructions that compute something of registers; if there are none, nothing is known of any.
     pub(crate) chained: u64,
+    /// Accesses that are prefetches.
+    pub(crate) prefetches: u64,
     /// Accesses of two lines, and a tenth of that of system calls.
     pub(crate) odd: u64,
 }
@@ -56,7 +58,7 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
             };
             let line = random.below(64) as u32;
             let gap = random.below(8) as u32;
-            Made {
+            let made = Made {
                 instructions: if kind.chained > 0 {
                     instructions(&mut random, gap, kind.chained)
                 } else {
@@ -78,6 +80,7 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
                     .then(|| random.below(6) as u32 | (random.below(3) as u32) << 16)
                     .map(|dep| (dep, random.percent(kind.reconverges))),
                 store: random.percent(kind.stores),
+                prefetch: false,
                 page: random.below(pages) as u32,
                 line,
                 straddles: random.percent(kind.odd),
@@ -86,9 +89,27 @@ pub(crate) fn stream(seed: u64, kind: Kind) -> Vec<Made> {
                 } else {
                     0
                 },
+            };
+            if kind.prefetches > 0 && random.percent(kind.prefetches) {
+                return prefetch(made);
             }
+            made
         })
         .collect()
+}
+
+/// A prefetch in an access's place: it computes nothing.
+fn prefetch(mut made: Made) -> Made {
+    if let Some(own) = made.instructions.last_mut() {
+        own.operands.clear();
+        own.cycles = 0;
+    }
+    Made {
+        store: false,
+        prefetch: true,
+        straddles: false,
+        ..made
+    }
 }
 
 /// A gap's instructions and an access. Each has a register of its own for what it makes.
@@ -205,7 +226,7 @@ proptest! {
     /// each of 1,024 hashes: a latency here and there. With 65,536 places there are none.
     #[test]
     fn exact_where_nothing_contends(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
         let free = Parameters {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
@@ -220,7 +241,7 @@ proptest! {
 
     #[test]
     fn independent_accesses(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
+        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -230,19 +251,19 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
+        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn mispredicted_branches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 0, chained: 0 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 0, chained: 0, prefetches: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn wrong_paths(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60, chained: 0 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60, chained: 0, prefetches: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -253,13 +274,26 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, reconverges: 0, chained };
+        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, reconverges: 0, chained, prefetches: 0 };
+        within(0.08, both(machine, &stream(seed, kind), sizes))?;
+    }
+
+    /// Ahead of what uses them, of what is there already, and of what is not mapped yet.
+    #[test]
+    fn prefetches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 2, reconverges: 0, chained: 0, prefetches: 30 };
+        within(0.08, both(machine, &stream(seed, kind), sizes))?;
+    }
+
+    #[test]
+    fn prefetches_by_registers(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
+        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, reconverges: 0, chained: 30, prefetches: 20 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn a_small_program(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0 };
+        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
+use crate::registers::Asked;
 use crate::{process, qemu, ring, threads, window};
 
 /// The ring of a thread.
@@ -69,6 +70,19 @@ pub extern "C" fn on_access(vcpu: c_uint, _info: u32, address: u64, data: *mut c
     // SAFETY: `room` found a place for more than one word.
     unsafe {
         place.write(address | data as u64);
+        ring::publish(ring, place.add(1));
+    }
+}
+
+/// A prefetch is about to be executed; `data` is what it asks for, as [`Asked`].
+pub extern "C" fn on_prefetch(vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: that is what this callback is registered with, and it is never freed.
+    let asked = unsafe { &*data.cast::<Asked>() };
+    let ring = ring_of(vcpu);
+    let place = ring::room(ring);
+    // SAFETY: `room` found a place for more than one word.
+    unsafe {
+        place.write(asked.word());
         ring::publish(ring, place.add(1));
     }
 }

@@ -15,6 +15,7 @@ mod maps;
 mod memory;
 mod process;
 mod qemu;
+mod registers;
 mod ring;
 mod syscalls;
 mod threads;

@@ -67,6 +67,7 @@ pub struct Instruction {
 pub type OnVcpu = extern "C" fn(id: u64, vcpu: c_uint);
 pub type OnTranslate = extern "C" fn(id: u64, block: *mut Block);
 pub type OnBlock = extern "C" fn(vcpu: c_uint, data: *mut c_void);
+pub type OnInstruction = extern "C" fn(vcpu: c_uint, data: *mut c_void);
 pub type OnAccess = extern "C" fn(vcpu: c_uint, info: u32, address: u64, data: *mut c_void);
 pub type OnSyscall = extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 pub type OnSyscallReturn = extern "C" fn(id: u64, vcpu: c_uint, number: i64, result: i64);
@@ -86,6 +87,8 @@ pub enum Direction {
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback leaves the registers alone.
 const NO_REGISTERS: c_int = 0;
+/// `QEMU_PLUGIN_CB_R_REGS`: the callback reads them.
+const READS_REGISTERS: c_int = 1;
 
 macro_rules! interface {
     ($($name:ident: $symbol:literal fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
@@ -121,6 +124,8 @@ interface! {
     on_syscall: c"qemu_plugin_register_vcpu_syscall_cb" fn(u64, OnSyscall);
     on_syscall_return: c"qemu_plugin_register_vcpu_syscall_ret_cb" fn(u64, OnSyscallReturn);
     on_block: c"qemu_plugin_register_vcpu_tb_exec_cb" fn(*mut Block, OnBlock, c_int, *mut c_void);
+    on_instruction: c"qemu_plugin_register_vcpu_insn_exec_cb"
+        fn(*mut Instruction, OnInstruction, c_int, *mut c_void);
     on_access: c"qemu_plugin_register_vcpu_mem_cb"
         fn(*mut Instruction, OnAccess, c_int, c_int, *mut c_void);
     instructions: c"qemu_plugin_tb_n_insns" fn(*const Block) -> usize;
@@ -150,7 +155,7 @@ fn interface() -> &'static Interface {
     })
 }
 
-fn symbol(name: &CStr) -> Option<*mut c_void> {
+pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: `name` ends with a zero byte; RTLD_DEFAULT searches the running program.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
@@ -233,6 +238,20 @@ impl Translation {
         // SAFETY: see `len`; `data` is only handed back.
         unsafe {
             (interface().on_block)(self.0, callback, NO_REGISTERS, data as *mut c_void);
+        }
+    }
+
+    /// Calls `callback`, which reads registers, before each execution of instruction `index`. `data` stays where
+    /// it is.
+    pub fn before<T: Sync>(self, index: usize, callback: OnInstruction, data: &'static T) {
+        // SAFETY: see `on_start`.
+        unsafe {
+            (interface().on_instruction)(
+                self.instruction(index),
+                callback,
+                READS_REGISTERS,
+                std::ptr::from_ref(data).cast_mut().cast(),
+            );
         }
     }
 

@@ -7,6 +7,7 @@ use pagelab_recorder_wire::block::{Block, Entry, Reporting};
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
 use crate::qemu::{self, Direction, OnAccess, Translation};
+use crate::registers::Asked;
 use crate::{events, process, ring, window};
 
 /// QEMU translates one block at a time; the lock only says so to the compiler.
@@ -77,6 +78,12 @@ fn report(translation: Translation, block: &Block, number: u32) {
     if block.opening.is_none() {
         translation.on_start(events::on_block, Kind::Block.word(u64::from(number)));
     }
+    for &prefetch in &block.prefetches {
+        let instruction = block.script[usize::from(prefetch.entry)].instruction;
+        // QEMU keeps the translation, and so this, until it needs the room, and does not say when that is.
+        let asked = Box::leak(Box::new(Asked::new(prefetch)));
+        translation.before(instruction.into(), events::on_prefetch, asked);
+    }
     let mut first = 0;
     for entries in block.script.chunk_by(|a, b| a.instruction == b.instruction) {
         let opens = block.opening.map(u64::from);
@@ -93,6 +100,9 @@ fn report_instruction(
     opening: Option<(u32, u64)>,
 ) {
     let instruction = usize::from(entries[0].instruction);
+    if entries[0].prefetch {
+        return;
+    }
     let number =
         |wanted: fn(&Entry) -> bool| (first..).zip(entries).find(|(_, entry)| wanted(entry));
     let Some((reported, entry)) = number(Entry::is_reported) else {

@@ -13,6 +13,8 @@ pub(crate) struct Made {
     /// Whether a mispredicted branch comes before it, and which load that waits for.
     pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
+    /// Neither a load nor a store, but a prefetch.
+    pub(crate) prefetch: bool,
     pub(crate) page: u32,
     /// Its line in the page.
     pub(crate) line: u32,
@@ -110,7 +112,26 @@ impl Decider {
             arithmetic: made.arithmetic,
             mispredicted: made.mispredicted,
             store: made.store,
-            requests: lines.map(|line| self.request(line)).collect(),
+            prefetch: made.prefetch,
+            requests: if made.prefetch {
+                vec![self.prefetch(first)]
+            } else {
+                lines.map(|line| self.request(line)).collect()
+            },
+        }
+    }
+
+    /// One of a page that no access has mapped yet has nothing to ask for.
+    fn prefetch(&mut self, line: u32) -> Request {
+        let page = line / 64;
+        if self.sizes.fault.is_none() || self.mapped.contains(&page) {
+            return self.request(line);
+        }
+        Request {
+            page,
+            translation: Translation::Unmapped,
+            data: Reference { line, level: 0 },
+            prefetches: Vec::new(),
         }
     }
 

@@ -42,6 +42,8 @@ pub(crate) enum Translation {
     FirstTlb,
     SecondTlb,
     Walks(Vec<Walk>),
+    /// Of a prefetch: nowhere.
+    Unmapped,
 }
 
 /// A line of an access.
@@ -78,6 +80,7 @@ pub(crate) struct Access {
     /// A mispredicted branch before its gap: which load before the access that waits for.
     pub(crate) mispredicted: Option<(u32, bool)>,
     pub(crate) store: bool,
+    pub(crate) prefetch: bool,
     pub(crate) requests: Vec<Request>,
 }
 
@@ -316,7 +319,7 @@ impl<'a> Twin<'a> {
         for request in 0..self.requests.len() {
             let what = self.request(request);
             match &what.translation {
-                Translation::FirstTlb => {}
+                Translation::FirstTlb | Translation::Unmapped => {}
                 Translation::SecondTlb => {
                     pages.insert(what.page, request);
                 }
@@ -429,6 +432,7 @@ impl<'a> Twin<'a> {
             Event::Translated { request } => self.translated(request, now),
             Event::Arrival { line } => self.arrives(line, now),
             Event::MissesL2 { line, level } => self.misses_l2(line, level, age, now),
+            Event::Data { request } if self.done[request].is_some() => {}
             Event::Data { request } => self.has_data(request, now),
         }
     }

@@ -17,12 +17,19 @@ fn served(level: usize) -> Served {
 
 fn enter(chunk: &mut Chunk, access: &Access) {
     for (number, of_access) in access.requests.iter().enumerate() {
+        if matches!(of_access.translation, Translation::Unmapped) {
+            chunk.enter(request::DROPPED, 0);
+            return;
+        }
         let mut bits = if access.store { request::STORE } else { 0 };
+        if access.prefetch {
+            bits |= request::PREFETCH;
+        }
         if number > 0 {
             bits |= request::REST;
         }
         match &of_access.translation {
-            Translation::FirstTlb => {}
+            Translation::FirstTlb | Translation::Unmapped => {}
             Translation::SecondTlb => bits |= request::SECOND_TLB,
             Translation::Walks(walks) => {
                 bits |= request::SECOND_TLB | request::SLOW;
@@ -92,7 +99,9 @@ fn steps(access: &Access) -> Vec<Step> {
     };
     let mut all: Vec<_> = access.instructions.iter().map(step).collect();
     if let Some(last) = all.last_mut() {
-        (last.loads, last.stores) = (!access.store, access.store);
+        last.prefetches = access.prefetch;
+        last.stores = access.store;
+        last.loads = !access.store && !access.prefetch;
     }
     all
 }
@@ -180,7 +189,9 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         let ends: Vec<u32> = (1..).take(taken.len()).collect();
         let op: Vec<_> = (taken.iter())
             .map(|access| {
-                if access.store {
+                if access.prefetch {
+                    Op::PREFETCH
+                } else if access.store {
                     Op::store(8)
                 } else {
                     Op::load(8)

@@ -1,4 +1,5 @@
 use super::dependence::Source;
+use crate::word::ADDRESS_BITS;
 
 /// An access in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +8,8 @@ pub struct Entry {
     pub instruction: u16,
     /// Store or load.
     pub store: bool,
+    /// It only asks for a line to be fetched, and QEMU makes no access of it: the plugin works its address out.
+    pub prefetch: bool,
     /// Bytes; 0 when the instruction does not say.
     pub size: u16,
     /// Where the address is to be had from.
@@ -26,6 +29,7 @@ impl Entry {
     pub fn is_single(&self) -> bool {
         self.place == AddressFrom::ReportedAlways
             && self.alone
+            && !self.prefetch
             && matches!(self.size, 1 | 2 | 4 | 8)
     }
 
@@ -35,6 +39,58 @@ impl Entry {
             self.place,
             AddressFrom::Reported | AddressFrom::ReportedAlways
         )
+    }
+}
+
+/// What a prefetch asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// Its entry in the script.
+    pub entry: u16,
+    /// The register that is added, by its number.
+    pub base: Option<u8>,
+    /// The one that is multiplied before.
+    pub index: Option<u8>,
+    /// By so much.
+    pub scale: u8,
+    /// The segment whose base is added.
+    pub segment: Option<Segment>,
+    /// What is added besides; the address itself, of one relative to the instruction.
+    pub displacement: u64,
+    /// Only the lower 32 bits of the sum count, but for the segment's base.
+    pub narrow: bool,
+}
+
+/// A segment that has a base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// `fs`, of threads.
+    Fs,
+    /// `gs`.
+    Gs,
+}
+
+impl Prefetch {
+    /// Where it is reported to be that asks for no program's memory: nothing can be mapped in this page, the last
+    /// that a word has room for.
+    pub const NOWHERE: u64 = (1 << ADDRESS_BITS) - 4096;
+
+    /// The address, given the bases of segments and the values of registers; [`Prefetch::NOWHERE`] and so far into
+    /// its page, if a program can have no memory there.
+    pub fn address(&self, segment: u64, base: u64, index: u64) -> u64 {
+        let sum = (base.wrapping_add(index.wrapping_mul(self.scale.into())))
+            .wrapping_add(self.displacement);
+        let offset = if self.narrow {
+            u64::from(sum as u32)
+        } else {
+            sum
+        };
+        let address = segment.wrapping_add(offset);
+        if address < Self::NOWHERE {
+            address
+        } else {
+            Self::NOWHERE | address % 4096
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod dependence;
 mod entry;
 mod operands;
 mod path;
+mod prefetch;
 mod trusted;
 
 use iced_x86::{
@@ -23,10 +24,10 @@ use address::Addresses;
 pub use branch::Branch;
 use dependence::Producers;
 pub use dependence::Source;
-pub use entry::{AddressFrom, Entry};
+pub use entry::{AddressFrom, Entry, Prefetch, Segment};
 use operands::{operands, size};
 pub use pagelab_dataflow::REGISTERS;
-use pagelab_dataflow::{reads, writes};
+use pagelab_dataflow::{is_prefetch, reads, writes};
 pub use path::Path;
 
 /// A translated block.
@@ -54,6 +55,8 @@ pub struct Block {
     pub branch: Option<Branch>,
     /// The script entry whose report announces the block as well, if there is one.
     pub opening: Option<u16>,
+    /// What its prefetches ask for.
+    pub prefetches: Vec<Prefetch>,
 }
 
 /// Which accesses are reported.
@@ -140,6 +143,10 @@ impl Analysis {
         if repeated && moves_or_fills(instruction) {
             self.block.by_lines = Some(index as u16);
         }
+        if is_prefetch(instruction) {
+            self.prefetch(index, instruction);
+            return;
+        }
         let info = self.info.info(instruction).clone();
         let loads = operands(info.used_memory(), reads);
         let stores = operands(info.used_memory(), writes);
@@ -159,12 +166,31 @@ impl Analysis {
         self.addresses.step(instruction, &info);
     }
 
+    /// It writes no register, and nothing is placed by where it is: a report of it may have another address.
+    fn prefetch(&mut self, index: usize, instruction: &Instruction) {
+        let entry = self.push(Entry {
+            instruction: index as u16,
+            store: false,
+            prefetch: true,
+            size: 1,
+            place: AddressFrom::ReportedAlways,
+            producer: self.producers.address(&prefetch::operand(instruction)),
+            stored: Source::NONE,
+            alone: true,
+        });
+        let asked = entry.map(|entry| prefetch::asked(instruction, entry));
+        self.block.prefetches.extend(asked);
+        self.block.branch = None;
+        self.jumps = false;
+    }
+
     /// An instruction of which nothing is known: it may load and store, and write any register.
     fn unknown(&mut self, index: usize) {
         for store in [false, true] {
             self.push(Entry {
                 instruction: index as u16,
                 store,
+                prefetch: false,
                 size: 0,
                 place: AddressFrom::Reported,
                 producer: Source::NONE,
@@ -193,6 +219,7 @@ impl Analysis {
         let mut entry = Entry {
             instruction: index as u16,
             store,
+            prefetch: false,
             size: size(instruction, first),
             place: AddressFrom::Reported,
             producer,

@@ -106,7 +106,7 @@ impl Twin<'_> {
         let latest = |of: &[usize]| of.iter().map(|&register| self.registers[register]).max();
         let address = latest(&instruction.address).unwrap_or(0);
         let mut begins = latest(&instruction.operands).unwrap_or(0).max(time);
-        let loads = number == access.gap as usize && !access.store;
+        let loads = number == access.gap as usize && !access.store && !access.prefetch;
         if loads {
             begins = begins.max(address.max(time) + self.parameters.latency[0]);
         }
