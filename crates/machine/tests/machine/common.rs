@@ -99,6 +99,16 @@ pub fn load(addr: u64, gap: u32, dep: u32) -> Event {
     })
 }
 
+/// A prefetch.
+pub fn prefetch(addr: u64, gap: u32, dep: u32) -> Event {
+    Event::Access(Access {
+        addr,
+        op: Op::PREFETCH,
+        gap,
+        dep,
+    })
+}
+
 /// Simulates to the end.
 pub fn run(config: &MachineConfig, design: &str, source: &mut dyn Source) -> RunResult {
     simulate(config, design, source, &mut |_| ControlFlow::Continue(())).unwrap()

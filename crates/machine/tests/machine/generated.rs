@@ -83,6 +83,23 @@ fn access() -> impl Strategy<Value = Event> {
     )
 }
 
+/// One of what may be mapped, or of anything at all.
+fn prefetch() -> impl Strategy<Value = Event> {
+    let place = prop_oneof![
+        4 => (0..PAGES * 4096).prop_map(|offset| BASE + offset),
+        4 => (0..64u64 * 4096).prop_map(|offset| BASE + offset),
+        1 => any::<u64>(),
+    ];
+    (place, 0..BLOCKS, loads()).prop_map(|(addr, gap, dep)| {
+        Event::Access(Access {
+            addr,
+            op: Op::PREFETCH,
+            gap,
+            dep,
+        })
+    })
+}
+
 fn control() -> impl Strategy<Value = Event> {
     let length = prop_oneof![1..40u64, 1..2000u64];
     (0..PAGES, length, 0..8u32).prop_map(|(first, pages, kind)| {
@@ -111,7 +128,7 @@ fn control() -> impl Strategy<Value = Event> {
 
 /// Up to four processes take turns over the same mapping, which changes under them.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let event = prop_oneof![40 => access(), 1 => control()];
+    let event = prop_oneof![40 => access(), 4 => prefetch(), 1 => control()];
     let turns = (
         any::<u32>(),
         proptest::collection::vec((event, branches()), 1..60),

@@ -25,6 +25,7 @@ mod others;
 mod pieces;
 mod pieces_apart;
 mod pom_tlb;
+mod prefetches;
 mod presets;
 mod programs;
 mod revelator;

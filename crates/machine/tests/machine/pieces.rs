@@ -1,6 +1,6 @@
 //! One stream in pieces, against the same in one piece.
 
-use crate::common::{BASE, Event, Held, load, map, run, small_machine, store};
+use crate::common::{BASE, Event, Held, load, map, prefetch, run, small_machine, store};
 use pagelab_events::{
     Advice, Batch, Control, Divisible, DivisibleTrace, Metadata, Source, SourceError, TraceReader,
     TraceWriter,
@@ -54,6 +54,10 @@ fn faults() -> Held {
                 access.op = pagelab_events::Op::store(8);
             }
             events.push(event);
+            if random >> 60 == 9 {
+                // Half of these are of memory that is not mapped.
+                events.push(prefetch(BASE + place, 1, 0));
+            }
         }
         if round % 8 == 5 {
             events.push(Event::Control(Control::Fork {

@@ -17,12 +17,14 @@ pub fn events() -> impl Strategy<Value = Vec<Event>> {
     let access = (
         prop_oneof![0..pages * 4096, 0..64u64 * 4096],
         any::<bool>(),
-        prop_oneof![Just(8u16), Just(1), Just(64), Just(300)],
+        prop_oneof![Just(8u16), Just(1), Just(64), Just(300), Just(0)],
         0u32..12,
         0u32..6,
     )
         .prop_map(|(offset, store, size, gap, dep)| {
-            let op = if store {
+            let op = if size == 0 {
+                Op::PREFETCH
+            } else if store {
                 Op::store(size)
             } else {
                 Op::load(size)
