@@ -26,7 +26,7 @@ pub(crate) mod request {
     pub(crate) const CACHED: u8 = 32;
     /// The last of the TLB misses says something in [`super::TlbMiss::cached`].
     pub(crate) const LOOKED: u8 = 64;
-    /// A prefetch: its translation and its line are fetched as a load's, and it waits for neither.
+    /// A prefetch: its translation and its line are fetched as a load's, and it does not wait for the line.
     pub(crate) const PREFETCH: u8 = 128;
     /// A prefetch where nothing is mapped: there is no reference, and no TLB miss though the bits have
     /// `SLOW`. So who looks for these finds it beside them, and nobody pays for it elsewhere.

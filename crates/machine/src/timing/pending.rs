@@ -406,7 +406,7 @@ impl Pending {
         };
         paths.count_late(early, task.line, translated);
         let (done, sent) = paths.data_alone(&task, translated, start);
-        let (translated, done) = task.ends(start, translated, done);
+        let done = task.ends(done, sent);
         for prefetch in &self.prefetches[place][..usize::from(record.prefetches)] {
             paths.prefetch(prefetch, sent, start);
         }

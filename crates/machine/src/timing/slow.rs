@@ -213,7 +213,7 @@ impl<'a> Slow<'a> {
         };
         paths.count_late(early, line, translated);
         let (done, sent) = paths.data_alone(&task, translated, start);
-        let (translated, done) = task.ends(start, translated, done);
+        let done = task.ends(done, sent);
         for prefetch in prefetches {
             paths.prefetch(prefetch, sent, start);
         }

@@ -34,14 +34,14 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// When it has its translation and its data as far as it waits for them: a prefetch that has its address
-    /// waits for nothing more.
+    /// When it has what it waits for, of which the data is there at `done`: a prefetch waits until it is
+    /// `sent`, with a translation and, if the first level misses, a miss buffer.
     #[inline(always)]
-    pub(super) fn ends(&self, start: u64, translated: u64, done: u64) -> (u64, u64) {
+    pub(super) fn ends(&self, done: u64, sent: u64) -> u64 {
         if self.bits & request::PREFETCH != 0 {
-            (start, start)
+            sent
         } else {
-            (translated, done)
+            done
         }
     }
 }

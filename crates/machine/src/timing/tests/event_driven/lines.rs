@@ -76,7 +76,7 @@ impl Twin<'_> {
         let generation = self.data_generation[request];
         let hit = self.parameters.latency[0];
         if self.answered(line, Waiter::Data(request), generation, hit, now) {
-            self.prefetch(request, now);
+            self.sent(request, now);
             return;
         }
         self.miss(line, Waiter::Data(request), request, generation, now);
@@ -99,7 +99,7 @@ impl Twin<'_> {
                 self.fetch(line, waiter, age, generation, now);
             }
             if let Waiter::Data(request) = waiter {
-                self.prefetch(request, now);
+                self.sent(request, now);
             }
         }
     }
@@ -155,8 +155,12 @@ impl Twin<'_> {
         }
     }
 
-    /// Fetches lines ahead of what is asked for.
-    pub(super) fn prefetch(&mut self, request: usize, now: u64) {
+    /// A line has been asked for, or is there or on its way: fetches those ahead of it. A prefetch waits for
+    /// nothing more.
+    pub(super) fn sent(&mut self, request: usize, now: u64) {
+        if self.accesses[self.requests[request].0].prefetch {
+            self.has_data(request, now);
+        }
         for (number, reference) in self.request(request).prefetches.iter().enumerate() {
             let line = reference.line;
             let generation = self.prefetch_generation[&(request, number)];

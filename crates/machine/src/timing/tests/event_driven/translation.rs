@@ -5,11 +5,8 @@ use super::{BACKGROUND, Event, Translation, Twin, Waiter, Walk};
 impl<'a> Twin<'a> {
     pub(super) fn translate(&mut self, request: usize, now: u64) {
         let what = self.request(request);
-        if self.accesses[self.requests[request].0].prefetch {
-            // Nobody waits for it any more, whatever it brings.
-            self.has_data(request, now);
-        }
         if matches!(what.translation, Translation::Unmapped) {
+            self.has_data(request, now);
             return;
         }
         let generation = self.page_generation[request];
