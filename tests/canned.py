@@ -84,6 +84,7 @@ def run(
         "accesses": accesses,
         "loads": accesses * 7 // 10,
         "stores": accesses - accesses * 7 // 10,
+        "prefetches": 0,
         "mispredicted_branches": 0,
         "skipped_instructions": 0,
         "warm_up_accesses": 0,

@@ -96,6 +96,8 @@ class Run(Table):
     accesses: Natural
     loads: Natural
     stores: Natural
+    # Accesses that are neither.
+    prefetches: Natural = 0
     mispredicted_branches: Natural = 0
     skipped_instructions: Natural
     warm_up_accesses: Natural = 0

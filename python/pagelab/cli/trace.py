@@ -99,6 +99,7 @@ def _print(facts: dict[str, Any]) -> None:
         ("accesses", f"{total['accesses']:,}"),
         ("instructions", f"{total['instructions']:,}"),
         ("loads, stores", f"{total['loads']:,}, {total['stores']:,}"),
+        ("prefetches", f"{total['prefetches']:,}"),
         ("by the kernel", f"{total['kernel']:,}"),
         ("dependent on a load", units.percent(total["dependent"] / accesses)),
         ("mispredicted branches", f"{total['mispredicted']:,}"),
