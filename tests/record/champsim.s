@@ -9,6 +9,7 @@ _start:
 again:
     mov     (%rdi,%rcx,8), %rax     #> w=rax r=rdi,rcx l=data+16/data+8
     add     %rax, 64(%rdi)          #> w=flags r=rax,rdi l=data+64 s=data+64
+    prefetchw 32(%rdi,%rcx,8)       #> r=rdi,rcx
     dec     %ecx                    #> w=rcx,flags r=rcx
     jnz     again                   #> w=rip r=rip,flags t=1/0
     call    callee                  #> w=rsp,rip r=rsp,rip s=top-8 t=1

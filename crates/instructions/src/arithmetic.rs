@@ -206,8 +206,20 @@ mod tests {
     }
 
     const LOAD: &[u8] = &[0x48, 0x8b, 0x00]; // mov rax, [rax]
+    const PREFETCH: &[u8] = &[0x0f, 0x18, 0x0c, 0xc3]; // prefetcht0 [rbx+rax*8]
     const ADD: &[u8] = &[0x48, 0x83, 0xc0, 0x08]; // add rax, 8
     const MULTIPLY: &[u8] = &[0x48, 0x0f, 0xaf, 0xc1]; // imul rax, rcx
+
+    #[test]
+    fn a_prefetch_has_an_address_and_nothing_else() {
+        let code = arithmetic(&[LOAD, MULTIPLY, PREFETCH, LOAD]);
+        let step = code.steps()[2];
+        assert!(step.prefetches && step.accesses() && !step.loads && !step.stores);
+        assert_eq!((step.addresses, step.scaled), (1 << 3 | 1, 1));
+        assert_eq!((step.data, step.writes, step.merges), (0, 0, 0));
+        assert_eq!(code.within(0, 2).unwrap().with(1), 4);
+        assert_eq!(code.within(0, 3), unscaled(3));
+    }
 
     #[test]
     fn a_chain_takes_what_its_links_take() {

@@ -23,12 +23,17 @@ impl GibCache {
         }
     }
 
-    /// The name of a page, if anything in its region has been named.
+    /// The name of a page, if anything in its region has been named: of one that may be nobody's.
     #[inline]
-    pub(crate) fn known(directory: &PageDirectory, asid: Asid, addr: u64) -> Option<PageId> {
-        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_SHIFT - PAGE_SHIFT)) - 1);
-        let region = directory.known(asid, VirtAddr(addr))?;
-        Some(PageId(region | low))
+    pub(crate) fn known(&self, directory: &PageDirectory, asid: Asid, addr: u64) -> Option<PageId> {
+        let (gib, place) = Self::place(asid, addr);
+        let (known, number) = self.entries[place];
+        let number = if known == gib {
+            number
+        } else {
+            directory.known(asid, VirtAddr(addr))?
+        };
+        Some(PageId(number | low(addr)))
     }
 
     /// Names a page.
@@ -39,13 +44,25 @@ impl GibCache {
         asid: Asid,
         addr: u64,
     ) -> Result<PageId, DirectoryFull> {
-        let gib = addr >> GIB_SHIFT | u64::from(asid.0) << ASID_SHIFT;
-        let place = gib.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GIBS.ilog2());
-        let entry = &mut self.entries[place as usize];
+        let (gib, place) = Self::place(asid, addr);
+        let entry = &mut self.entries[place];
         if entry.0 != gib {
             *entry = (gib, directory.gib(asid, VirtAddr(addr))?);
         }
-        let low = (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_SHIFT - PAGE_SHIFT)) - 1);
-        Ok(PageId(entry.1 | low))
+        Ok(PageId(entry.1 | low(addr)))
     }
+
+    /// The name of a 1 GiB region, and its place.
+    #[inline(always)]
+    fn place(asid: Asid, addr: u64) -> (u64, usize) {
+        let gib = addr >> GIB_SHIFT | u64::from(asid.0) << ASID_SHIFT;
+        let place = gib.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GIBS.ilog2());
+        (gib, place as usize)
+    }
+}
+
+/// The page's number within its region.
+#[inline(always)]
+fn low(addr: u64) -> u32 {
+    (addr >> PAGE_SHIFT) as u32 & ((1 << (GIB_SHIFT - PAGE_SHIFT)) - 1)
 }

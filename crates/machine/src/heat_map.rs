@@ -255,6 +255,23 @@ impl HeatMap {
             self.asid = asid;
             self.forget_mappings();
         }
+        // What asks for anything is counted nowhere.
+        let dropped = dropped(requests.as_slice());
+        let mut beside = [0; CHUNK];
+        let mut addr = addr;
+        if !dropped.is_empty() {
+            let beside = &mut beside[..addr.len()];
+            beside.copy_from_slice(addr);
+            let accessed = (0..addr.len()).find(|access| !dropped.contains(access));
+            let Some(accessed) = accessed else {
+                self.next += addr.len() as u64;
+                return;
+            };
+            dropped
+                .iter()
+                .for_each(|&access| beside[access] = addr[accessed]);
+            addr = beside;
+        }
         let mut rows = [0; CHUNK];
         self.rows(addr, os, &mut rows);
         let rows = &rows[..addr.len()];
@@ -269,6 +286,10 @@ impl HeatMap {
                 cells[usize::from(row)].accesses += 1;
             }
             done = end;
+        }
+        for access in dropped {
+            let column = self.column(self.next + access as u64);
+            self.cells[column][usize::from(rows[access])].accesses -= 1;
         }
         // Without a TLB miss only what caches had may have missed.
         if looks || !tlb_misses.as_slice().is_empty() {
@@ -416,6 +437,18 @@ impl<'de> Deserialize<'de> for HeatMap {
             ..HeatMap::new()
         })
     }
+}
+
+/// The accesses that are prefetches of what is not mapped.
+fn dropped(requests: &[u8]) -> Vec<usize> {
+    if !requests.iter().any(|&bits| request::is_dropped(bits)) {
+        return Vec::new();
+    }
+    let firsts = requests.iter().filter(|&&bits| bits & request::REST == 0);
+    let numbered = firsts.enumerate();
+    (numbered.filter(|&(_, &bits)| request::is_dropped(bits)))
+        .map(|(access, _)| access)
+        .collect()
 }
 
 fn place(key: Key) -> usize {

@@ -203,8 +203,8 @@ macro_rules! other_pages {
     ($machine:ident, $asid:expr) => {
         crate::other_pages::OtherPages {
             mmu: &$machine.mmu,
-            gibs: &mut $machine.gibs,
-            directory: &mut $machine.directory,
+            gibs: &$machine.gibs,
+            directory: &$machine.directory,
             asid: $asid,
         }
     };
@@ -472,9 +472,9 @@ impl<M: Mmu> Machine<M> {
             .map_or_else(Executed::default, |computing| computing.executed());
         let state = &mut self.cores[core];
         if !M::LOOKS_INTO_CACHES {
-            let mut pages = other_pages!(self, asid);
-            let mut now = |addr, up| pages.beside(addr, up);
-            let mut frame = |access, up| self.beside.frame(access, up, &mut now);
+            let pages = other_pages!(self, asid);
+            let now = |addr, up| pages.beside(addr, up);
+            let mut frame = |access, up| self.beside.frame(access, up, now);
             let (caches, shared) = (&mut self.caches, &mut self.shared);
             hierarchy::reference::<S>(caches, core, shared, &mut self.chunk, &mut frame);
         }

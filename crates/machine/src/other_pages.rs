@@ -8,8 +8,8 @@ use pagelab_translation::{Page, PageTable};
 /// What prefetchers find the frames of other pages by.
 pub(crate) struct OtherPages<'a, M> {
     pub(crate) mmu: &'a M,
-    pub(crate) gibs: &'a mut GibCache,
-    pub(crate) directory: &'a mut PageDirectory,
+    pub(crate) gibs: &'a GibCache,
+    pub(crate) directory: &'a PageDirectory,
     pub(crate) asid: Asid,
 }
 
@@ -18,11 +18,12 @@ impl<M: Mmu> OtherPages<'_, M> {
     ///
     /// A prefetcher takes no faults, and leaves no translation behind. In another 1 GiB region it would
     /// name memory that the program may never use.
-    pub(crate) fn frame(&mut self, addr: u64, target: u64) -> Option<u32> {
+    pub(crate) fn frame(&self, addr: u64, target: u64) -> Option<u32> {
         if target >> GIB_SHIFT != addr >> GIB_SHIFT {
             return None;
         }
-        let id = self.gibs.page(self.directory, self.asid, target).ok()?;
+        // What only a prefetch of the program has asked for may be in no region that has a name.
+        let id = self.gibs.known(self.directory, self.asid, target)?;
         let page = Page {
             id,
             asid: self.asid,
@@ -32,7 +33,7 @@ impl<M: Mmu> OtherPages<'_, M> {
     }
 
     /// The frame of the page after that of `addr` (with `up`), or before it.
-    pub(crate) fn beside(&mut self, addr: u64, up: bool) -> Option<u32> {
+    pub(crate) fn beside(&self, addr: u64, up: bool) -> Option<u32> {
         let page = 1 << PAGE_SHIFT;
         let target = if up {
             addr.checked_add(page)

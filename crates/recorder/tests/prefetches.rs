@@ -54,7 +54,7 @@ fn check(name: &str, request: Request) {
         // Where no program can have memory, only the place in the page is kept.
         let expected = said.iter().map(|&address| match address {
             address if address < last => address,
-            address => last | address % 4096,
+            address => last | (address % 4096),
         });
         let addresses: Vec<_> = prefetched.iter().map(|&(_, address)| address).collect();
         assert_eq!(addresses, expected.collect::<Vec<_>>(), "thread {thread}");

@@ -2,7 +2,6 @@ use super::{MAX_FAULTS, Machine, other_pages, port};
 use crate::chunk::CHUNK;
 use crate::config::FilledPages;
 use crate::error::RunError;
-use crate::gib_cache::GibCache;
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
 use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
@@ -231,7 +230,8 @@ impl<M: Mmu> Machine<M> {
     /// A prefetch. One of a page that is not mapped does nothing; the walk that finds this out is left out.
     #[inline(never)]
     fn prefetch(&mut self, core: usize, page: Page, addr: u64) -> Result<(), RunError> {
-        let mapped = GibCache::known(&self.directory, page.asid, addr)
+        let mapped = (self.gibs)
+            .known(&self.directory, page.asid, addr)
             .map(|id| Page { id, ..page })
             .filter(|&page| self.mmu.table().lookup(page).is_some());
         let Some(page) = mapped else {
@@ -443,7 +443,7 @@ impl<M: Mmu> Machine<M> {
                 self.chunk.tlb_misses.push(tlb_miss);
                 return Ok(pfn);
             }
-            let mut pages = other_pages!(self, page.asid);
+            let pages = other_pages!(self, page.asid);
             self.beside.keep(|addr, up| pages.beside(addr, up));
             let (fault, migration) = self.fault(core, page, store)?;
             if self.shared.filled_pages != FilledPages::Memory {

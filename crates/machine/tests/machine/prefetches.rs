@@ -3,7 +3,7 @@
 use crate::common::{
     BASE, Cut, Event, close, load, machine, map, prefetch, run, small_machine, store,
 };
-use pagelab_machine::{Design, MachineConfig, RunResult};
+use pagelab_machine::{Design, HeatRow, MachineConfig, RunResult};
 
 const PAGES: u64 = 2048;
 
@@ -115,6 +115,7 @@ fn prefetches_are_neither_loads_nor_stores() {
 fn prefetches_of_what_is_not_mapped_do_nothing() {
     let mut config = small_machine();
     config.core.misprediction = 15;
+    config.heat_map = true;
     let mut random = 1u64;
     let mut below = |end: u64| {
         random = random
@@ -145,6 +146,13 @@ fn prefetches_of_what_is_not_mapped_do_nothing() {
         assert!(with.complete && without.complete, "{design}");
         assert_eq!(with.instructions, without.instructions, "{design}");
         assert_eq!(with.cycles.total, without.cycles.total, "{design}");
+        // Where what was accessed lies, and how often; when is told by all accesses.
+        let drawn = |run: &RunResult| {
+            let rows = &run.heat_map.as_ref().unwrap().rows;
+            let row = |row: &HeatRow| (row.kind, row.address, row.accesses.iter().sum::<u64>());
+            rows.iter().map(row).collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(&with), drawn(&without), "{design}");
         let told = |run: &RunResult| serde_json::to_value(run).unwrap();
         let (with, without) = (told(&with), told(&without));
         for part in [

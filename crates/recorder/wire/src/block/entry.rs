@@ -89,7 +89,7 @@ impl Prefetch {
         if address < Self::NOWHERE {
             address
         } else {
-            Self::NOWHERE | address % 4096
+            Self::NOWHERE | (address % 4096)
         }
     }
 }

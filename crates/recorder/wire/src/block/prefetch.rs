@@ -92,12 +92,7 @@ mod tests {
     #[test]
     fn what_no_program_can_map_is_nowhere() {
         let asked = prefetch(&[0x0f, 0x18, 0x08]);
-        for address in [
-            1 << 47,
-            0x7fff_ffff_f000,
-            0xffff_8000_0000_0000,
-            u64::MAX & !0xfff,
-        ] {
+        for address in [1 << 47, 0x7fff_ffff_f000, 0xffff_8000_0000_0000, !0xfff] {
             assert_eq!(
                 asked.address(0, address + 0x123, 0),
                 Prefetch::NOWHERE + 0x123
