@@ -510,9 +510,6 @@ impl<M: Mmu> Machine<M> {
             self.timeline.push(sample);
         }
         self.counts.stores += op.iter().map(|op| u64::from(op.is_store())).sum::<u64>();
-        self.counts.prefetches += (op.iter())
-            .map(|op| u64::from(op.is_prefetch()))
-            .sum::<u64>();
         if M::LOOKS_INTO_CACHES {
             while let Some(page) = self.mmu.costly() {
                 self.move_in(core, page);

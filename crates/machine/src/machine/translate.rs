@@ -29,7 +29,9 @@ impl<M: Mmu> Machine<M> {
         }
         let mut pages = [PageId::default(); CHUNK];
         // Hardly any program has some, and asking each access would cost all of them.
-        let prefetches = op.iter().fold(false, |any, op| any | op.is_prefetch());
+        let prefetches: u16 = op.iter().map(|op| u16::from(op.is_prefetch())).sum();
+        self.counts.prefetches += u64::from(prefetches);
+        let prefetches = prefetches > 0;
         if prefetches {
             self.name_pages(asid, addr, op, &mut pages)?;
         } else {
@@ -59,12 +61,15 @@ impl<M: Mmu> Machine<M> {
         let mut at = 0;
         while at < addr.len() {
             let first = at;
-            let mut until = addr.len();
-            if prefetches {
-                let next = op[at..].iter().position(|op| op.is_prefetch());
-                until = next.map_or(until, |next| at + next);
+            if !M::FREE {
+                let mut until = addr.len();
+                if prefetches {
+                    let next = op[at..].iter().position(|op| op.is_prefetch());
+                    until = next.map_or(until, |next| at + next);
+                }
+                let (addr, op) = (&addr[at..until], &op[at..until]);
+                at += self.translate_hits::<S>(core, addr, op, &pages[at..]);
             }
-            at += self.translate_hits::<S>(core, &addr[at..until], &op[at..until], &pages[at..]);
             if follows {
                 self.follow(
                     core,
@@ -93,7 +98,7 @@ impl<M: Mmu> Machine<M> {
             let bits = if store { request::STORE } else { 0 };
             if straddles(addr, op) {
                 self.straddle(core, page, addr, op)?;
-            } else if op.is_prefetch() {
+            } else if prefetches && op.is_prefetch() {
                 self.prefetch(core, page, addr)?;
             } else {
                 let pfn = self.locate_missed::<S>(core, page, store, bits)?;
@@ -121,9 +126,6 @@ impl<M: Mmu> Machine<M> {
         op: &[Op],
         pages: &[PageId],
     ) -> usize {
-        if M::FREE {
-            return 0;
-        }
         let mmu = &mut self.mmu;
         let requests = self.chunk.requests.room(addr.len());
         let names = self.chunk.pages.room(addr.len());
