@@ -6,7 +6,7 @@
 //! once a piece, and what nobody will look at is left out.
 
 use crate::between_accesses::Ran;
-use pagelab_dataflow::{REGISTERS, Step, members};
+use pagelab_dataflow::{REGISTERS, Step, VECTORS, members};
 
 /// Places beside the registers: when what a load finds was there, when the address of the access is, and
 /// what the access makes.
@@ -32,6 +32,8 @@ pub struct Times {
     pub scaled_index: u32,
     /// Slots of a load that hits the first level.
     pub hit: u64,
+    /// Slots from what is stored to a load of the same, into an integer register and into a vector's.
+    pub forwarded: [u64; 2],
 }
 
 /// A piece of code: instructions of which no more than the last one is an access.
@@ -184,8 +186,12 @@ impl Pieces {
                 let address = known.latest(step.addresses).max(scaled);
                 made.push((ADDRESS, address, false));
                 if step.loads {
-                    let found = address.max(dispatched).max(Latest::of_place(FOUND));
-                    begins = begins.max(found.later(times.hit as i64));
+                    let hit = address.max(dispatched).later(times.hit as i64);
+                    let vector = (step.writes | step.merges) & VECTORS != 0;
+                    let forwarded = times.forwarded[usize::from(vector)];
+                    begins = begins
+                        .max(hit)
+                        .max(Latest::of_place(FOUND).later(forwarded as i64));
                 }
                 if step.stores {
                     made.push((RESULT, begins.later(slots), true));
@@ -376,6 +382,7 @@ mod tests {
         width: 4,
         scaled_index: 2,
         hit: 20,
+        forwarded: [8, 44],
     };
 
     /// Executes instruction by instruction.
@@ -405,7 +412,10 @@ mod tests {
             let mut begins = self.latest(of.data).max(time);
             if of.loads {
                 let found = self.stored.get(&addr).copied().unwrap_or(0);
-                begins = begins.max(address.max(time).max(found) + TIMES.hit);
+                let vector = (16..31).any(|register| (of.writes | of.merges) >> register & 1 == 1);
+                let forwarded = if vector { 44 } else { 8 };
+                begins = begins.max(address.max(time) + TIMES.hit);
+                begins = begins.max(found + forwarded);
             }
             let made = begins + takes;
             if of.stores {
@@ -426,12 +436,13 @@ mod tests {
         }
     }
 
-    /// Of the first eight registers, and of the last one.
+    /// Of the first eight registers, a vector's, and the last one.
     fn registers() -> impl Strategy<Value = u32> {
         prop_oneof![
             Just(0u32),
             (0u32..8).prop_map(|register| 1 << register),
             any::<u8>().prop_map(u32::from),
+            Just(1 << 20),
             Just(1 << 31)
         ]
     }
@@ -510,6 +521,7 @@ mod tests {
                     prop_assert_eq!(got.address.max(time), expected.address.max(time));
                 }
                 prop_assert_eq!(&registers.ready[..8], &twin.ready[..8]);
+                prop_assert_eq!(registers.ready[20], twin.ready[20]);
                 prop_assert_eq!(registers.ready[31], twin.ready[31]);
                 time += u64::from(pause % 64);
             }

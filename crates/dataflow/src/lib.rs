@@ -16,6 +16,8 @@ const RCX: usize = 1;
 const RSI: usize = 6;
 const RDI: usize = 7;
 const LAST_VECTOR: usize = 30;
+/// The set of the vector registers.
+pub const VECTORS: u32 = (1 << (LAST_VECTOR + 1)) - (1 << 16);
 
 /// The flags that arithmetic sets and conditional instructions read.
 pub const ARITHMETIC: u32 = RflagsBits::OF
