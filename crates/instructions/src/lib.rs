@@ -9,6 +9,7 @@ mod execution;
 mod latency;
 mod registers;
 mod serial;
+mod unit;
 
 pub use arithmetic::{Arithmetic, Way};
 pub use champsim::{ExportError, is_champsim, write_champsim};
