@@ -305,6 +305,30 @@ def test_calls_take_whole_cycles(
     assert table.get("calls") == wanted
 
 
+@pytest.mark.parametrize(
+    ("key", "found", "value", "wanted"),
+    [
+        ("atomics", "locked_cycles", 19.6, 20),
+        ("atomics", "locked_cycles", 0.9, None),
+        ("atomics", "locked_cycles", None, None),
+        ("store_ports", "store_cycles", 0.507, 2),
+        ("store_ports", "store_cycles", 1.02, 1),
+        ("store_ports", "store_cycles", 0.7, None),
+        ("store_ports", "store_cycles", None, None),
+        # Of an addition one cycle is its own.
+        ("forwarding", "added_to_memory_cycles", 0.99, 0),
+        ("forwarding", "added_to_memory_cycles", 6.02, 5),
+        ("vector_forwarding", "vector_through_memory_cycles", 8.96, 9),
+    ],
+)
+def test_the_store_buffer_is_as_fast_as_measured(
+    zen4_guest: Measurement, key: str, found: str, value: float | None, wanted: int | None
+) -> None:
+    zen4_guest.parts.setdefault("window", {})[found] = value
+    table = tomllib.loads(machine.preset(zen4_guest, "here").toml())["core"]
+    assert table.get(key) == wanted
+
+
 def test_memory_takes_what_flushed_lines_take(zen4_guest: Measurement) -> None:
     caches = zen4_guest.parts["caches"]
     caches["flushed_ns"] = {"median": 163.0, "low": 162.0, "high": 165.5, "samples": 200}

@@ -32,8 +32,22 @@ pub struct CoreConfig {
     /// Counts where the source says what is executed and `arithmetic` does.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls: u32,
+    /// Cycles that a locked instruction's store takes the store buffer at least, which writes in order: no
+    /// store behind it is written meanwhile. Counts where `calls` does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub atomics: u32,
+    /// Cycles from what is stored to what a load of the same makes of it, in integer registers; what a hit of
+    /// the first level takes if it is not said. Counts where `calls` does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarding: Option<u32>,
+    /// The same in vector registers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_forwarding: Option<u32>,
     /// Entries of the store buffer.
     pub store_buffer: u32,
+    /// Stores that the store buffer writes in a cycle.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub store_ports: u32,
     /// First-level misses under way at a time (line-fill buffers).
     pub miss_buffers: u32,
     /// Second-level misses under way at a time, whoever asks: accesses, page walks, prefetchers,
@@ -50,6 +64,15 @@ pub struct CoreConfig {
 
 fn is_zero(cycles: &u32) -> bool {
     *cycles == 0
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Why a core cannot be built.
@@ -74,6 +97,17 @@ pub enum CoreError {
     /// A call and its return take too long.
     #[error("core.calls = {0} is not between 0 and 64")]
     Calls(u32),
+    /// A locked instruction takes too long.
+    #[error("core.atomics = {0} is not between 0 and 4096")]
+    Atomics(u32),
+    /// Forwarding takes too long.
+    #[error("core.{key} = {cycles} is not between 0 and 64")]
+    Forwarding {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        cycles: u32,
+    },
     /// The frequency is not a positive number.
     #[error("core.ghz = {0} is not a positive number")]
     Frequency(f64),
@@ -94,6 +128,7 @@ impl CoreConfig {
                 4096,
             ),
             ("store_buffer", self.store_buffer, 4096),
+            ("store_ports", self.store_ports, 64),
             ("miss_buffers", self.miss_buffers, 4096),
             ("l2_miss_buffers", self.l2_miss_buffers.unwrap_or(1), 4096),
             ("walkers", self.walkers, 64),
@@ -107,6 +142,17 @@ impl CoreConfig {
         }
         if self.calls > 64 {
             return Err(CoreError::Calls(self.calls));
+        }
+        if self.atomics > 4096 {
+            return Err(CoreError::Atomics(self.atomics));
+        }
+        for (key, cycles) in [
+            ("forwarding", self.forwarding),
+            ("vector_forwarding", self.vector_forwarding),
+        ] {
+            if let Some(cycles) = cycles.filter(|&cycles| cycles > 64) {
+                return Err(CoreError::Forwarding { key, cycles });
+            }
         }
         if self.misprediction > 4096 {
             return Err(CoreError::Misprediction(self.misprediction));

@@ -105,7 +105,7 @@ impl Core {
             oldest: 0,
             left: (0, 0),
             last_start: 0,
-            stores: StoreBuffer::new(config.store_buffer, config.width.into()),
+            stores: StoreBuffer::new(config),
             miss_buffers: Servers::new(config.miss_buffers),
             l2_miss_buffers: config.l2_miss_buffers.map(Servers::new),
             walkers: Servers::new(config.walkers),
@@ -333,6 +333,12 @@ impl Core {
         self.fetched(time - instructions, gap);
     }
 
+    /// The store that is dispatched next is a locked instruction's.
+    #[inline]
+    pub fn locked(&mut self) {
+        self.stores.lock(self.accesses);
+    }
+
     /// Traps into the kernel at `time` since an instruction cannot be fetched: everything older has
     /// retired first. Returns when it is fetched again; waiting for that is for the next
     /// [`Core::fetched`] to charge.
@@ -513,7 +519,7 @@ impl Core {
         self.retired = retired;
         let mut late = false;
         if store {
-            late = self.stores.write(retired, done);
+            late = self.stores.write(self.ended, retired, done);
             self.stores_under_way -= 1;
         }
         let place = self.ended % WINDOW;

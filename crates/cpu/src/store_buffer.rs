@@ -1,6 +1,8 @@
 //! The store buffer: what has retired and waits to be written, in the order of the program.
 
+use crate::config::CoreConfig;
 use crate::driven_out::DrivenOut;
+use std::collections::VecDeque;
 
 /// When its entries are free, and its stores written.
 #[derive(Clone, Debug)]
@@ -12,6 +14,11 @@ pub(crate) struct StoreBuffer {
     apart: u64,
     /// When the last store is written.
     written: u64,
+    /// Locked instructions' stores that have not retired, the first of them, and how much longer than others
+    /// each takes.
+    locked: VecDeque<usize>,
+    next_locked: usize,
+    atomics: u64,
     driven_out: Option<DrivenOut>,
     /// In which a set of the first level may be filled with other lines.
     refill: u64,
@@ -21,12 +28,17 @@ pub(crate) struct StoreBuffer {
 }
 
 impl StoreBuffer {
-    pub(crate) fn new(places: u32, apart: u64) -> Self {
+    pub(crate) fn new(config: &CoreConfig) -> Self {
+        let apart = u64::from(config.width.div_ceil(config.store_ports));
+        let atomics = u64::from(config.atomics) * u64::from(config.width);
         StoreBuffer {
-            free_at: vec![0; places as usize],
+            free_at: vec![0; config.store_buffer as usize],
             next: 0,
             apart,
             written: 0,
+            locked: VecDeque::new(),
+            next_locked: usize::MAX,
+            atomics: atomics.saturating_sub(apart),
             driven_out: None,
             refill: 0,
             last_fill: 0,
@@ -59,11 +71,29 @@ impl StoreBuffer {
         }]
     }
 
+    /// A store that will be written is a locked instruction's.
+    pub(crate) fn lock(&mut self, access: usize) {
+        if self.atomics > 0 {
+            self.locked.push_back(access);
+            self.next_locked = self.locked[0];
+        }
+    }
+
+    #[cold]
+    fn write_locked(&mut self) {
+        self.written += self.atomics;
+        self.locked.pop_front();
+        self.next_locked = self.locked.front().copied().unwrap_or(usize::MAX);
+    }
+
     /// Writes a store that has retired and whose line was there at `done`. Returns whether that is so late that
     /// others may have come to its set meanwhile.
     #[inline(always)]
-    pub(crate) fn write(&mut self, retired: u64, done: u64) -> bool {
+    pub(crate) fn write(&mut self, access: usize, retired: u64, done: u64) -> bool {
         self.written = (self.written + self.apart).max(retired).max(done);
+        if access == self.next_locked {
+            self.write_locked();
+        }
         self.free_at[self.next] = self.written;
         self.next += 1;
         if self.next == self.free_at.len() {

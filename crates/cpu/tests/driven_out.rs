@@ -110,6 +110,10 @@ fn by_the_clock(machine: Machine, stores: &[Store], drives_out: bool) -> u64 {
         arithmetic: false,
         scaled_index: 0,
         calls: 0,
+        atomics: 0,
+        forwarding: None,
+        vector_forwarding: None,
+        store_ports: 1,
     };
     let mut core = Core::new(&config, HIT).unwrap();
     if drives_out {

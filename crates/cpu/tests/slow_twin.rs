@@ -10,6 +10,8 @@ struct Access {
     registers: u32,
     waits: Waits,
     store: bool,
+    /// Whether that is a locked instruction's.
+    locked: bool,
     translation: u64,
     data: u64,
     fault: u64,
@@ -23,12 +25,15 @@ struct Twin {
     registers: Option<u32>,
     /// Of each instruction.
     taken: Vec<u32>,
-    width: u64,
+    /// Slots that the store buffer takes to write a store, or one of a locked instruction.
+    writes: [u64; 2],
     store_buffer: usize,
     dispatch: Vec<u64>,
     retire: Vec<u64>,
     completed: Vec<u64>,
     commits: Vec<u64>,
+    /// When the next store can be written.
+    next_write: u64,
 }
 
 impl Twin {
@@ -89,10 +94,11 @@ impl Twin {
         self.retire.push(after_older.max(ready));
         self.completed.push(done);
         if access.store {
-            let commit = (self.commits.last().copied().unwrap_or(0) + self.width)
-                .max(after_older.max(ready))
-                .max(done);
-            self.commits.push(commit);
+            let begins = self.next_write.max(after_older.max(ready)).max(done);
+            let [other, locked] = self.writes;
+            let takes = if access.locked { locked } else { other };
+            self.next_write = begins + takes;
+            self.commits.push(self.next_write - other);
         }
     }
 }
@@ -101,13 +107,23 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
     let access = (
         (0u32..30, 0u32..=100),
         (0u32..12, prop_oneof![Just(0), 1u32..9], any::<[u8; 2]>()),
-        any::<bool>(),
+        (
+            any::<bool>(),
+            prop_oneof![9 => Just(false), 1 => Just(true)],
+        ),
         prop_oneof![3 => Just(0u64), 1 => 0u64..400],
         prop_oneof![3 => 1u64..20, 1 => 0u64..900],
         prop_oneof![30 => Just(0u64), 1 => 1u64..5000],
     )
         .prop_map(
-            |((gap, percent), (near, apart, arithmetic), store, translation, data, fault)| Access {
+            |(
+                (gap, percent),
+                (near, apart, arithmetic),
+                (store, locks),
+                translation,
+                data,
+                fault,
+            )| Access {
                 gap,
                 registers: (gap + 1) * percent / 100,
                 waits: Waits {
@@ -119,6 +135,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
                     ..Waits::default()
                 },
                 store,
+                locked: store && locks,
                 translation,
                 data,
                 fault,
@@ -131,14 +148,14 @@ proptest! {
     #[test]
     fn equals_a_core_that_keeps_every_instruction(
         accesses in accesses(),
-        width in 1u32..7,
+        (width, store_ports, atomics) in (1u32..7, 1u32..4, prop_oneof![Just(0u32), 1u32..40]),
         reorder_buffer in 1u32..300,
         store_buffer in 1u32..20,
         integer_registers in proptest::option::of(1u32..200),
     ) {
         let config = CoreConfig {
             ghz: 1.0, width, reorder_buffer, store_buffer, miss_buffers: 10, l2_miss_buffers: None, walkers: 1, misprediction: 0,
-            integer_registers, arithmetic: true, scaled_index: 0, calls: 0,
+            integer_registers, arithmetic: true, scaled_index: 0, calls: 0, atomics, store_ports, forwarding: None, vector_forwarding: None,
         };
         let mut core = Core::new(&config, 0).unwrap();
         let mut registers = RegisterFile::new(&config);
@@ -146,16 +163,20 @@ proptest! {
             rob: reorder_buffer as usize,
             registers: integer_registers,
             taken: Vec::new(),
-            width: u64::from(width),
+            writes: [0, atomics * width].map(|slots| slots.max(width.div_ceil(store_ports)).into()),
             store_buffer: store_buffer as usize,
             dispatch: Vec::new(),
             retire: Vec::new(),
             completed: Vec::new(),
             commits: Vec::new(),
+            next_write: u64::from(width.div_ceil(store_ports)),
         };
         for access in &accesses {
             if let Some(registers) = &mut registers {
                 core.look_ahead(registers.look_ahead(access.gap, access.registers));
+            }
+            if access.locked {
+                core.locked();
             }
             let mut part = core.dispatch(access.gap, access.waits, access.store);
             let mut translated = part.start + access.translation;
@@ -194,6 +215,10 @@ fn core(reorder_buffer: u32, walkers: u32) -> Core {
         arithmetic: true,
         scaled_index: 0,
         calls: 0,
+        atomics: 0,
+        forwarding: None,
+        vector_forwarding: None,
+        store_ports: 1,
         walkers,
         misprediction: 0,
     };
@@ -293,6 +318,10 @@ fn a_value_out_of_range_is_named() {
         arithmetic: true,
         scaled_index: 0,
         calls: 0,
+        atomics: 0,
+        forwarding: None,
+        vector_forwarding: None,
+        store_ports: 1,
         walkers: 1,
         misprediction: 0,
     };

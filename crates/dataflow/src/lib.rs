@@ -16,6 +16,8 @@ const RCX: usize = 1;
 const RSI: usize = 6;
 const RDI: usize = 7;
 const LAST_VECTOR: usize = 30;
+/// The set of the vector registers.
+pub const VECTORS: u32 = (1 << (LAST_VECTOR + 1)) - (1 << 16);
 
 /// The flags that arithmetic sets and conditional instructions read.
 pub const ARITHMETIC: u32 = RflagsBits::OF
@@ -24,6 +26,22 @@ pub const ARITHMETIC: u32 = RflagsBits::OF
     | RflagsBits::AF
     | RflagsBits::CF
     | RflagsBits::PF;
+
+/// What of a core an instruction needs that has few of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Divides integers.
+    Divider,
+    /// Divides and takes roots of floating-point numbers.
+    VectorDivider,
+    /// Adds floating-point numbers.
+    VectorAdder,
+    /// Multiplies them.
+    VectorMultiplier,
+}
+
+/// How many units there are.
+pub const UNITS: usize = 4;
 
 /// What an instruction does with registers: sets of them, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +58,8 @@ pub struct Step {
     pub merges: u32,
     /// From its operands to what it computes; of one that loads, from its data on.
     pub cycles: u8,
+    /// What it needs, and after how many half cycles the next instruction can have that.
+    pub unit: Option<(Unit, u8)>,
     /// Whether it loads from memory.
     pub loads: bool,
     /// Whether it stores to memory.

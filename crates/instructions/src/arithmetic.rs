@@ -2,6 +2,7 @@
 
 use crate::each::of_each;
 use crate::latency::latency;
+use crate::unit::unit;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind};
 use pagelab_dataflow::{
     ARITHMETIC, FLAGS, REGISTERS, Step, forgets, is_prefetch, keeps_part, members, number, reads,
@@ -123,6 +124,7 @@ fn step_of(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> S
     let info = factory.info(instruction);
     let mut step = Step {
         cycles: latency(instruction),
+        unit: unit(instruction),
         ..Step::default()
     };
     let bit = |register| number(register).map_or(0, |number| 1 << number);

@@ -2,17 +2,18 @@
 //! go. From it, traces in the format of ChampSim, and the registers that a core needs for it.
 
 mod arithmetic;
-mod calls;
 mod champsim;
 mod decoded;
 mod each;
 mod execution;
 mod latency;
 mod registers;
+mod serial;
+mod unit;
 
 pub use arithmetic::{Arithmetic, Way};
-pub use calls::{Call, last_call};
 pub use champsim::{ExportError, is_champsim, write_champsim};
 pub use decoded::{Decoded, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 pub use execution::{Executed, Executions};
 pub use registers::integer_registers_taken;
+pub use serial::{Serial, serial};

@@ -8,7 +8,7 @@ use crate::sampled::Sampled;
 use crate::timing::Executed;
 use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
 use pagelab_events::{CodeBlock, Definition, Flow, NO_SITE, dependence};
-use pagelab_instructions::{Arithmetic, Call, Way, last_call};
+use pagelab_instructions::{Arithmetic, Serial, Way, serial};
 use std::collections::HashMap;
 
 /// Pairs of instructions that are remembered; others are looked at again.
@@ -30,9 +30,9 @@ pub(crate) struct Computing {
     times: Times,
     /// With each access of the last chunk, slots after each of its loads.
     slots: Vec<[u16; 2]>,
-    /// Of each whether its instruction is a call or a return; empty where these take nothing.
-    calls: Vec<Option<Call>>,
-    counts_calls: bool,
+    /// Of each whether its instruction is one that others of its kind wait for; empty where these take nothing.
+    serial: Vec<Option<Serial>>,
+    counts_serial: bool,
     /// The pieces of code that are executed up to each, and where those of each end.
     pieces: Vec<u32>,
     ends: Vec<u32>,
@@ -87,7 +87,7 @@ struct Site {
     /// block's beginning, up to it; if it is an access.
     previous: u32,
     piece: u32,
-    call: Option<Call>,
+    serial: Option<Serial>,
     /// For each of the loads that an access waits for, the site of the last one, and cycles from that.
     last: [(u32, u8); 2],
 }
@@ -109,10 +109,13 @@ impl Computing {
                 width: config.width,
                 scaled_index: config.scaled_index,
                 hit,
+                forwarded: [config.forwarding, config.vector_forwarding].map(|cycles| {
+                    cycles.map_or(hit, |cycles| u64::from(cycles) * u64::from(config.width))
+                }),
             },
             slots: Vec::new(),
-            calls: Vec::new(),
-            counts_calls: config.calls > 0,
+            serial: Vec::new(),
+            counts_serial: config.calls > 0 || config.atomics > 0,
             pieces: Vec::new(),
             ends: Vec::new(),
             program: 0,
@@ -138,7 +141,7 @@ impl Computing {
         flow: &[(u32, Flow)],
     ) {
         self.slots.clear();
-        self.calls.clear();
+        self.serial.clear();
         self.pieces.clear();
         self.ends.clear();
         self.program = program;
@@ -155,8 +158,8 @@ impl Computing {
             recent.thread = reached.thread;
         }
         recent.entered = None;
-        if self.counts_calls {
-            self.calls.extend(site.iter().map(|&site| code.call(site)));
+        if self.counts_serial {
+            (self.serial).extend(site.iter().map(|&site| code.serial(site)));
         }
         for (&dep, &site) in dep.iter().zip(site) {
             let mut slots = [0; 2];
@@ -218,7 +221,7 @@ impl Computing {
         };
         Executed {
             slots: &self.slots,
-            calls: &self.calls,
+            serial: &self.serial,
             pieces: Some(&code.pieces),
             numbers: &self.pieces,
             ends: &self.ends,
@@ -260,7 +263,7 @@ impl Recent {
 
 impl Code {
     fn define(&mut self, block: &CodeBlock, times: &Times) {
-        let call = last_call(block);
+        let serial = serial(block);
         let arithmetic = Arithmetic::of(block);
         let steps = arithmetic.steps();
         let live = arithmetic.live();
@@ -272,7 +275,7 @@ impl Code {
                 block,
                 previous,
                 piece: NO_PIECE,
-                call: call.filter(|_| place + 1 == steps.len()),
+                serial: serial[place],
                 last: [(NO_SITE, 0); 2],
             };
             if step.accesses() {
@@ -393,8 +396,8 @@ impl Code {
     }
 
     #[inline(always)]
-    fn call(&self, site: u32) -> Option<Call> {
-        self.sites.get(site as usize).and_then(|site| site.call)
+    fn serial(&self, site: u32) -> Option<Serial> {
+        self.sites.get(site as usize).and_then(|site| site.serial)
     }
 
     /// Cycles from the data of a load by one instruction to the address of an access by another.
@@ -476,6 +479,7 @@ mod tests {
             width: 4,
             scaled_index: 0,
             hit: 16,
+            forwarded: [16; 2],
         };
         let mut code = Code::default();
         for block in blocks {

@@ -127,8 +127,10 @@ const OPTIONAL: &[&str] = &[
     "caches.prefetch",
     "caches.coherence",
     "caches.others",
+    "core.forwarding",
     "core.integer_registers",
     "core.l2_miss_buffers",
+    "core.vector_forwarding",
     "dram.spread",
     "dram.rows",
 ];

@@ -48,6 +48,83 @@ pub fn call() -> Option<f64> {
     crate::stats::median(&samples?)
 }
 
+/// Cycles of a store in a row of them that hit the first level, of locked instructions or others; `None` where
+/// that is not known.
+pub fn store(locked: bool) -> Option<f64> {
+    const SAMPLES: usize = 21;
+    let sample = |_| {
+        let cycles = cycles_a_ns(FEW_LOOPS)?;
+        Some(store_ns(locked)? * cycles)
+    };
+    let samples: Option<Vec<f64>> = (0..SAMPLES).map(sample).collect();
+    crate::stats::median(&samples?)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn store_ns(locked: bool) -> Option<f64> {
+    let mut lines = [0u64; 64];
+    let start = std::time::Instant::now();
+    for _ in 0..FEW_LOOPS {
+        // SAFETY: writes the first word of the first eight lines of 64 words, once or twice each.
+        unsafe {
+            if locked {
+                std::arch::asm!(
+                    ".irp at, 0, 64, 128, 192, 256, 320, 384, 448",
+                    "lock inc qword ptr [{lines} + \\at]",
+                    ".endr",
+                    lines = in(reg) lines.as_mut_ptr(), options(nostack)
+                );
+            } else {
+                std::arch::asm!(
+                    ".rept 2",
+                    ".irp at, 0, 64, 128, 192, 256, 320, 384, 448",
+                    "mov [{lines} + \\at], {lines}",
+                    ".endr",
+                    ".endr",
+                    lines = in(reg) lines.as_mut_ptr(), options(nostack, preserves_flags)
+                );
+            }
+        }
+    }
+    let stores = if locked { 8 } else { 16 } * FEW_LOOPS;
+    Some(start.elapsed().as_nanos() as f64 / stores as f64)
+}
+
+/// Cycles of a link in a chain through one word of memory, each of which loads it and stores what it has made of
+/// that: an addition to it, of one cycle, or the same to and from a vector register; `None` where that is not known.
+pub fn through_memory(vector: bool) -> Option<f64> {
+    const SAMPLES: usize = 21;
+    let sample = |_| {
+        let cycles = cycles_a_ns(FEW_LOOPS)?;
+        Some(through_memory_ns(vector)? * cycles)
+    };
+    let samples: Option<Vec<f64>> = (0..SAMPLES).map(sample).collect();
+    crate::stats::median(&samples?)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn through_memory_ns(vector: bool) -> Option<f64> {
+    let mut word = 0u64;
+    let start = std::time::Instant::now();
+    for _ in 0..FEW_LOOPS {
+        // SAFETY: reads and writes the word alone.
+        unsafe {
+            if vector {
+                std::arch::asm!(
+                    ".rept 8", "movq {value}, qword ptr [{word}]", "movq qword ptr [{word}], {value}", ".endr",
+                    word = in(reg) &raw mut word, value = out(xmm_reg) _, options(nostack, preserves_flags)
+                );
+            } else {
+                std::arch::asm!(
+                    ".rept 8", "add qword ptr [{word}], 1", ".endr",
+                    word = in(reg) &raw mut word, options(nostack)
+                );
+            }
+        }
+    }
+    Some(start.elapsed().as_nanos() as f64 / (8 * FEW_LOOPS) as f64)
+}
+
 #[cfg(target_arch = "x86_64")]
 fn call_ns() -> Option<f64> {
     let start = std::time::Instant::now();
@@ -146,6 +223,16 @@ fn call_ns() -> Option<f64> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+fn store_ns(_: bool) -> Option<f64> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn through_memory_ns(_: bool) -> Option<f64> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
 fn load_ns(_: bool) -> Option<f64> {
     None
 }
@@ -160,6 +247,20 @@ mod tests {
     #[test]
     fn calls_come_back() {
         assert!(super::call().unwrap() > 0.0);
+    }
+
+    #[test]
+    fn stores_are_written() {
+        // No core writes more than four in a cycle, and none locks a line faster than it hits.
+        assert!(super::store(false).unwrap() > 0.2);
+        assert!(super::store(true).unwrap() > 3.0);
+    }
+
+    #[test]
+    fn what_is_stored_is_loaded_again() {
+        // No addition takes less than a cycle.
+        assert!(super::through_memory(false).unwrap() > 0.8);
+        assert!(super::through_memory(true).unwrap() > 0.2);
     }
 
     #[test]

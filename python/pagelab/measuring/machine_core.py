@@ -41,7 +41,10 @@ def entries(measurement: Measurement, ghz: float) -> Iterator[Entry]:
     yield _whole("scaled_index", more, 0, "a load with a scaled index takes {} more")
     pair = measurement.parts.get("branches", {}).get("call_cycles")
     yield _whole("calls", pair, 1, "a call and its return take {}, one after the other")
+    yield _whole("atomics", window.get("locked_cycles"), 2, "a locked instruction takes {}", 0.5)
+    yield from _forwarding(window)
     yield _ahead("store_buffer", window.get("stores"), published, beside=0)
+    yield _store_ports(window.get("store_cycles"))
     yield _misprediction(measurement.parts.get("branches", {}), ghz)
     raw = measurement.parts.get("memory", {})
     of_levels = (raw.get("misses") or {}).values()
@@ -88,13 +91,46 @@ def _ahead(key: str, between: dict[str, Any] | None, core: cores.Core | None, be
     return Entry(key, str(low), "measured", found)
 
 
-def _whole(key: str, cycles: float | None, least: int, what: str) -> Entry:
-    """Cycles that are a whole number on a core, and none where they are not measured."""
+def _whole(
+    key: str, cycles: float | None, least: int, what: str, near: float = _NEAR_WHOLE
+) -> Entry:
+    """Cycles that are a whole number on a core, and none where they are not measured.
+
+    What was measured is no further than `near` from that; of many cycles the clock's error is
+    more than a part of one.
+    """
     if cycles is None:
         return Entry(key, None, "open", "not measured: none")
     found = what.format(f"{cycles:.2f} cycles")
     whole = round(cycles)
-    if whole < least or abs(cycles - whole) > _NEAR_WHOLE:
+    if whole < least or abs(cycles - whole) > near:
+        return Entry(key, None, "open", f"not concluded: {found}")
+    return Entry(key, str(whole), "measured", found)
+
+
+def _forwarding(window: dict[str, Any]) -> Iterator[Entry]:
+    """Of a chain of additions to memory what is no addition, and all of one by vector registers."""
+    added = window.get("added_to_memory_cycles")
+    yield _whole(
+        "forwarding",
+        None if added is None else max(added - 1, 0),
+        0,
+        "a load of what was just stored takes {} in a chain of additions to memory",
+        0.5,
+    )
+    vector = window.get("vector_through_memory_cycles")
+    what = "a load of what was just stored takes {}, to and from a vector register"
+    yield _whole("vector_forwarding", vector, 0, what, 0.5)
+
+
+def _store_ports(cycles: float | None) -> Entry:
+    """Stores in a cycle, of which a core writes a whole number."""
+    key = "store_ports"
+    if not cycles:
+        return Entry(key, None, "open", "not measured: one")
+    found = f"{1 / cycles:.2f} stores that hit the first level are written in a cycle"
+    whole = round(1 / cycles)
+    if whole < 1 or abs(1 / cycles - whole) > _NEAR_WHOLE:
         return Entry(key, None, "open", f"not concluded: {found}")
     return Entry(key, str(whole), "measured", found)
 

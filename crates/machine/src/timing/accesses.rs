@@ -1,6 +1,6 @@
 use pagelab_cpu::{Computed, Core, Pieces, Waits};
 use pagelab_events::{Mispredicted, Op, dependence};
-use pagelab_instructions::Call;
+use pagelab_instructions::Serial;
 
 /// What a core does between the accesses of a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,8 @@ pub(crate) struct Accesses<'a> {
 pub(crate) struct Executed<'a> {
     /// Slots of arithmetic between each of its loads and its address.
     pub(crate) slots: &'a [[u16; 2]],
-    /// Of each whether its instruction is a call or a return; empty where these take nothing.
-    pub(crate) calls: &'a [Option<Call>],
+    /// Of each whether its instruction is one that others of its kind wait for; empty where these take nothing.
+    pub(crate) serial: &'a [Option<Serial>],
     /// The pieces of code that are executed since the access before it, by their numbers, and where those of
     /// each access end; empty where registers are not followed.
     pub(crate) pieces: Option<&'a Pieces>,
@@ -67,11 +67,14 @@ impl<'a> FromCode<'a> {
         if let Some(&instructions) = look_ahead.get(next) {
             core.look_ahead(instructions);
         }
-        if let Some(&Some(call)) = executed.calls.get(next)
+        if let Some(&Some(serial)) = executed.serial.get(next)
             && let (Some(&gap), Some(op)) = (gap.get(next), op.get(next))
-            && (call == Call::Back || op.is_store())
+            && serial.is_with(op.is_store())
         {
-            core.call(gap);
+            match serial {
+                Serial::Call | Serial::Return => core.call(gap),
+                Serial::Locked => core.locked(),
+            }
         }
         let slots = executed.slots.get(next).copied().unwrap_or_default();
         let (Some(pieces), Some(&end)) = (executed.pieces, executed.ends.get(next)) else {

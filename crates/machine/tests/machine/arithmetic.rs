@@ -16,11 +16,12 @@ const OTHER: &[u8] = &[0x48, 0x83, 0xc1, 0x08]; // add rcx, 8
 const APART: &[u8] = &[0x48, 0x8b, 0x13]; // mov rdx, [rbx]
 const MULTIPLY: &[u8] = &[0x48, 0x0f, 0xaf, 0xc1]; // imul rax, rcx
 
-/// Blocks that are executed one after the other, again and again. Each ends with a load from the same line
-/// that waits for the last one of its thread, unless they are independent.
+/// Blocks that are executed one after the other, again and again. Each ends with a load from, or store to, the
+/// same line that waits for the last one of its thread, unless they are independent.
 struct Chain {
     blocks: Vec<Code>,
     independent: bool,
+    op: Op,
     /// Each round is so many times all blocks by the first thread, then as many by the second, if there is one.
     times: u32,
     threads: u32,
@@ -34,6 +35,7 @@ impl Chain {
         Chain {
             blocks,
             independent: false,
+            op: Op::load(8),
             times: 1,
             threads: 1,
             rounds,
@@ -62,7 +64,7 @@ impl Chain {
         batch.site.push(before as u32 + gap);
         batch.push(Access {
             addr: BASE,
-            op: Op::load(8),
+            op: self.op,
             gap,
             dep: u32::from(!first && !self.independent),
         });
@@ -140,10 +142,15 @@ fn a_chain_takes_its_arithmetic() {
 
 /// Cycles a round of one block, whose load waits for none.
 fn a_round(code: &[&'static [u8]], overrides: &[&str]) -> f64 {
+    a_round_of(code, Op::load(8), overrides)
+}
+
+fn a_round_of(code: &[&'static [u8]], op: Op, overrides: &[&str]) -> f64 {
     let config = machine(overrides);
     let cycles = |rounds| {
         let mut chain = Chain {
             independent: true,
+            op,
             ..Chain::new(vec![code.to_vec()], rounds)
         };
         run(&config, "ideal", &mut chain).cycles.elapsed as f64
@@ -187,6 +194,70 @@ fn calls_and_returns_come_one_after_the_other() {
     // What takes longer hides it.
     close(a_return(&[MULTIPLY, RETURN], 4), 3.0);
     close(a_return(&[APART], 4), 0.25);
+}
+
+const STORE: &[u8] = &[0x48, 0x89, 0x13]; // mov [rbx], rdx
+const INCREMENT: &[u8] = &[0x48, 0xff, 0x03]; // inc qword ptr [rbx]
+const LOCKED: &[u8] = &[0xf0, 0x48, 0xff, 0x03]; // lock inc qword ptr [rbx]
+
+#[test]
+fn a_locked_instruction_holds_the_stores_behind_it() {
+    let a_store = |code: &[&'static [u8]], atomics: u32, ports: u32| {
+        let keys = [
+            "core.arithmetic=true",
+            "core.forwarding=0",
+            &format!("core.atomics={atomics}"),
+            &format!("core.store_ports={ports}"),
+        ];
+        a_round_of(code, Op::store(8), &keys)
+    };
+    close(a_store(&[STORE], 20, 1), 1.0);
+    close(a_store(&[STORE], 20, 2), 0.5);
+    close(a_store(&[LOCKED], 20, 1), 20.0);
+    close(a_store(&[LOCKED], 20, 2), 20.0);
+    close(a_store(&[LOCKED], 0, 1), 1.0);
+    // What takes longer hides it.
+    close(
+        a_store(
+            &[MULTIPLY; 7]
+                .iter()
+                .copied()
+                .chain([LOCKED])
+                .collect::<Vec<_>>(),
+            20,
+            1,
+        ),
+        21.0,
+    );
+    // A store in front of each is written before it.
+    let stores = [vec![STORE], vec![LOCKED]];
+    let config = machine(&[
+        "core.arithmetic=true",
+        "core.forwarding=0",
+        "core.atomics=20",
+    ]);
+    let cycles = |rounds| {
+        let mut chain = Chain {
+            independent: true,
+            op: Op::store(8),
+            ..Chain::new(stores.to_vec(), rounds)
+        };
+        run(&config, "ideal", &mut chain).cycles.elapsed as f64
+    };
+    close((cycles(20_000) - cycles(10_000)) / 10_000.0, 21.0);
+}
+
+#[test]
+fn what_was_stored_is_loaded_again_by_forwarding() {
+    let an_increment = |keys: &[&str]| {
+        let keys = [&["core.arithmetic=true"], keys].concat();
+        a_round_of(&[INCREMENT], Op::store(8), &keys)
+    };
+    // A hit of the first level and an addition.
+    close(an_increment(&[]), 4.0 + 1.0);
+    close(an_increment(&["core.forwarding=6"]), 6.0 + 1.0);
+    close(an_increment(&["core.forwarding=0"]), 1.0);
+    close(an_increment(&["core.vector_forwarding=0"]), 4.0 + 1.0);
 }
 
 #[test]

@@ -7,12 +7,15 @@
 //! Between stores it is the store buffer that is full first, and between additions of integers, each of
 //! which takes a physical register until it retires, these may run out first.
 //!
+//! How fast the store buffer is written to the first level is measured beside that.
+//!
 //! There may be less of them for a part of the time: cores give each of two threads half of such
 //! buffers (Intel's optimization manual, "Partitioned Resources"), and a guest does not see who has
 //! the core's other one.
 
 use super::{Context, Failure, Part, no_options};
 use crate::chain::{Chain, LINE, Link};
+use crate::core_speed;
 use crate::places::{Places, Region};
 use crate::rounds::{Stopwatch, estimate};
 use crate::stats::{Estimate, median};
@@ -150,6 +153,10 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         "additions": measure(context, &chain, Filler::Additions)?,
         "integers": measure(context, &chain, Filler::Integers)?,
         "stores": measure(context, &chain, Filler::Stores)?,
+        "store_cycles": core_speed::store(false),
+        "locked_cycles": core_speed::store(true),
+        "added_to_memory_cycles": core_speed::through_memory(false),
+        "vector_through_memory_cycles": core_speed::through_memory(true),
     }))
 }
 

@@ -118,6 +118,10 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         arithmetic: true,
         scaled_index: 0,
         calls: 0,
+        atomics: 0,
+        forwarding: None,
+        vector_forwarding: None,
+        store_ports: 1,
         l2_miss_buffers: parameters.l2_miss_buffers.map(|buffers| buffers as u32),
         walkers: parameters.walkers as u32,
         misprediction: (parameters.misprediction / parameters.width) as u32,
@@ -144,6 +148,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
         width: config.width,
         scaled_index: 0,
         hit: parameters.latency[0],
+        forwarded: [parameters.latency[0]; 2],
     };
     for access in accesses {
         pieces.add(&steps(access), u32::MAX, &times);
@@ -208,7 +213,7 @@ pub(crate) fn run(parameters: Parameters, accesses: &[Access]) -> u64 {
             look_ahead: &[],
             executed: Executed {
                 slots: &arithmetic,
-                calls: &[],
+                serial: &[],
                 pieces: Some(&pieces),
                 numbers: &numbers,
                 ends: &ends,
