@@ -210,7 +210,7 @@ fn version_8_has_one_load_an_access() {
 /// A trace of one chunk without code as an older version had it: without the last stream, which is empty, and
 /// cut off after the chunk.
 fn without_forms(mut bytes: Vec<u8>, version: u8) -> Vec<u8> {
-    bytes[8] = version;
+    bytes[8..12].copy_from_slice(&u32::from(version).to_le_bytes());
     let mut at = 12;
     while bytes[at..at + 4] != *b"CHNK" {
         at += 24 + u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
