@@ -30,8 +30,8 @@ _start:
     fldcw   2(%rdi)                 #= L 2 data+258 gap=0 dep=7
     stmxcsr 4(%rdi)                 #= S 4 data+260 gap=0 dep=0
     ldmxcsr 4(%rdi)                 #= L 4 data+260 gap=0 dep=0
-    prefetcht0 (%rdi)
-    movq    (%rdi), %rax            #= L 8 data+256 gap=1 dep=10
+    prefetcht0 (%rdi)               #= P 0 data+256 gap=0 dep=0
+    movq    (%rdi), %rax            #= L 8 data+256 gap=0 dep=11
     mov     $60, %eax
     xor     %edi, %edi
     syscall

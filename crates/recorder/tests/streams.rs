@@ -6,7 +6,7 @@ use common::{Program, address, assemble, build, emulator, run};
 use pagelab_events::{Access, Op, dependence::of_two};
 use pagelab_recorder::Request;
 
-/// The accesses that the comments of a program announce: "#= L 8 data+8 gap=0 dep=0; S ...".
+/// The accesses that the comments of a program announce: "#= L 8 data+8 gap=0 dep=0; S ...; P 0 ...".
 fn announced(program: &Program) -> Vec<(String, Access)> {
     let symbols = program.symbols();
     let mut accesses = Vec::new();
