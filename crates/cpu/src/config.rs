@@ -88,25 +88,15 @@ pub enum CoreError {
         /// The largest value.
         limit: u32,
     },
-    /// A mispredicted branch takes too long.
-    #[error("core.misprediction = {0} is not between 0 and 4096")]
-    Misprediction(u32),
-    /// A scaled index takes too long.
-    #[error("core.scaled_index = {0} is not between 0 and 64")]
-    ScaledIndex(u32),
-    /// A call and its return take too long.
-    #[error("core.calls = {0} is not between 0 and 64")]
-    Calls(u32),
-    /// A locked instruction takes too long.
-    #[error("core.atomics = {0} is not between 0 and 4096")]
-    Atomics(u32),
-    /// Forwarding takes too long.
-    #[error("core.{key} = {cycles} is not between 0 and 64")]
-    Forwarding {
+    /// Something takes too long.
+    #[error("core.{key} = {cycles} is not between 0 and {limit}")]
+    Cycles {
         /// The key.
         key: &'static str,
         /// Its value.
         cycles: u32,
+        /// The largest value.
+        limit: u32,
     },
     /// The frequency is not a positive number.
     #[error("core.ghz = {0} is not a positive number")]
@@ -137,25 +127,17 @@ impl CoreConfig {
                 return Err(CoreError::Count { key, value, limit });
             }
         }
-        if self.scaled_index > 64 {
-            return Err(CoreError::ScaledIndex(self.scaled_index));
-        }
-        if self.calls > 64 {
-            return Err(CoreError::Calls(self.calls));
-        }
-        if self.atomics > 4096 {
-            return Err(CoreError::Atomics(self.atomics));
-        }
-        for (key, cycles) in [
-            ("forwarding", self.forwarding),
-            ("vector_forwarding", self.vector_forwarding),
+        for (key, cycles, limit) in [
+            ("scaled_index", self.scaled_index, 64),
+            ("calls", self.calls, 64),
+            ("atomics", self.atomics, 4096),
+            ("forwarding", self.forwarding.unwrap_or(0), 64),
+            ("vector_forwarding", self.vector_forwarding.unwrap_or(0), 64),
+            ("misprediction", self.misprediction, 4096),
         ] {
-            if let Some(cycles) = cycles.filter(|&cycles| cycles > 64) {
-                return Err(CoreError::Forwarding { key, cycles });
+            if cycles > limit {
+                return Err(CoreError::Cycles { key, cycles, limit });
             }
-        }
-        if self.misprediction > 4096 {
-            return Err(CoreError::Misprediction(self.misprediction));
         }
         if !(self.ghz.is_finite() && self.ghz > 0.0) {
             return Err(CoreError::Frequency(self.ghz));

@@ -100,7 +100,7 @@ def _whole(
     more than a part of one.
     """
     if cycles is None:
-        return Entry(key, None, "open", "not measured: none")
+        return Entry(key, None, "open", "not measured: as without the key")
     found = what.format(f"{cycles:.2f} cycles")
     whole = round(cycles)
     if whole < least or abs(cycles - whole) > near:
