@@ -1,6 +1,6 @@
 //! How long instructions take to compute something.
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{CpuidFeature, Instruction, Mnemonic, OpKind};
 
 /// Cycles from an instruction's operands to its result; of one that loads, from its data on.
 ///
@@ -39,6 +39,11 @@ pub(crate) fn latency(instruction: &Instruction) -> u8 {
     }
 }
 
+/// Whether it multiplies and adds at once.
+pub(crate) fn is_fma(instruction: &Instruction) -> bool {
+    instruction.cpuid_features().contains(&CpuidFeature::FMA)
+}
+
 /// Of one whose result is in a general-purpose register.
 fn vector_to_general(instruction: &Instruction) -> u8 {
     use Mnemonic as M;
@@ -72,6 +77,7 @@ fn vector(instruction: &Instruction, loads: bool) -> u8 {
         M::Vdivss | M::Vdivsd | M::Vdivps | M::Vdivpd => 13,
         M::Sqrtss | M::Sqrtsd | M::Sqrtps | M::Sqrtpd => 18,
         M::Vsqrtss | M::Vsqrtsd | M::Vsqrtps | M::Vsqrtpd => 18,
+        _ if is_fma(instruction) => 4,
         M::Cvtsi2sd | M::Cvtsi2ss | M::Vcvtsi2sd | M::Vcvtsi2ss => 5,
         M::Ucomiss | M::Ucomisd | M::Comiss | M::Comisd => 3,
         M::Vucomiss | M::Vucomisd | M::Vcomiss | M::Vcomisd => 3,
@@ -91,7 +97,7 @@ mod tests {
     #[test]
     fn latencies_lie_between_those_of_two_makers() {
         // What llvm-mca 14 prints for znver3 and for icelake-server.
-        let published: [(&[u8], [u8; 2]); 39] = [
+        let published: [(&[u8], [u8; 2]); 40] = [
             (&[0x48, 0x01, 0xc8], [1, 1]),                      // add rax, rcx
             (&[0x48, 0x39, 0xc8], [1, 1]),                      // cmp rax, rcx
             (&[0x48, 0x8d, 0x04, 0x01], [1, 1]),                // lea rax, [rcx+rax]
@@ -117,6 +123,7 @@ mod tests {
             (&[0x66, 0x0f, 0x74, 0xc1], [1, 1]),                // pcmpeqb xmm0, xmm1
             (&[0xf2, 0x0f, 0x58, 0xc1], [3, 4]),                // addsd xmm0, xmm1
             (&[0xf2, 0x0f, 0x59, 0xc1], [3, 4]),                // mulsd xmm0, xmm1
+            (&[0xc4, 0xe2, 0xf1, 0xb9, 0xc2], [4, 4]),          // vfmadd231sd xmm0, xmm1, xmm2
             (&[0xf2, 0x0f, 0x5e, 0xc1], [13, 14]),              // divsd xmm0, xmm1
             (&[0xf2, 0x0f, 0x51, 0xc1], [21, 18]),              // sqrtsd xmm0, xmm1
             (&[0xf2, 0x48, 0x0f, 0x2a, 0xc0], [4, 5]),          // cvtsi2sd xmm0, rax

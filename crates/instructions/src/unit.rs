@@ -1,13 +1,14 @@
 //! What of a core an instruction needs that others wait for.
 
+use crate::latency::is_fma;
 use iced_x86::{Instruction, Mnemonic};
 use pagelab_dataflow::Unit;
 
 /// The unit that an instruction needs, and half cycles after which the next one can have it.
 ///
-/// Between what LLVM 14 has for Zen 3 and for Ice Lake (its llvm-mca prints reciprocal throughputs). Adders and
-/// multipliers there are two of, of AMD's besides each other, of Intel's in part the same. All others are counted as if there were
-/// enough: a core dispatches no more.
+/// Between what LLVM 14 has for Zen 3 and for Ice Lake (its llvm-mca prints reciprocal throughputs). There are two
+/// adders and two multipliers, which Intel's cores share in part. Of what is not named here there is enough for all
+/// that a core dispatches.
 pub(crate) fn unit(instruction: &Instruction) -> Option<(Unit, u8)> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {
@@ -23,12 +24,7 @@ pub(crate) fn unit(instruction: &Instruction) -> Option<(Unit, u8)> {
         M::Vsubss | M::Vsubsd | M::Vsubps | M::Vsubpd => (Unit::VectorAdder, 1),
         M::Mulss | M::Mulsd | M::Mulps | M::Mulpd => (Unit::VectorMultiplier, 1),
         M::Vmulss | M::Vmulsd | M::Vmulps | M::Vmulpd => (Unit::VectorMultiplier, 1),
-        M::Vfmadd132ss | M::Vfmadd213ss | M::Vfmadd231ss => (Unit::VectorMultiplier, 1),
-        M::Vfmadd132sd | M::Vfmadd213sd | M::Vfmadd231sd => (Unit::VectorMultiplier, 1),
-        M::Vfmadd132ps | M::Vfmadd213ps | M::Vfmadd231ps => (Unit::VectorMultiplier, 1),
-        M::Vfmadd132pd | M::Vfmadd213pd | M::Vfmadd231pd => (Unit::VectorMultiplier, 1),
-        M::Vfnmadd132sd | M::Vfnmadd213sd | M::Vfnmadd231sd => (Unit::VectorMultiplier, 1),
-        M::Vfnmadd132pd | M::Vfnmadd213pd | M::Vfnmadd231pd => (Unit::VectorMultiplier, 1),
+        _ if is_fma(instruction) => (Unit::VectorMultiplier, 1),
         _ => return None,
     })
 }

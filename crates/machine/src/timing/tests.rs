@@ -9,7 +9,7 @@ use event_driven::{Access, Instruction, Parameters, Twin};
 use proptest::prelude::*;
 
 /// What a stream is made of. Shares are in percent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kind {
     pub(crate) pages: u64,
     /// Accesses that wait for one of the last few.
@@ -226,7 +226,7 @@ proptest! {
     /// each of 1,024 hashes: a latency here and there. With 65,536 places there are none.
     #[test]
     fn exact_where_nothing_contends(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
+        let kind = Kind { pages: 3000, stores: 30, odd: 2, ..Kind::default() };
         let free = Parameters {
             reorder_buffer: machine.reorder_buffer.min(64),
             walkers: 64,
@@ -241,7 +241,7 @@ proptest! {
 
     #[test]
     fn independent_accesses(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 3000, dependent: 0, computed: 0, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
+        let kind = Kind { pages: 3000, stores: 30, odd: 2, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -251,19 +251,19 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
+        let kind = Kind { pages: 3000, dependent: 40, computed: 50, stores: 30, odd: 2, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn mispredicted_branches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 0, chained: 0, prefetches: 0 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn wrong_paths(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60, chained: 0, prefetches: 0 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 5, reconverges: 60, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
@@ -274,26 +274,26 @@ proptest! {
         sizes in sizes(),
         machine in machines(),
     ) {
-        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, reconverges: 0, chained, prefetches: 0 };
+        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, chained, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     /// Ahead of what uses them, of what is there already, and of what is not mapped yet.
     #[test]
     fn prefetches(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 2, reconverges: 0, chained: 0, prefetches: 30 };
+        let kind = Kind { pages: 300, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 2, prefetches: 30, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn prefetches_by_registers(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, reconverges: 0, chained: 30, prefetches: 20 };
+        let kind = Kind { pages: 60, dependent: 10, computed: 50, stores: 30, odd: 2, mispredicted: 1, chained: 30, prefetches: 20, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 
     #[test]
     fn a_small_program(seed in any::<u64>(), sizes in sizes(), machine in machines()) {
-        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, mispredicted: 0, reconverges: 0, chained: 0, prefetches: 0 };
+        let kind = Kind { pages: 60, dependent: 40, computed: 50, stores: 30, odd: 2, ..Kind::default() };
         within(0.08, both(machine, &stream(seed, kind), sizes))?;
     }
 }

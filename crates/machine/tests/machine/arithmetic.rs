@@ -142,16 +142,18 @@ fn a_chain_takes_its_arithmetic() {
 
 /// Cycles a round of one block, whose load waits for none.
 fn a_round(code: &[&'static [u8]], overrides: &[&str]) -> f64 {
-    a_round_of(code, Op::load(8), overrides)
+    a_round_of(&[code], Op::load(8), overrides)
 }
 
-fn a_round_of(code: &[&'static [u8]], op: Op, overrides: &[&str]) -> f64 {
+/// Cycles a round of some blocks, whose accesses wait for none.
+fn a_round_of(blocks: &[&[&'static [u8]]], op: Op, overrides: &[&str]) -> f64 {
     let config = machine(overrides);
     let cycles = |rounds| {
+        let blocks = blocks.iter().map(|block| block.to_vec()).collect();
         let mut chain = Chain {
             independent: true,
             op,
-            ..Chain::new(vec![code.to_vec()], rounds)
+            ..Chain::new(blocks, rounds)
         };
         run(&config, "ideal", &mut chain).cycles.elapsed as f64
     };
@@ -202,62 +204,55 @@ const LOCKED: &[u8] = &[0xf0, 0x48, 0xff, 0x03]; // lock inc qword ptr [rbx]
 
 #[test]
 fn a_locked_instruction_holds_the_stores_behind_it() {
-    let a_store = |code: &[&'static [u8]], atomics: u32, ports: u32| {
+    let stores = |blocks: &[&[&'static [u8]]], atomics: u32, ports: u32| {
         let keys = [
             "core.arithmetic=true",
             "core.forwarding=0",
             &format!("core.atomics={atomics}"),
             &format!("core.store_ports={ports}"),
         ];
-        a_round_of(code, Op::store(8), &keys)
+        a_round_of(blocks, Op::store(8), &keys)
     };
-    close(a_store(&[STORE], 20, 1), 1.0);
-    close(a_store(&[STORE], 20, 2), 0.5);
-    close(a_store(&[LOCKED], 20, 1), 20.0);
-    close(a_store(&[LOCKED], 20, 2), 20.0);
-    close(a_store(&[LOCKED], 0, 1), 1.0);
+    close(stores(&[&[STORE]], 20, 1), 1.0);
+    close(stores(&[&[STORE]], 20, 2), 0.5);
+    close(stores(&[&[LOCKED]], 20, 1), 20.0);
+    close(stores(&[&[LOCKED]], 20, 2), 20.0);
+    close(stores(&[&[LOCKED]], 0, 1), 1.0);
     // What takes longer hides it.
-    close(
-        a_store(
-            &[MULTIPLY; 7]
-                .iter()
-                .copied()
-                .chain([LOCKED])
-                .collect::<Vec<_>>(),
-            20,
-            1,
-        ),
-        21.0,
-    );
+    let longer = [&[MULTIPLY; 7][..], &[LOCKED]].concat();
+    close(stores(&[&longer], 20, 1), 21.0);
     // A store in front of each is written before it.
-    let stores = [vec![STORE], vec![LOCKED]];
-    let config = machine(&[
-        "core.arithmetic=true",
-        "core.forwarding=0",
-        "core.atomics=20",
-    ]);
-    let cycles = |rounds| {
-        let mut chain = Chain {
-            independent: true,
-            op: Op::store(8),
-            ..Chain::new(stores.to_vec(), rounds)
-        };
-        run(&config, "ideal", &mut chain).cycles.elapsed as f64
-    };
-    close((cycles(20_000) - cycles(10_000)) / 10_000.0, 21.0);
+    close(stores(&[&[STORE], &[LOCKED]], 20, 1), 21.0);
 }
 
 #[test]
 fn what_was_stored_is_loaded_again_by_forwarding() {
     let an_increment = |keys: &[&str]| {
         let keys = [&["core.arithmetic=true"], keys].concat();
-        a_round_of(&[INCREMENT], Op::store(8), &keys)
+        a_round_of(&[&[INCREMENT]], Op::store(8), &keys)
     };
     // A hit of the first level and an addition.
     close(an_increment(&[]), 4.0 + 1.0);
     close(an_increment(&["core.forwarding=6"]), 6.0 + 1.0);
     close(an_increment(&["core.forwarding=0"]), 1.0);
     close(an_increment(&["core.vector_forwarding=0"]), 4.0 + 1.0);
+}
+
+#[test]
+fn independent_instructions_wait_for_what_there_is_one_of() {
+    const DIVIDE: &[u8] = &[0xc5, 0xf3, 0x5e, 0xc2]; // vdivsd xmm0, xmm1, xmm2
+    const SUM: &[u8] = &[0xc5, 0xf3, 0x58, 0xc2]; // vaddsd xmm0, xmm1, xmm2
+    const BOTH: &[u8] = &[0xc4, 0xe2, 0xf1, 0xb9, 0xc2]; // vfmadd231sd xmm0, xmm1, xmm2
+    const CLEAR: &[u8] = &[0xc5, 0xf9, 0x57, 0xc0]; // vxorpd xmm0, xmm0, xmm0
+    let wide = ["core.arithmetic=true", "core.width=8"];
+    let a_load = |code: &[&'static [u8]]| a_round(&[code, &[APART]].concat(), &wide);
+    close(a_load(&[DIVIDE]), 4.0);
+    close(a_load(&[SUM, SUM, SUM, SUM]), 2.0);
+    close(a_load(&[CLEAR, BOTH, CLEAR, BOTH]), 1.0);
+    // A chain takes its latencies.
+    close(a_load(&[BOTH, BOTH]), 8.0);
+    // Adders beside multipliers.
+    close(a_load(&[CLEAR, BOTH, SUM, CLEAR, BOTH, SUM]), 1.0);
 }
 
 #[test]
