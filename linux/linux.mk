@@ -1,7 +1,7 @@
 # Kernel targets, included by the Makefile at the top. `pagelab linux --help` has the details.
 
 .PHONY: linux linux-tree linux-refresh linux-bisect linux-deb linux-test linux-bench linux-unit \
-    linux-artefact linux-choices linux-qemu linux-walks
+    linux-artefact linux-billion linux-choices linux-qemu linux-walks
 
 linux: $(STAMPS)/module $(STAMPS)/system-linux ## build the patched kernel
 	$(BIN)/pagelab linux build
@@ -35,6 +35,10 @@ linux-bench: linux ## run the kernel benchmarks in guests
 
 linux-unit: linux-tree ## run the tests of kernel code that need no kernel
 	$(MAKE) -C build/linux/tree/tools/testing/foliomap check
+	$(MAKE) -C build/linux/tree/tools/testing/foliomap/accounting check
+
+linux-billion: linux-tree ## 10^9 changes of folios' mappings in sequence and 10^9 at once, each checked; minutes
+	$(MAKE) -C build/linux/tree/tools/testing/foliomap/accounting billion
 
 linux-choices: linux-tree ## time what FolioMap's paper leaves open, on this machine
 	$(MAKE) -C build/linux/tree/tools/testing/foliomap choices
