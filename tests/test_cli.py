@@ -86,6 +86,7 @@ def test_lists_have_a_description_for_every_name(kind: str) -> None:
             ["--warm-up 2M", "--sample"],
         ),
         (["compare", "-m", "here,dpt-papr", "-w", "stream"], ["dpt-papr", "dpt-paper"]),
+        (["simulate", "-d", "radix", "-d", "dpt", "-w", "stream"], ["one design", "compare"]),
         (["comprae"], ["comprae", "compare"]),
         (["reproduce", "measuring", "--measured", "nonexist"], ["--measured", "nonexist"]),
     ],
@@ -100,6 +101,26 @@ def test_a_mistake_is_named_with_what_would_be_right(
         assert word in done.stderr
     # Nothing was started and nothing left behind.
     assert list(tmp_path.iterdir()) == []
+
+
+def test_traces_are_taken_where_they_are_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("L,0x1000,8\n")
+    assert pagelab("trace", "convert", "t.csv", "t.trace", cwd=tmp_path).returncode == 0
+    named = pagelab("simulate", "-d", "radix", "--json", "-t", "t.trace", cwd=tmp_path)
+    placed = pagelab("simulate", "-d", "radix", "--json", "t.trace", cwd=tmp_path)
+    assert placed.returncode == 0, placed.stderr
+    assert json.loads(placed.stdout)["cycles"] == json.loads(named.stdout)["cycles"]
+    mistaken = pagelab("compare", "./t.trace", cwd=tmp_path)
+    assert mistaken.returncode == 126
+    assert "./t.trace is a trace, not a program: give it by --trace" in mistaken.stderr
+
+
+def test_designs_may_be_named_one_by_one() -> None:
+    workload = ("-w", "pointer-chase:pages=100,loads=1000", "--json")
+    apart = pagelab("compare", "-d", "radix", "-d", "ideal", *workload)
+    assert apart.returncode == 0, apart.stderr
+    runs = json.loads(apart.stdout)["runs"]
+    assert [run["design"] for run in runs] == ["radix", "ideal"]
 
 
 def test_a_wrong_parameter_is_one_line_like_other_usage_errors(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from pagelab.sweep import file, plan
 
 
 def asked(designs: str | None, sizes: str | None = None) -> list[tuple[str, str | None]]:
-    chosen = design.chosen(options.designs(designs), options.page_sizes(sizes, thp=False))
+    chosen = design.chosen(
+        options.designs(None if designs is None else [designs]),
+        options.page_sizes(sizes, thp=False),
+    )
     return [(one.label, one.pages) for one in chosen]
 
 

@@ -45,6 +45,19 @@ def find(program: str) -> None:
     if shutil.which(program) is None and not Path(program).is_file():
         where = "there is no such file" if "/" in program else "it is not in PATH"
         raise NotFoundError(f"cannot run {shlex.quote(program)}: {where}")
+    if _is_trace(program):
+        raise CannotRunError(
+            f"{shlex.quote(program)} is a trace, not a program: give it by --trace"
+        )
+
+
+def _is_trace(program: str) -> bool:
+    if not Path(program).is_file() or os.access(program, os.X_OK):
+        return False
+    try:
+        return _core.trace_headers(program) is not None
+    except _core.Error:
+        return False
 
 
 def _set_id(program: str) -> list[str]:

@@ -27,7 +27,7 @@ def compare(
     workload: options.Workloads = None,
     copies: options.Copies = 1,
     designs: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--designs",
             "-d",

@@ -188,10 +188,11 @@ def tell_of_cut(traces: Iterable[Path]) -> None:
                 )
 
 
-def designs(text: str | None) -> list[Design] | None:
-    """The designs of a comma-separated list, in which `all` stands for every one."""
-    if text is None:
+def designs(given: list[str] | None) -> list[Design] | None:
+    """The designs of comma-separated lists, in which `all` stands for every one."""
+    if not given:
         return None
+    text = ",".join(given)
     if text.strip() == "all":
         return [Design(name) for name in names()]
     return [Design.parse(part) for part in filter(None, map(str.strip, text.split(",")))]

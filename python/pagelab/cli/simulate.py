@@ -16,11 +16,14 @@ from pagelab.table import show
 
 def simulate(
     design: Annotated[
-        str,
+        list[str],
         typer.Option(
             "--design", "-d", help="The page-table design.", autocompletion=complete.design
         ),
     ],
+    traces: Annotated[
+        list[Path] | None, typer.Argument(metavar="[TRACE]...", help="Same as --trace.")
+    ] = None,
     trace: options.Traces = None,
     workload: options.Workloads = None,
     copies: options.Copies = 1,
@@ -55,8 +58,9 @@ def simulate(
         raise UsageError("simulate runs one design; pagelab compare runs several")
     if len(machines) != 1:
         raise UsageError("simulate runs on one machine; pagelab compare takes several")
+    trace = [*(traces or []), *(trace or [])]
     source = options.sources(trace, workload, options.windows(sampled, full, windows))
-    options.tell_of_cut(trace or [])
+    options.tell_of_cut(trace)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
     if out is not None:
         store.check(out)
