@@ -42,6 +42,7 @@ bool mfs_unreferenced(const struct folio *folio, int own);
 bool mfs_claim(struct mfs_inode *mi, pgoff_t index, struct folio *folio, int refs);
 void mfs_set_owner(struct folio *folio);
 void mfs_get_owner(struct folio *folio);
+bool mfs_used(struct mfs_inode *mi, pgoff_t index, struct folio *folio);
 bool mfs_disown_shared(struct mfs_super *super, struct folio *folio);
 void mfs_drop(struct mfs_super *super, struct folio *folio);
 void mfs_retire(struct mfs_super *super, struct folio_batch *folios);
@@ -107,8 +108,7 @@ void mfs_swap_get(struct mfs_super *super, unsigned long slot);
 void mfs_swap_put(struct mfs_super *super, unsigned long slot);
 void mfs_swap_settle(struct mfs_super *super, unsigned long slot);
 int mfs_swap_in(struct mfs_inode *mi, pgoff_t index, void *entry);
-void mfs_swap_add_file(struct mfs_inode *mi);
-void mfs_swap_del_file(struct mfs_inode *mi);
+bool mfs_swap_caches(struct mfs_super *super, struct folio *folio);
 void mfs_swap_stop(struct mfs_super *super);
 void mfs_swap_close(struct mfs_super *super);
 
@@ -118,6 +118,13 @@ int mfs_swap_charge(struct folio *folio);
 int mfs_swap_low(struct mfs_super *super, int err);
 bool mfs_swap_wait(struct mfs_super *super, int *err);
 void mfs_swap_freed(struct mfs_super *super);
+
+/* visit.c */
+void mfs_hand_init(struct mfs_super *super);
+void mfs_hand_add(struct mfs_inode *mi);
+void mfs_hand_del(struct mfs_inode *mi);
+struct mfs_inode *mfs_hand_file(struct mfs_super *super, unsigned int nr);
+void mfs_hand_pass(struct mfs_inode *mi, unsigned int nr);
 
 /* share.c */
 loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,

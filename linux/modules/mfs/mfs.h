@@ -31,6 +31,7 @@
 
 struct mfs_super;
 struct mfs_swap;
+struct mfs_visit;
 
 /* A hole a file wants filled, and what the memory manager gave. */
 struct mfs_run {
@@ -114,6 +115,13 @@ struct mfs_ops {
 	/* A folio has become base pages, which are about to be added. */
 	void (*split)(struct mfs_super *super, struct page *pages, unsigned int order);
 
+	/*
+	 * Of mfs_visit(): a folio that several files have, and whether it was used through
+	 * one of them since the last call for that. A turn calls once for each of
+	 * these files. May move it: mfs_move_shared().
+	 */
+	void (*shared)(struct mfs_super *super, struct mfs_visit *visit);
+
 	/* Text for /proc/mounts, starting with a comma. */
 	void (*show_options)(struct mfs_super *super, struct seq_file *seq);
 
@@ -126,6 +134,22 @@ struct mfs_type {
 	struct file_system_type fs;
 	const struct mfs_ops *ops;
 	struct kset *kset;
+};
+
+/* Who goes round the files of a mount, and each file's place on the way: visit.c */
+enum { MFS_HAND_SWAP, MFS_HAND_SHARED, NR_MFS_HANDS };
+
+struct mfs_hand {
+	spinlock_t lock;
+	/* First the file that the hand is in */
+	struct list_head files;
+	unsigned long nr_files;
+};
+
+struct mfs_place {
+	struct list_head list;
+	/* The next of the file's pages to look at */
+	pgoff_t next;
 };
 
 /* A mounted one; the memory manager's own structure starts with it. */
@@ -148,14 +172,18 @@ struct mfs_super {
 	unsigned int max_order;
 	/* Where pages go when few are free; NULL without swap= */
 	struct mfs_swap *swap;
+	struct mfs_hand hand[NR_MFS_HANDS];
+	/* What mfs_move_shared() moved in this turn: by its address what it became */
+	struct xarray moved;
+	unsigned long nr_moved;
+	/* In this turn of mfs_visit(); 0 between two */
+	unsigned long files_left;
 };
 
 struct mfs_inode {
 	struct inode inode;
 	struct xarray folios;
-	/* With swap: its place among the files, and the next of its pages to look at */
-	struct list_head swap_list;
-	pgoff_t swap_hand;
+	struct mfs_place place[NR_MFS_HANDS];
 };
 
 static inline struct mfs_super *mfs_super(const struct super_block *sb)
@@ -207,6 +235,19 @@ static inline void mfs_put(struct folio *folio)
  */
 int mfs_migrate(struct mfs_super *super, struct folio *folio,
 		struct folio *target);
+
+/* A folio that several files have, locked, and the file it was found in */
+struct mfs_visit {
+	struct mfs_inode *mi;
+	pgoff_t index;
+	struct folio *folio;
+	bool used;
+};
+
+bool mfs_visit(struct mfs_super *super);
+void mfs_end_turn(struct mfs_super *super);
+int mfs_move_shared(struct mfs_super *super, struct mfs_visit *visit,
+		    struct folio *target);
 
 /* A set of pages taken from the kernel at mount. */
 struct mfs_pool {

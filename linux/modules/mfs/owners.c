@@ -72,6 +72,26 @@ bool mfs_claim(struct mfs_inode *mi, pgoff_t index, struct folio *folio, int ref
 	return mine;
 }
 
+/*
+ * Whether the folio was used through this file since it was last asked: only an owner's is
+ * named in it. It is locked, and the file's invalidate_lock held exclusive.
+ */
+bool mfs_used(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
+{
+	struct address_space *mapping = folio->mapping;
+	const pgoff_t before = folio->index;
+	bool used;
+
+	if (mapping)
+		return fbmm_clear_accessed(folio);
+	folio->index = index;
+	folio->mapping = mi->inode.i_mapping;
+	used = fbmm_clear_accessed(folio);
+	folio->mapping = NULL;
+	folio->index = before;
+	return used;
+}
+
 /* The folio is fresh, and one file's. */
 void mfs_set_owner(struct folio *folio)
 {

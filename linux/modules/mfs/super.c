@@ -65,7 +65,7 @@ static void mfs_evict_inode(struct inode *inode)
 {
 	if (S_ISREG(inode->i_mode)) {
 		atomic_long_dec(&mfs_super(inode->i_sb)->files);
-		mfs_swap_del_file(mfs_inode(inode));
+		mfs_hand_del(mfs_inode(inode));
 		filemap_invalidate_lock(inode->i_mapping);
 		mfs_punch(mfs_inode(inode), 0, ULONG_MAX);
 		filemap_invalidate_unlock(inode->i_mapping);
@@ -139,7 +139,7 @@ static struct inode *mfs_new_inode(struct super_block *sb, struct mnt_idmap *idm
 		inode->i_op = &mfs_file_inode_operations;
 		inode->i_fop = &mfs_file_operations;
 		inode->i_mapping->a_ops = &mfs_aops;
-		mfs_swap_add_file(mfs_inode(inode));
+		mfs_hand_add(mfs_inode(inode));
 	}
 	return inode;
 }
@@ -266,6 +266,7 @@ static int mfs_fill_super(struct super_block *sb, struct fs_context *fc)
 	super->ops = ops;
 	super->sb = sb;
 	super->max_pages = 1;
+	mfs_hand_init(super);
 	super->kobj.kset = type->kset;
 	kobject_init(&super->kobj, &mfs_ktype);
 	sb->s_fs_info = super;

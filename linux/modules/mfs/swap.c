@@ -168,31 +168,10 @@ int mfs_swap_in(struct mfs_inode *mi, pgoff_t index, void *entry)
 	return 0;
 }
 
-/* A file is made, and deleted */
-
-void mfs_swap_add_file(struct mfs_inode *mi)
+/* Whether the folio, which no file owns, is cached of a slot. */
+bool mfs_swap_caches(struct mfs_super *super, struct folio *folio)
 {
-	struct mfs_swap *swap = mfs_super(mi->inode.i_sb)->swap;
-
-	if (!swap)
-		return;
-	mi->swap_hand = 0;
-	spin_lock(&swap->lock);
-	list_add_tail(&mi->swap_list, &swap->files);
-	swap->nr_files++;
-	spin_unlock(&swap->lock);
-}
-
-void mfs_swap_del_file(struct mfs_inode *mi)
-{
-	struct mfs_swap *swap = mfs_super(mi->inode.i_sb)->swap;
-
-	if (!swap)
-		return;
-	spin_lock(&swap->lock);
-	list_del(&mi->swap_list);
-	swap->nr_files--;
-	spin_unlock(&swap->lock);
+	return super->swap && xa_load(&super->swap->cache, folio->index) == folio;
 }
 
 /* Mounting */
@@ -276,7 +255,6 @@ int mfs_swap_open(struct mfs_super *super, struct fs_context *fc, const char *pa
 	xa_init(&swap->cache);
 	spin_lock_init(&swap->lock);
 	INIT_LIST_HEAD(&swap->wanted);
-	INIT_LIST_HEAD(&swap->files);
 	init_waitqueue_head(&swap->wake);
 	init_waitqueue_head(&swap->wait);
 	err = mfs_swap_open_file(swap, fc, path);

@@ -46,12 +46,9 @@ struct mfs_swap {
 	refcount_t *users;
 	struct xarray cache;
 
-	/* For the two lists that follow */
+	/* For the list that follows */
 	spinlock_t lock;
 	struct list_head wanted;
-	/* The files; first the one that the hand is in */
-	struct list_head files;
-	unsigned long nr_files;
 
 	/* The thread begins below the one, and works until there is the other. */
 	unsigned long low, high;

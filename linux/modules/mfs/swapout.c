@@ -28,23 +28,6 @@ struct mfs_victim {
 	bool cached;
 };
 
-/* Whether the folio was used through this file; only its owner's is named in it. */
-static bool mfs_swap_used(struct mfs_inode *mi, pgoff_t index, struct folio *folio)
-{
-	struct address_space *mapping = folio->mapping;
-	const pgoff_t slot = folio->index;
-	bool used;
-
-	if (mapping)
-		return fbmm_clear_accessed(folio);
-	folio->index = index;
-	folio->mapping = mi->inode.i_mapping;
-	used = fbmm_clear_accessed(folio);
-	folio->mapping = NULL;
-	folio->index = slot;
-	return used;
-}
-
 /* Whether the memory cgroup that is full has the folio, if there is one. */
 static bool mfs_swap_belongs(struct mfs_swap *swap, struct folio *folio)
 {
@@ -66,7 +49,7 @@ static bool mfs_swap_stays(struct mfs_swap *swap, struct mfs_inode *mi, pgoff_t 
 		return true;
 	if (swap->turn == MFS_FIRST)
 		return !folio->mapping || !swap->super->ops->swap_first(swap->super, folio);
-	return mfs_swap_used(mi, index, folio) && swap->turn != MFS_ANY;
+	return mfs_used(mi, index, folio) && swap->turn != MFS_ANY;
 }
 
 /*
@@ -161,9 +144,10 @@ static unsigned int mfs_swap_scan(struct mfs_swap *swap, struct mfs_inode *mi,
 	void *entry;
 	int err;
 
-	xa_for_each_start(&mi->folios, index, entry, mi->swap_hand) {
+	xa_for_each_start(&mi->folios, index, entry,
+			  mi->place[MFS_HAND_SWAP].next) {
 		if (nr == MFS_SWAP_BATCH || looked++ == MFS_SWAP_LOOK) {
-			mi->swap_hand = index;
+			mi->place[MFS_HAND_SWAP].next = index;
 			*passed = false;
 			return nr;
 		}
@@ -178,7 +162,7 @@ static unsigned int mfs_swap_scan(struct mfs_swap *swap, struct mfs_inode *mi,
 		else if (err != -EBUSY)
 			break;
 	}
-	mi->swap_hand = 0;
+	mi->place[MFS_HAND_SWAP].next = 0;
 	*passed = true;
 	return nr;
 }
@@ -210,26 +194,11 @@ static void mfs_swap_write(struct mfs_swap *swap, const struct mfs_victim *victi
 	swap->said = true;
 }
 
-/* The file that the hand is in, with a reference, or NULL. */
-static struct mfs_inode *mfs_swap_current(struct mfs_swap *swap)
-{
-	struct mfs_inode *mi;
-
-	spin_lock(&swap->lock);
-	mi = list_first_entry_or_null(&swap->files, struct mfs_inode, swap_list);
-	if (mi && !igrab(&mi->inode)) {
-		list_move_tail(&mi->swap_list, &swap->files);	/* is being deleted */
-		mi = NULL;
-	}
-	spin_unlock(&swap->lock);
-	return mi;
-}
-
 /* Move the hand on; returns whether it is in the next file. */
 static bool mfs_swap_visit(struct mfs_swap *swap)
 {
 	struct mfs_victim batch[MFS_SWAP_BATCH];
-	struct mfs_inode *mi = mfs_swap_current(swap);
+	struct mfs_inode *mi = mfs_hand_file(swap->super, MFS_HAND_SWAP);
 	unsigned int nr, i;
 	bool passed;
 
@@ -238,11 +207,8 @@ static bool mfs_swap_visit(struct mfs_swap *swap)
 	filemap_invalidate_lock(mi->inode.i_mapping);
 	nr = mfs_swap_scan(swap, mi, batch, &passed);
 	filemap_invalidate_unlock(mi->inode.i_mapping);
-	if (passed) {
-		spin_lock(&swap->lock);
-		list_move_tail(&mi->swap_list, &swap->files);
-		spin_unlock(&swap->lock);
-	}
+	if (passed)
+		mfs_hand_pass(mi, MFS_HAND_SWAP);
 	iput(&mi->inode);
 	for (i = 0; i < nr; i++)
 		mfs_swap_write(swap, &batch[i]);
@@ -303,7 +269,7 @@ static bool mfs_swap_goes_on(struct mfs_swap *swap)
 static void mfs_swap_turn(struct mfs_swap *swap, bool (*goes_on)(struct mfs_swap *swap))
 {
 	/* The one that the hand is in is not passed in full. */
-	unsigned long files = READ_ONCE(swap->nr_files) + 1;
+	unsigned long files = READ_ONCE(swap->super->hand[MFS_HAND_SWAP].nr_files) + 1;
 
 	while (files && goes_on(swap)) {
 		files -= mfs_swap_visit(swap);

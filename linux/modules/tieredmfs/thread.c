@@ -160,7 +160,7 @@ static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
 static bool tiered_adapt_window(struct tiered *t)
 {
 	const unsigned long all = tiered_pages(t), nr = t->tier[LOCAL].nr;
-	const unsigned long room = nr - min(nr, tiered_alloc_above(t));
+	const unsigned long room = nr - min(nr, tiered_alloc_above(t) + t->shared_local);
 	const unsigned long target = tiered_target(all, room);
 	const u64 most = READ_ONCE(t->interval) * NSEC_PER_MSEC;
 	unsigned long used;
@@ -247,15 +247,15 @@ static unsigned long tiered_move(struct tiered *t, int from)
 }
 
 /* Little is free locally, or not in the pieces that hot ones would need. */
-static bool tiered_is_short(struct tiered *t)
+bool tiered_is_short(struct tiered *t)
 {
 	struct tier *local = &t->tier[LOCAL];
 
-	return tier_free(local) < tiered_reclaim_below(t) ||
-	       (t->super.max_order && !READ_ONCE(local->nr_pieces));
+	return tier_free(local) + t->leaving < tiered_reclaim_below(t) + t->wanted ||
+	       (t->super.max_order && !READ_ONCE(local->nr_pieces) && !t->leaving);
 }
 
-static bool tiered_has_room(struct tiered *t)
+bool tiered_has_room(struct tiered *t)
 {
 	return tier_free(&t->tier[LOCAL]) > tiered_alloc_above(t);
 }
@@ -305,10 +305,7 @@ static void tiered_sleep(u64 ns)
 /* Nothing is remote, and there is room: it does not matter what is used. */
 static bool tiered_is_idle(struct tiered *t)
 {
-	const struct tier *remote = &t->tier[REMOTE];
-
-	return !(remote->nr_pages[COLD] + remote->nr_pages[HOT]) &&
-	       !tiered_is_short(t);
+	return !tier_used(&t->tier[REMOTE]) && !tiered_is_short(t);
 }
 
 /* One window, and what follows from it. Returns how long to rest after it. */
@@ -330,6 +327,7 @@ static u64 tiered_round(struct tiered *t)
 	off = tiered_adapt_window(t);
 	tiered_adapt_keep(t);
 	changed += tiered_balance(t);
+	changed += tiered_visit(t);
 	work += ktime_get_ns() - closed;
 
 	if (off || changed > t->batch / TIERED_FEW)
@@ -356,6 +354,7 @@ static int tiered_thread(void *data)
 		if (rest)
 			tiered_sleep(rest);
 	}
+	mfs_end_turn(&t->super);
 	return 0;
 }
 

@@ -42,6 +42,17 @@ struct tiered {
 	unsigned long batch;
 	unsigned int calm;
 
+	/*
+	 * Turns of the hand through what files share: how many, and from when on the next. Pages
+	 * of that which are local, in the last turn and seen in this one; so of that for
+	 * which there was no room there. Pages that leave the local pool when the turn ends.
+	 */
+	unsigned long turn;
+	u64 turn_due;
+	unsigned long shared_local, shared_seen;
+	unsigned long wanted, wanting;
+	unsigned long leaving;
+
 	/* How much of the thresholds is kept, of TIERED_KEEP_ALL; pages asked for since */
 	unsigned int keep;
 	atomic_long_t asked;
@@ -67,6 +78,15 @@ static inline unsigned long tier_free(struct tier *tier)
 {
 	return READ_ONCE(tier->pool.nr_free) +
 	       READ_ONCE(tier->nr_pieces) * HPAGE_PMD_NR;
+}
+
+/* Pages that files have */
+static inline unsigned long tier_used(struct tier *tier)
+{
+	const unsigned long missing = READ_ONCE(tier->pool.missing) +
+				      READ_ONCE(tier->missing) * HPAGE_PMD_NR;
+
+	return tier->nr - min(tier->nr, missing + tier_free(tier));
 }
 
 /* What a threshold of so many pages comes to at the moment */
@@ -139,6 +159,13 @@ void tiered_add(struct tiered *t, struct folio *folio, bool hot, unsigned int do
 void tiered_del(struct tiered *t, struct folio *folio);
 
 /* thread.c */
+bool tiered_is_short(struct tiered *t);
+bool tiered_has_room(struct tiered *t);
 int tiered_start(struct tiered *t);
+
+/* shared.c */
+void tiered_mark_shared(struct folio *folio, bool before, bool last, bool turn);
+void tiered_shared(struct mfs_super *super, struct mfs_visit *visit);
+unsigned long tiered_visit(struct tiered *t);
 
 #endif /* _TIERED_H */

@@ -7,6 +7,7 @@
 #include "tiers.c"
 #include "pieces.c"
 #include "thread.c"
+#include "shared.c"
 #include "mfs_kunit.h"
 
 static int tiered_test_init(struct kunit *test)
@@ -286,9 +287,12 @@ static void tiered_test_when_to_move(struct kunit *test)
 		t->super.max_order = cases[i].huge * PMD_ORDER;
 		KUNIT_EXPECT_EQ_MSG(test, tiered_is_short(t), cases[i].is_short, "%d", i);
 		KUNIT_EXPECT_EQ_MSG(test, tiered_has_room(t), cases[i].has_room, "%d", i);
-		t->tier[REMOTE].nr_pages[COLD] = 0;
+		/* 10 remote pages: all free or missing, or one in use */
+		t->tier[REMOTE].nr = 10;
+		t->tier[REMOTE].pool.missing = 3;
+		t->tier[REMOTE].pool.nr_free = 7;
 		KUNIT_EXPECT_EQ_MSG(test, tiered_is_idle(t), !cases[i].is_short, "%d", i);
-		t->tier[REMOTE].nr_pages[COLD] = 1;
+		t->tier[REMOTE].pool.nr_free = 6;
 		KUNIT_EXPECT_FALSE(test, tiered_is_idle(t));
 	}
 }
@@ -478,6 +482,60 @@ static void tiered_test_swap_first(struct kunit *test)
 	tiered_drain(&t->super);
 }
 
+/*
+ * When what several files have is to move: by the first two of three turns, in each of
+ * which two files answer. It is in use here, so that it stays, and counts as failed.
+ */
+static void tiered_test_shared(struct kunit *test)
+{
+	static const struct {
+		const char *used;	/* by turn and file */
+		bool moves_up, moves_down;
+	} cases[] = {
+		{ "------", false, true },
+		{ "x-x---", true, false },
+		{ "-x-x--", true, false },
+		{ "x--x--", true, false },
+		{ "xxxx--", true, false },
+		{ "xx----", false, false },
+		{ "--xx--", false, false },
+		{ "----xx", false, true },	/* too late: that is the third turn's */
+	};
+	struct tiered *t = test_tiered(test, 64, 64, false);
+	struct mfs_visit visit = {};
+	int i, tier, step;
+
+	for (i = 0; i < ARRAY_SIZE(cases) * 2; i++) {
+		const char *used = cases[i / 2].used;
+
+		tier = i % 2;
+		visit.folio = page_folio(tier_get(&t->tier[tier], 0));
+		folio_get(visit.folio);
+		tiered_mark_shared(visit.folio, false, false, true);
+		t->turn = 0;
+		atomic_long_set(&t->failed, 0);
+		for (step = 0; step < 6; step++) {
+			const bool third = step == 4;
+
+			/* Room both ways in the third turn only, when both are known */
+			t->reclaim_threshold = third && tier == LOCAL ? 1000 : 0;
+			t->alloc_threshold = third && tier == REMOTE ? 0 : 1000;
+			visit.used = used[step] == 'x';
+			tiered_shared(&t->super, &visit);
+			t->turn += step % 2;
+		}
+		KUNIT_EXPECT_EQ_MSG(test, atomic_long_read(&t->failed),
+				    tier == LOCAL ? cases[i / 2].moves_down :
+						    cases[i / 2].moves_up,
+				    "%s, tier %d", used, tier);
+		folio_put(visit.folio);
+		mfs_test_free(&t->super, folio_page(visit.folio, 0));
+	}
+	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[LOCAL]), 64);
+	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[REMOTE]), 64);
+	tiered_drain(&t->super);
+}
+
 static struct kunit_case tiered_cases[] = {
 	KUNIT_CASE(tiered_test_which_tier),
 	KUNIT_CASE(tiered_test_hot_and_cold),
@@ -489,6 +547,7 @@ static struct kunit_case tiered_cases[] = {
 	KUNIT_CASE(tiered_test_pieces),
 	KUNIT_CASE(tiered_test_split),
 	KUNIT_CASE(tiered_test_swap_first),
+	KUNIT_CASE(tiered_test_shared),
 	{}
 };
 

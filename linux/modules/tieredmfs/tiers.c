@@ -10,7 +10,7 @@
  * Each pool has a list of hot and one of cold folios: base pages and, with huge,
  * pieces of 2 MB. New ones are hot until a window says otherwise, and local while more
  * than alloc_threshold pages are free there. What several files share after fork() is in
- * no list and stays where it is. /sys/fs/tieredmfs/MINOR has the settings and counters.
+ * no list, and looked at by its files. /sys/fs/tieredmfs/MINOR has the settings and counters.
  */
 #include <linux/kthread.h>
 #include <linux/seq_file.h>
@@ -75,6 +75,9 @@ static void tiered_removing(struct mfs_super *super, struct folio *folio)
 
 	spin_lock(&t->lock);
 	tiered_del(t, folio);
+	/* Should others have it from now on */
+	tiered_mark_shared(folio, folio_test_active(folio), folio_test_active(folio),
+			   t->turn & 1);
 	spin_unlock(&t->lock);
 }
 
@@ -332,6 +335,7 @@ static const struct mfs_ops tiered_ops = {
 	.removing	= tiered_removing,
 	.swap_first	= tiered_swap_first,
 	.split		= tiered_split,
+	.shared		= tiered_shared,
 	.statfs		= tiered_statfs,
 	.show_options	= tiered_show_options,
 	.group		= &tiered_group,
