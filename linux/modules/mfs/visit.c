@@ -29,6 +29,12 @@ void mfs_hand_init(struct mfs_super *super)
 	xa_init(&super->moved);
 }
 
+/* Whether anybody goes round; that does not change once there is a file. */
+static bool mfs_hand_moves(struct mfs_super *super, unsigned int nr)
+{
+	return nr == MFS_HAND_SWAP ? super->swap : super->ops->shared;
+}
+
 /* A file is made: the last on the way of every hand. */
 void mfs_hand_add(struct mfs_inode *mi)
 {
@@ -38,6 +44,8 @@ void mfs_hand_add(struct mfs_inode *mi)
 	for (nr = 0; nr < NR_MFS_HANDS; nr++) {
 		struct mfs_hand *hand = &super->hand[nr];
 
+		if (!mfs_hand_moves(super, nr))
+			continue;
 		mi->place[nr].next = 0;
 		spin_lock(&hand->lock);
 		list_add_tail(&mi->place[nr].list, &hand->files);
@@ -55,6 +63,8 @@ void mfs_hand_del(struct mfs_inode *mi)
 	for (nr = 0; nr < NR_MFS_HANDS; nr++) {
 		struct mfs_hand *hand = &super->hand[nr];
 
+		if (!mfs_hand_moves(super, nr))
+			continue;
 		spin_lock(&hand->lock);
 		list_del(&mi->place[nr].list);
 		hand->nr_files--;
@@ -62,7 +72,7 @@ void mfs_hand_del(struct mfs_inode *mi)
 	}
 }
 
-/* The file that a hand is in, with a reference; NULL if it is being deleted: passed. */
+/* The file that a hand is in, with a reference; NULL if that is being deleted, and passed. */
 struct mfs_inode *mfs_hand_file(struct mfs_super *super, unsigned int nr)
 {
 	struct mfs_hand *hand = &super->hand[nr];
@@ -110,7 +120,7 @@ static int mfs_replace(struct mfs_inode *mi, pgoff_t index, struct folio *folio,
 	return 0;
 }
 
-/* Whether the folio is to stay, as in mfs_migrate(), or where the cache of what is swapped has it. */
+/* Whether the folio is to stay: as in mfs_migrate(), or the cache of what is swapped has it. */
 static bool mfs_stays(struct mfs_super *super, struct folio *folio)
 {
 	return mfs_poisoned(folio_page(folio, 0), folio_nr_pages(folio)) ||
