@@ -54,8 +54,8 @@ struct tiered {
 };
 
 #define TIERED_KEEP_ALL	64U
-/* What alloc_threshold is not lowered below; for reclaim_threshold it is twice that */
-#define TIERED_KEEP_MIN	32UL
+/* What reclaim_threshold is not lowered below */
+#define TIERED_KEEP_MIN	64UL
 
 static inline struct tier *tier_of(struct tiered *t, struct folio *folio)
 {
@@ -70,25 +70,27 @@ static inline unsigned long tier_free(struct tier *tier)
 }
 
 /* What a threshold of so many pages comes to at the moment */
-static inline unsigned long tiered_keeps(struct tiered *t, unsigned long pages,
-					 unsigned long least)
+static inline unsigned long tiered_keeps(struct tiered *t, unsigned long pages)
 {
-	const unsigned long kept = mult_frac(pages, (unsigned long)READ_ONCE(t->keep),
-					     (unsigned long)TIERED_KEEP_ALL);
-
-	return max(kept, min(pages, least));
+	return mult_frac(pages, (unsigned long)READ_ONCE(t->keep),
+			 (unsigned long)TIERED_KEEP_ALL);
 }
 
-/* While more are free locally, new pages are local, and hot ones come back. */
+/*
+ * While more are free locally, new pages are local, and hot ones come back. What is below
+ * is free for nobody, so nearly nothing is while no pages are asked for.
+ */
 static inline unsigned long tiered_alloc_above(struct tiered *t)
 {
-	return tiered_keeps(t, READ_ONCE(t->alloc_threshold), TIERED_KEEP_MIN);
+	return tiered_keeps(t, READ_ONCE(t->alloc_threshold));
 }
 
-/* While fewer are free locally, cold ones leave. */
+/* While fewer are free locally, cold ones leave: some, also while none are asked for. */
 static inline unsigned long tiered_reclaim_below(struct tiered *t)
 {
-	return tiered_keeps(t, READ_ONCE(t->reclaim_threshold), 2 * TIERED_KEEP_MIN);
+	const unsigned long pages = READ_ONCE(t->reclaim_threshold);
+
+	return max(tiered_keeps(t, pages), min(pages, TIERED_KEEP_MIN));
 }
 
 /* Pages in the lists */

@@ -240,7 +240,8 @@ static void tiered_test_keep(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 800);
 	for (; round < 100; round++)
 		tiered_adapt_keep(t);
-	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 32);
+	/* A 64th of 640 is kept from hot pages; a 64th of 1,600 would be less than 64. */
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 10);
 	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 64);
 	for (round = 0; round < 6; round++) {
 		atomic_long_set(&t->asked, tiered_alloc_above(t) / 2 + 1);
@@ -250,11 +251,19 @@ static void tiered_test_keep(struct kunit *test)
 	atomic_long_set(&t->asked, 100000);
 	tiered_adapt_keep(t);
 	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 640);
-	/* One that is small already is as it is. */
+	/* Of few pages none is kept; the other is small already. One page asked for is more. */
 	t->keep = 1;
 	t->alloc_threshold = 10;
 	t->reclaim_threshold = 20;
-	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 10);
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 0);
+	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 20);
+	tiered_adapt_keep(t);
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 0);
+	for (round = 0; round < 3; round++) {
+		atomic_long_set(&t->asked, 1);
+		tiered_adapt_keep(t);
+	}
+	KUNIT_EXPECT_EQ(test, tiered_alloc_above(t), 1);	/* 10 * 8 / 64 */
 	KUNIT_EXPECT_EQ(test, tiered_reclaim_below(t), 20);
 }
 
