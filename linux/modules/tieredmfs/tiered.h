@@ -22,7 +22,13 @@ struct tier {
 	struct list_head list[NR_HEATS];
 	/* Folios of both lists whose accessed bits are being watched */
 	struct list_head watched;
+	/* Those that were looked at, until it is known what the window says: unused, used */
+	struct list_head found[2];
 	unsigned long nr_pages[NR_HEATS];
+	/* Since the window was last thought about: pages looked at, and found used */
+	unsigned long looked, seen;
+	/* How many of those watched look used in a window: tiered_fewer() */
+	unsigned long usual;
 };
 
 struct tiered {
@@ -46,9 +52,8 @@ struct tiered {
 	unsigned int keep;
 	atomic_long_t asked;
 
-	/* Since the window last changed: pages looked at, and found used */
-	unsigned long looked, seen;
-	bool off;
+	/* The window is far off; the last one says nothing; a few hot pages wait for room */
+	bool off, waited, waiting;
 
 	atomic_long_t demoted, promoted, failed;
 };
@@ -94,12 +99,14 @@ static inline unsigned long tiered_reclaim_below(struct tiered *t)
 }
 
 /* Pages in the lists */
+static inline unsigned long tier_pages(struct tier *tier)
+{
+	return READ_ONCE(tier->nr_pages[COLD]) + READ_ONCE(tier->nr_pages[HOT]);
+}
+
 static inline unsigned long tiered_pages(struct tiered *t)
 {
-	return READ_ONCE(t->tier[LOCAL].nr_pages[COLD]) +
-	       READ_ONCE(t->tier[LOCAL].nr_pages[HOT]) +
-	       READ_ONCE(t->tier[REMOTE].nr_pages[COLD]) +
-	       READ_ONCE(t->tier[REMOTE].nr_pages[HOT]);
+	return tier_pages(&t->tier[LOCAL]) + tier_pages(&t->tier[REMOTE]);
 }
 
 /*
