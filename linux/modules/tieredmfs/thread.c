@@ -60,23 +60,31 @@ static void tiered_watch_list(struct tiered *t, struct tier *tier, int heat,
 	}
 }
 
+static void tiered_watch_tier(struct tiered *t, struct tier *tier, unsigned long batch)
+{
+	const unsigned long all = max(tier_pages(tier), 1UL);
+	int heat;
+
+	for (heat = 0; heat < NR_HEATS; heat++)
+		tiered_watch_list(t, tier, heat,
+				  DIV_ROUND_UP(READ_ONCE(tier->nr_pages[heat]) * batch, all));
+}
+
 /*
- * Open a window, with the same share of every list. How long that took says how
+ * Open a window, with the same share of both lists of a tier. How long that took says how
  * many pages the next can have.
  */
 static void tiered_watch(struct tiered *t)
 {
 	const unsigned long all = max(tiered_pages(t), 1UL);
 	const unsigned long batch = min(t->batch, all);
+	const unsigned long local = tiered_local_batch(all, tier_pages(&t->tier[LOCAL]),
+						       batch, t->waiting);
 	const u64 start = ktime_get_ns();
-	int tier, heat;
 	u64 took;
 
-	for (tier = 0; tier < NR_TIERS; tier++)
-		for (heat = 0; heat < NR_HEATS; heat++)
-			tiered_watch_list(t, &t->tier[tier], heat,
-				DIV_ROUND_UP(READ_ONCE(t->tier[tier].nr_pages[heat]) * batch,
-					     all));
+	tiered_watch_tier(t, &t->tier[LOCAL], local);
+	tiered_watch_tier(t, &t->tier[REMOTE], batch - local);
 	fbmm_flush_accessed();
 	took = ktime_get_ns() - start;
 	if (took > t->window / 2)
@@ -91,14 +99,15 @@ static void tiered_watch(struct tiered *t)
  */
 static bool tiered_judge(struct tiered *t, struct folio *folio, bool used)
 {
+	struct tier *tier = tier_of(t, folio);
 	const bool hot = folio_test_active(folio);
 	const unsigned long nr = folio_nr_pages(folio);
 	unsigned int doubts = tiered_doubts(folio);
 
 	lockdep_assert_held(&t->lock);
 	if (!doubts) {	/* else a page that is likely to be unlike the others */
-		t->looked += nr;
-		t->seen += used ? nr : 0;
+		tier->looked += nr;
+		tier->seen += used ? nr : 0;
 	}
 	tiered_del(t, folio);
 	if (used != hot)
@@ -113,28 +122,35 @@ static bool tiered_judge(struct tiered *t, struct folio *folio, bool used)
 	return false;
 }
 
-/* How many pages changed list: all of the folio, or none. */
-static unsigned long tiered_look(struct tiered *t, struct folio *folio)
+/* What a window found in a tier: pages, and how many of them were used */
+struct tiered_seen {
+	unsigned long pages, used;
+};
+
+static void tiered_look(struct tiered *t, struct tier *tier, struct folio *folio,
+			struct tiered_seen *seen)
 {
-	bool used, changed = false;
+	bool used;
 
 	if (!folio_trylock(folio))
-		return 0;
+		return;
 	if (folio->mapping) {
 		used = fbmm_clear_accessed(folio);
 		spin_lock(&t->lock);
-		if (!list_empty(&folio->lru))
-			changed = tiered_judge(t, folio, used);
+		if (!list_empty(&folio->lru)) {
+			list_move(&folio->lru, &tier->found[used]);
+			seen->pages += folio_nr_pages(folio);
+			seen->used += used ? folio_nr_pages(folio) : 0;
+		}
 		spin_unlock(&t->lock);
 	}
 	folio_unlock(folio);
-	return changed ? folio_nr_pages(folio) : 0;
 }
 
-/* Close the window of a tier; returns how many pages changed list. */
-static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
+/* Close the window of a tier: whether fewer pages were used than usual. */
+static int tiered_look_at_tier(struct tiered *t, struct tier *tier)
 {
-	unsigned long changed = 0;
+	struct tiered_seen seen = {};
 	struct folio *folio;
 
 	for (;;) {
@@ -149,31 +165,85 @@ static unsigned long tiered_look_at_tier(struct tiered *t, struct tier *tier)
 		folio_get(folio);
 		spin_unlock(&t->lock);
 
-		changed += tiered_look(t, folio);
+		tiered_look(t, tier, folio, &seen);
 		folio_put(folio);
+		cond_resched();
+	}
+	return tiered_fewer(&tier->usual, seen.pages, seen.used);
+}
+
+/*
+ * Judge what was found, or if that says nothing leave it where it is looked at again next.
+ * Returns how many pages changed list.
+ */
+static unsigned long tiered_conclude(struct tiered *t, struct tier *tier, bool used)
+{
+	struct list_head *found = &tier->found[used];
+	unsigned long changed = 0;
+	struct folio *folio;
+
+	for (;;) {
+		spin_lock(&t->lock);
+		if (list_empty(found)) {
+			spin_unlock(&t->lock);
+			break;
+		}
+		folio = list_last_entry(found, struct folio, lru);
+		if (t->waited)
+			list_move_tail(&folio->lru, &tier->list[folio_test_active(folio)]);
+		else if (tiered_judge(t, folio, used))
+			changed += folio_nr_pages(folio);
+		spin_unlock(&t->lock);
 		cond_resched();
 	}
 	return changed;
 }
 
+/* Close the window; returns how many pages changed list. */
+static unsigned long tiered_look_at_all(struct tiered *t)
+{
+	const int fewer_local = tiered_look_at_tier(t, &t->tier[LOCAL]);
+	const int fewer_remote = tiered_look_at_tier(t, &t->tier[REMOTE]);
+	unsigned long changed = 0;
+	int tier;
+
+	t->waited = tiered_waited(fewer_local, fewer_remote);
+	for (tier = 0; tier < NR_TIERS; tier++) {
+		changed += tiered_conclude(t, &t->tier[tier], false);
+		changed += tiered_conclude(t, &t->tier[tier], true);
+	}
+	return changed;
+}
+
+/* How many pages of a tier look used, judging by those looked at */
+static unsigned long tiered_used(struct tier *tier)
+{
+	const unsigned long looked = max(tier->looked, 1UL);
+
+	return mult_frac(tier_pages(tier), tier->seen, looked);
+}
+
 /* By how many pages look used; returns whether the window is far off. */
 static bool tiered_adapt_window(struct tiered *t)
 {
-	const unsigned long all = tiered_pages(t), nr = t->tier[LOCAL].nr;
+	struct tier *local = &t->tier[LOCAL], *remote = &t->tier[REMOTE];
+	const unsigned long all = tiered_pages(t), nr = local->nr;
 	const unsigned long room = nr - min(nr, tiered_alloc_above(t) + t->shared_local);
 	const unsigned long target = tiered_target(all, room);
 	const u64 most = READ_ONCE(t->interval) * NSEC_PER_MSEC;
 	unsigned long used;
 	u64 window;
 
-	if (t->looked < all / 4)
+	if (local->looked + remote->looked < all / 4)
 		return t->off;
-	used = t->seen * all / max(t->looked, 1UL);
+	used = tiered_used(local) + tiered_used(remote);
 	window = clamp_t(u64, tiered_next_window(t->window, used, target),
 			 TIERED_WINDOW_MIN, most);
 	t->off = window != t->window && tiered_far_off(all, used, target);
-	t->looked = 0;
-	t->seen = 0;
+	local->looked = 0;
+	local->seen = 0;
+	remote->looked = 0;
+	remote->seen = 0;
 	WRITE_ONCE(t->window, window);
 	return t->off;
 }
@@ -194,18 +264,25 @@ static void tiered_adapt_keep(struct tiered *t)
 
 /* Moving */
 
-/* The folio last found to be in the right list, with a reference, put to the end. */
+/* The folio last found to be in the right list, or NULL if all are in doubt. */
+static struct folio *tiered_first(struct tiered *t, int tier, int heat)
+{
+	struct folio *folio = list_first_entry_or_null(&t->tier[tier].list[heat],
+						       struct folio, lru);
+
+	lockdep_assert_held(&t->lock);
+	return folio && !tiered_doubts(folio) ? folio : NULL;
+}
+
+/* The same with a reference, put to the end. */
 static struct folio *tiered_take(struct tiered *t, int tier, int heat)
 {
-	struct list_head *list = &t->tier[tier].list[heat];
 	struct folio *folio;
 
 	spin_lock(&t->lock);
-	folio = list_first_entry_or_null(list, struct folio, lru);
-	if (folio && tiered_doubts(folio))
-		folio = NULL;		/* all are in doubt */
+	folio = tiered_first(t, tier, heat);
 	if (folio) {
-		list_move_tail(&folio->lru, list);
+		list_move_tail(&folio->lru, &t->tier[tier].list[heat]);
 		folio_get(folio);
 	}
 	spin_unlock(&t->lock);
@@ -286,6 +363,12 @@ static unsigned long tiered_balance(struct tiered *t)
 		nr += tiered_move_from(t, REMOTE, end);
 		moved += nr;
 	} while (nr);
+
+	spin_lock(&t->lock);
+	t->waiting = tiered_first(t, REMOTE, HOT) &&
+		     tiered_few_wait(t->tier[LOCAL].nr_pages[HOT],
+				     t->tier[REMOTE].nr_pages[HOT]);
+	spin_unlock(&t->lock);
 	return moved;
 }
 
@@ -313,17 +396,15 @@ static u64 tiered_round(struct tiered *t)
 {
 	const unsigned long share = READ_ONCE(t->share);
 	const u64 start = ktime_get_ns();
-	unsigned long changed = 0;
+	unsigned long changed;
 	u64 closed, work, rest;
 	bool off;
-	int tier;
 
 	tiered_watch(t);
 	work = ktime_get_ns() - start;
 	tiered_sleep(t->window);
 	closed = ktime_get_ns();
-	for (tier = 0; tier < NR_TIERS; tier++)
-		changed += tiered_look_at_tier(t, &t->tier[tier]);
+	changed = tiered_look_at_all(t);
 	off = tiered_adapt_window(t);
 	tiered_adapt_keep(t);
 	changed += tiered_balance(t);
@@ -332,7 +413,7 @@ static u64 tiered_round(struct tiered *t)
 
 	if (off || changed > t->batch / TIERED_FEW)
 		t->calm = 1;
-	else
+	else if (!t->waited)
 		t->calm = min(t->calm * 2, TIERED_CALM);
 	rest = div_u64(work * (100 - share) * t->calm, share);
 	return rest > t->window ? rest - t->window : 0;

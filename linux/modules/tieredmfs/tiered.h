@@ -22,7 +22,13 @@ struct tier {
 	struct list_head list[NR_HEATS];
 	/* Folios of both lists whose accessed bits are being watched */
 	struct list_head watched;
+	/* Those that were looked at, until it is known what the window says: unused, used */
+	struct list_head found[2];
 	unsigned long nr_pages[NR_HEATS];
+	/* Since the window was last thought about: pages looked at, and found used */
+	unsigned long looked, seen;
+	/* How many of those watched look used in a window: tiered_fewer() */
+	unsigned long usual;
 };
 
 struct tiered {
@@ -57,16 +63,15 @@ struct tiered {
 	unsigned int keep;
 	atomic_long_t asked;
 
-	/* Since the window last changed: pages looked at, and found used */
-	unsigned long looked, seen;
-	bool off;
+	/* The window is far off; the last one says nothing; a few hot pages wait for room */
+	bool off, waited, waiting;
 
 	atomic_long_t demoted, promoted, failed;
 };
 
 #define TIERED_KEEP_ALL	64U
-/* What alloc_threshold is not lowered below; for reclaim_threshold it is twice that */
-#define TIERED_KEEP_MIN	32UL
+/* What reclaim_threshold is not lowered below */
+#define TIERED_KEEP_MIN	64UL
 
 static inline struct tier *tier_of(struct tiered *t, struct folio *folio)
 {
@@ -90,34 +95,38 @@ static inline unsigned long tier_used(struct tier *tier)
 }
 
 /* What a threshold of so many pages comes to at the moment */
-static inline unsigned long tiered_keeps(struct tiered *t, unsigned long pages,
-					 unsigned long least)
+static inline unsigned long tiered_keeps(struct tiered *t, unsigned long pages)
 {
-	const unsigned long kept = mult_frac(pages, (unsigned long)READ_ONCE(t->keep),
-					     (unsigned long)TIERED_KEEP_ALL);
-
-	return max(kept, min(pages, least));
+	return mult_frac(pages, (unsigned long)READ_ONCE(t->keep),
+			 (unsigned long)TIERED_KEEP_ALL);
 }
 
-/* While more are free locally, new pages are local, and hot ones come back. */
+/*
+ * While more are free locally, new pages are local, and hot ones come back. What is below
+ * is free for nobody, so nearly nothing is while no pages are asked for.
+ */
 static inline unsigned long tiered_alloc_above(struct tiered *t)
 {
-	return tiered_keeps(t, READ_ONCE(t->alloc_threshold), TIERED_KEEP_MIN);
+	return tiered_keeps(t, READ_ONCE(t->alloc_threshold));
 }
 
-/* While fewer are free locally, cold ones leave. */
+/* While fewer are free locally, cold ones leave: some, also while none are asked for. */
 static inline unsigned long tiered_reclaim_below(struct tiered *t)
 {
-	return tiered_keeps(t, READ_ONCE(t->reclaim_threshold), 2 * TIERED_KEEP_MIN);
+	const unsigned long pages = READ_ONCE(t->reclaim_threshold);
+
+	return max(tiered_keeps(t, pages), min(pages, TIERED_KEEP_MIN));
 }
 
 /* Pages in the lists */
+static inline unsigned long tier_pages(struct tier *tier)
+{
+	return READ_ONCE(tier->nr_pages[COLD]) + READ_ONCE(tier->nr_pages[HOT]);
+}
+
 static inline unsigned long tiered_pages(struct tiered *t)
 {
-	return READ_ONCE(t->tier[LOCAL].nr_pages[COLD]) +
-	       READ_ONCE(t->tier[LOCAL].nr_pages[HOT]) +
-	       READ_ONCE(t->tier[REMOTE].nr_pages[COLD]) +
-	       READ_ONCE(t->tier[REMOTE].nr_pages[HOT]);
+	return tier_pages(&t->tier[LOCAL]) + tier_pages(&t->tier[REMOTE]);
 }
 
 /*

@@ -177,6 +177,8 @@ static void tiered_init_tier(struct tier *tier, int node)
 	INIT_LIST_HEAD(&tier->list[COLD]);
 	INIT_LIST_HEAD(&tier->list[HOT]);
 	INIT_LIST_HEAD(&tier->watched);
+	INIT_LIST_HEAD(&tier->found[false]);
+	INIT_LIST_HEAD(&tier->found[true]);
 }
 
 static int tiered_fill(struct mfs_super *super, struct fs_context *fc)
