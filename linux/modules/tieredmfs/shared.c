@@ -95,8 +95,16 @@ unsigned long tiered_visit(struct tiered *t)
 	const u64 end = now + TIERED_VISITING;
 	bool over;
 
-	if (!t->super.files_left && (now < t->turn_due || !tiered_has_shared(t)))
-		return 0;
+	if (!t->super.files_left) {
+		if (!tiered_has_shared(t)) {
+			/* Nor is anything of it local, or wanted there. */
+			t->shared_local = 0;
+			t->wanted = 0;
+			return 0;
+		}
+		if (now < t->turn_due)
+			return 0;
+	}
 	do {
 		moved = t->super.nr_moved - before;
 		over = mfs_visit(&t->super);
