@@ -20,11 +20,9 @@
  */
 void tiered_mark_shared(struct folio *folio, bool before, bool last, bool turn)
 {
-	tiered_mark(folio, before, last ? 1 : 0);
-	if (turn)
-		folio_set_mappedtodisk(folio);
-	else
-		folio_clear_mappedtodisk(folio);
+	tiered_set_active(folio, before);
+	tiered_set_workingset(folio, last);
+	tiered_set_mappedtodisk(folio, turn);
 }
 
 /* Move it if it is where it should not be. */

@@ -139,21 +139,28 @@ static inline unsigned int tiered_doubts(struct folio *folio)
 	return folio_test_workingset(folio) + folio_test_mappedtodisk(folio);
 }
 
+/* Changing a flag takes an atomic operation: fork() does that for every page. */
+#define TIERED_FLAG(_flag)							\
+static inline void tiered_set_##_flag(struct folio *folio, bool value)		\
+{										\
+	if (folio_test_##_flag(folio) == value)					\
+		return;								\
+	if (value)								\
+		folio_set_##_flag(folio);					\
+	else									\
+		folio_clear_##_flag(folio);					\
+}
+
+TIERED_FLAG(active)
+TIERED_FLAG(workingset)
+TIERED_FLAG(mappedtodisk)
+
 /* Which list a page is to be in, before it is, and how doubtful that is. */
 static inline void tiered_mark(struct folio *folio, bool hot, unsigned int doubts)
 {
-	if (hot)
-		folio_set_active(folio);
-	else
-		folio_clear_active(folio);
-	if (doubts)
-		folio_set_workingset(folio);
-	else
-		folio_clear_workingset(folio);
-	if (doubts > 1)
-		folio_set_mappedtodisk(folio);
-	else
-		folio_clear_mappedtodisk(folio);
+	tiered_set_active(folio, hot);
+	tiered_set_workingset(folio, doubts);
+	tiered_set_mappedtodisk(folio, doubts > 1);
 }
 
 /* pieces.c */
