@@ -1,8 +1,10 @@
 """Values, averages and verdicts, worked out by hand from made-up runs."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import canned
 from pagelab.experiment.case import Ended, Failed, Result
@@ -11,7 +13,9 @@ from pagelab.reproduce.claim import Answer, Claim
 from pagelab.reproduce.compute import Found
 from pagelab.reproduce.outcome import Outcome
 from pagelab.reproduce.paper import Common, Paper, Workload
+from pagelab.reproduce.show import show
 from pagelab.reproduce.simulated import Cell, Series, Simulated, memory_gib
+from pagelab.units import number
 
 
 def run(cycles: int) -> Result:
@@ -180,3 +184,29 @@ def test_windows_that_vary_together_leave_no_doubt() -> None:
     half = over_two.high - over_two.ours
     # The mean of three workloads alike is sure by the square root of three.
     assert half / over_two.ours == pytest.approx(relative / 3**0.5, rel=1e-3)
+
+
+def test_a_table_that_is_wider_than_the_terminal_is_printed_as_several() -> None:
+    rows: dict[str, list[float | None]] = {
+        f"row {i}": [1000.125 + 10 * i + place for place in range(12)] for i in range(3)
+    }
+    wide = Outcome(
+        name="wide",
+        title="Wide",
+        shows="Much.",
+        columns=[f"a long heading, {place}" for place in range(12)],
+        rows=dict(rows),
+    )
+    for width in (40, 80, 200):
+        printed_to = io.StringIO()
+        show(wide, Console(width=width, file=printed_to))
+        lines = printed_to.getvalue().splitlines()
+        # Every number once and whole, in its row, and headings to their last word.
+        for label, values in rows.items():
+            printed = [
+                word for line in lines if line.startswith(label) for word in line.split()[2:]
+            ]
+            assert printed == [number(value) for value in values]
+        for place in range(12):
+            assert any(str(place) in line.split() for line in lines)
+        assert all(len(line) <= width for line in lines)

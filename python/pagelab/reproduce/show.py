@@ -1,5 +1,7 @@
 """A figure on the terminal."""
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.table import Table
 
@@ -13,14 +15,7 @@ def show(outcome: Outcome, console: Console) -> None:
     """Prints the figure's numbers, the paper's claims beside ours, and what failed."""
     console.print(f"[bold]{outcome.title}[/bold]")
     console.print(outcome.shows, style="dim", highlight=False)
-    if outcome.rows:
-        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        table.add_column("")
-        for column in outcome.columns:
-            table.add_column(column, justify="right", overflow="fold")
-        for label, values in outcome.rows.items():
-            style = "bold" if label in outcome.averages else None
-            table.add_row(label, *(number(value) for value in values), style=style)
+    for table in _tables(outcome, console.width):
         console.print(table)
     if outcome.answers:
         console.print(_claims(outcome.answers))
@@ -29,6 +24,36 @@ def show(outcome: Outcome, console: Console) -> None:
     for failure in outcome.failures:
         console.print(f"Not computed: {failure}", style="red", highlight=False, markup=False)
     console.print()
+
+
+def _tables(outcome: Outcome, width: int) -> Iterator[Table]:
+    """The numbers as one table, or as several with the same rows where it is wider than that."""
+    if not outcome.rows:
+        return
+    rows = {label: [number(value) for value in row] for label, row in outcome.rows.items()}
+    # Headings may be broken between words, numbers nowhere.
+    widths = [
+        max(map(len, [*column.split(), *(row[place] for row in rows.values())]))
+        for place, column in enumerate(outcome.columns)
+    ]
+    places = list(range(len(widths)))
+    several = max(map(len, rows)) + sum(widths) + len(widths) > width
+    while places:
+        used, taken = max(map(len, rows)), 0
+        while taken < len(places) and (not taken or used + 1 + widths[places[taken]] <= width):
+            used += 1 + widths[places[taken]]
+            taken += 1
+        here, places = places[:taken], places[taken:]
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        table.add_column("", no_wrap=True)
+        for place in here:
+            table.add_column(
+                outcome.columns[place], justify="right", width=widths[place] if several else None
+            )
+        for label, row in rows.items():
+            style = "bold" if label in outcome.averages else None
+            table.add_row(label, *(row[place] for place in here), style=style)
+        yield table
 
 
 def _claims(answers: list[Answer]) -> Table:
