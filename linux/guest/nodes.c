@@ -3,7 +3,7 @@
  * A QEMU plugin: on which of two NUMA nodes the memory lies that a guest's programs
  * read and write between two marks.
  *
- *	nodes,out=PATH,boundary=ADDRESS[,cache=KB][,from=ADDRESS]
+ *	nodes,out=PATH,boundary=ADDRESS[,cache=KB][,from=ADDRESS][,least=PAGES]
  *
  * What lies at or above the boundary is node 1's. A cache of that size, 16 ways and
  * lines of 64 bytes, stands for a processor's last level: what it has is counted
@@ -12,6 +12,11 @@
  * Writes a line "LOADS0 LOADS1 STORES0 STORES1 MISSES0 MISSES1" for every pair of
  * marks: loads and stores by node, and loads that miss the cache, which is what
  * processors count. For guests of one CPU.
+ *
+ * With least, " REST LEAST" follows: of the loads that miss the cache, how many go to the
+ * PAGES pages that most of them go to, and to all others. No placement of so many pages
+ * on node 0 that stays as it is between the marks has fewer remote. Pages are told apart
+ * by their virtual addresses: of one program, or the kernel's, no more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +26,8 @@
 #define WAYS		16
 #define LINE_BITS	6
 #define KERNEL		(1ull << 63)
+#define PAGE_BITS	12
+#define SLOTS		(1u << 20)	/* for so many pages, and more than there are */
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
@@ -31,6 +38,9 @@ static bool counting;
 static uint64_t boundary, from;
 static uint64_t (*sets)[WAYS];	/* of lines, the most recently used first; 0 is none */
 static uint64_t nr_sets;
+static struct { uint64_t page, misses; } *slots;	/* open addressing; page 0 is none */
+static uint64_t *sorted;
+static uint64_t least;
 static FILE *out;
 
 static void on_begin(unsigned int cpu, void *data)
@@ -38,7 +48,46 @@ static void on_begin(unsigned int cpu, void *data)
 	(void)cpu;
 	(void)data;
 	memset(counts, 0, sizeof(counts));
+	if (least)
+		memset(slots, 0, SLOTS * sizeof(*slots));
 	counting = true;
+}
+
+static void count_page(uint64_t vaddr)
+{
+	const uint64_t page = (vaddr >> PAGE_BITS) + 1;
+	uint32_t slot = page * 0x9e3779b97f4a7c15ull >> 44;
+	uint32_t tries = 0;
+
+	for (; slots[slot].page && slots[slot].page != page; slot = (slot + 1) % SLOTS) {
+		if (++tries == SLOTS) {
+			fprintf(stderr, "nodes: more than %u pages\n", SLOTS);
+			exit(1);
+		}
+	}
+	slots[slot].page = page;
+	slots[slot].misses++;
+}
+
+static int more_first(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* How many misses no placement can have local. */
+static uint64_t least_remote(void)
+{
+	uint64_t nr = 0, remote = 0, i;
+
+	for (i = 0; i < SLOTS; i++)
+		if (slots[i].page)
+			sorted[nr++] = slots[i].misses;
+	qsort(sorted, nr, sizeof(*sorted), more_first);
+	for (i = least; i < nr; i++)
+		remote += sorted[i];
+	return remote;
 }
 
 static void on_end(unsigned int cpu, void *data)
@@ -50,7 +99,15 @@ static void on_end(unsigned int cpu, void *data)
 	counting = false;
 	for (i = 0; i < NR_COUNTS; i++)
 		fprintf(out, "%lu %lu%s", (unsigned long)counts[i][0],
-			(unsigned long)counts[i][1], i + 1 < NR_COUNTS ? " " : "\n");
+			(unsigned long)counts[i][1], i + 1 < NR_COUNTS ? " " : "");
+	if (least) {
+		const uint64_t remote = least_remote();
+
+		fprintf(out, " %lu %lu",
+			(unsigned long)(counts[MISS][0] + counts[MISS][1] - remote),
+			(unsigned long)remote);
+	}
+	fputc('\n', out);
 	fflush(out);
 }
 
@@ -97,8 +154,11 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vad
 	node = address >= boundary;
 	hit = nr_sets && in_cache(address);
 	counts[store ? STORE : LOAD][node]++;
-	if (!store && !hit)
+	if (!store && !hit) {
 		counts[MISS][node]++;
+		if (least)
+			count_page(vaddr);
+	}
 }
 
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -139,6 +199,8 @@ static bool read_option(const char *option)
 		nr_sets = (number << 10 >> LINE_BITS) / WAYS;
 	else if (name == 4 && !strncmp(option, "from", name))
 		from = number;
+	else if (name == 5 && !strncmp(option, "least", name))
+		least = number;
 	else
 		return false;
 	return true;
@@ -161,7 +223,9 @@ int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **
 		return 1;
 	}
 	sets = calloc(nr_sets, sizeof(*sets));
-	if (nr_sets && !sets) {
+	slots = calloc(least ? SLOTS : 1, sizeof(*slots));
+	sorted = calloc(least ? SLOTS : 1, sizeof(*sorted));
+	if ((nr_sets && !sets) || !slots || !sorted) {
 		perror("nodes");
 		return 1;
 	}

@@ -195,6 +195,21 @@ def test_stretches_before_and_after_the_hot_set_moves() -> None:
     assert list(found.drawn[1].values()) == [[0.5], [0.1], [0.9], [0.2]]
 
 
+def test_the_least_possible_is_beside_what_was() -> None:
+    figure = Nodes(title="t", shows="", kind="nodes", suites={"tiered": "s/e"},
+                   reads=["misses", "least"])  # fmt: skip
+    # Of 40 misses 10 were remote, and 6 had to be; of 60 then 30, and 12.
+    data = {
+        "printed": [{}, {}],
+        "counts": [[90, 30, 1, 2, 30, 10, 34, 6], [90, 90, 1, 2, 30, 30, 48, 12]],
+    }
+    found = figure.outcome("f", PAPER, {"tiered": Result(data, {})})
+    assert found.columns == ["tiered: misses", "tiered: least"]
+    assert found.rows["1"] == [0.25, 0.15]
+    assert found.rows["last"] == [0.5, 0.2]
+    assert found.rows["all"] == [0.4, 0.18]
+
+
 def test_exact_placement_by_a_slow_round_robin() -> None:
     for weights in ([1, 1], [3, 2], [1, 3], [5, 2]):
         turn = [0] * weights[0] + [1] * weights[1]

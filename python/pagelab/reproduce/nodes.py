@@ -9,13 +9,14 @@ from pagelab.reproduce.claim import Answer
 from pagelab.reproduce.outcome import Outcome, failures
 from pagelab.reproduce.paper import Changes, Paper, Shown
 
-# In a line of counts of linux/guest/nodes.c: of node 0, of node 1.
-_COLUMNS = {"loads": slice(0, 2), "misses": slice(4, 6)}
+# In a line of counts of linux/guest/nodes.c: of node 0, of node 1. With its option `least`, what
+# these would be with the best placement.
+_COLUMNS = {"loads": slice(0, 2), "misses": slice(4, 6), "least": slice(6, 8)}
 ALL, LAST = "all", "last"
 
 
 class Nodes(Shown):
-    """Shares of all loads, or of those that miss a cache.
+    """Shares of all loads, of those that miss a cache, or of these the least possible.
 
     `suites` has the entry of linux/bench by system. A row is a stretch of the run, for each of
     which the benchmark prints a line; where some of them are `moved`, after the hot set has moved,
@@ -24,7 +25,7 @@ class Nodes(Shown):
 
     kind: Literal["nodes"]
     suites: dict[str, str]
-    reads: list[Literal["loads", "misses"]] = ["loads"]
+    reads: list[Literal["loads", "misses", "least"]] = ["loads"]
 
     def cases(self, paper: Paper, changes: Changes) -> dict[str, Case]:
         """A guest a system."""
