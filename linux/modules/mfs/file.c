@@ -336,7 +336,7 @@ static int mfs_punch_range(struct inode *inode, pgoff_t first, pgoff_t end, bool
 			mfs_unmap(mfs_inode(inode), first, end - first);
 		err = mfs_punch(mfs_inode(inode), first, end);
 		filemap_invalidate_unlock(inode->i_mapping);
-	} while (mfs_try_again(err, &tries));
+	} while (mfs_try_again(err, &tries) || mfs_wait_turn(mfs_super(inode->i_sb), &err));
 	/* The shim wants to know what stays; for others it is cleared. */
 	if (err == -EBUSY && !test_bit(AS_FBMM, &inode->i_mapping->flags))
 		return 0;

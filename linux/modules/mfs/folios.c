@@ -126,8 +126,8 @@ static int mfs_alloc_limited(struct mfs_super *super, struct mfs_run *run)
 }
 
 /*
- * Ask the memory manager; with swap, -EAGAIN where it has no page just now. @back is
- * whether for what was swapped out.
+ * Ask the memory manager; with swap, -EAGAIN where it has no page just now, and -EALREADY
+ * where pages are there twice. @back is whether for what was swapped out.
  */
 static int mfs_alloc(struct mfs_super *super, struct mfs_run *run, bool back)
 {
@@ -147,6 +147,8 @@ static int mfs_alloc(struct mfs_super *super, struct mfs_run *run, bool back)
 		if (!err)
 			atomic_long_add(run->nr, &super->used);
 	}
+	if (err == -ENOSPC && mfs_hurry(super))
+		return -EALREADY;
 	return super->swap ? mfs_swap_low(super, err) : err;
 }
 

@@ -125,6 +125,8 @@ void mfs_hand_add(struct mfs_inode *mi);
 void mfs_hand_del(struct mfs_inode *mi);
 struct mfs_inode *mfs_hand_file(struct mfs_super *super, unsigned int nr);
 void mfs_hand_pass(struct mfs_inode *mi, unsigned int nr);
+bool mfs_hurry(struct mfs_super *super);
+bool mfs_wait_turn(struct mfs_super *super, int *err);
 
 /* share.c */
 loff_t mfs_remap_file_range(struct file *in, loff_t pos_in, struct file *out,

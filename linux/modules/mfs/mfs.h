@@ -178,6 +178,11 @@ struct mfs_super {
 	unsigned long nr_moved;
 	/* In this turn of mfs_visit(); 0 between two */
 	unsigned long files_left;
+	/* How often the turn was prolonged, for what some files had not got yet */
+	unsigned int rounds;
+	/* Who moves, and whether somebody needs a page and there is none: mfs_hurry() */
+	struct task_struct *mover;
+	bool hurry;
 };
 
 struct mfs_inode {
@@ -243,6 +248,12 @@ struct mfs_visit {
 	struct folio *folio;
 	bool used;
 };
+
+/* Who calls mfs_visit() then does so until the turn is over; also when woken up for it. */
+static inline bool mfs_is_in_a_hurry(const struct mfs_super *super)
+{
+	return READ_ONCE(super->hurry);
+}
 
 bool mfs_visit(struct mfs_super *super);
 void mfs_end_turn(struct mfs_super *super);

@@ -92,6 +92,8 @@ static int mfs_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
 					attr->ia_size >> PAGE_SHIFT, ULONG_MAX);
 			if (err == -EBUSY)	/* it is cleared */
 				err = 0;
+			if (err == -EALREADY)
+				err = -ENOSPC;
 			/* Private copies, too; faults that made them are over. */
 			unmap_mapping_range(inode->i_mapping, attr->ia_size, 0, 1);
 		}

@@ -540,7 +540,7 @@ bool mfs_swap_reclaim(struct fbmm_reclaimer *reclaimer, struct mem_cgroup *memcg
 }
 
 /**
- * mfs_swap_wait - after -EAGAIN or -EDQUOT, wait for a page, or for room
+ * mfs_swap_wait - after -EAGAIN, -EALREADY or -EDQUOT, wait for a page, or for room
  * @super: the mount; no lock of its files is held
  * @err: what asking for a page gave; if it is one of these, 0 when there may be a page,
  *	-ENOSPC if the pages in use cannot be swapped out, -EINTR if killed
@@ -550,7 +550,7 @@ bool mfs_swap_reclaim(struct fbmm_reclaimer *reclaimer, struct mem_cgroup *memcg
 bool mfs_swap_wait(struct mfs_super *super, int *err)
 {
 	if (likely(*err != -EAGAIN && *err != -EDQUOT))
-		return false;
+		return mfs_wait_turn(super, err);
 	*err = *err == -EAGAIN ? mfs_swap_wait_page(super->swap) :
 				 mfs_swap_wait_memcg(super->swap);
 	return !*err;

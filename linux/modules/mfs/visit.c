@@ -7,14 +7,17 @@
  * there may as well be two of it for a while: who moves it makes a copy, and each file
  * gets that when the hand comes to it. Until the end of the turn the mover counts as an
  * owner of both, so that neither becomes a file's own, is written, or is free and
- * something else. What a file got from another by fork() behind the hand keeps the old one.
+ * something else. What files have not got then, by fork() behind the hand, say, they get in
+ * another round, in which nothing else moves.
  */
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 
 #include "internal.h"
 
 #define MFS_VISIT_LOOK	256	/* places of a file looked at with its lock held */
 #define MFS_MOVED_MAX	4096UL	/* pages of which there may be two */
+#define MFS_ROUNDS	3	/* more in a turn, until no file has what was moved */
 
 /* Hands */
 
@@ -158,8 +161,8 @@ static int mfs_copy_shared(struct mfs_super *super, struct folio *folio,
  * @target: of the same order, from the caller, with one reference; given back if it is
  *	not used
  *
- * This file has it from now on, the others as the hand comes to them; those that cannot
- * have it now keep the folio. Until mfs_end_turn() neither is free.
+ * This file has it from now on, the others as the hand comes to them; those in which
+ * somebody uses it then keep the folio. Until the end of the turn neither is free.
  *
  * Return: 0 or an error: -EAGAIN if somebody uses the folio, or too much is being moved.
  */
@@ -170,7 +173,7 @@ int mfs_move_shared(struct mfs_super *super, struct mfs_visit *visit,
 	const unsigned long nr = folio_nr_pages(folio);
 	int err = -EAGAIN;
 
-	if (mfs_stays(super, folio) ||
+	if (mfs_stays(super, folio) || super->rounds || mfs_is_in_a_hurry(super) ||
 	    (super->nr_moved && super->nr_moved + nr > MFS_MOVED_MAX))
 		goto give_back;
 	err = xa_err(xa_store(&super->moved, folio_pfn(folio), target, GFP_KERNEL));
@@ -180,11 +183,12 @@ int mfs_move_shared(struct mfs_super *super, struct mfs_visit *visit,
 	if (err)
 		goto forget;
 	mfs_get_owner(folio);
-	super->nr_moved += nr;
+	super->mover = current;
+	WRITE_ONCE(super->nr_moved, super->nr_moved + nr);
 	err = mfs_replace(visit->mi, visit->index, folio, target);
 	if (!err)
 		return 0;
-	super->nr_moved -= nr;
+	WRITE_ONCE(super->nr_moved, super->nr_moved - nr);
 	mfs_drop(super, folio);
 	xa_erase(&super->moved, folio_pfn(folio));
 	mfs_drop(super, target);
@@ -214,9 +218,49 @@ void mfs_end_turn(struct mfs_super *super)
 		mfs_drop(super, target);
 		cond_resched();
 	}
-	super->nr_moved = 0;
+	super->files_left = 0;
+	super->rounds = 0;
+	WRITE_ONCE(super->hurry, false);
+	WRITE_ONCE(super->nr_moved, 0);
 }
 EXPORT_SYMBOL_GPL(mfs_end_turn);
+
+/* There is no page, but some are there twice: have the turn end, and say that it will. */
+bool mfs_hurry(struct mfs_super *super)
+{
+	if (!READ_ONCE(super->nr_moved))
+		return false;
+	WRITE_ONCE(super->hurry, true);
+	return true;
+}
+
+/*
+ * After -EALREADY, wait until nothing is there twice; no lock of the mount's files is held. Who
+ * moves takes no page meanwhile, as there is none. Returns whether to try again.
+ */
+bool mfs_wait_turn(struct mfs_super *super, int *err)
+{
+	if (likely(*err != -EALREADY))
+		return false;
+	while (READ_ONCE(super->nr_moved) && !fatal_signal_pending(current)) {
+		wake_up_process(super->mover);
+		schedule_timeout_killable(1);
+	}
+	*err = fatal_signal_pending(current) ? -EINTR : 0;
+	return !*err;
+}
+
+/* Whether a file has a folio that was moved; the mover counts as an owner of it, too. */
+static bool mfs_left_behind(struct mfs_super *super)
+{
+	struct folio *target;
+	unsigned long pfn;
+
+	xa_for_each(&super->moved, pfn, target)
+		if (mfs_shared(pfn_folio(pfn)))
+			return true;
+	return false;
+}
 
 static void mfs_visit_folio(struct mfs_super *super, struct mfs_visit *visit)
 {
@@ -291,6 +335,10 @@ bool mfs_visit(struct mfs_super *super)
 	super->files_left -= passed;
 	if (super->files_left)
 		return false;
+	if (super->rounds < MFS_ROUNDS && mfs_left_behind(super)) {
+		super->rounds++;
+		return false;
+	}
 	mfs_end_turn(super);
 	return true;
 }

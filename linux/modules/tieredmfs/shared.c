@@ -93,7 +93,7 @@ unsigned long tiered_visit(struct tiered *t)
 	const u64 end = now + TIERED_VISITING;
 	bool over;
 
-	if (!t->super.files_left) {
+	if (!t->super.files_left && !t->super.rounds) {
 		if (!tiered_has_shared(t)) {
 			/* Nor is anything of it local, or wanted there. */
 			t->shared_local = 0;
@@ -102,13 +102,14 @@ unsigned long tiered_visit(struct tiered *t)
 		}
 		if (now < t->turn_due)
 			return 0;
+		t->leaving = 0;
 	}
 	do {
 		moved = t->super.nr_moved - before;
 		over = mfs_visit(&t->super);
 		now = ktime_get_ns();
 		cond_resched();
-	} while (!over && now < end && !kthread_should_stop());
+	} while (!over && (now < end || mfs_is_in_a_hurry(&t->super)) && !kthread_should_stop());
 	fbmm_flush_accessed();
 	if (!over)
 		return t->super.nr_moved - before;

@@ -374,7 +374,7 @@ static unsigned long tiered_balance(struct tiered *t)
 
 /* Resting */
 
-static void tiered_sleep(u64 ns)
+static void tiered_sleep(struct tiered *t, u64 ns)
 {
 	ktime_t time = ns_to_ktime(ns);
 
@@ -382,6 +382,8 @@ static void tiered_sleep(u64 ns)
 	if (!kthread_should_stop())
 		schedule_hrtimeout_range(&time, ns / 16, HRTIMER_MODE_REL);
 	__set_current_state(TASK_RUNNING);
+	if (mfs_is_in_a_hurry(&t->super))
+		tiered_visit(t);
 	try_to_freeze();
 }
 
@@ -402,7 +404,7 @@ static u64 tiered_round(struct tiered *t)
 
 	tiered_watch(t);
 	work = ktime_get_ns() - start;
-	tiered_sleep(t->window);
+	tiered_sleep(t, t->window);
 	closed = ktime_get_ns();
 	changed = tiered_look_at_all(t);
 	off = tiered_adapt_window(t);
@@ -433,7 +435,7 @@ static int tiered_thread(void *data)
 		rest = tiered_is_idle(t) ? U64_MAX : tiered_round(t);
 		rest = min_t(u64, rest, READ_ONCE(t->interval) * NSEC_PER_MSEC);
 		if (rest)
-			tiered_sleep(rest);
+			tiered_sleep(t, rest);
 	}
 	mfs_end_turn(&t->super);
 	return 0;

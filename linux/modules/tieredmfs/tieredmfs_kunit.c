@@ -400,6 +400,7 @@ static void tiered_test_shared(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(cases) * 2; i++) {
 		const char *used = cases[i / 2].used;
+		bool moves;
 
 		tier = i % 2;
 		visit.folio = page_folio(tier_get(&t->tier[tier], 0));
@@ -417,9 +418,11 @@ static void tiered_test_shared(struct kunit *test)
 			tiered_shared(&t->super, &visit);
 			t->turn += step % 2;
 		}
-		KUNIT_EXPECT_EQ_MSG(test, atomic_long_read(&t->failed),
-				    tier == LOCAL ? cases[i / 2].moves_down :
-						    cases[i / 2].moves_up,
+		if (tier == LOCAL)
+			moves = cases[i / 2].moves_down;
+		else
+			moves = cases[i / 2].moves_up;
+		KUNIT_EXPECT_EQ_MSG(test, atomic_long_read(&t->failed), moves,
 				    "%s, tier %d", used, tier);
 		folio_put(visit.folio);
 		mfs_test_free(&t->super, folio_page(visit.folio, 0));

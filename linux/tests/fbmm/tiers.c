@@ -97,10 +97,31 @@ static bool becomes_own(void)
 	return !outside_lists();
 }
 
+/*
+ * While pages move, and are there twice, all others that there are can be had: else this is
+ * killed. A few are left to libraries.
+ */
+static bool takes_all_others(size_t pages, const char *used)
+{
+	const unsigned long promoted = counter("promoted");
+	const long end = now() + PATIENCE;
+	const size_t size = (pages - 16) * page_size;
+	char *rest = map_private(size, 0);
+	bool same;
+
+	while (now() < end && counter("promoted") == promoted)
+		use(used, PART / 2);
+	fill(rest, size, 3);
+	same = filled(rest, size, 3);
+	munmap(rest, size);
+	return same;
+}
+
 int main(void)
 {
 	int commands[2], status;
 	const char last = MEMORY / PART - 1, first = 0;
+	size_t others;
 	unsigned long promoted;
 	pid_t pid;
 
@@ -117,7 +138,9 @@ int main(void)
 		child(commands[0]);
 	}
 	close(commands[0]);
-	test_result(outside_lists() >= (long)(MEMORY / page_size * 9 / 10), "all is shared after fork()");
+	others = counter("local_free") + counter("remote_free");
+	test_result(outside_lists() >= (long)(MEMORY / page_size * 9 / 10),
+		    "all is shared after fork()");
 	promoted = counter("promoted");
 	if (write(commands[1], &last, 1) != 1)
 		fail("write");
@@ -127,6 +150,10 @@ int main(void)
 	if (write(commands[1], &first, 1) != 1)
 		fail("write");
 	test_result(becomes_local(memory), "so does what they use next");
+	if (write(commands[1], &last, 1) != 1)
+		fail("write");
+	test_result(takes_all_others(others, memory + last * PART),
+		    "all other pages can be had while some are there twice");
 	fill(memory + PART, PART, 2);
 	test_result(filled(memory + PART, PART, 2), "the parent writes to some of it");
 	close(commands[1]);
