@@ -84,9 +84,14 @@ static unsigned int room(const struct job *job, unsigned int f, unsigned int p)
 
 static void change_bare(struct folio *folio, struct mm_struct *mm, int nr)
 {
+	static __thread unsigned int changes;
+
 	__atomic_fetch_add(&folio->_as_aggregator_0,
 			   mm->foliomap.unit[folio_order(folio) - 1] * nr,
 			   __ATOMIC_RELAXED);
+	/* Where processors are busy, the others may not run meanwhile by themselves. */
+	if (!(++changes % 64))
+		sched_yield();
 	atomic_add(nr, &folio->_large_mapcount);
 }
 
@@ -370,7 +375,7 @@ static void check_that_it_can_fail(struct job *jobs)
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(2);
 		planted = true;
-		operations_wanted = 20000000;
+		operations_wanted = 200000000;
 		start(jobs, 1, 0);
 		finish(jobs, &sum);
 		_exit(0);
