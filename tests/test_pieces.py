@@ -27,17 +27,17 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGELAB_CACHE", str(tmp_path / "cache"))
 
 
-def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+def simulate(*arguments: str, design: str = "radix") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", *arguments, *SMALL],
+        [sys.executable, "-m", "pagelab", "simulate", "-d", design, *arguments, *SMALL],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
 
 
-def run(*arguments: str) -> dict[str, object]:
-    done = simulate(*arguments, "--json")
+def run(*arguments: str, design: str = "radix") -> dict[str, object]:
+    done = simulate(*arguments, "--json", design=design)
     assert done.returncode == 0, done.stderr
     result: dict[str, object] = json.loads(done.stdout)
     del result["host"]
@@ -114,7 +114,7 @@ def test_what_is_seen_of_a_program_is_kept(tmp_path: Path) -> None:
     # The same content by another name, in another design, and again.
     copy = trace.with_name("copy.trace")
     copy.write_bytes(trace.read_bytes())
-    run("-t", str(copy), "--parallel", "2", "-d", "dpt")
+    run("-t", str(copy), "--parallel", "2", design="dpt")
     assert run("-t", str(trace), "--parallel", "2") == first
     assert list(kept.parent.iterdir()) == [kept]
     assert kept.read_bytes() == before[0]
