@@ -16,7 +16,7 @@
  * With least, " REST LEAST" follows: of the loads that miss the cache, how many go to the
  * PAGES pages that most of them go to, and to all others. No placement of so many pages
  * on node 0 that stays as it is between the marks has fewer remote. Pages are told apart
- * by their virtual addresses: of one program, or the kernel's, no more.
+ * by their virtual addresses, so only one program may count.
  */
 #include <stdio.h>
 #include <stdlib.h>

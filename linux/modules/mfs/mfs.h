@@ -117,7 +117,7 @@ struct mfs_ops {
 
 	/*
 	 * Of mfs_visit(): a folio that several files have, and whether it was used through
-	 * one of them since the last call for that. A turn calls once for each of
+	 * one of them since the last call for that. A turn calls at least once for each of
 	 * these files. May move it: mfs_move_shared().
 	 */
 	void (*shared)(struct mfs_super *super, struct mfs_visit *visit);
@@ -176,9 +176,9 @@ struct mfs_super {
 	/* What mfs_move_shared() moved in this turn: by its address what it became */
 	struct xarray moved;
 	unsigned long nr_moved;
-	/* In this turn of mfs_visit(); 0 between two */
+	/* In this round of a turn of mfs_visit(); 0 between two turns */
 	unsigned long files_left;
-	/* How often the turn was prolonged, for what some files had not got yet */
+	/* How many rounds more this turn has, for what some files had not got yet */
 	unsigned int rounds;
 	/* Who moves, and whether somebody needs a page and there is none: mfs_hurry() */
 	struct task_struct *mover;

@@ -262,6 +262,12 @@ static bool mfs_left_behind(struct mfs_super *super)
 	return false;
 }
 
+/* The file that the hand is in is not passed in full. */
+static void mfs_begin_round(struct mfs_super *super)
+{
+	super->files_left = READ_ONCE(super->hand[MFS_HAND_SHARED].nr_files) + 1;
+}
+
 static void mfs_visit_folio(struct mfs_super *super, struct mfs_visit *visit)
 {
 	struct mfs_inode *mi = visit->mi;
@@ -321,9 +327,8 @@ bool mfs_visit(struct mfs_super *super)
 	struct mfs_inode *mi = mfs_hand_file(super, MFS_HAND_SHARED);
 	bool passed = true;
 
-	/* The one that the hand is in is not passed in full. */
 	if (!super->files_left)
-		super->files_left = READ_ONCE(super->hand[MFS_HAND_SHARED].nr_files) + 1;
+		mfs_begin_round(super);
 	if (mi) {
 		filemap_invalidate_lock(mi->inode.i_mapping);
 		passed = mfs_visit_file(super, mi);
@@ -337,6 +342,7 @@ bool mfs_visit(struct mfs_super *super)
 		return false;
 	if (super->rounds < MFS_ROUNDS && mfs_left_behind(super)) {
 		super->rounds++;
+		mfs_begin_round(super);
 		return false;
 	}
 	mfs_end_turn(super);

@@ -72,7 +72,7 @@ void tiered_shared(struct mfs_super *super, struct mfs_visit *visit)
 		if (tiered_has_room(t))
 			tiered_move_shared(t, visit, true);
 		else
-			t->wanting += folio_nr_pages(folio);
+			t->room_missed += folio_nr_pages(folio);
 	} else if (!before && !last && local && tiered_is_short(t)) {
 		tiered_move_shared(t, visit, false);
 	}
@@ -93,11 +93,11 @@ unsigned long tiered_visit(struct tiered *t)
 	const u64 end = now + TIERED_VISITING;
 	bool over;
 
-	if (!t->super.files_left && !t->super.rounds) {
+	if (!t->super.files_left) {
 		if (!tiered_has_shared(t)) {
 			/* Nor is anything of it local, or wanted there. */
 			t->shared_local = 0;
-			t->wanted = 0;
+			t->room_wanted = 0;
 			return 0;
 		}
 		if (now < t->turn_due)
@@ -117,8 +117,8 @@ unsigned long tiered_visit(struct tiered *t)
 	t->turn_due = now + t->window;
 	t->shared_local = t->shared_seen;
 	t->shared_seen = 0;
-	t->wanted = min(t->wanting, t->tier[LOCAL].nr / 4);
-	t->wanting = 0;
+	t->room_wanted = min(t->room_missed, t->tier[LOCAL].nr / 4);
+	t->room_missed = 0;
 	t->leaving = 0;
 	return moved;
 }

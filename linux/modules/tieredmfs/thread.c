@@ -328,7 +328,7 @@ bool tiered_is_short(struct tiered *t)
 {
 	struct tier *local = &t->tier[LOCAL];
 
-	return tier_free(local) + t->leaving < tiered_reclaim_below(t) + t->wanted ||
+	return tier_free(local) + t->leaving < tiered_reclaim_below(t) + t->room_wanted ||
 	       (t->super.max_order && !READ_ONCE(local->nr_pieces) && !t->leaving);
 }
 

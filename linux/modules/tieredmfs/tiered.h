@@ -50,13 +50,13 @@ struct tiered {
 
 	/*
 	 * Turns of the hand through what files share: how many, and from when on the next. Pages
-	 * of that which are local, in the last turn and seen in this one; so of that for
-	 * which there was no room there. Pages that leave the local pool when the turn ends.
+	 * of that which are local, in the last turn and seen in this one. Pages for which there
+	 * was no room there, likewise; and those that leave the local pool when the turn ends.
 	 */
 	unsigned long turn;
 	u64 turn_due;
 	unsigned long shared_local, shared_seen;
-	unsigned long wanted, wanting;
+	unsigned long room_wanted, room_missed;
 	unsigned long leaving;
 
 	/* How much of the thresholds is kept, of TIERED_KEEP_ALL; pages asked for since */

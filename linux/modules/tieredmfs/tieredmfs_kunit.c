@@ -430,7 +430,7 @@ static void tiered_test_shared(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[LOCAL]), 64);
 	KUNIT_EXPECT_EQ(test, tier_free(&t->tier[REMOTE]), 64);
 	/* Room that was wanted for it is not, once nothing is shared. */
-	t->wanted = 100;
+	t->room_wanted = 100;
 	KUNIT_EXPECT_TRUE(test, tiered_is_short(t));
 	KUNIT_EXPECT_EQ(test, tiered_visit(t), 0);
 	KUNIT_EXPECT_FALSE(test, tiered_is_short(t));

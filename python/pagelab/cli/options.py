@@ -168,7 +168,7 @@ def sources(
     if traces and sampling:
         raise UsageError("a trace is sampled with --sample, not with --sampled or --windows")
     if not traces and not workloads:
-        raise UsageError("give --trace or --workload")
+        raise UsageError("give a trace (--trace) or --workload")
     return at_once(
         *(Trace(trace) for trace in traces or []),
         *(parse_workload(workload, sampling) for workload in workloads or []),

@@ -36,24 +36,22 @@ def _tables(outcome: Outcome, width: int) -> Iterator[Table]:
         max(map(len, [*column.split(), *(row[place] for row in rows.values())]))
         for place, column in enumerate(outcome.columns)
     ]
-    places = list(range(len(widths)))
-    several = max(map(len, rows)) + sum(widths) + len(widths) > width
-    while places:
-        used, taken = max(map(len, rows)), 0
-        while taken < len(places) and (not taken or used + 1 + widths[places[taken]] <= width):
-            used += 1 + widths[places[taken]]
-            taken += 1
-        here, places = places[:taken], places[taken:]
+    label = max(map(len, rows))
+    several = label + sum(widths) + len(widths) > width
+    start = 0
+    while start < len(widths):
+        end = start + 1
+        while end < len(widths) and label + sum(widths[start : end + 1]) + end - start < width:
+            end += 1
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         table.add_column("", no_wrap=True)
-        for place in here:
-            table.add_column(
-                outcome.columns[place], justify="right", width=widths[place] if several else None
-            )
-        for label, row in rows.items():
-            style = "bold" if label in outcome.averages else None
-            table.add_row(label, *(row[place] for place in here), style=style)
+        for column, least in zip(outcome.columns[start:end], widths[start:end], strict=True):
+            table.add_column(column, justify="right", width=least if several else None)
+        for name, row in rows.items():
+            style = "bold" if name in outcome.averages else None
+            table.add_row(name, *row[start:end], style=style)
         yield table
+        start = end
 
 
 def _claims(answers: list[Answer]) -> Table:

@@ -7,6 +7,8 @@
 #include <linux/mm.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define MAX_PAGES		(1u << FOLIOMAP_MAX_ORDER)
@@ -121,6 +123,24 @@ static inline void mm_end(struct mm_struct *mm)
 {
 	if (!ids->apart)
 		foliomap_mm_destroy(mm);
+}
+
+/* Whether a test finds what is wrong in @run: in a process of its own, it says so. */
+static inline bool finds(void (*run)(void))
+{
+	const pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		FAIL("no process");
+	if (!child) {
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(2);
+		run();
+		_exit(0);
+	}
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 1;
 }
 
 static inline bool shares_id(const struct mm_struct *mm)
