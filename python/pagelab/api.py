@@ -47,6 +47,14 @@ EVERYTHING = Window()
 DEFAULT_LIMIT = 500_000_000
 
 
+def bounded(window: Window) -> Window:
+    """The window with an end: a sample's comes when as much has been taken as else in one piece."""
+    if window.limit:
+        return window
+    taken, period = window.sample or (1, 1)
+    return replace(window, limit=DEFAULT_LIMIT * period // taken)
+
+
 def record(
     command: Sequence[Path_],
     out: Path_,
@@ -201,7 +209,7 @@ def compare(
             recorded = record(
                 source,
                 Path(scratch) / "trace",
-                window=replace(window, limit=window.limit or DEFAULT_LIMIT),
+                window=bounded(window),
                 follow_exec=follow_exec,
                 code=code,
                 progress=progress,

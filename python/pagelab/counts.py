@@ -256,6 +256,15 @@ class TimelinePoint(Model):
     table_bytes: Natural
 
 
+class Gap(Model):
+    """What was not measured between two windows; times, of the kernel, in cycles."""
+
+    instructions: Natural = 0
+    faults: Natural = 0
+    zeroing: Natural = 0
+    migrations: Natural = 0
+
+
 class SampleWindow(Model):
     """The measured part of one window of a sampled stream; times in cycles."""
 
@@ -277,6 +286,8 @@ class SampleWindow(Model):
     walk_reads: Natural = 0
     l2_misses: Natural = 0
     llc_misses: Natural = 0
+    # Absent from results of before it was known what a window stands for.
+    after: Gap = Gap()
     # Of `Run.tlb_counters` what happened in the window, and by how much `Run.design_counters` have
     # changed in it.
     tlb_counters: dict[str, Natural] | None = None

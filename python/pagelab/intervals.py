@@ -32,23 +32,32 @@ def student_t(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def ratio(
-    numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE
+    numerators: Sequence[float],
+    denominators: Sequence[float],
+    *,
+    known: tuple[float, float] = (0.0, 0.0),
+    share: float = 0.0,
+    confidence: float = CONFIDENCE,
 ) -> tuple[float, float]:
     """The ratio of two sums over windows, and half the width of its confidence interval.
 
     The windows are a sample; the ratio is that of their sums, and its variance is that of the
     residuals (Cochran, Sampling Techniques, 1977, section 6.4). Pairs of the same window, such as
-    its cycles under two designs, vary together, which the interval takes into account. The width
-    is infinite for fewer than two windows.
+    its cycles under two designs, vary together, which the interval takes into account. `known` are
+    parts of the two sums that are not sampled. `share` is the part of the whole that the windows
+    cover: nothing is uncertain where they cover all of it (section 2.6). The width is infinite for
+    fewer than two windows.
     """
     count = len(numerators)
-    total = math.fsum(denominators)
+    total = math.fsum(denominators) + known[1]
     if total == 0:
         return math.nan, math.inf
-    value = math.fsum(numerators) / total
+    value = (math.fsum(numerators) + known[0]) / total
     if count < 2:
         return value, math.inf
     pairs = zip(numerators, denominators, strict=True)
-    squares = math.fsum((above - value * below) ** 2 for above, below in pairs)
-    deviation = math.sqrt(squares / (count - 1) / count) / (total / count)
+    residuals = [above - value * below for above, below in pairs]
+    mean = math.fsum(residuals) / count
+    squares = math.fsum((residual - mean) ** 2 for residual in residuals)
+    deviation = math.sqrt((1 - share) * squares / (count - 1) * count) / abs(total)
     return value, student_t(count - 1, confidence) * deviation

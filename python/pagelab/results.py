@@ -10,12 +10,13 @@ import os
 import re
 import signal
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from pagelab import intervals
+from pagelab import sampling
 from pagelab.counts import (
     Caches,
     CoreCounts,
@@ -166,25 +167,51 @@ class Run(Table):
         free = int(memory["memory_bytes"]) * (1 - float(memory["utilisation"]))
         return self.os.resident_bytes + self.os.table_bytes > free / 2
 
+    @cached_property
+    def sample(self) -> sampling.Sample | None:
+        """What the windows say of the whole program; `None` where fewer than two were measured."""
+        return sampling.Sample(self.windows) if len(self.windows) > 1 else None
+
+    @property
+    def on_one_core(self) -> bool:
+        """Whether the parts of `cycles` add up to the time that passed."""
+        return self.cycles.elapsed == self.cycles.total
+
+    @property
+    def elapsed(self) -> float:
+        """Cycles that passed; of a sample those of the whole program, estimated."""
+        if self.sample is None:
+            return self.cycles.elapsed
+        if not self.on_one_core:
+            return self.sample.total(sampling.of("cycles"))
+        return self.sample.total(sampling.in_program) + self.sample.in_kernel
+
     @property
     def seconds(self) -> float:
-        """Simulated time."""
+        """Simulated time of what was measured."""
         return self.cycles.elapsed / self.cycles.frequency_hz
 
     def _repr_html_(self) -> str:
         return of_run(self)._repr_html_()
 
     def share(self, part: str) -> float:
-        """The share of all cycles that went to one of `CYCLE_PARTS`."""
+        """The share of all cycles that went to one of `CYCLE_PARTS`, of a sample estimated."""
+        if self.sample is not None and self.on_one_core:
+            return self.sample.cycles(part) / self.elapsed if self.elapsed else 0.0
         value: int = getattr(self.cycles, part)
         return value / self.cycles.total if self.cycles.total else 0.0
 
-    def sampled(self, above: str, below: str) -> tuple[float, float]:
-        """The ratio of two counters of the windows, and half its confidence interval's width."""
-        return intervals.ratio(
-            [getattr(window, above) for window in self.windows],
-            [getattr(window, below) for window in self.windows],
-        )
+    def per_kilo(self, counter: str) -> tuple[float, float]:
+        """A counter of windows per thousand instructions, and half its confidence interval's width.
+
+        The width is 0 for what was measured whole.
+        """
+        if self.sample is None:
+            whole = {"l1_tlb_misses": self.tlb.l1_mpki, "l2_tlb_misses": self.tlb.l2_mpki}
+            whole |= {"l2_misses": self.caches.l2_mpki, "llc_misses": self.caches.llc_mpki}
+            return whole[counter], 0.0
+        rate, half = self.sample.of_instructions(sampling.of(counter))
+        return 1000 * rate, 1000 * half
 
     def cycles_at(self, instructions: int) -> float:
         """Elapsed cycles after so many instructions, interpolated in the timeline."""
@@ -365,9 +392,12 @@ class Comparison(Table):
     def speedup(self, run: Run) -> float:
         """How many times as fast as its baseline, over the instructions that both have run.
 
-        Runs that were stopped may have got to different places.
+        Runs that were stopped may have got to different places. Of a sample it is that of the
+        whole program, estimated.
         """
         base = self.baseline_of(run)
+        if same_windows(run, base):
+            return base.elapsed / run.elapsed if run.elapsed else 1.0
         common = min(run.instructions, base.instructions)
         ours = run.cycles_at(common)
         return base.cycles_at(common) / ours if ours else 1.0
@@ -380,8 +410,17 @@ class Comparison(Table):
         base = self.baseline_of(run)
         if not same_windows(run, base):
             return None
-        ours, theirs = run.windows, base.windows
-        return intervals.ratio([w.cycles for w in theirs], [w.cycles for w in ours])[1]
+        return sampled_time([(1.0, base)], run)[1]
+
+
+def sampled_time(terms: list[tuple[float, Run]], base: Run) -> tuple[float, float]:
+    """A sum of times of runs over that of a base, with half the width of its confidence interval.
+
+    All are samples in the same windows.
+    """
+    assert base.sample is not None
+    samples = [(factor, run.sample) for factor, run in terms if run.sample is not None]
+    return sampling.relative(samples, base.sample, kernel=base.on_one_core)
 
 
 def same_windows(*runs: Run) -> bool:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelab import units
+from pagelab import sampling, units
 from pagelab.results import Comparison, Run
 from pagelab.verdict import verdict
 
@@ -29,7 +29,7 @@ _COLUMNS = {
     "design": Column("design", lambda _, run: run.design + ("" if run.complete else "*")),
     "pages": Column("pages", lambda _, run: run.pages),
     "speed": Column("speed", lambda comparison, run: speed(comparison, run)),
-    "cycles": Column("cycles", lambda _, run: units.count(run.cycles.elapsed)),
+    "cycles": Column("cycles", lambda _, run: units.count(run.elapsed)),
     "compute": Column("comp.", _share("compute", "mispredictions", "fetch")),
     "data": Column("data", _share("data")),
     "translation": Column("transl.", _share("translation")),
@@ -40,7 +40,7 @@ _COLUMNS = {
         "walk",
         lambda _, run: f"{run.walks.latency.mean:.1f}" if run.walks.count else "\N{EN DASH}",
     ),
-    "mpki": Column("MPKI", lambda _, run: f"{run.tlb.l2_mpki:.2f}"),
+    "mpki": Column("MPKI", lambda _, run: f"{run.per_kilo('l2_tlb_misses')[0]:.2f}"),
     "tables": Column("tables", lambda _, run: units.size(run.os.peak_table_bytes)),
     "memory": Column("memory", lambda _, run: units.size(run.memory)),
 }
@@ -151,7 +151,7 @@ def legend(comparison: Comparison) -> str:
         "MPKI: second-level TLB misses per 1000 instructions."
     )
     lines = textwrap.wrap(text, 80)
-    if len(base.windows) > 1:
+    if base.sample is not None:
         lines += _sampling(base)
     if base.pieces:
         lines += _pieces(base)
@@ -200,17 +200,18 @@ def _fetch(comparison: Comparison) -> list[str]:
 
 def _sampling(run: Run) -> list[str]:
     """How many windows there were, and how sure the figures of one design are."""
-    figures = []
+    assert run.sample is not None
+    misses, half = run.per_kilo("l2_tlb_misses")
+    figures = [f"MPKI {misses:.2f} \N{PLUS-MINUS SIGN}{half:.2f}"]
     if run.walks.count:
-        walk, half = run.sampled("walk_cycles", "walks")
-        figures.append(f"walk {walk:.1f} \N{PLUS-MINUS SIGN}{half:.1f}")
-    misses, half = run.sampled("l2_tlb_misses", "instructions")
-    figures.append(f"MPKI {1000 * misses:.2f} \N{PLUS-MINUS SIGN}{1000 * half:.2f}")
-    return [
-        f"Sampled in {len(run.windows)} windows; \N{PLUS-MINUS SIGN}: 95 % confidence interval. "
-        f"{run.design}:",
-        ", ".join(figures) + ".",
-    ]
+        walk, half = run.sample.ratio(sampling.of("walk_cycles"), sampling.of("walks"))
+        figures.insert(0, f"walk {walk:.1f} \N{PLUS-MINUS SIGN}{half:.1f}")
+    text = (
+        f"Estimated for {units.count(run.sample.instructions)} instructions from "
+        f"{len(run.windows)} windows, {units.percent(run.sample.share)} of them; "
+        f"\N{PLUS-MINUS SIGN}: 95 % confidence interval. {run.design}: {', '.join(figures)}."
+    )
+    return textwrap.wrap(text, 80)
 
 
 def _pieces(run: Run) -> list[str]:

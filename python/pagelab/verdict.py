@@ -5,9 +5,9 @@ To *save* is of the baseline's time, to *gain* is speed, as in the table's colum
 
 from dataclasses import dataclass
 
-from pagelab import intervals, units
+from pagelab import sampling, units
 from pagelab.counts import CYCLE_PARTS
-from pagelab.results import INTERRUPTED, Comparison, Run, same_windows
+from pagelab.results import INTERRUPTED, Comparison, Run, same_windows, sampled_time
 
 # Differences below this share are called none: a change of code layout moves real programs more.
 NOTICEABLE = 0.005
@@ -269,9 +269,8 @@ def _recoverable(run: Run) -> _Share:
     """What free translation would save a run, as a share of its own time."""
     if run.cycles.recoverable is None:
         return _Share(run.share("translation"))
-    parts = [window.recoverable for window in run.windows if window.recoverable is not None]
-    if len(parts) > 1 and len(parts) == len(run.windows):
-        return _Share(*intervals.ratio(parts, [window.cycles for window in run.windows]))
+    if run.sample is not None:
+        return _Share(*run.sample.of_time(sampling.of("recoverable")))
     return _Share(run.share("recoverable"))
 
 
@@ -299,11 +298,7 @@ def _combined(comparison: Comparison, terms: list[tuple[float, Run]]) -> _Share:
     value = sum(factor * comparison.relative_time(run) for factor, run in terms)
     if not same_windows(base, *(run for _, run in terms)):
         return _Share(value)
-    sums = [
-        sum(factor * run.windows[at].cycles for factor, run in terms)
-        for at in range(len(base.windows))
-    ]
-    return _Share(*intervals.ratio(sums, [window.cycles for window in base.windows]))
+    return _Share(*sampled_time(terms, base))
 
 
 def _faults(comparison: Comparison, run: Run) -> float:

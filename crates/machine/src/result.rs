@@ -383,6 +383,8 @@ pub struct WindowResult {
     pub l2_misses: u64,
     /// Last-level cache misses.
     pub llc_misses: u64,
+    /// What was not measured from its end to the next window's beginning, or the stream's end.
+    pub after: GapResult,
     /// What the TLB design counted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tlb_counters: BTreeMap<Cow<'static, str>, u64>,
@@ -390,6 +392,19 @@ pub struct WindowResult {
     /// dots, with the places of lists.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub design_counters: BTreeMap<String, i64>,
+}
+
+/// What was not measured between two windows. Times are in cycles.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct GapResult {
+    /// Instructions left out, or simulated to warm the machine up.
+    pub instructions: u64,
+    /// In the kernel, without zeroing: memory calls and page faults that the stream tells of.
+    pub faults: u64,
+    /// Filling new pages with zeros.
+    pub zeroing: u64,
+    /// Moving pages.
+    pub migrations: u64,
 }
 
 /// How a stream was cut into pieces, and what that may have changed.

@@ -11,7 +11,8 @@ use crate::mmu::Mmu;
 use crate::own_counters::OwnCounters;
 use crate::result::{
     BankResult, CacheResult, CoherenceResult, CoreResult, Cycles, DramResult, FetchResult,
-    NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult, WindowResult,
+    GapResult, NodeResult, RunResult, SCHEMA, Sample, ServedBy, TlbResult, WalkResult,
+    WindowResult,
 };
 use crate::served::Served;
 use crate::stopped::Stopped;
@@ -361,9 +362,15 @@ fn core(totals: &CoreTotals, slots: u64, config: &MachineConfig) -> CoreResult {
 }
 
 fn window(measured: Window, slots: u64, config: &MachineConfig) -> WindowResult {
-    let Window { totals, walks, own } = measured;
+    let Window {
+        totals,
+        walks,
+        own,
+        after,
+    } = measured;
     let [_, l2_misses, llc_misses] = misses(&totals);
     let causes = Causes::of(totals.stalls, totals.zeroing, slots);
+    let later = Causes::of(after.stalls, after.zeroing, slots);
     WindowResult {
         instructions: totals.instructions,
         accesses: totals.accesses,
@@ -383,6 +390,12 @@ fn window(measured: Window, slots: u64, config: &MachineConfig) -> WindowResult 
         walk_reads: totals.walk_served.iter().sum(),
         l2_misses,
         llc_misses,
+        after: GapResult {
+            instructions: after.instructions,
+            faults: later.faults,
+            zeroing: later.zeroing,
+            migrations: later.migrations,
+        },
         tlb_counters: own.tlb,
         design_counters: own.page_table,
     }

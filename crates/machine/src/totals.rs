@@ -134,7 +134,7 @@ fn each<const N: usize>(a: [u64; N], b: [u64; N], f: impl Fn(u64, u64) -> u64) -
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
-fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
+pub(crate) fn zip_stalls(a: Stalls, b: Stalls, f: impl Fn(u64, u64) -> u64) -> Stalls {
     Stalls {
         data: f(a.data, b.data),
         translation: f(a.translation, b.translation),

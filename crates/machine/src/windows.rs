@@ -1,6 +1,7 @@
 use crate::histogram::Histogram;
 use crate::own_counters::{Changes, OwnCounters};
-use crate::totals::{CoreTotals, Totals};
+use crate::totals::{CoreTotals, Totals, zip_stalls};
+use pagelab_cpu::Stalls;
 use pagelab_events::WarmUp;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,9 @@ pub(crate) struct Windows {
     pub(crate) walk_latency: Histogram,
     /// All of what comes before the first access, if nothing of it is measured.
     pub(crate) initialisation: Totals,
+    /// How things stood when the last window ended, with the instructions skipped by then; `None`
+    /// while measuring.
+    pub(crate) gap_begun: Option<(Totals, u64)>,
 }
 
 /// A window that has ended.
@@ -44,12 +48,25 @@ pub(crate) struct Window {
     pub(crate) totals: Totals,
     pub(crate) walks: Walks,
     pub(crate) own: Changes,
+    pub(crate) after: Gap,
+}
+
+/// What was not measured between a window and the next one. Times are in slots.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Gap {
+    /// Left out, or simulated to warm the machine up.
+    pub(crate) instructions: u64,
+    pub(crate) stalls: Stalls,
+    pub(crate) zeroing: u64,
 }
 
 impl Window {
     /// Goes on with what has been measured elsewhere.
     pub(crate) fn add(&mut self, more: &Window) {
         self.totals = self.totals.and(&more.totals);
+        self.after.instructions += more.after.instructions;
+        self.after.stalls = zip_stalls(self.after.stalls, more.after.stalls, |a, b| a + b);
+        self.after.zeroing += more.after.zeroing;
         self.walks.count += more.walks.count;
         self.walks.cycles += more.walks.cycles;
         self.own.add(&more.own);

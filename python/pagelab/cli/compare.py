@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -97,7 +96,7 @@ def compare(
     source: Source | Recording
     if program:
         recording.find(program[0])
-        window = replace(window, limit=window.limit or api.DEFAULT_LIMIT)
+        window = api.bounded(window)
         name = Path(program[0]).name
     else:
         sampling = options.windows(sampled, full, windows)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from pagelab import intervals
+from pagelab import sampling
 from pagelab.report.tables import Column, flat, shown
 from pagelab.results import Comparison, Run
 
@@ -69,6 +69,7 @@ def _rate(run: Run, name: str) -> str:
     if len(found) < len(counts):
         # A result of before windows had them.
         return _DASH
-    rate, half = intervals.ratio(found, [window.instructions for window in run.windows])
+    sample = sampling.Sample(run.windows)
+    rate, half = sample.of_instructions(lambda window: (window.tlb_counters or {})[name])
     text = _DASH if math.isnan(rate) else f"{1000 * rate:.2f}"
     return f"{text} \N{PLUS-MINUS SIGN} {1000 * half:.2f}" if math.isfinite(half) else text

@@ -30,9 +30,9 @@ impl<M: Mmu> Machine<M> {
                 return Ok(());
             }
             Control::Skipped { instructions, .. } => {
-                self.counts.skipped_instructions += instructions;
                 let core = self.current_core();
                 self.left_out(process, core);
+                self.counts.skipped_instructions += instructions;
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
             Control::Exit { .. } if self.at_exit.is_none() => {

@@ -3,7 +3,7 @@ use crate::chunk::CHUNK;
 use crate::histogram::Histogram;
 use crate::mmu::Mmu;
 use crate::totals::{CoreTotals, Totals};
-use crate::windows::{Measured, Walks, Window, Windows};
+use crate::windows::{Gap, Measured, Walks, Window, Windows};
 use pagelab_events::{Unit, WarmUp};
 
 impl<M: Mmu> Machine<M> {
@@ -67,6 +67,7 @@ impl<M: Mmu> Machine<M> {
     /// What comes next is measured.
     pub(crate) fn measure_from_here(&mut self) {
         self.finish_all();
+        self.end_gap();
         self.timing.walk_latency = Histogram::default();
         self.windows.begun = self.totals();
         self.windows.begun_cores = self.core_totals();
@@ -109,7 +110,30 @@ impl<M: Mmu> Machine<M> {
         self.windows.measured = self.windows.measured.and(&totals);
         self.windows.measured_cores = self.measured_cores();
         let own = self.own_counters().since(&self.windows.begun_own);
-        self.windows.ended.push(Window { totals, walks, own });
+        self.windows.gap_begun = Some((self.totals(), self.counts.skipped_instructions));
+        let after = Gap::default();
+        (self.windows.ended).push(Window {
+            totals,
+            walks,
+            own,
+            after,
+        });
+    }
+
+    /// The window that ended last stands for what has not been measured since, too.
+    fn end_gap(&mut self) {
+        let Some((begun, skipped)) = self.windows.gap_begun.take() else {
+            return;
+        };
+        let since = self.totals().since(&begun);
+        let skipped = self.counts.skipped_instructions - skipped;
+        if let Some(window) = self.windows.ended.last_mut() {
+            window.after = Gap {
+                instructions: since.instructions + skipped,
+                stalls: since.stalls,
+                zeroing: since.zeroing,
+            };
+        }
     }
 
     /// What was measured so far.
@@ -149,6 +173,7 @@ impl<M: Mmu> Machine<M> {
             };
         }
         self.end_window();
+        self.end_gap();
         let windows = std::mem::take(&mut self.windows);
         Measured {
             totals: windows.measured,

@@ -1,0 +1,114 @@
+"""Totals of a whole program, from windows of it.
+
+A window stands for itself and for what was left out behind it, by the instructions of both. What
+the kernel does is known of the whole program, since streams tell of memory calls and first touches
+everywhere: it counts once, and is not scaled.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from pagelab import intervals
+from pagelab.counts import SampleWindow
+
+Counter = Callable[[SampleWindow], float]
+
+_KERNEL = ("faults", "zeroing", "migrations")
+# A gap behind the last window that is so many times the longest between windows is no gap of the
+# sample, but what lies behind the end that was asked for.
+_BEYOND = 2
+
+
+def of(name: str) -> Counter:
+    """The counter of windows with this name."""
+    return lambda window: float(getattr(window, name))
+
+
+def in_program(window: SampleWindow) -> float:
+    """Cycles of a window, on one core, without the kernel's."""
+    return window.cycles - (window.faults + window.zeroing + window.migrations)
+
+
+class Sample:
+    """The windows of one run, with what each stands for."""
+
+    def __init__(self, windows: Sequence[SampleWindow]) -> None:
+        gaps = [window.after.instructions for window in windows]
+        if gaps and gaps[-1] > _BEYOND * max(gaps[:-1], default=0):
+            gaps[-1] = 0
+        self._windows = windows
+        self._gaps = gaps
+        own = [window.instructions for window in windows]
+        self.instructions = sum(own) + sum(gaps)
+        """Instructions of the part of the program for which the windows stand."""
+        self.share = sum(own) / self.instructions if any(gaps) else 0.0
+        """The part of these that were measured; 0 where results do not say what was left out."""
+        self._weights = [
+            (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, gaps, strict=True)
+        ]
+
+    def weighted(self, counter: Counter) -> list[float]:
+        """What each window and the gap behind it come to."""
+        pairs = zip(self._weights, self._windows, strict=True)
+        return [weight * counter(window) for weight, window in pairs]
+
+    def total(self, counter: Counter) -> float:
+        """An estimate for the whole."""
+        return math.fsum(self.weighted(counter))
+
+    def kernel(self, part: str) -> float:
+        """Cycles of one of the kernel's parts, in windows and gaps."""
+        pairs = zip(self._windows, self._gaps, strict=True)
+        return math.fsum(
+            getattr(window, part) + (getattr(window.after, part) if gap else 0)
+            for window, gap in pairs
+        )
+
+    @property
+    def in_kernel(self) -> float:
+        """Cycles of all of the kernel's parts."""
+        return math.fsum(map(self.kernel, _KERNEL))
+
+    def cycles(self, part: str) -> float:
+        """Cycles of one of the parts of `counts.CYCLE_PARTS`, on one core."""
+        if part in _KERNEL:
+            return self.kernel(part)
+        if part == "compute":
+            waits = ("data", "translation", "mispredictions", "fetch")
+            return self.total(in_program) - sum(map(self.cycles, waits))
+        return self.total(lambda window: float(getattr(window, part) or 0))
+
+    def ratio(self, above: Counter, below: Counter) -> tuple[float, float]:
+        """The ratio of two counters, and half the width of its confidence interval."""
+        return intervals.ratio(self.weighted(above), self.weighted(below), share=self.share)
+
+    def of_instructions(self, counter: Counter) -> tuple[float, float]:
+        """A counter per instruction, and half the width of its confidence interval."""
+        return self.ratio(counter, of("instructions"))
+
+    def of_time(self, counter: Counter) -> tuple[float, float]:
+        """A counter over the time that passed on one core, and half its interval's width."""
+        times, known = self.weighted(in_program), (0.0, self.in_kernel)
+        return intervals.ratio(self.weighted(counter), times, known=known, share=self.share)
+
+
+def relative(
+    terms: Sequence[tuple[float, Sample]], base: Sample, *, kernel: bool = True
+) -> tuple[float, float]:
+    """A sum of times over that of a base, all in the same windows, and half its interval's width.
+
+    `kernel` says whether the kernel's time is known apart; else it is scaled as all is.
+    """
+    counter = in_program if kernel else of("cycles")
+    times = [sample.weighted(counter) for _, sample in terms]
+    factors = [factor for factor, _ in terms]
+    sums = [
+        math.fsum(factor * time for factor, time in zip(factors, window, strict=True))
+        for window in zip(*times, strict=True)
+    ]
+    known = (
+        (math.fsum(factor * sample.in_kernel for factor, sample in terms), base.in_kernel)
+        if kernel
+        else (0.0, 0.0)
+    )
+    return intervals.ratio(sums, base.weighted(counter), known=known, share=base.share)

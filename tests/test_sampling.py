@@ -1,0 +1,101 @@
+"""A sample's totals are those of the whole program, as often as their intervals say."""
+
+import random
+
+import pytest
+
+import canned
+from pagelab import sampling
+from pagelab.counts import SampleWindow
+
+PERIOD = 20
+
+
+class _Program:
+    """A made-up program: instructions, cycles under two designs and faults of each stretch.
+
+    Its speed drifts, stretches differ in length, and the kernel's time is all in a few of them.
+    """
+
+    def __init__(self, seed: int) -> None:
+        source = random.Random(seed)
+        self.stretches = []
+        for at in range(3000):
+            instructions = source.randint(200, 1800)
+            common = instructions * source.uniform(1, 2) * (1 + at / 3000)
+            slow, fast = (int(common * source.gauss(factor, 0.1)) for factor in (1.3, 1.0))
+            faults = 20_000 if source.random() < 0.02 else 0
+            self.stretches.append((instructions, slow, fast, faults))
+
+    def totals(self) -> tuple[int, int]:
+        """Cycles under both designs; huge pages take a tenth of the faults."""
+        return (
+            sum(slow + faults for _, slow, _, faults in self.stretches),
+            sum(fast + faults // 10 for _, _, fast, faults in self.stretches),
+        )
+
+    def sampled(self, start: int, *, fast: bool) -> sampling.Sample:
+        """Every 20th stretch measured; instructions and faults behind it are known."""
+        windows = []
+        for at in range(start, len(self.stretches), PERIOD):
+            instructions, slow, quick, faults = self.stretches[at]
+            behind = self.stretches[at + 1 : at + PERIOD]
+            cut = 10 if fast else 1
+            gap = {
+                "instructions": sum(stretch[0] for stretch in behind),
+                "faults": sum(stretch[3] // cut for stretch in behind),
+            }
+            cycles = (quick if fast else slow) + faults // cut
+            kept = {"faults": faults // cut, "after": gap}
+            raw = canned.window(instructions=instructions, accesses=1, cycles=cycles) | kept
+            windows.append(SampleWindow.model_validate(raw))
+        return sampling.Sample(windows)
+
+
+def test_speed_of_the_whole_is_in_the_interval_as_often_as_it_says() -> None:
+    held = 0
+    for seed in range(20):
+        program = _Program(seed)
+        slow, fast = program.totals()
+        for start in range(PERIOD):
+            base = program.sampled(start, fast=False)
+            other = program.sampled(start, fast=True)
+            value, half = sampling.relative([(1.0, base)], other)
+            assert half < 0.05
+            held += abs(value - slow / fast) <= half
+    assert held >= 0.93 * 20 * PERIOD
+
+
+def test_the_kernel_counts_once() -> None:
+    program = _Program(1)
+    faults = sum(stretch[3] for stretch in program.stretches)
+    assert program.sampled(0, fast=False).in_kernel == faults
+    before = sum(stretch[3] for stretch in program.stretches[:7])
+    assert program.sampled(7, fast=False).in_kernel == faults - before
+
+
+def test_a_window_stands_for_the_instructions_behind_it() -> None:
+    windows = [
+        SampleWindow.model_validate(
+            canned.window(instructions=100, accesses=1, cycles=100)
+            | {"l2_tlb_misses": misses, "after": {"instructions": gap}}
+        )
+        for misses, gap in [(10, 900), (0, 400)]
+    ]
+    sample = sampling.Sample(windows)
+    assert sample.instructions == 1500
+    assert sample.total(sampling.of("l2_tlb_misses")) == pytest.approx(100)
+    assert sample.of_instructions(sampling.of("l2_tlb_misses"))[0] == pytest.approx(100 / 1500)
+
+
+def test_what_lies_behind_the_end_is_no_part_of_the_sample() -> None:
+    windows = [
+        SampleWindow.model_validate(
+            canned.window(instructions=100, accesses=1, cycles=100)
+            | {"after": {"instructions": gap, "faults": 7}}
+        )
+        for gap in (900, 900, 1_000_000)
+    ]
+    sample = sampling.Sample(windows)
+    assert sample.instructions == 2100
+    assert sample.in_kernel == 14
