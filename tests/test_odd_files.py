@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -241,6 +242,32 @@ def test_a_conversion_leaves_no_empty_file(tmp_path: Path) -> None:
         with pytest.raises(_core.Error), trace._nothing_empty(other):
             raise _core.Error
     assert inside(tmp_path) == ["part"]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.lackey", "x.trace"])
+def test_a_conversion_that_cannot_be_written_leaves_no_cut_file(name: str, tmp_path: Path) -> None:
+    lines = (f"L,{random.getrandbits(44):x},8,{random.getrandbits(16)}" for _ in range(20_000))
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    (tmp_path / "link").symlink_to("/dev/full")
+    limit = ("prlimit", "--fsize=65536", sys.executable, "-m", "pagelab", "trace", "convert")
+    done = subprocess.run([*limit, "t.csv", name], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith(f"pagelab: cannot write {name}: File too large")
+    full = pagelab("trace", "convert", "t.csv", "link", cwd=tmp_path)
+    assert b"No space left" in full.stderr
+    # What is no file stays.
+    assert inside(tmp_path) == ["link", "t.csv"]
+
+
+def test_another_tools_text_is_named_and_what_was_passed_over_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "r.trace").write_text("3 20734016\n1 20846400\n")
+    done = pagelab("trace", "info", "r.trace", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"r.trace: a trace of Ramulator, not a trace that can be read" in done.stderr
+    (tmp_path / "l").write_text("==7== Lackey\nI  1000,3\n L 2000,8\nHello\n")
+    done = pagelab("trace", "info", "l", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "1 lines that are not Lackey's" in done.stdout.decode()
 
 
 def test_a_conversion_of_nothing_leaves_what_was_there(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 use crate::csv::CsvWriter;
 use crate::foreign::{LackeyWriter, open_with_format};
 use crate::{Batch, Format, Metadata, Source, SourceError, TraceReader, TraceWriter};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -36,8 +36,6 @@ pub enum ConvertError {
 trait Sink {
     fn write(&mut self, batch: &Batch) -> io::Result<()>;
     fn finish(self: Box<Self>) -> io::Result<()>;
-    /// Leaves what is readable after a failure to write.
-    fn give_up(self: Box<Self>) {}
 }
 
 impl Sink for TraceWriter<File> {
@@ -47,11 +45,6 @@ impl Sink for TraceWriter<File> {
 
     fn finish(self: Box<Self>) -> io::Result<()> {
         (*self).finish().map(drop)
-    }
-
-    fn give_up(self: Box<Self>) {
-        // The failure that led here is the one to report.
-        let _ = self.cut_back();
     }
 }
 
@@ -80,7 +73,7 @@ impl<W: Write> Sink for LackeyWriter<W> {
 ///
 /// # Errors
 /// [`ConvertError`]. After [`ConvertError::Read`] the result is complete up to where the trace
-/// could be read.
+/// could be read; after [`ConvertError::Write`] there is none.
 pub fn convert(
     input: impl AsRef<Path>,
     output: impl AsRef<Path>,
@@ -99,15 +92,14 @@ pub fn convert(
         Format::Pagelab => TraceReader::open(input)?.metadata().clone(),
         _ => Metadata::new().with(Metadata::CONVERTED_FROM, found.to_string()),
     };
-    let sink = create(output, format, &metadata)?;
-    copy(&mut source, sink, &output.display().to_string())
+    write(&mut source, &metadata, output, format)
 }
 
 /// Writes the events of a source into a file of `format`. Returns the accesses written.
 ///
 /// # Errors
 /// [`ConvertError`]. After [`ConvertError::Read`] the file is complete up to where the source could
-/// be read.
+/// be read; after [`ConvertError::Write`] there is none.
 pub fn write(
     source: &mut impl Source,
     metadata: &Metadata,
@@ -116,7 +108,20 @@ pub fn write(
 ) -> Result<u64, ConvertError> {
     let output = output.as_ref();
     let sink = create(output, format, metadata)?;
-    copy(source, sink, &output.display().to_string())
+    let written = copy(source, sink, &output.display().to_string());
+    if let Err(ConvertError::Write { .. }) = written {
+        discard(output);
+    }
+    written
+}
+
+/// Removes a file that could not be written to its end, since nothing in it says that it is cut. A
+/// device, a pipe or a link stays.
+pub fn discard(output: &Path) {
+    if output.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        // The failure that led here is the one to report.
+        let _ = fs::remove_file(output);
+    }
 }
 
 /// Writes the events of a source as CSV lines. Returns the accesses written.
@@ -159,10 +164,8 @@ fn copy(
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
-        if let Err(error) = sink.write(&batch) {
-            sink.give_up();
-            return Err(write_error(name, error));
-        }
+        sink.write(&batch)
+            .map_err(|error| write_error(name, error))?;
         accesses += batch.len() as u64;
     };
     sink.finish().map_err(|error| write_error(name, error))?;

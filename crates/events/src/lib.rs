@@ -23,7 +23,7 @@ pub use code::{
     CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, MAX_SITES, NO_SITE, Range,
 };
 pub use control::{Advice, Backing, Control, Protection};
-pub use convert::{ConvertError, cat, convert, write};
+pub use convert::{ConvertError, cat, convert, discard, write};
 pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};

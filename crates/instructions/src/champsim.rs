@@ -1,7 +1,7 @@
 //! ChampSim's `input_instr`, 64 bytes an instruction (its inc/trace_instruction.h and tracer/pin).
 
 use crate::execution::{Executed, Executions};
-use pagelab_events::{Batch, Definition, Source, SourceError};
+use pagelab_events::{Batch, Definition, Source, SourceError, discard};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -48,7 +48,8 @@ pub fn is_champsim(path: impl AsRef<Path>) -> bool {
 /// Returns how many there are.
 ///
 /// # Errors
-/// [`ExportError`]. After [`ExportError::Read`] the file is whole up to where the source could be read.
+/// [`ExportError`]. After [`ExportError::Read`] the file is whole up to where the source could be read;
+/// after any other there is none.
 pub fn write_champsim(
     source: &mut dyn Source,
     output: impl AsRef<Path>,
@@ -62,24 +63,37 @@ pub fn write_champsim(
         error,
     };
     let file = BufWriter::with_capacity(1 << 17, File::create(path).map_err(failed)?);
+    let written = encode(source, path, file, &failed);
+    if let Err(ExportError::NoCode | ExportError::Write { .. }) = written {
+        discard(path);
+    }
+    written
+}
+
+/// Writes as the ending of the file's name says.
+fn encode(
+    source: &mut dyn Source,
+    path: &Path,
+    mut file: BufWriter<File>,
+    failed: &dyn Fn(io::Error) -> ExportError,
+) -> Result<u64, ExportError> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => {
             // Traces are large, and higher levels slow.
             let mut encoder = liblzma::write::XzEncoder::new(file, 1);
-            let written = copy(source, &mut encoder, &failed);
+            let written = copy(source, &mut encoder, failed);
             finish(encoder.finish()).map_err(failed)?;
             written
         }
         Some("gz") => {
             let level = flate2::Compression::default();
             let mut encoder = flate2::write::GzEncoder::new(file, level);
-            let written = copy(source, &mut encoder, &failed);
+            let written = copy(source, &mut encoder, failed);
             finish(encoder.finish()).map_err(failed)?;
             written
         }
         _ => {
-            let mut file = file;
-            let written = copy(source, &mut file, &failed);
+            let written = copy(source, &mut file, failed);
             file.flush().map_err(failed)?;
             written
         }
