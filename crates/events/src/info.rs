@@ -32,6 +32,8 @@ pub struct TraceInfo {
     pub skipped_instructions: u64,
     /// See `skipped_instructions`.
     pub skipped_accesses: u64,
+    /// Lines of a text that are not the trace's: what the traced program printed among them.
+    pub passed_over: u64,
     /// Distinct 4 KiB pages accessed, summed over the processes.
     pub pages: u64,
     /// The processes, in the order of their numbers.
@@ -135,6 +137,7 @@ impl TraceInfo {
         let mut info = census.finish();
         info.complete = error.is_none();
         info.error = error;
+        info.passed_over = source.passed_over();
         info
     }
 }
@@ -181,8 +184,10 @@ impl Census {
                     accesses,
                 } => {
                     self.info.gaps += 1;
-                    self.info.skipped_instructions += instructions;
-                    self.info.skipped_accesses += accesses;
+                    let skipped = &mut self.info.skipped_instructions;
+                    *skipped = skipped.saturating_add(instructions);
+                    let skipped = &mut self.info.skipped_accesses;
+                    *skipped = skipped.saturating_add(accesses);
                 }
                 _ => {}
             }

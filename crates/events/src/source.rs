@@ -45,6 +45,11 @@ pub trait Source {
     fn has_code(&self) -> bool {
         false
     }
+
+    /// Lines of a text read so far that are not the trace's: what a program has printed among them.
+    fn passed_over(&self) -> u64 {
+        0
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -62,6 +67,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn has_code(&self) -> bool {
         (**self).has_code()
+    }
+
+    fn passed_over(&self) -> u64 {
+        (**self).passed_over()
     }
 }
 

@@ -80,8 +80,9 @@ impl Default for Thread {
 impl Thread {
     fn leave_out(&mut self, instructions: u64, accesses: u64) {
         self.run = 0;
-        self.skipped.instructions += instructions;
-        self.skipped.accesses += accesses;
+        let skipped = &mut self.skipped;
+        skipped.instructions = skipped.instructions.saturating_add(instructions);
+        skipped.accesses = skipped.accesses.saturating_add(accesses);
     }
 
     /// Says at once that an interval begins: said at the end of a batch, or before a control event, it would

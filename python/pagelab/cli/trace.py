@@ -108,6 +108,8 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["skipped_accesses"]:
         left_out = units.count(facts["skipped_accesses"])
         rows.append(("left out", f"{left_out} accesses in {facts['gaps']:,} places"))
+    if facts["passed_over"]:
+        rows.append(("passed over", f"{facts['passed_over']:,} lines that are not Lackey's"))
     for process in facts["processes"]:
         calls = ", ".join(f"{count} {kind}" for kind, count in process["controls"].items())
         threads = len(process["threads"])

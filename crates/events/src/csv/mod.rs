@@ -5,7 +5,7 @@ mod reader;
 mod words;
 mod writer;
 
-pub use reader::CsvReader;
+pub use reader::{CsvReader, is_line};
 pub use writer::CsvWriter;
 
 /// The first line of what is written.

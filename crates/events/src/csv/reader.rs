@@ -1,12 +1,16 @@
 use super::TITLE;
 use super::words::{ADVICE, BACKINGS, to_protection};
-use crate::foreign::{Lines, Progress, Records, is_canonical};
+use crate::foreign::{CANONICAL, Lines, Progress, Records, is_canonical};
 use crate::{
     Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, SourceError, dependence,
 };
 use pagelab_addr::PAGE_BYTES;
 use std::collections::HashMap;
 use std::io::BufRead;
+
+/// The most instructions and accesses that the lines of a text leave out, together: sums of them
+/// stay far from 2^64.
+const MAX_SKIPPED: u64 = 1 << 62;
 
 /// Reads events from lines of text.
 pub struct CsvReader<R> {
@@ -16,6 +20,8 @@ pub struct CsvReader<R> {
     threads: HashMap<u32, u32>,
     /// Mispredicted branches before the next access.
     mispredicted: Vec<Mispredicted>,
+    /// Instructions and accesses left out so far.
+    skipped: u64,
 }
 
 /// What a line says.
@@ -35,7 +41,23 @@ impl<R: BufRead> CsvReader<R> {
             process: 0,
             threads: HashMap::new(),
             mispredicted: Vec::new(),
+            skipped: 0,
         }
+    }
+
+    /// Adds up what was left out; `None` when that is more than any program executes.
+    fn skip(&mut self, control: Control) -> Option<()> {
+        if let Control::Skipped {
+            instructions,
+            accesses,
+        } = control
+        {
+            let sum = self.skipped.checked_add(instructions)?;
+            self.skipped = sum
+                .checked_add(accesses)
+                .filter(|&sum| sum <= MAX_SKIPPED)?;
+        }
+        Some(())
     }
 }
 
@@ -60,6 +82,11 @@ impl<R: BufRead> Records for CsvReader<R> {
             }
             Ok(Line::Mispredicted(branch)) => self.mispredicted.push(branch),
             Ok(Line::Control(control)) => {
+                if self.skip(control).is_none() {
+                    return Err(self.lines.unexpected(
+                        "at most 2^62 instructions and accesses to be left out, over all lines",
+                    ));
+                }
                 if let Control::Thread { thread } = control {
                     self.threads.insert(self.process, thread);
                 }
@@ -77,16 +104,28 @@ impl<R: BufRead> Records for CsvReader<R> {
 }
 
 /// The columns of a line, taken one by one.
-struct Columns<'a>(Option<&'a str>);
+struct Columns<'a> {
+    /// The columns that are left.
+    rest: Option<&'a str>,
+    /// What was expected where a column has the right form, and a value that there is not.
+    refused: Option<&'static str>,
+}
 
 impl<'a> Columns<'a> {
+    fn new(line: &'a str) -> Self {
+        Columns {
+            rest: Some(line),
+            refused: None,
+        }
+    }
+
     /// The next column, trimmed; `None` when there is none or it is empty.
     fn next(&mut self) -> Option<&'a str> {
-        let (column, rest) = match self.0?.split_once(',') {
+        let (column, rest) = match self.rest?.split_once(',') {
             Some((column, rest)) => (column, Some(rest)),
-            None => (self.0?, None),
+            None => (self.rest?, None),
         };
-        self.0 = rest;
+        self.rest = rest;
         Some(column.trim()).filter(|column| !column.is_empty())
     }
 
@@ -95,7 +134,11 @@ impl<'a> Columns<'a> {
         let digits = self.next()?;
         let digits = without_0x(digits).unwrap_or(digits);
         let addr = u64::from_str_radix(digits, 16).ok()?;
-        is_canonical(addr).then_some(addr)
+        if !is_canonical(addr) {
+            self.refused = Some(CANONICAL);
+            return None;
+        }
+        Some(addr)
     }
 
     /// The address of a page: system calls take no other.
@@ -131,13 +174,26 @@ impl<'a> Columns<'a> {
             return Some(0);
         };
         let (one, other) = column.split_once(':').unwrap_or((column, "0"));
-        let [one, other] = [one, other].map(|distance| Columns(Some(distance)).number::<u32>());
-        Some(dependence::of_two(one?, other?))
+        let [one, other] = [one, other].map(|distance| Columns::new(distance).number::<u32>());
+        let (one, other) = (one?, other?);
+        let dep = dependence::of_two(one, other);
+        let given = match (one.min(other), one.max(other)) {
+            (0, only) => (only, 0),
+            (near, far) if near == far => (near, 0),
+            both => both,
+        };
+        if (dependence::near(dep), dependence::far(dep)) != given {
+            self.refused = Some(
+                "a load at most 65535 accesses back, and a second one at most 65535 before it",
+            );
+            return None;
+        }
+        Some(dep)
     }
 
     /// The next column, which stays.
     fn peek(&self) -> Option<&'a str> {
-        Columns(self.0).next()
+        Columns::new(self.rest?).next()
     }
 
     fn protection(&mut self) -> Option<Protection> {
@@ -154,6 +210,11 @@ fn without_0x(digits: &str) -> Option<&str> {
 const KINDS: &str = "a line that starts with L, S, KL, KS, P, map, unmap, protect, remap, advise, \
     brk, fork, exec, exit, thread, thread-start, thread-end, skipped, mispredicted or process";
 
+/// Whether a line has the text form.
+pub fn is_line(line: &str) -> bool {
+    parse(line.as_bytes()).is_ok()
+}
+
 /// Reads a line, or says what was expected.
 fn parse(line: &[u8]) -> Result<Line, &'static str> {
     let line = std::str::from_utf8(line).map_err(|_| "text in UTF-8")?;
@@ -161,17 +222,16 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
     if line.is_empty() || line == TITLE {
         return Ok(Line::Nothing);
     }
-    let mut columns = Columns(Some(line));
+    let mut columns = Columns::new(line);
     let kind = columns.next().ok_or(KINDS)?;
     let (parsed, expected) = match kind {
         "L" | "S" | "KL" | "KS" => (
             access(kind, &mut columns).map(Line::Access),
-            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address of up to 57 bits \
-             and a size up to 16383",
+            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address and a size up to 16383",
         ),
         "P" => (
             prefetch(&mut columns).map(Line::Access),
-            "P,ADDR[,0[,GAP[,DEP]]] with a hexadecimal address of up to 57 bits",
+            "P,ADDR[,0[,GAP[,DEP]]] with a hexadecimal address",
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),
         "mispredicted" => (
@@ -183,10 +243,11 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
             (parsed.map(Line::Control), expected)
         }
     };
-    if columns.0.is_some() {
-        return Err(expected);
+    match (columns.refused, columns.rest, parsed) {
+        (Some(expected), _, _) => Err(expected),
+        (None, None, Some(line)) => Ok(line),
+        _ => Err(expected),
     }
-    parsed.ok_or(expected)
 }
 
 fn mispredicted(columns: &mut Columns) -> Option<Mispredicted> {

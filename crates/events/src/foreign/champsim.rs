@@ -1,3 +1,4 @@
+use super::lines::{CANONICAL, is_canonical};
 use super::records::{Progress, Records};
 use crate::code::{CodeBlock, Definition, Flow, MAX_SITES, NO_SITE};
 use crate::{Access, Batch, Control, Op, SourceError, Stores, dependence};
@@ -43,15 +44,60 @@ impl Layout {
         }
     }
 
-    /// Whether the start of a trace can be of this layout: each instruction pointer is an address
-    /// and the two flags of a branch are 0 or 1.
-    pub fn fits(self, head: &[u8]) -> bool {
-        let mut records = head.chunks_exact(self.fields().bytes).peekable();
-        records.peek().is_some()
-            && records.all(|record| {
-                let ip = word(record);
-                ip != 0 && matches!(ip >> 47, 0 | 0x1_ffff) && record[8] <= 1 && record[9] <= 1
-            })
+    /// The layout of a trace that starts with `head`; `preferred` if it can be either.
+    pub fn of(head: &[u8], preferred: Layout) -> Option<Layout> {
+        let other = match preferred {
+            Layout::Input => Layout::CloudSuite,
+            Layout::CloudSuite => Layout::Input,
+        };
+        match (preferred.fit(head), other.fit(head)) {
+            (None, None) => None,
+            (fits, better) if better > fits => Some(other),
+            _ => Some(preferred),
+        }
+    }
+
+    /// Share of the records that have an instruction pointer, of 1000, if most records are sound; all
+    /// where none has one. Records of the other layout, cut at the wrong places, have fewer.
+    fn fit(self, head: &[u8]) -> Option<usize> {
+        let fields = self.fields();
+        let records = head.chunks_exact(fields.bytes);
+        let (mut all, mut sound, mut pointed) = (0, 0, 0);
+        for record in records.filter(|record| record.iter().any(|&byte| byte != 0)) {
+            all += 1;
+            if fields.fault(record).is_none() {
+                sound += 1;
+                pointed += usize::from(word(record) != 0);
+            }
+        }
+        // A damaged record is an error of its own.
+        let fits = all > 0 && sound * 4 >= all * 3;
+        fits.then(|| {
+            if pointed == 0 {
+                1000
+            } else {
+                pointed * 1000 / all
+            }
+        })
+    }
+}
+
+impl Fields {
+    /// Says what is wrong with a record, if no tracer writes such a one.
+    fn fault(&self, record: &[u8]) -> Option<String> {
+        let ip = word(record);
+        if !is_canonical(ip) {
+            return Some(format!("instruction pointer {ip:#x}, expected {CANONICAL}"));
+        }
+        if let Some(flag) = record[8..10].iter().find(|&&flag| flag > 1) {
+            return Some(format!("{flag} as a flag of a branch, expected 0 or 1"));
+        }
+        let memory = [&self.source_memory, &self.destination_memory];
+        memory
+            .into_iter()
+            .flat_map(|fields| addresses(&record[fields.clone()]))
+            .find(|&addr| !is_canonical(addr))
+            .map(|addr| format!("memory operand {addr:#x}, expected {CANONICAL}"))
     }
 }
 
@@ -129,10 +175,23 @@ impl<R: BufRead> ChampSim<R> {
                 ),
             }),
             Ok(_) => {
+                if let Some(what) = self.fields.fault(&self.record) {
+                    return Err(SourceError::Corrupt { name: name(), what });
+                }
                 self.records += 1;
                 Ok(true)
             }
         }
+    }
+
+    fn end(&self) -> Result<Progress, SourceError> {
+        if self.accesses > 0 {
+            return Ok(Progress::End);
+        }
+        Err(SourceError::Corrupt {
+            name: self.name.clone(),
+            what: format!("{} instructions, and no access to memory", self.records),
+        })
     }
 
     /// The site of an instruction that makes so many accesses, which is defined when it comes for
@@ -187,7 +246,7 @@ impl<R: BufRead> Records for ChampSim<R> {
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if !self.read()? {
-            return Ok(Progress::End);
+            return self.end();
         }
         let record = std::mem::take(&mut self.record);
         let sources = &record[self.fields.source_registers.clone()];

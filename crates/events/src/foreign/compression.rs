@@ -12,7 +12,8 @@ pub type Contents = Box<dyn BufRead + Send>;
 /// one after the other are read through.
 pub fn decompress(mut input: impl BufRead + Send + 'static) -> io::Result<Contents> {
     let start = input.fill_buf()?;
-    let (kind, reader): (_, Box<dyn Read + Send>) = if start.starts_with(b"\x1f\x8b") {
+    // With the only method there is (RFC 1952, 2.3.1): two bytes alone begin other files, too.
+    let (kind, reader): (_, Box<dyn Read + Send>) = if start.starts_with(b"\x1f\x8b\x08") {
         (
             "gzip",
             Box::new(flate2::bufread::MultiGzDecoder::new(input)),

@@ -1,4 +1,4 @@
-use super::lines::{Lines, is_canonical};
+use super::lines::{CANONICAL, Lines, is_canonical};
 use super::records::{Progress, Records};
 use crate::{Access, Batch, Op, SourceError};
 use std::io::BufRead;
@@ -7,15 +7,22 @@ use std::io::BufRead;
 ///
 /// Lines are `I  addr,size` (an instruction), ` L addr,size`, ` S addr,size` and ` M addr,size`
 /// (a load and a store of the same bytes); data lines follow the instruction that makes them.
-/// Valgrind's own lines, which start with `==`, are passed over. Lackey says neither which
-/// thread nor which load made an address: everything is process 0, thread 0, dependence 0.
+/// Valgrind's own lines are passed over, and so is what the traced program has printed among them,
+/// which is counted. Lackey says neither which thread nor which load made an address: everything is
+/// process 0, thread 0, dependence 0.
 pub struct Lackey<R> {
     lines: Lines<R>,
     /// Instructions since the last access, with the one that makes the next.
     instructions: u32,
+    /// Lackey's lines so far.
+    own: u64,
+    /// Accesses so far.
+    accesses: u64,
+    /// Lines so far that are neither Lackey's nor Valgrind's.
+    foreign: u64,
 }
 
-/// A line that says something.
+/// A line that Lackey prints.
 enum Line {
     Instruction,
     Load(u64, u16),
@@ -29,12 +36,16 @@ impl<R: BufRead> Lackey<R> {
         Lackey {
             lines: Lines::new(input, name),
             instructions: 0,
+            own: 0,
+            accesses: 0,
+            foreign: 0,
         }
     }
 
     fn push(&mut self, batch: &mut Batch, addr: u64, op: Op) {
         let gap = self.instructions.saturating_sub(1);
         self.instructions = 0;
+        self.accesses += 1;
         batch.push(Access {
             addr,
             op,
@@ -42,55 +53,97 @@ impl<R: BufRead> Lackey<R> {
             dep: 0,
         });
     }
+
+    /// Judges the text at its end.
+    fn end(&self) -> Result<Progress, SourceError> {
+        let Lackey { own, foreign, .. } = *self;
+        let what = if own == 0 {
+            "Valgrind's text, in which Lackey has traced nothing: it takes \
+             valgrind --tool=lackey --trace-mem=yes"
+                .to_owned()
+        } else if foreign > own {
+            format!("{foreign} lines that are not Lackey's, and {own} that are")
+        } else if self.accesses == 0 {
+            format!("{own} instructions, and no access to memory")
+        } else {
+            return Ok(Progress::End);
+        };
+        Err(self.lines.unusable(what))
+    }
 }
 
 impl<R: BufRead> Records for Lackey<R> {
+    fn passed_over(&self) -> u64 {
+        self.foreign
+    }
+
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         let Some(line) = self.lines.next()? else {
-            return Ok(Progress::End);
+            return self.end();
         };
-        if line.is_empty() || line.starts_with(b"==") {
+        if line.is_empty() || is_valgrinds(line) || line.starts_with(SUPERBLOCK) {
             return Ok(Progress::More);
         }
-        match parse(line) {
-            Some(Line::Instruction) => self.instructions = self.instructions.saturating_add(1),
-            Some(Line::Load(addr, size)) => self.push(batch, addr, Op::load(size)),
-            Some(Line::Store(addr, size)) => self.push(batch, addr, Op::store(size)),
-            Some(Line::Modify(addr, size)) => {
+        let Some(line) = parse(line) else {
+            self.foreign += 1;
+            return Ok(Progress::More);
+        };
+        self.own += 1;
+        match line.map_err(|expected| self.lines.unexpected(expected))? {
+            Line::Instruction => self.instructions = self.instructions.saturating_add(1),
+            Line::Load(addr, size) => self.push(batch, addr, Op::load(size)),
+            Line::Store(addr, size) => self.push(batch, addr, Op::store(size)),
+            Line::Modify(addr, size) => {
                 self.push(batch, addr, Op::load(size));
                 self.push(batch, addr, Op::store(size));
-            }
-            None => {
-                return Err(self.lines.unexpected(&format!(
-                    "'I  addr,size', ' L addr,size', ' S addr,size' or ' M addr,size' with a \
-                     hexadecimal address of up to 57 bits and a size up to {}",
-                    Op::MAX_SIZE
-                )));
             }
         }
         Ok(Progress::More)
     }
 }
 
-/// Whether a line can be Lackey's, from its first bytes.
+/// Begins the lines of `--trace-superblocks=yes`.
+const SUPERBLOCK: &[u8] = b"SB ";
+
+/// Whether a line is one that no other text has: Valgrind's own, or Lackey's.
 pub fn looks_like(line: &[u8]) -> bool {
-    line.starts_with(b"==") || parse(line).is_some()
+    is_valgrinds(line) || matches!(parse(line), Some(Ok(_)))
 }
 
-/// Reads a line that is neither empty nor Valgrind's own.
-fn parse(line: &[u8]) -> Option<Line> {
+/// Whether a line starts as those that Valgrind prints itself: `==PID==`, `--PID--` or `**PID**`
+/// (VG_(message) in its coregrind/m_libcprint.c).
+fn is_valgrinds(line: &[u8]) -> bool {
+    let mark = match line.first_chunk() {
+        Some(mark @ (b"==" | b"--" | b"**")) => mark,
+        _ => return false,
+    };
+    let rest = &line[mark.len()..];
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && rest[digits..].starts_with(mark)
+}
+
+/// Reads a line of Lackey's, or says what is wrong with it; `None` for one that is not Lackey's.
+fn parse(line: &[u8]) -> Option<Result<Line, &'static str>> {
     let (kind, rest) = line.split_at_checked(3)?;
+    let with: fn(u64, u16) -> Line = match kind {
+        b"I  " => |_, _| Line::Instruction,
+        b" L " => Line::Load,
+        b" S " => Line::Store,
+        b" M " => Line::Modify,
+        _ => return None,
+    };
     let comma = rest.iter().position(|&byte| byte == b',')?;
-    let addr = hexadecimal(&rest[..comma]).filter(|&addr| is_canonical(addr))?;
-    let size = std::str::from_utf8(&rest[comma + 1..]).ok()?.trim_end();
-    let size = size.parse().ok().filter(|&size| size <= Op::MAX_SIZE)?;
-    match kind {
-        b"I  " => Some(Line::Instruction),
-        b" L " => Some(Line::Load(addr, size)),
-        b" S " => Some(Line::Store(addr, size)),
-        b" M " => Some(Line::Modify(addr, size)),
-        _ => None,
+    let addr = hexadecimal(&rest[..comma])?;
+    let size = rest[comma + 1..].trim_ascii_end();
+    if size.is_empty() || !size.iter().all(u8::is_ascii_digit) {
+        return None;
     }
+    let size = std::str::from_utf8(size).ok()?.parse();
+    Some(match size {
+        _ if !is_canonical(addr) => Err(CANONICAL),
+        Ok(size) if size <= Op::MAX_SIZE => Ok(with(addr, size)),
+        _ => Err("a size of at most 16383 bytes"),
+    })
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {

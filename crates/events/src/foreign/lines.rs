@@ -6,6 +6,13 @@ use std::io::{BufRead, Read};
 /// The longest line that is read: what is longer is no trace.
 const MAX_LINE: u64 = 1 << 16;
 
+/// UTF-8's byte order mark, with which some programs begin a text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The addresses that [`is_canonical`] takes, for error messages.
+pub const CANONICAL: &str = "an address whose bits 56 to 63 are equal (57 bits, extended by their sign): up to \
+    0xffffffffffffff, or from 0xff00000000000000 on";
+
 /// Whether a processor has such an address: with 57 bits and their sign in those above, as the longest
 /// are (x86-64 with five levels; those of 48 bits, of AArch64's user space, too, are among them).
 pub fn is_canonical(addr: u64) -> bool {
@@ -52,6 +59,9 @@ impl<R: BufRead> Lines<R> {
         } else if self.line.len() as u64 == MAX_LINE {
             return Err(self.corrupt("a line of more than 64 KiB; this is not a text trace"));
         }
+        if self.number == 1 && self.line.starts_with(MARK) {
+            self.line.drain(..MARK.len());
+        }
         Ok(Some(&self.line))
     }
 
@@ -60,6 +70,14 @@ impl<R: BufRead> Lines<R> {
         let start = &self.line[..self.line.len().min(60)];
         let found = String::from_utf8_lossy(start);
         self.corrupt(format!("found {found:?}, expected {expected}"))
+    }
+
+    /// An error about the text as a whole.
+    pub fn unusable(&self, what: impl Into<String>) -> SourceError {
+        SourceError::Corrupt {
+            name: self.name.clone(),
+            what: what.into(),
+        }
     }
 
     /// An error about the current line.

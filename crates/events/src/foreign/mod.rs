@@ -7,8 +7,9 @@ mod lackey_writer;
 mod lines;
 mod open;
 mod records;
+mod unsupported;
 
 pub use lackey_writer::LackeyWriter;
-pub use lines::{Lines, is_canonical};
+pub use lines::{CANONICAL, Lines, is_canonical};
 pub use open::{Format, open_any, open_foreign, open_with_format};
 pub use records::{Progress, Records};

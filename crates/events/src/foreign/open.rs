@@ -2,6 +2,7 @@ use super::champsim::{ChampSim, Layout};
 use super::compression::{decompress, peek};
 use super::lackey::{self, Lackey};
 use super::records::Batched;
+use super::unsupported;
 use crate::csv::CsvReader;
 use crate::{Source, SourceError, TraceReader};
 use std::fmt;
@@ -96,7 +97,7 @@ pub fn open_foreign(
     let (head, contents) = peek(contents, HEAD).map_err(io)?;
     let format = detect(&head, name).map_err(|what| SourceError::Corrupt {
         name: name.to_owned(),
-        what: what.to_owned(),
+        what,
     })?;
     let source: Box<dyn Source + Send> = match format {
         Format::Pagelab => {
@@ -121,37 +122,41 @@ pub fn open_foreign(
     Ok((format, source))
 }
 
-/// Tells the format from the first bytes of the decompressed contents.
-fn detect(head: &[u8], name: &str) -> Result<Format, &'static str> {
+/// Tells the format from the first bytes of the decompressed contents, or says what they are instead.
+fn detect(head: &[u8], name: &str) -> Result<Format, String> {
     if TraceReader::recognises(head) {
         return Ok(Format::Pagelab);
     }
     if head.is_empty() {
-        return Err("the file is empty");
+        return Err("the file is empty".to_owned());
+    }
+    let refused = |(what, remedy)| Err(format!("{what}, not a trace that can be read: {remedy}"));
+    if let Some(format) = unsupported::binary(head) {
+        return refused(format);
     }
     // UTF-8 may stand in comments.
     let text = |&byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..);
     if head.iter().all(text) {
         let mut lines = head.split(|&byte| byte == b'\n');
-        let first = lines.find(|line| !line.trim_ascii().is_empty());
-        return Ok(match first {
-            Some(line) if lackey::looks_like(line) => Format::Lackey,
-            _ => Format::Csv,
-        });
+        // The traced program may have printed something before.
+        if lines.any(lackey::looks_like) {
+            return Ok(Format::Lackey);
+        }
+        return unsupported::text(head).map_or(Ok(Format::Csv), refused);
     }
-    let cloudsuite = name.to_lowercase().contains("cloudsuite");
-    if cloudsuite && Layout::CloudSuite.fits(head) {
-        return Ok(Format::CloudSuite);
+    let preferred = if name.to_lowercase().contains("cloudsuite") {
+        Layout::CloudSuite
+    } else {
+        Layout::Input
+    };
+    match Layout::of(head, preferred) {
+        Some(Layout::Input) => Ok(Format::ChampSim),
+        Some(Layout::CloudSuite) => Ok(Format::CloudSuite),
+        None => Err(
+            "not a trace that can be read: neither pagelab's nor ChampSim's (input_instr, \
+             cloudsuite_instr) nor text (CSV, Valgrind Lackey), plain or compressed with gzip, xz, \
+             bzip2 or zstd"
+                .to_owned(),
+        ),
     }
-    if Layout::Input.fits(head) {
-        return Ok(Format::ChampSim);
-    }
-    if Layout::CloudSuite.fits(head) {
-        return Ok(Format::CloudSuite);
-    }
-    Err(
-        "not a trace that can be read: neither pagelab's nor ChampSim's (input_instr, \
-         cloudsuite_instr) nor text (CSV, Valgrind Lackey), plain or compressed with gzip, xz, \
-         bzip2 or zstd",
-    )
 }

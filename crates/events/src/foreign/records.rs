@@ -27,6 +27,11 @@ pub trait Records {
         false
     }
 
+    /// Lines so far that are not of the trace, and were passed over.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+
     /// Reads the next record and appends its events.
     ///
     /// # Errors
@@ -54,6 +59,10 @@ impl<R: Records> Batched<R> {
 impl<R: Records> Source for Batched<R> {
     fn has_code(&self) -> bool {
         self.records.has_code()
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.records.passed_over()
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
