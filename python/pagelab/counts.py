@@ -210,6 +210,13 @@ class Tiers(Model):
     cold: list[Natural]
 
 
+class Files(Model):
+    """Mappings of files, private or shared, which get no page larger than 4 KiB."""
+
+    faults: Natural
+    pages: Natural
+
+
 class Os(Model):
     """The operating system's side. Pages mapped are counted by size."""
 
@@ -242,6 +249,7 @@ class Os(Model):
     free_blocks: list[Natural] = []
     free_2m_blocks: Natural = 0
     unusable_free_space_index: float = 0.0
+    files: Files | None = None
     hashed: Hashed | None = None
     segments: Segments | None = None
     tiers: Tiers | None = None

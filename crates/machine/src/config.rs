@@ -178,7 +178,8 @@ pub struct CostConfig {
     pub copy_4k_ns: f64,
     /// Allocating and clearing a page of the page table.
     pub table_page_ns: f64,
-    /// Copying (fork) or moving (mremap, a table's own upkeep) one page-table entry.
+    /// Copying (fork) or moving (mremap, a table's own upkeep) one page-table entry, or mapping one
+    /// page that is in memory beside the one that a fault is for.
     pub entry_ns: f64,
     /// Taking the entry of a page, of any size, out of the page table when memory is given back
     /// (munmap, MADV_DONTNEED, exec, exit), and forgetting who maps it. Pages of zeros take none.

@@ -68,7 +68,10 @@ impl Costs {
     /// Time of what an operation did: (in the kernel at large, on migrations).
     pub(crate) fn of(&self, effects: &Effects) -> (u64, u64) {
         let work = &effects.work;
-        let entries = work.entries_migrated + effects.entries_forked + effects.entries_moved;
+        let entries = work.entries_migrated
+            + effects.entries_around
+            + effects.entries_forked
+            + effects.entries_moved;
         let kernel = self.zeroing(effects)
             + effects.blocks_given * self.give
             + effects.pages_copied * self.copy_4k

@@ -85,11 +85,11 @@ impl<T: PageTable> Call<'_, T> {
             return Ok(());
         }
         self.unmap(asid, range.clone())?;
-        let shared = matches!(backing, Backing::SharedAnonymous | Backing::SharedFile);
+        let private = matches!(backing, Backing::Anonymous | Backing::Stack);
         let vma = Vma {
             prot,
             backing,
-            object: shared.then(|| (self.mapper.frames.shared.create(), 0)),
+            object: (!private).then(|| (self.mapper.frames.shared.create(), 0)),
             ..Vma::anonymous(range)
         };
         self.add_vma(asid, vma)?;
@@ -123,15 +123,17 @@ impl<T: PageTable> Call<'_, T> {
         Ok(())
     }
 
-    /// Gives back what removed VMAs kept: shared memory that nobody shows any more, and the page
-    /// tables of the 2 MiB regions that no VMA touches any more (`free_pgtables` with its floor
+    /// Gives back what removed VMAs kept: objects that nobody shows any more (of files the page cache
+    /// keeps what it has, outside of the simulated memory), and the page tables of the 2 MiB regions that no VMA touches any more (`free_pgtables` with its floor
     /// and ceiling in mm/memory.c).
     pub(crate) fn release(&mut self, asid: Asid, removed: &[Vma]) -> Result<(), OsError> {
         let mut released = 0;
         for vma in removed {
             if let Some((object, _)) = vma.object {
                 let freed = self.mapper.frames.hide(object, vma.pages());
-                self.mapper.effects.frames_freed += u64::from(freed);
+                if !vma.is_file() {
+                    self.mapper.effects.frames_freed += u64::from(freed);
+                }
             }
             let vmas = &self.space(asid).vmas;
             let mut start = vma.start / REGION * REGION;
@@ -162,9 +164,8 @@ impl<T: PageTable> Call<'_, T> {
         let writable = prot.0 & Protection::WRITE != 0;
         let vmas: Vec<Vma> = self.space(asid).vmas.within(range).collect();
         for vma in vmas {
-            let shared = vma.object.is_some();
             self.mapper
-                .protect(asid, vma.start..vma.end, writable, shared);
+                .protect(asid, vma.start..vma.end, writable, vma.is_shared());
         }
         Ok(())
     }
@@ -209,6 +210,11 @@ impl<T: PageTable> Call<'_, T> {
             let Some(vma) = self.space(asid).vmas.find(Vpn(clipped.start)) else {
                 continue;
             };
+            let need = if vma.writable() && !vma.is_shared() {
+                Need::Store
+            } else {
+                Need::Frame
+            };
             let mut at = clipped.start;
             while at < clipped.end {
                 let page = self.mapper.page(asid, Vpn(at))?;
@@ -217,9 +223,7 @@ impl<T: PageTable> Call<'_, T> {
                     None => {
                         let mapped = |call: &Self| call.mapper.effects.pages_mapped;
                         let before = mapped(self);
-                        let size = self
-                            .mapper
-                            .fault_unmapped(&vma, page, Need::Frame, policy)?;
+                        let size = self.mapper.fault_unmapped(&vma, page, need, policy)?;
                         for _ in before[size as usize]..mapped(self)[size as usize] {
                             self.mapper.statistics.populated.count(size);
                         }
@@ -278,7 +282,7 @@ impl<T: PageTable> Mapper<'_, T> {
         while let Some(run) = self.table.next_mapped(asid, at..pages.end) {
             for page in run.pages() {
                 let translation = self.translation(page);
-                let alone = shared || self.frames.map_count(translation.pfn) == 1;
+                let alone = shared || self.frames.is_exclusive(translation.pfn);
                 if translation.writable != (writable && alone) {
                     self.set_writable(page, translation, writable && alone);
                 }

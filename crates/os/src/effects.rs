@@ -22,8 +22,6 @@ pub struct Effects {
     pub blocks_given: u64,
     /// Base pages filled with zeros.
     pub pages_zeroed: u64,
-    /// Base pages mapped with a file's contents (from the page cache).
-    pub pages_filled: u64,
     /// Base pages copied for copy-on-write.
     pub pages_copied: u64,
     /// Base pages moved: out of a page table's way (the pages of `work.displaced`), or by the
@@ -33,6 +31,8 @@ pub struct Effects {
     pub shootdowns: u64,
     /// Whether an address space that goes on lost translations, or the right to write to pages.
     pub narrowed: bool,
+    /// Entries of pages that faults mapped around their own.
+    pub entries_around: u64,
     /// Entries copied by fork, of any size.
     pub entries_forked: u64,
     /// Entries moved by mremap, of any size.
@@ -62,11 +62,11 @@ impl Effects {
         self.pages_mapped = [0; 3];
         self.blocks_given = 0;
         self.pages_zeroed = 0;
-        self.pages_filled = 0;
         self.pages_copied = 0;
         self.pages_migrated = 0;
         self.shootdowns = 0;
         self.narrowed = false;
+        self.entries_around = 0;
         self.entries_forked = 0;
         self.entries_moved = 0;
         self.entries_unmapped = 0;

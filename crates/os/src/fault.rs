@@ -24,6 +24,7 @@ impl<T: PageTable> Call<'_, T> {
             Some(vma) => (vma, self.space(page.asid).announced),
             None => (self.appear(page)?, false),
         };
+        self.mapper.count_fault(&vma);
         if store && !vma.writable() {
             self.mapper.statistics.stray_touches += 1;
         }
@@ -57,6 +58,7 @@ impl<T: PageTable> Call<'_, T> {
                 vma
             }
         };
+        self.mapper.count_fault(&vma);
         let policy = self.config.page_policy;
         if let Some(size) = self.mapper.size_at(page) {
             return self.mapper.fault_mapped(&vma, page, size, false);
@@ -141,8 +143,9 @@ impl<T: PageTable> Mapper<'_, T> {
         // A store to memory that may not be written happens all the same (a trace has it), so
         // it must find a page that it can write.
         let writable = vma.writable() || need == Need::Store;
-        if vma.object.is_some() {
-            return self.fault_shared(vma, page, writable);
+        if let Some(object) = vma.object {
+            self.fault_object(vma, object, page, need == Need::Store)?;
+            return Ok(PageSize::Base4K);
         }
         for &size in large_sizes(vma, policy) {
             let first = first_of(page, size);
@@ -220,28 +223,12 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(mapped > page.id.0 - first.id.0)
     }
 
-    fn fault_shared(&mut self, vma: &Vma, page: Page, writable: bool) -> Result<PageSize, OsError> {
-        let size = PageSize::Base4K;
-        let Some((object, first)) = vma.object else {
-            unreachable!("{vma:?} is not shared");
-        };
-        let slot = self
-            .frames
-            .shared
-            .slot(object, first + page.vpn.0 - vma.start);
-        if let Some(pfn) = self.frames.shared.frame(slot) {
-            self.map_shared(page, pfn, size, writable)?;
-            self.statistics.shared_present += 1;
-            self.effects.pages_mapped[size as usize] += 1;
-            self.effects.blocks_given += 1;
-            return Ok(size);
+    /// Counts a fault of the program.
+    #[inline]
+    fn count_fault(&mut self, vma: &Vma) {
+        if vma.is_file() {
+            self.statistics.files.get_or_insert_default().faults += 1;
         }
-        let Some(pfn) = self.map_new(page, size, writable)? else {
-            return Err(self.out_of_memory("a page of shared memory"));
-        };
-        self.frames.put_in_slot(pfn, slot);
-        self.count_mapped(vma, size);
-        Ok(size)
     }
 
     /// Counts a page that is given data of its own or of a file.
@@ -256,9 +243,10 @@ impl<T: PageTable> Mapper<'_, T> {
     pub(crate) fn count_page(&mut self, vma: &Vma, size: PageSize) {
         let pages = u64::from(size.base_pages());
         self.effects.pages_mapped[size as usize] += 1;
-        match vma.backing {
-            Backing::PrivateFile | Backing::SharedFile => self.effects.pages_filled += pages,
-            _ => self.effects.pages_zeroed += pages,
+        if vma.is_file() {
+            self.statistics.files.get_or_insert_default().pages += pages;
+        } else {
+            self.effects.pages_zeroed += pages;
         }
         match vma.backing {
             Backing::Anonymous | Backing::Stack => self.statistics.anonymous.count(size),
@@ -285,13 +273,13 @@ impl<T: PageTable> Mapper<'_, T> {
             pfn: Pfn(found.pfn.0 & !(size.base_pages() - 1)),
             ..found
         };
-        if vma.object.is_some() {
+        if vma.is_shared() {
             self.statistics.permission_faults += 1;
             self.set_writable(page, head, true);
             return Ok(());
         }
         // Private memory: copy-on-write (`do_wp_page` in mm/memory.c).
-        if self.frames.map_count(head.pfn) == 1 {
+        if self.frames.is_exclusive(head.pfn) {
             self.statistics.cow_reuses += 1;
             self.set_writable(first_of(page, size), head, true);
             return Ok(());

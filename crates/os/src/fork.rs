@@ -9,8 +9,7 @@ use pagelab_translation::{Page, PageTable, Translation};
 
 impl<T: PageTable> Call<'_, T> {
     /// A child with the parent's VMAs, private pages shared copy-on-write (`dup_mmap`,
-    /// `copy_page_range`). Pages of shared memory are left for the child to fault in, as
-    /// `vma_needs_copy` decides.
+    /// `copy_page_range`).
     pub(crate) fn fork(&mut self, parent: Asid, child: Asid) -> Result<(), OsError> {
         if child == parent {
             self.mapper.statistics.ignored_events += 1;
@@ -36,7 +35,7 @@ impl<T: PageTable> Call<'_, T> {
         (space.heap, space.announced, space.skipped) = (heap, announced, skipped);
         for vma in vmas {
             self.add_vma(child, vma)?;
-            if vma.object.is_none() {
+            if self.mapper.is_copied(parent, &vma) {
                 self.mapper.share(parent, child, &vma)?;
             }
         }
@@ -45,6 +44,23 @@ impl<T: PageTable> Call<'_, T> {
 }
 
 impl<T: PageTable> Mapper<'_, T> {
+    /// Whether fork copies entries. Shared memory, and files of which no page was written, are left
+    /// for the child to fault in (`vma_needs_copy` in mm/memory.c).
+    fn is_copied(&self, parent: Asid, vma: &Vma) -> bool {
+        if vma.is_shared() || vma.object.is_none() {
+            return !vma.is_shared();
+        }
+        let mut at = vma.start;
+        while let Some(run) = self.table.next_mapped(parent, at..vma.end) {
+            let in_cache = |page| self.frames.is_in_slot(self.translation(page).pfn);
+            if !run.pages().all(in_cache) {
+                return true;
+            }
+            at = run.end();
+        }
+        false
+    }
+
     /// Maps the parent's pages of a private VMA in the child too, read-only in both.
     fn share(&mut self, parent: Asid, child: Asid, vma: &Vma) -> Result<(), OsError> {
         let mut at = vma.start;

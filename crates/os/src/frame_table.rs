@@ -9,8 +9,7 @@ use crate::{HashedStatistics, SegmentStatistics};
 use pagelab_addr::{PageId, PageSize, Pfn};
 use pagelab_translation::{Displaced, FrameUse, Frames, Iceberg, Tiers};
 
-/// The mapping count shares its word with this flag: the block is held by a slot of shared
-/// memory.
+/// The mapping count shares its word with this flag: the block is held by a slot of an object.
 const IN_SLOT: u32 = 1 << 31;
 
 /// The frame table: what each frame is used for and, for data, which pages map it.
@@ -192,7 +191,7 @@ impl FrameTable {
             .collect()
     }
 
-    /// The slot of shared memory that holds the frame, whether or not a page maps it.
+    /// The slot of a file or of shared memory that holds the frame, whether or not a page maps it.
     pub fn slot(&self, pfn: Pfn) -> Option<u32> {
         let (head, _) = self.data_block(pfn)?;
         let [owners, count] = self.buddy.words(head);
@@ -208,6 +207,16 @@ impl FrameTable {
     /// How many pages map the block of data that starts at a frame.
     pub fn map_count(&self, head: Pfn) -> u32 {
         self.buddy.words(head)[1] & !IN_SLOT
+    }
+
+    /// Whether one page maps the block that starts at a frame, and no object has it.
+    pub(crate) fn is_exclusive(&self, head: Pfn) -> bool {
+        self.buddy.words(head)[1] == 1
+    }
+
+    /// Whether an object has the block that starts at a frame.
+    pub(crate) fn is_in_slot(&self, head: Pfn) -> bool {
+        self.buddy.words(head)[1] & IN_SLOT != 0
     }
 
     /// The block of the simulated processes' data around a frame.
@@ -297,15 +306,14 @@ impl FrameTable {
         *self.buddy.words_mut(head) = [self.owners.add(word, Owner::Page(new)), count];
     }
 
-    /// Puts a block of one frame into a slot of shared memory.
+    /// Puts a block of one frame into a slot of an object.
     pub(crate) fn put_in_slot(&mut self, pfn: Pfn, slot: u32) {
         let [word, count] = self.buddy.words(pfn);
         *self.buddy.words_mut(pfn) = [self.owners.add(word, Owner::Slot(slot)), count | IN_SLOT];
         self.shared.set_frame(slot, pfn);
     }
 
-    /// Says that VMAs show so many pages less of an object of shared memory. Returns the number
-    /// of frames freed.
+    /// Says that VMAs show so many pages less of an object. Returns the number of frames freed.
     pub(crate) fn hide(&mut self, object: ObjectId, pages: u64) -> u32 {
         let mut held = Vec::new();
         self.shared

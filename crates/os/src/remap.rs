@@ -50,7 +50,7 @@ impl<T: PageTable> Call<'_, T> {
     /// mremap with an old length of 0: the same shared memory at a second place.
     fn duplicate(&mut self, asid: Asid, old: u64, new: Range<u64>) -> Result<(), OsError> {
         let source = self.space(asid).vmas.find(Vpn(old));
-        let Some(source) = source.filter(|vma| vma.object.is_some()) else {
+        let Some(source) = source.filter(Vma::is_shared) else {
             self.mapper.statistics.ignored_events += 1;
             return Ok(());
         };

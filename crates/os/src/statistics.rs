@@ -62,6 +62,15 @@ pub struct SegmentStatistics {
     pub metadata_bytes: u64,
 }
 
+/// Mappings of files, private or shared. They get no page larger than 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileStatistics {
+    /// Faults there.
+    pub faults: u64,
+    /// Pages mapped there, by faults on them or around them or by populating.
+    pub pages: u64,
+}
+
 /// What happened in a run, and how memory stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OsStatistics {
@@ -81,7 +90,7 @@ pub struct OsStatistics {
     pub shared_present: u64,
     /// Of all pages mapped, those mapped before any access (MAP_POPULATE, MADV_POPULATE).
     pub populated: BySize,
-    /// Stores to a shared private page that made a copy.
+    /// Stores to a private page, shared or a file's, that made a copy.
     pub cow_copies: u64,
     /// Stores to a read-only private page that nobody else maps any more.
     pub cow_reuses: u64,
@@ -126,6 +135,9 @@ pub struct OsStatistics {
     pub free_2m_blocks: u32,
     /// Gorman's unusable free space index at order 9.
     pub unusable_free_space_index: f64,
+    /// Where files are mapped: how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FileStatistics>,
     /// Where pages are placed by hashing: how they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashed: Option<HashedStatistics>,

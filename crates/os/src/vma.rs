@@ -22,7 +22,7 @@ pub(crate) struct Vma {
     pub(crate) prot: Protection,
     pub(crate) backing: Backing,
     pub(crate) advice: HugeAdvice,
-    /// For shared memory: the object, and which page of it `start` shows.
+    /// For files and shared memory: the object, and which page of it `start` shows.
     pub(crate) object: Option<(ObjectId, u64)>,
 }
 
@@ -54,6 +54,15 @@ impl Vma {
 
     pub(crate) fn writable(&self) -> bool {
         self.prot.0 & Protection::WRITE != 0
+    }
+
+    /// Whether stores to it are seen by all who map it (VM_SHARED).
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.backing, Backing::PrivateFile | Backing::SharedFile)
     }
 
     /// Whether it covers a range of pages.

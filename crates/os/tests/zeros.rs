@@ -165,6 +165,7 @@ fn pages_of_which_little_is_known_have_frames_of_their_own() {
     assert_eq!(frames(true, Backing::Anonymous, false), 0);
     assert_eq!(frames(true, Backing::Anonymous, true), 50);
     assert_eq!(frames(true, Backing::Stack, false), 50);
-    assert_eq!(frames(true, Backing::PrivateFile, false), 50);
+    // Four windows of 16 pages of a file.
+    assert_eq!(frames(true, Backing::PrivateFile, false), 64);
     assert_eq!(frames(false, Backing::Anonymous, false), 50);
 }
