@@ -178,6 +178,24 @@ class BySize(Model):
     huge: Annotated[Natural, Field(alias="1G")] = 0
 
 
+class Blocks(Model):
+    """Aligned blocks of the page size, by what their first touch got: that size, or why not.
+
+    `not_advised` is for pages that go to those who ask (MADV_HUGEPAGE), `unwanted` for
+    MADV_NOHUGEPAGE, `forbidden` for PR_SET_THP_DISABLE; `read_first` got the 4 KiB page of zeros.
+    """
+
+    given: Natural
+    no_free_block: Natural
+    not_covered: Natural
+    not_advised: Natural
+    unwanted: Natural
+    forbidden: Natural
+    file: Natural
+    shared: Natural
+    read_first: Natural
+
+
 class Hashed(Model):
     """How pages were placed whose frames are hashed."""
 
@@ -234,6 +252,8 @@ class Os(Model):
     fallbacks_2m: Natural = 0
     fallbacks_1g: Natural = 0
     fallbacks_folio: Natural = 0
+    # Absent with 4 KiB pages, and from results of before it was counted.
+    blocks: Blocks | None = None
     splits: BySize = BySize()
     pages_migrated: Natural
     stray_touches: Natural = 0

@@ -30,7 +30,7 @@ impl<T: PageTable> Call<'_, T> {
         }
         let policy = self.config.page_policy;
         if let Some(size) = self.mapper.size_at(page) {
-            return self.mapper.fault_mapped(&vma, page, size, store);
+            return self.mapper.fault_mapped(&vma, page, size, store, policy);
         }
         // Only what was seen from its beginning is known to be zero. The kernel itself writes
         // a program's arguments to its stack.
@@ -61,7 +61,7 @@ impl<T: PageTable> Call<'_, T> {
         self.mapper.count_fault(&vma);
         let policy = self.config.page_policy;
         if let Some(size) = self.mapper.size_at(page) {
-            return self.mapper.fault_mapped(&vma, page, size, false);
+            return self.mapper.fault_mapped(&vma, page, size, false, policy);
         }
         // What is executed has been written, even where that was not seen.
         self.mapper
@@ -134,6 +134,22 @@ impl<T: PageTable> Mapper<'_, T> {
     /// Maps a page that is not mapped. Returns the size of the page that was mapped around it.
     #[inline]
     pub(crate) fn fault_unmapped(
+        &mut self,
+        vma: &Vma,
+        page: Page,
+        need: Need,
+        policy: PagePolicy,
+    ) -> Result<PageSize, OsError> {
+        let untouched = self.untouched(page, policy);
+        let size = self.map_around(vma, page, need, policy)?;
+        if let Some(before) = untouched {
+            self.count_block(vma, page, before, policy);
+        }
+        Ok(size)
+    }
+
+    #[inline]
+    fn map_around(
         &mut self,
         vma: &Vma,
         page: Page,
@@ -263,6 +279,7 @@ impl<T: PageTable> Mapper<'_, T> {
         page: Page,
         size: PageSize,
         store: bool,
+        policy: PagePolicy,
     ) -> Result<(), OsError> {
         let found = self.translation(page);
         if !store || found.writable {
@@ -285,7 +302,7 @@ impl<T: PageTable> Mapper<'_, T> {
             return Ok(());
         }
         if self.frames.is_zeros(head.pfn) {
-            return self.replace_zeros(page, head);
+            return self.replace_zeros(page, head, policy);
         }
         // Of a large page only the 4 KiB around the store are copied (`do_huge_pmd_wp_page`).
         self.split_down(page)?;
@@ -297,13 +314,19 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// A store to a page of zeros: one of 2 MiB is replaced by a page of that size, or is split where
     /// there is no block (`do_huge_zero_wp_pmd`, since Linux 6.13).
-    fn replace_zeros(&mut self, page: Page, zeros: Translation) -> Result<(), OsError> {
+    fn replace_zeros(
+        &mut self,
+        page: Page,
+        zeros: Translation,
+        policy: PagePolicy,
+    ) -> Result<(), OsError> {
         let mut size = zeros.size;
         if !self.part_from(first_of(page, size), zeros) {
             if size == PageSize::Base4K {
                 return Err(self.out_of_memory("a page of data"));
             }
             self.statistics.fallbacks_2m += 1;
+            self.take_back_block(zeros.size, policy);
             self.split_down(page)?;
             size = PageSize::Base4K;
             if !self.part_from(page, self.translation(page)) {

@@ -7,6 +7,7 @@
 //! here.
 
 mod address_space;
+mod blocks;
 pub mod buddy;
 mod config;
 mod control;
@@ -38,6 +39,7 @@ mod system;
 mod tag;
 mod vma;
 
+pub use blocks::BlockStatistics;
 pub use config::{NodeConfig, OsConfig, Placement};
 pub use effects::{Effects, Invalidation};
 pub use error::{OsConfigError, OsError};

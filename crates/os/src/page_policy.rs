@@ -101,6 +101,30 @@ impl PagePolicy {
         }
     }
 
+    /// Order of the pages that it is of; `None` for 4 KiB pages only.
+    pub(crate) fn order(self) -> Option<u32> {
+        self.large_size()
+            .map(PageSize::order)
+            .or_else(|| self.folio_order(true))
+    }
+
+    /// The size that it is of, if page tables have entries of that size.
+    pub(crate) fn large_size(self) -> Option<PageSize> {
+        match self {
+            PagePolicy::Thp | PagePolicy::ThpMadvise => Some(PageSize::Large2M),
+            PagePolicy::Huge1G => Some(PageSize::Huge1G),
+            PagePolicy::Base | PagePolicy::Folio { .. } | PagePolicy::FolioMadvise { .. } => None,
+        }
+    }
+
+    /// Whether it is for memory with MADV_HUGEPAGE only.
+    pub(crate) fn asks_for_advice(self) -> bool {
+        matches!(
+            self,
+            PagePolicy::FolioMadvise { .. } | PagePolicy::ThpMadvise
+        )
+    }
+
     /// Whether it is one of folios between 4 KiB and 2 MiB.
     pub fn is_of_folios(self) -> bool {
         self.folio_order(true).is_some()

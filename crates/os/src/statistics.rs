@@ -1,4 +1,4 @@
-use crate::TierStatistics;
+use crate::{BlockStatistics, TierStatistics};
 use pagelab_addr::PageSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,9 @@ pub struct OsStatistics {
     pub fallbacks_1g: u64,
     /// Faults that wanted a folio of several 4 KiB pages and got one page for want of a block.
     pub fallbacks_folio: u64,
+    /// Blocks of the page policy's size, where it is larger than 4 KiB: what each got, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<BlockStatistics>,
     /// Pages larger than 4 KiB that were split.
     pub splits: BySize,
     /// Base pages moved out of a page table's way.

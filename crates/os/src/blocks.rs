@@ -1,0 +1,122 @@
+//! Blocks of the page policy's size: what the first touch of each got, and why.
+
+use crate::PagePolicy;
+use crate::mapper::Mapper;
+use crate::vma::{HugeAdvice, Vma};
+use pagelab_addr::PageSize;
+use pagelab_events::Backing;
+use pagelab_translation::{Page, PageTable};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Aligned blocks of the page policy's size, by what their first touch got: a page (or folio) of
+/// that size, or smaller ones and the reason. A block that was unmapped whole counts again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockStatistics {
+    /// A page of that size.
+    pub given: u64,
+    /// Smaller ones: memory had no free block.
+    pub no_free_block: u64,
+    /// Smaller ones: the mapping did not cover the block.
+    pub not_covered: u64,
+    /// Smaller ones: the program did not ask (MADV_HUGEPAGE), and pages are for those that do.
+    pub not_advised: u64,
+    /// Smaller ones: the program does not want others there (MADV_NOHUGEPAGE).
+    pub unwanted: u64,
+    /// Smaller ones: the program forbids itself others (PR_SET_THP_DISABLE).
+    pub forbidden: u64,
+    /// Smaller ones: a private mapping of a file.
+    pub file: u64,
+    /// Smaller ones: shared memory.
+    pub shared: u64,
+    /// Smaller ones: a load came first, and mapped the 4 KiB page of zeros.
+    pub read_first: u64,
+}
+
+impl BlockStatistics {
+    /// The count of blocks that get smaller pages whatever memory is free; `None` for a block that
+    /// may get a page of its size. The order is that of `__thp_vma_allowable_orders` in
+    /// mm/huge_memory.c (Linux 6.12).
+    fn refusal(&mut self, vma: &Vma, block: Range<u64>, policy: PagePolicy) -> Option<&mut u64> {
+        match vma.backing {
+            Backing::PrivateFile => Some(&mut self.file),
+            Backing::SharedAnonymous | Backing::SharedFile => Some(&mut self.shared),
+            _ if vma.advice == HugeAdvice::Unwanted => Some(&mut self.unwanted),
+            _ if !vma.covers(block) => Some(&mut self.not_covered),
+            _ if policy.asks_for_advice() && vma.advice != HugeAdvice::Wanted => {
+                Some(&mut self.not_advised)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A block that nothing is mapped in, before a fault.
+pub(crate) struct Untouched {
+    block: Range<u64>,
+    /// Faults that found no free block, until then.
+    fallbacks: u64,
+}
+
+impl<T: PageTable> Mapper<'_, T> {
+    /// The block of the policy's size around a page, if nothing is mapped in it.
+    #[inline]
+    pub(crate) fn untouched(&self, page: Page, policy: PagePolicy) -> Option<Untouched> {
+        let order = policy.order()?;
+        let start = page.vpn.0 & !((1 << order) - 1);
+        let block = start..start + (1 << order);
+        let unmapped = match policy.large_size() {
+            Some(size) => self.table.is_unmapped(page, size),
+            None => self.table.next_mapped(page.asid, block.clone()).is_none(),
+        };
+        unmapped.then(|| Untouched {
+            block,
+            fallbacks: self.fallbacks(policy),
+        })
+    }
+
+    /// Counts a block that a fault has touched first, by what is mapped at its page now.
+    pub(crate) fn count_block(
+        &mut self,
+        vma: &Vma,
+        page: Page,
+        before: Untouched,
+        policy: PagePolicy,
+    ) {
+        let fell_back = self.fallbacks(policy) > before.fallbacks;
+        let zeros =
+            policy.large_size().is_none() && self.frames.is_zeros(self.translation(page).pfn);
+        let blocks = self.statistics.blocks.get_or_insert_default();
+        let count = match blocks.refusal(vma, before.block, policy) {
+            Some(count) => count,
+            None if fell_back => &mut blocks.no_free_block,
+            None if zeros => &mut blocks.read_first,
+            None => &mut blocks.given,
+        };
+        *count += 1;
+    }
+
+    /// A block of zeros of a size was counted as given, and now there is none free for its data.
+    pub(crate) fn take_back_block(&mut self, size: PageSize, policy: PagePolicy) {
+        if policy.large_size() == Some(size)
+            && let Some(blocks) = &mut self.statistics.blocks
+        {
+            // The page of zeros may have been a part of another size's block.
+            blocks.given = blocks.given.saturating_sub(1);
+            blocks.no_free_block += 1;
+        }
+    }
+
+    /// Faults that wanted a page of the policy's size and found no free block.
+    fn fallbacks(&self, policy: PagePolicy) -> u64 {
+        match policy {
+            PagePolicy::Base => 0,
+            PagePolicy::Folio { .. } | PagePolicy::FolioMadvise { .. } => {
+                self.statistics.fallbacks_folio
+            }
+            PagePolicy::Thp | PagePolicy::ThpMadvise => self.statistics.fallbacks_2m,
+            PagePolicy::Huge1G => self.statistics.fallbacks_1g,
+        }
+    }
+}
