@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import pagelab
-from pagelab import _core, growth, jobs, readable, recording, store
+from pagelab import _core, advice, growth, jobs, readable, recording, store
 from pagelab import design as design_
 from pagelab import pages as pages_
 from pagelab.design import Design
@@ -463,4 +463,5 @@ def _host() -> dict[str, Any]:
         "cpu": here.cpu(),
         "processors": os.cpu_count(),
         "kernel": f"{platform.system()} {platform.release()}",
+        **({"transparent_hugepage": setting} if (setting := advice.huge_pages()) else {}),
     }

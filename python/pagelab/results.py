@@ -14,9 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, computed_field, model_validator
 
 from pagelab import sampling
+from pagelab.answer import Answer
 from pagelab.counts import (
     Caches,
     CoreCounts,
@@ -37,7 +38,7 @@ from pagelab.counts import (
     Tlb,
     Walks,
 )
-from pagelab.errors import PagelabError
+from pagelab.errors import PagelabError, UsageError
 from pagelab.pages import SIZES
 from pagelab.sources import Trace
 
@@ -191,6 +192,16 @@ class Run(Table):
         """Simulated time of what was measured."""
         return self.cycles.elapsed / self.cycles.frequency_hz
 
+    def __repr__(self) -> str:
+        """A line; all fields are in `model_dump()`."""
+        end = "" if self.complete else f", stopped: {self.stopped}"
+        return (
+            f"<Run of {self.source.get('name', '?')} with {self.design}, {self.pages} pages, on "
+            f"{self.machine_name}: {self.accesses:,} accesses, {self.elapsed:,.0f} cycles{end}>"
+        )
+
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         return of_run(self)._repr_html_()
 
@@ -314,6 +325,56 @@ class Comparison(Table):
         """The runs."""
         return list(self.runs)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_answer(cls, raw: Any) -> Any:
+        """The fields of a result: its answer is made of them anew."""
+        return {k: v for k, v in raw.items() if k != "answer"} if isinstance(raw, dict) else raw
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def answer(self) -> Answer:
+        """What the runs say, decided for each machine, with the figures and the text of it."""
+        from pagelab.verdict import verdict
+
+        return verdict(self)
+
+    def table(self, width: int = 80) -> str:
+        """The table of the terminal as text."""
+        from pagelab import table
+
+        return table.text(self, width)
+
+    def __getitem__(self, names: str | tuple[str, ...]) -> Run:
+        """The run of a design; its page size and machine tell it from others with the same one.
+
+        Raises UsageError, with the names that there are, where there is none or are several:
+        `comparison["dpt"]`, `comparison["radix", "2M"]`, `comparison["radix", "zen4"]`.
+        """
+        wanted = (names,) if isinstance(names, str) else names
+        keys = [(run.design, run.pages, run.machine_name) for run in self.runs]
+        found = [at for at, key in enumerate(keys) if set(wanted) <= {*key, " ".join(key[:2])}]
+        if len(found) == 1:
+            return self.runs[found[0]]
+        said = ", ".join(map(repr, wanted))
+        if not found:
+            there = "; ".join(", ".join(map(repr, key)) for key in keys)
+            raise UsageError(f"there is no run [{said}]. There are: {there}")
+        there = "; ".join(", ".join(map(repr, keys[at])) for at in found)
+        raise UsageError(f"[{said}] are {len(found)} runs: {there}")
+
+    def __repr__(self) -> str:
+        """A line a run, at most eight, and the first sentence of the answer."""
+        from pagelab.table import speed
+
+        lines = [f"<Comparison of {self.name}: {self.answer.headline}"]
+        lines += [f"  {self.label(run)}: {speed(self, run)}" for run in self.runs]
+        if len(lines) > 9:
+            lines[8:] = [f"  ... {len(lines) - 8} more"]
+        return "\n".join(lines) + ">"
+
+    __str__ = __repr__
+
     def lines_to_arrow(self) -> "pyarrow.Table":
         """A row a run and line of source, where the runs say which instructions missed."""
         from pagelab import frames
@@ -408,19 +469,9 @@ class Comparison(Table):
         `None` when the two runs are not samples in the same windows.
         """
         base = self.baseline_of(run)
-        if not same_windows(run, base):
+        if run.sample is None or base.sample is None or not same_windows(run, base):
             return None
-        return sampled_time([(1.0, base)], run)[1]
-
-
-def sampled_time(terms: list[tuple[float, Run]], base: Run) -> tuple[float, float]:
-    """A sum of times of runs over that of a base, with half the width of its confidence interval.
-
-    All are samples in the same windows.
-    """
-    assert base.sample is not None
-    samples = [(factor, run.sample) for factor, run in terms if run.sample is not None]
-    return sampling.relative(samples, base.sample, kernel=base.on_one_core)
+        return sampling.relative(base.sample, run.sample, kernel=base.on_one_core)[1]
 
 
 def same_windows(*runs: Run) -> bool:

@@ -92,23 +92,12 @@ class Sample:
         return intervals.ratio(self.weighted(counter), times, known=known, share=self.share)
 
 
-def relative(
-    terms: Sequence[tuple[float, Sample]], base: Sample, *, kernel: bool = True
-) -> tuple[float, float]:
-    """A sum of times over that of a base, all in the same windows, and half its interval's width.
+def relative(sample: Sample, base: Sample, *, kernel: bool = True) -> tuple[float, float]:
+    """The time of a sample over that of a base in the same windows, and half its interval's width.
 
     `kernel` says whether the kernel's time is known apart; else it is scaled as all is.
     """
     counter = in_program if kernel else of("cycles")
-    times = [sample.weighted(counter) for _, sample in terms]
-    factors = [factor for factor, _ in terms]
-    sums = [
-        math.fsum(factor * time for factor, time in zip(factors, window, strict=True))
-        for window in zip(*times, strict=True)
-    ]
-    known = (
-        (math.fsum(factor * sample.in_kernel for factor, sample in terms), base.in_kernel)
-        if kernel
-        else (0.0, 0.0)
-    )
-    return intervals.ratio(sums, base.weighted(counter), known=known, share=base.share)
+    known = (sample.in_kernel, base.in_kernel) if kernel else (0.0, 0.0)
+    times, theirs = sample.weighted(counter), base.weighted(counter)
+    return intervals.ratio(times, theirs, known=known, share=base.share)

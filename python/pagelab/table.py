@@ -1,5 +1,6 @@
 """The table on the terminal: a line a design, 80 columns where they are enough for the numbers."""
 
+import io
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelab import sampling, units
+from pagelab import granted, sampling, units
 from pagelab.results import Comparison, Run
-from pagelab.verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,33 @@ def show(comparison: Comparison, console: Console, *, quiet: bool = False) -> No
     show_table(comparison, console)
     if not quiet:
         console.print(legend(comparison), style="dim", highlight=False)
+    for line in _granted(comparison):
+        console.print(line, highlight=False, soft_wrap=True)
     console.print()
     show_answer(comparison, console)
 
 
 def show_answer(comparison: Comparison, console: Console) -> None:
     """Prints the sentences, filled; a number and its percent sign stay on one line."""
-    joined = str(verdict(comparison)).replace(" %", "\N{NO-BREAK SPACE}%")
+    joined = comparison.answer.text.replace(" %", "\N{NO-BREAK SPACE}%")
     filled = textwrap.fill(joined, console.width, break_long_words=False, break_on_hyphens=False)
     console.print(filled.replace("\N{NO-BREAK SPACE}", " "), highlight=False, soft_wrap=True)
+
+
+def text(comparison: Comparison, width: int = 80) -> str:
+    """The table, without colours."""
+    console = Console(width=width, record=True, file=io.StringIO())
+    show_table(comparison, console)
+    return console.export_text().rstrip("\n")
+
+
+def _granted(comparison: Comparison) -> list[str]:
+    """The larger pages that programs were given, a sentence for each size, filled."""
+    found = []
+    for name in comparison.machines:
+        for sentence in granted.lines(comparison.on(name)):
+            found += textwrap.wrap(sentence, 80, subsequent_indent="    ")
+    return found
 
 
 def show_table(comparison: Comparison, console: Console) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pagelab import annotate, units
+from pagelab.answer import Answer
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.counters import CounterTable, counter_tables
 from pagelab.report.heat import heat_maps
@@ -13,7 +14,7 @@ from pagelab.report.tables import Column, flat, nested, shown
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
 from pagelab.results import Comparison, Run
 from pagelab.table import speed
-from pagelab.verdict import Verdict, verdict
+from pagelab.verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Page:
 
     title: str
     kicker: list[str]
-    verdict: Verdict
+    verdict: Answer
     columns: list[Column]
     rows: list[list[str]]
     cycles: BarChart

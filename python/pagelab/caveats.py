@@ -1,0 +1,63 @@
+"""What limits the truth of an answer."""
+
+from pagelab import units
+from pagelab.decision import why_no_bound
+from pagelab.results import INTERRUPTED, Comparison
+
+
+def caveats(comparison: Comparison) -> list[str]:
+    """A sentence for each."""
+    found = []
+    stopped = [run for run in comparison.runs if run.stopped == INTERRUPTED]
+    failed = [run for run in comparison.runs if run.stopped and run not in stopped]
+    found += [
+        f"{comparison.label(run)} ended after {units.count(run.accesses)} accesses: {run.stopped}."
+        for run in failed
+    ]
+    if stopped:
+        least = min(run.accesses for run in stopped)
+        found.append(
+            f"The simulation was stopped early; this speaks of the first "
+            f"{units.count(least)} accesses."
+        )
+    found += _no_bounds(comparison)
+    recording = comparison.recording
+    if recording is not None and recording.signal:
+        found.append(
+            f"The program was ended by {recording.signal_name} after "
+            f"{units.count(recording.accesses)} accesses; this speaks of what it did until then."
+        )
+    if recording is not None and recording.incomplete:
+        found.append(f"The recording is incomplete: {recording.incomplete}.")
+    if recording is not None and recording.limited:
+        found.append(
+            f"Only part of the program was recorded ({units.count(recording.accesses)} "
+            "accesses). What was left out may behave differently, and pages first touched there "
+            "count as faults here."
+        )
+    found.extend(f"{note}." for note in comparison.notes)
+    found.extend(
+        f"{failure.design} has no result: {failure.error}." for failure in comparison.failures
+    )
+    return found
+
+
+def _no_bounds(comparison: Comparison) -> list[str]:
+    """Where `ideal` is not the bound that it should be."""
+    caveats = []
+    for name in comparison.machines:
+        on_machine = comparison.on(name)
+        for ideal in on_machine.runs:
+            if ideal.design != "ideal" or ideal.stopped:
+                continue
+            reason = why_no_bound(on_machine, ideal)
+            if not reason:
+                continue
+            text = (
+                f"{comparison.label(ideal)} {reason}, so it is no bound here: its data lie in "
+                "other frames, which crowd sets of the caches"
+            )
+            if ideal.cycles.recoverable is None:
+                text += "; --set free_clock=true says what translation costs without it"
+            caveats.append(f"{text}.")
+    return caveats

@@ -1,0 +1,86 @@
+"""Larger pages that a program was given, and why it was not given others."""
+
+from pagelab import units
+from pagelab.counts import Blocks
+from pagelab.results import Comparison, Run
+
+_NOT_ELIGIBLE = {
+    "not_covered": "not covered by a mapping",
+    "not_advised": "not advised (MADV_HUGEPAGE)",
+    "unwanted": "advised against (MADV_NOHUGEPAGE)",
+    "forbidden": "forbidden by the program (PR_SET_THP_DISABLE)",
+    "file": "of files",
+    "shared": "of shared memory",
+    "read_first": "read before they were written",
+}
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """A sentence for each page size above 4 KiB on one machine, of the baseline's design."""
+    base = comparison.baseline
+    found = []
+    for pages in comparison.page_sizes:
+        runs = [run for run in comparison.runs if run.pages == pages and run.os.blocks]
+        if not runs:
+            continue
+        run = next((run for run in runs if run.design == base.design), runs[0])
+        faults = f"{run.os.faults:,} faults"
+        if run.pages != base.pages:
+            faults += f" instead of {base.os.faults:,}"
+        found.append(f"{pages}: {_sentence(run)}. {faults}.")
+    return found
+
+
+def eligible(blocks: Blocks) -> int:
+    """Blocks that could be a page: given or not for want of memory alone."""
+    return blocks.given + blocks.no_free_block
+
+
+def why_none(run: Run) -> str:
+    """Why a run has no page of its size though it has blocks of it; empty if it has some."""
+    blocks = run.os.blocks
+    if blocks is None or blocks.given:
+        return ""
+    size = block_size(run.pages)
+    if blocks.no_free_block:
+        none = f"No block of {size} was free in the simulated memory"
+        return f"{none}: all {blocks.no_free_block:,} that asked for one got small pages"
+    return f"No block of {size} could be one: {_refused(blocks)}" if _refused(blocks) else ""
+
+
+def split(run: Run) -> str:
+    """How many of the pages were split again, if it is enough to matter."""
+    blocks = run.os.blocks
+    count = run.os.splits.large if run.pages in ("2M", "madvise") else 0
+    if blocks is None or not blocks.given or count < blocks.given / 10:
+        return ""
+    which = f"All {count:,}" if count == blocks.given else f"{count:,} of {blocks.given:,}"
+    return (
+        f"{which} pages of 2 MiB were split again, since a part of each was unmapped, protected or "
+        "copied"
+    )
+
+
+def block_size(pages: str) -> str:
+    """A page size as bytes are written: `2 MiB`."""
+    return units.size(units.parse_size("2M" if pages == "madvise" else pages)).replace(".00", "")
+
+
+def _sentence(run: Run) -> str:
+    blocks = run.os.blocks
+    assert blocks is not None
+    size = block_size(run.pages)
+    asked, refused = eligible(blocks), _refused(blocks)
+    if not asked:
+        return f"no block of {size} could be one page: {refused}" if refused else "no memory used"
+    text = f"{blocks.given:,} of {asked:,} eligible blocks of {size} were given one page"
+    if blocks.no_free_block:
+        text += f", {blocks.no_free_block:,} fell back (no {size} of memory free in one block)"
+    if count := run.os.splits.large if run.pages in ("2M", "madvise") else 0:
+        text += f", {count:,} were split later"
+    return f"{text}; not eligible: {refused}" if refused else text
+
+
+def _refused(blocks: Blocks) -> str:
+    counts = ((getattr(blocks, name), words) for name, words in _NOT_ELIGIBLE.items())
+    return ", ".join(f"{count:,} {words}" for count, words in counts if count)
