@@ -1,13 +1,13 @@
 use crate::{Asid, VirtAddr, Vpn};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// A page of some address space as a dense 30-bit number: what a TLB tag holds, and what tables
 /// of pages are indexed by.
 ///
 /// The low 18 bits are those of the virtual page number; the high 12 number the aligned 1 GiB
-/// 1 GiB regions of all address spaces in the order in which they were first named. So `id & 0x1ff`
+/// regions of all address spaces in the order in which they were first named. So `id & 0x1ff`
 /// is the page's place in its 2 MiB region, `id >> 9` numbers the region, and two ids are equal
-/// exactly when address space and page are.
+/// exactly when address space and page are, as long as the address space lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId(pub u32);
 
@@ -35,17 +35,27 @@ impl PageId {
 }
 
 /// Numbers pages. See [`PageId`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PageDirectory {
     numbers: HashMap<(Asid, u64), u32>,
+    /// By number; of those that are given back, what they were last.
     gibs: Vec<(Asid, u64)>,
+    /// Numbers given back, in that order: they are given out again when there are no others.
+    given_back: VecDeque<u32>,
+    most: usize,
 }
 
-/// More distinct 1 GiB regions of virtual memory were touched than a [`PageId`] can number.
+impl Default for PageDirectory {
+    fn default() -> Self {
+        Self::of_at_most(MAX_GIBS)
+    }
+}
+
+/// More 1 GiB regions of virtual memory are in use at a time than a [`PageId`] can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the program spreads over more than {MAX_GIBS} distinct 1 GiB regions of virtual \
-     memory, the most that one run can number"
+    "the programs spread over more than {MAX_GIBS} distinct 1 GiB regions of virtual memory at a \
+     time, the most that a run can number"
 )]
 pub struct DirectoryFull;
 
@@ -53,6 +63,20 @@ impl PageDirectory {
     /// An empty directory.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that numbers no more than so many 1 GiB regions at a time.
+    ///
+    /// # Panics
+    /// When they are more than a [`PageId`] can number.
+    pub fn of_at_most(most: usize) -> Self {
+        assert!(most <= MAX_GIBS);
+        PageDirectory {
+            numbers: HashMap::new(),
+            gibs: Vec::new(),
+            given_back: VecDeque::new(),
+            most,
+        }
     }
 
     /// The number of the 1 GiB region around `address`, already shifted into place: OR the low
@@ -65,13 +89,29 @@ impl PageDirectory {
         if let Some(&number) = self.numbers.get(&key) {
             return Ok(number);
         }
-        if self.gibs.len() == MAX_GIBS {
-            return Err(DirectoryFull);
-        }
-        let number = (self.gibs.len() as u32) << PAGES_PER_GIB_SHIFT;
-        self.gibs.push(key);
+        let index = if self.gibs.len() < self.most {
+            self.gibs.push(key);
+            self.gibs.len() as u32 - 1
+        } else {
+            let index = self.given_back.pop_front().ok_or(DirectoryFull)?;
+            self.gibs[index as usize] = key;
+            index
+        };
+        let number = index << PAGES_PER_GIB_SHIFT;
         self.numbers.insert(key, number);
         Ok(number)
+    }
+
+    /// Gives back the numbers of an address space that has ended. Until they are given out again,
+    /// [`PageDirectory::resolve`] and [`PageDirectory::gibs`] know them still.
+    pub fn give_back(&mut self, asid: Asid) {
+        for (index, key) in self.gibs.iter().enumerate() {
+            let number = (index as u32) << PAGES_PER_GIB_SHIFT;
+            if key.0 == asid && self.numbers.get(key) == Some(&number) {
+                self.numbers.remove(key);
+                self.given_back.push_back(index as u32);
+            }
+        }
     }
 
     /// What [`PageDirectory::gib`] has given out for the 1 GiB region of an address, if it has.
@@ -95,7 +135,7 @@ impl PageDirectory {
         (asid, Vpn((gib << PAGES_PER_GIB_SHIFT) | low))
     }
 
-    /// The first page of each 1 GiB region of an address space that was ever named.
+    /// The first page of each 1 GiB region of an address space whose number nobody else has.
     pub fn gibs(&self, asid: Asid) -> impl Iterator<Item = PageId> {
         let of_asid = move |(number, gib): (usize, &(Asid, u64))| {
             (gib.0 == asid).then_some(PageId((number as u32) << PAGES_PER_GIB_SHIFT))
@@ -130,6 +170,26 @@ mod tests {
                 prop_assert_eq!(id.0 >> 30, 0);
             }
         }
+    }
+
+    #[test]
+    fn numbers_of_an_address_space_that_ended_are_given_out_last_and_again() {
+        let mut directory = PageDirectory::of_at_most(3);
+        let first = directory.page(Asid(0), Vpn(0)).unwrap();
+        let kept = directory.page(Asid(1), Vpn(7)).unwrap();
+        directory.give_back(Asid(0));
+        assert_eq!(directory.resolve(first), (Asid(0), Vpn(0)));
+        assert_eq!(directory.gibs(Asid(0)).collect::<Vec<_>>(), [first]);
+        assert_eq!(directory.known(Asid(0), Vpn(0).address()), None);
+        // Of the same address, and another number.
+        let third = directory.page(Asid(0), Vpn(0)).unwrap();
+        assert_eq!(third, PageId(2 << 18));
+        assert_eq!(directory.page(Asid(2), Vpn(5)), Ok(PageId(5)));
+        assert_eq!(directory.page(Asid(3), Vpn(0)), Err(DirectoryFull));
+        directory.give_back(Asid(0));
+        assert_eq!(directory.page(Asid(3), Vpn(1 << 18)), Ok(third));
+        assert_eq!(directory.resolve(third), (Asid(3), Vpn(1 << 18)));
+        assert_eq!(directory.resolve(kept), (Asid(1), Vpn(7)));
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl<T: PageTable> Call<'_, T> {
             }
             Control::Exit { .. } => {
                 self.empty(asid)?;
+                self.mapper.directory.give_back(asid);
                 self.spaces[usize::from(asid.0)] = None;
                 Ok(())
             }
@@ -269,7 +270,9 @@ impl<T: PageTable> Call<'_, T> {
         self.mapper.effects.flush(asid);
         // Nobody runs in it any more.
         self.mapper.effects.narrowed = false;
-        self.release(asid, &removed)
+        self.release(asid, &removed)?;
+        self.mapper.end(asid);
+        Ok(())
     }
 }
 

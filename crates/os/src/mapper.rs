@@ -63,6 +63,11 @@ impl<T: PageTable> Mapper<'_, T> {
         Ok(())
     }
 
+    /// Tells the page table that an address space has ended.
+    pub(crate) fn end(&mut self, asid: Asid) {
+        self.table.end(self.frames, asid);
+    }
+
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
     fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {

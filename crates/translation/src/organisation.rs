@@ -25,6 +25,11 @@ pub trait Organisation {
     /// See [`PageTable::release`].
     fn release<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, first: Page, pages: u64);
 
+    /// See [`PageTable::end`].
+    fn end<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, asid: Asid) {
+        let _ = (frames, mapped, asid);
+    }
+
     /// Makes a place for the entry of a page of a size and writes it. Nothing is mapped there, of
     /// any size. Data that were moved are in `work`.
     ///
@@ -131,6 +136,11 @@ impl<O: Organisation> PageTable for Paged<O> {
     fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64) {
         self.organisation
             .release(frames, &self.mapped, first, pages);
+    }
+
+    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
+        self.organisation.end(frames, &self.mapped, asid);
+        self.mapped.forget(asid);
     }
 
     fn map<F: Frames>(

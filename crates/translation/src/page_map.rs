@@ -192,6 +192,23 @@ impl PageMap {
         self.numbers.insert((page.asid, number), gibs as u32 - 1);
     }
 
+    /// The numbers of the 1 GiB regions of an address space in which something was mapped.
+    pub(crate) fn gibs_of(&self, asid: Asid) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let keys = (asid, 0)..=(asid, u64::MAX);
+        let gibs = self.numbers.range(keys);
+        gibs.map(|(&(_, address), &number)| (address, number))
+    }
+
+    /// Forgets an address space in which nothing is mapped any more.
+    pub(crate) fn forget(&mut self, asid: Asid) {
+        let gibs: Vec<(u64, u32)> = self.gibs_of(asid).collect();
+        for (address, number) in gibs {
+            self.numbers.remove(&(asid, address));
+            let gib = self.gibs[number as usize].take();
+            debug_assert!(gib.is_none_or(|gib| gib.used == 0 && !gib.huge.is_present()));
+        }
+    }
+
     /// The first page of each 2 MiB region that a range reaches, but for 1 GiB regions in which
     /// nothing was ever mapped, in the order of addresses.
     pub(crate) fn regions_in(&self, first: Page, pages: u64) -> Vec<Page> {

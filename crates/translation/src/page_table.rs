@@ -59,6 +59,10 @@ pub trait PageTable {
     /// already. Page-table pages that serve nothing any more go back to `frames`.
     fn release<F: Frames>(&mut self, frames: &mut F, first: Page, pages: u64);
 
+    /// Says that an address space has ended: nothing is mapped or allocated in it. What was kept for
+    /// it goes back to `frames`, and the numbers of its pages may become those of others.
+    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid);
+
     /// Maps a page that is not mapped.
     ///
     /// # Errors

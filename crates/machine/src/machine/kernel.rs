@@ -2,6 +2,7 @@
 
 use super::{CoreState, Machine, port};
 use crate::error::RunError;
+use crate::gib_cache::GibCache;
 use crate::memory::Memory;
 use crate::mmu::Mmu;
 use pagelab_addr::PageSize;
@@ -151,6 +152,10 @@ impl<M: Mmu> Machine<M> {
         }
         if let Some(fetch) = &mut self.fetch {
             fetch.invalidate(&self.effects, &self.directory);
+        }
+        if !self.effects.flushed.is_empty() {
+            // Numbers of an address space that has ended may be given out again.
+            self.gibs = GibCache::new();
         }
     }
 }

@@ -44,6 +44,13 @@ impl Regions {
         Some(number)
     }
 
+    /// Takes the regions of a process out, and returns their numbers.
+    pub(super) fn remove(&mut self, process: u32) -> Vec<usize> {
+        self.remembered = [(NOBODY, 0); REMEMBERED];
+        let gone = self.numbers.extract_if(|&(of, _), _| of == process);
+        gone.map(|(_, number)| number).collect()
+    }
+
     /// Numbers a new region.
     pub(super) fn add(&mut self, name: Name, number: usize) {
         self.numbers.insert(name, number);

@@ -14,6 +14,8 @@ const PAGES: usize = 1 << (GIB_SHIFT - PAGE_SHIFT);
 pub(super) struct Touched {
     numbers: Regions,
     gibs: Vec<Gib>,
+    /// Numbers of regions of processes that have ended.
+    free: Vec<usize>,
 }
 
 /// The pages of 1 GiB of an address space: two bits each.
@@ -57,8 +59,12 @@ impl Touched {
 
     #[cold]
     fn add(&mut self, name: (u32, u64)) -> usize {
-        let number = self.gibs.len();
-        self.gibs.push(Gib::default());
+        let number = self.free.pop().unwrap_or(self.gibs.len());
+        if number == self.gibs.len() {
+            self.gibs.push(Gib::default());
+        } else {
+            self.gibs[number] = Gib::default();
+        }
         self.numbers.add(name, number);
         number
     }
@@ -78,11 +84,13 @@ impl Touched {
                 self.forget_all(process);
                 self.forget_all(child);
             }
-            Control::Remap { .. }
-            | Control::Brk { .. }
-            | Control::Exec
-            | Control::Exit { .. }
-            | Control::Advise { .. } => self.forget_all(process),
+            Control::Exec | Control::Exit { .. } => {
+                let gone = self.numbers.remove(process);
+                self.free.extend(gone);
+            }
+            Control::Remap { .. } | Control::Brk { .. } | Control::Advise { .. } => {
+                self.forget_all(process);
+            }
             Control::Thread { .. }
             | Control::ThreadStart { .. }
             | Control::ThreadEnd { .. }
@@ -132,7 +140,7 @@ mod tests {
         /// Against a set of pages.
         #[test]
         fn as_a_set(
-            steps in proptest::collection::vec((0u32..2, 0u64..200, 1u64..150, 0u32..12), 1..200),
+            steps in proptest::collection::vec((0u32..2, 0u64..200, 1u64..150, 0u32..13), 1..200),
         ) {
             let mut touched = Touched::default();
             let mut set: HashSet<(u32, u64, bool)> = HashSet::new();
@@ -147,6 +155,7 @@ mod tests {
                         addr, len, prot: Protection(Protection::READ),
                     }),
                     2 => touched.control(process, &Control::Brk { end: addr }),
+                    12 => touched.control(process, &Control::Exit { status: 0 }),
                     _ => {
                         let store = kind % 2 == 0;
                         let fresh = !set.contains(&(process, page, store));

@@ -8,6 +8,7 @@ mod coherence;
 mod common;
 mod configuration;
 mod documented;
+mod ended_processes;
 mod fetch;
 mod fetch_twin;
 mod filled_pages;

@@ -104,6 +104,15 @@ impl PageTable for MapTable {
         }
     }
 
+    fn end<F: Frames>(&mut self, _: &mut F, asid: Asid) {
+        let first = (asid, 0, false);
+        let left = self.tables.range(first..).next();
+        assert!(
+            left.is_none_or(|(key, _)| key.0 != asid),
+            "{asid:?} has ended"
+        );
+    }
+
     fn map<F: Frames>(
         &mut self,
         frames: &mut F,

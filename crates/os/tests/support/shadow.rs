@@ -94,6 +94,10 @@ impl<T: PageTable> PageTable for Shadow<T> {
         self.table.release(frames, start, pages);
     }
 
+    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
+        self.table.end(frames, asid);
+    }
+
     fn map<F: Frames>(
         &mut self,
         frames: &mut F,

@@ -94,14 +94,17 @@ impl ClusteredTables {
 }
 
 impl Organisation for ClusteredTables {
-    fn release<F: Frames>(&mut self, frames: &mut F, _: &PageMap, first: Page, _: u64) {
+    /// A table stays until its process ends, empty or not.
+    fn release<F: Frames>(&mut self, _: &mut F, _: &PageMap, _: Page, _: u64) {}
+
+    fn end<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, asid: Asid) {
         for size in PageSize::ALL {
-            let table = self.table(first.asid, size);
-            if table.as_ref().is_some_and(Table::is_empty)
-                && let Some(table) = table.take()
-            {
+            if let Some(table) = self.table(asid, size).take() {
                 table.free(frames);
             }
+        }
+        for (_, gib) in mapped.gibs_of(asid) {
+            self.clusters.forget(gib);
         }
     }
 

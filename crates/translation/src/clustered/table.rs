@@ -73,10 +73,6 @@ impl Table {
         self.block.bytes()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.used == 0
-    }
-
     #[inline]
     fn home(&self, tag: u64) -> usize {
         home(tag, self.size, self.lines.len())

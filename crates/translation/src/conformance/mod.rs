@@ -107,6 +107,8 @@ enum Operation {
     Update(prop::sample::Index, bool, bool),
     /// Unmap a range and give the virtual memory up.
     Release(TestPage, u64),
+    /// The same of all of an address space, which is another one from then on.
+    End(u16),
     /// Walk where something is mapped.
     WalkMapped(prop::sample::Index, usize),
     /// Walk anywhere.
@@ -144,6 +146,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (any::<Index>(), any::<bool>(), any::<bool>())
             .prop_map(|(i, m, w)| Operation::Update(i, m, w)),
         1 => (place(), pages).prop_map(|(p, n)| Operation::Release(p, n)),
+        1 => (0u16..3).prop_map(Operation::End),
         3 => (any::<Index>(), 0..CORES).prop_map(|(i, core)| Operation::WalkMapped(i, core)),
         2 => (place(), 0..CORES).prop_map(|(p, core)| Operation::Walk(p, core)),
     ]
@@ -160,6 +163,8 @@ struct Lab<T> {
     /// How often each page of data is mapped, by first frame.
     mapped: BTreeMap<Pfn, u32>,
     gibs: Vec<u64>,
+    /// The address spaces that there are now.
+    spaces: [Asid; 3],
     walk: Walk,
 }
 
@@ -169,13 +174,19 @@ impl<T: PageTable> Lab<T> {
         Lab {
             table,
             frames,
-            directory: PageDirectory::new(),
+            // As few numbers as do: those of an address space that has ended are others' soon.
+            directory: PageDirectory::of_at_most(3 * 8),
             twin: BTreeMap::new(),
             mapped: BTreeMap::new(),
             // Neighbours, and such as share ever fewer levels of a radix tree.
             gibs: vec![0, 1, 2, 511, 512, top / 4, top / 2 - 2, top / 2 - 1],
+            spaces: [Asid(0), Asid(1), Asid(2)],
             walk: Walk::new(),
         }
+    }
+
+    fn asid(&self, space: u16) -> Asid {
+        self.spaces[usize::from(space)]
     }
 
     fn vpn(&self, place: TestPage) -> Vpn {
@@ -195,7 +206,7 @@ impl<T: PageTable> Lab<T> {
         match *operation {
             Operation::Reserve(place, pages, size) => {
                 let vpn = self.vpn(place);
-                let page = self.page(Asid(place.space), vpn);
+                let page = self.page(self.asid(place.space), vpn);
                 let mut work = Work::default();
                 // Up to the next 512 GiB at most, so as not to run over the top of addresses.
                 let pages = pages.min((1 << 27) - (vpn.0 & ((1 << 27) - 1)));
@@ -210,7 +221,7 @@ impl<T: PageTable> Lab<T> {
                 let Some((key, translation)) = self.pick(index) else {
                     return;
                 };
-                let page = (Asid(space), key.1, key.2);
+                let page = (self.asid(space), key.1, key.2);
                 if page.0 != key.0 {
                     self.clear(page);
                     // Clearing leaves the frame alone: its first owner is in another space.
@@ -243,8 +254,9 @@ impl<T: PageTable> Lab<T> {
             }
             Operation::Release(place, pages) => {
                 let first = self.vpn(place);
-                self.release(Asid(place.space), first, pages);
+                self.release(self.asid(place.space), first, pages);
             }
+            Operation::End(space) => self.end(space),
             Operation::WalkMapped(index, core) => {
                 if let Some((key, _)) = self.pick(index) {
                     let offset = index.index(key.2.base_pages() as usize) as u64;
@@ -254,13 +266,13 @@ impl<T: PageTable> Lab<T> {
             Operation::Walk(place, core) => {
                 let vpn = self.vpn(place);
                 let reach = u64::from(place.region * 7 + place.index);
-                self.check_range(Asid(place.space), vpn.0..vpn.0 + reach);
-                self.check(core, Asid(place.space), vpn);
+                self.check_range(self.asid(place.space), vpn.0..vpn.0 + reach);
+                self.check(core, self.asid(place.space), vpn);
             }
         }
         assert_eq!(self.table.table_bytes(), self.frames.table_bytes());
-        for space in 0..3 {
-            self.check_range(Asid(space), 0..u64::MAX);
+        for asid in self.spaces {
+            self.check_range(asid, 0..u64::MAX);
         }
     }
 
@@ -280,7 +292,11 @@ impl<T: PageTable> Lab<T> {
         writable: bool,
         known: bool,
     ) -> Result<(), MapError> {
-        let page = (Asid(place.space), self.vpn(place).align_down(size), size);
+        let page = (
+            self.asid(place.space),
+            self.vpn(place).align_down(size),
+            size,
+        );
         self.clear(page);
         let Some(pfn) = self.frames.allocate_data(size, true) else {
             return Ok(());
@@ -404,6 +420,17 @@ impl<T: PageTable> Lab<T> {
         }
     }
 
+    /// Ends an address space; the next one in its place has pages at the same addresses.
+    fn end(&mut self, space: u16) {
+        let asid = self.asid(space);
+        for gib in self.gibs.clone() {
+            self.release(asid, Vpn(gib << 18), 1 << 27);
+        }
+        self.table.end(&mut self.frames, asid);
+        self.directory.give_back(asid);
+        self.spaces[usize::from(space)] = Asid(asid.0 + 3);
+    }
+
     /// What the twin has for a base page.
     fn expected(&self, asid: Asid, vpn: Vpn) -> Option<Translation> {
         PageSize::ALL.iter().find_map(|&size| {
@@ -485,9 +512,7 @@ impl<T: PageTable> Lab<T> {
             self.unmap(key);
         }
         for space in 0..3 {
-            for gib in self.gibs.clone() {
-                self.release(Asid(space), Vpn(gib << 18), 1 << 27);
-            }
+            self.end(space);
         }
         assert_eq!(self.table.table_bytes(), 0);
         assert_eq!(self.frames.table_bytes(), 0, "table frames are left");

@@ -31,6 +31,17 @@ impl HeaderCache {
         Some(&mut self.copies[copy as usize])
     }
 
+    /// Takes a group out, if it is there.
+    pub(super) fn remove(&mut self, index: u64, group: u32) {
+        let set = (index & self.mask) as usize;
+        if let Some(sets) = &mut self.sets
+            && let Some(copy) = sets.peek(set, group)
+        {
+            sets.remove(set, group);
+            self.free.push(copy);
+        }
+    }
+
     /// Enters a group that is not there.
     #[inline]
     pub(super) fn insert(&mut self, index: u64, group: u32, headers: &Group) {

@@ -11,6 +11,9 @@ use crate::{
 use pagelab_addr::{Asid, PageSize};
 use std::marker::PhantomData;
 
+/// log2 of the 2 MiB regions in 1 GiB.
+const GIB_TO_REGION_SHIFT: u32 = 9;
+
 /// What a design makes of the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct CuckooConfig {
@@ -251,6 +254,18 @@ impl<D> CuckooTables<D> {
         }
     }
 
+    /// Has the walk caches forget a 1 GiB region: the groups of its clusters of 4 KiB pages and that
+    /// of its clusters of 2 MiB pages. A group of clusters of 1 GiB pages keeps its number.
+    fn forget_copies(&mut self, address: u64, gib: u32) {
+        for [base, large, _] in &mut self.caches {
+            large.remove(address, gib);
+            for region in 0..1 << GIB_TO_REGION_SHIFT {
+                let of = |gib: u64| gib << GIB_TO_REGION_SHIFT | region;
+                base.remove(of(address), of(gib.into()) as u32);
+            }
+        }
+    }
+
     /// Takes the entry of a cluster out, of which nothing is mapped any more.
     fn leave_cluster(&mut self, mapped: &PageMap, asid: Asid, size: PageSize, cluster: u32) {
         let keys = ClusterKeys {
@@ -274,15 +289,20 @@ impl<D> CuckooTables<D> {
 }
 
 impl<D> Organisation for CuckooTables<D> {
-    fn release<F: Frames>(&mut self, frames: &mut F, _: &PageMap, first: Page, _: u64) {
+    /// A table stays until its process ends, empty or not.
+    fn release<F: Frames>(&mut self, _: &mut F, _: &PageMap, _: Page, _: u64) {}
+
+    fn end<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, asid: Asid) {
         let Process {
             tables,
             walk_tables,
-        } = self.process(first.asid);
-        for table in tables.iter_mut().chain(walk_tables) {
-            if let Some(empty) = table.take_if(|table| table.used == 0) {
-                empty.free(frames);
-            }
+        } = std::mem::take(self.process(asid));
+        for table in tables.into_iter().chain(walk_tables).flatten() {
+            table.free(frames);
+        }
+        for (address, gib) in mapped.gibs_of(asid) {
+            self.forget_copies(address, gib);
+            self.clusters.forget(gib);
         }
     }
 

@@ -177,6 +177,19 @@ impl Layout {
         self.effective[first as usize + (id.region() & (REGIONS - 1))]
     }
 
+    /// Unties all 1 GiB regions of an address space: their numbers become those of others.
+    pub(super) fn unlink(&mut self, asid: Asid) {
+        for &gib in self
+            .recorded
+            .range((asid, 0)..=(asid, u64::MAX))
+            .map(|(_, gib)| gib)
+        {
+            if let Some(page) = self.gibs[gib as usize].page.take() {
+                self.links[(page.0 >> GIB_ORDER) as usize] = UNLINKED;
+            }
+        }
+    }
+
     fn gib_at(&mut self, asid: Asid, number: u64) -> u32 {
         if let Some(&gib) = self.recorded.get(&(asid, number)) {
             return gib;

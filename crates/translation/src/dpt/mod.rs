@@ -338,6 +338,10 @@ impl Organisation for Distributed {
         self.free_process(frames, first.asid);
     }
 
+    fn end<F: Frames>(&mut self, _: &mut F, _: &PageMap, asid: Asid) {
+        self.layout.unlink(asid);
+    }
+
     fn enter<F: Frames>(
         &mut self,
         frames: &mut F,

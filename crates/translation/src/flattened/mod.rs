@@ -15,7 +15,7 @@ use crate::{
     ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
 };
 use nodes::{Leaf, Node, Pud, Root, small_entry};
-use pagelab_addr::{PageId, PageSize, Pfn, Vpn};
+use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 use std::collections::BTreeMap;
 
 /// log2 of the base pages of 512 GiB.
@@ -143,6 +143,7 @@ impl FlattenedTree {
                 node,
                 used: 0,
                 puds: BTreeMap::new(),
+                spare: None,
             });
         }
         if let (Some(Node::Split(frame)), Some(root)) = (missing.pud, self.root_mut(page)) {
@@ -231,6 +232,24 @@ impl FlattenedTree {
         }
     }
 
+    /// Gives up the node of a 1 GiB region if it is empty, but for one flat node of an address space:
+    /// the one that fell empty last stays where it is, full of zeros.
+    fn give_up_leaf<F: Frames>(&mut self, frames: &mut F, page: Page) {
+        let leaf = self.leaves[gib(page.id)];
+        let mut freed = Some(page);
+        if leaf.used == 0
+            && leaf.node.is_some_and(Node::is_flat)
+            && let Some(root) = self.root_mut(page)
+        {
+            let spare = root.spare.replace(page);
+            freed = spare.filter(|spare| gib(spare.id) != gib(page.id));
+        }
+        if let Some(page) = freed {
+            self.free_leaf(frames, page);
+            self.free_pud(frames, page);
+        }
+    }
+
     /// Frees the node of a 1 GiB region if it is empty.
     fn free_leaf<F: Frames>(&mut self, frames: &mut F, page: Page) {
         let leaf = &mut self.leaves[gib(page.id)];
@@ -249,8 +268,8 @@ impl FlattenedTree {
         }
     }
 
-    /// Frees the nodes above the 1 GiB regions as far as they are empty.
-    fn free_upper<F: Frames>(&mut self, frames: &mut F, page: Page) {
+    /// Frees the PUD node on the way to a page if there is one and it is empty.
+    fn free_pud<F: Frames>(&mut self, frames: &mut F, page: Page) {
         let number = page.vpn.0 >> PUD_SHIFT;
         let Some(root) = self.root_mut(page) else {
             return;
@@ -263,11 +282,6 @@ impl FlattenedTree {
             for core in &mut self.caches {
                 core.pgd.remove(number, pud.frame.0);
             }
-        }
-        let root = &mut self.roots[usize::from(page.asid.0)];
-        if let Some(empty) = root.take_if(|root| root.used == 0 && root.puds.is_empty()) {
-            self.counters.drop(empty.node);
-            empty.node.free(frames);
         }
     }
 
@@ -302,8 +316,23 @@ impl Organisation for FlattenedTree {
     fn release<F: Frames>(&mut self, frames: &mut F, mapped: &PageMap, first: Page, pages: u64) {
         for region in mapped.regions_in(first, pages) {
             self.free_ptes(frames, mapped, region);
-            self.free_leaf(frames, region);
-            self.free_upper(frames, region);
+            self.give_up_leaf(frames, region);
+        }
+    }
+
+    fn end<F: Frames>(&mut self, frames: &mut F, _: &PageMap, asid: Asid) {
+        let number = usize::from(asid.0);
+        let Some(Some(root)) = self.roots.get(number) else {
+            return;
+        };
+        if let Some(spare) = root.spare {
+            self.free_leaf(frames, spare);
+            self.free_pud(frames, spare);
+        }
+        if let Some(root) = self.roots[number].take() {
+            debug_assert!(root.used == 0 && root.puds.is_empty());
+            self.counters.drop(root.node);
+            root.node.free(frames);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The nodes of a flattened page table: what exists, and where it lies.
 
-use crate::Frames;
+use crate::{Frames, Page};
 use pagelab_addr::{PAGE_BYTES, Pfn, PhysAddr};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -77,6 +77,9 @@ pub(super) struct Root {
     pub(super) used: u32,
     /// PUD nodes by address in 512 GiB, where the root is split.
     pub(super) puds: BTreeMap<u64, Pud>,
+    /// A page of the 1 GiB region whose flat node fell empty last. The node is there still, and may
+    /// be in use again.
+    pub(super) spare: Option<Page>,
 }
 
 /// A PUD node.

@@ -55,6 +55,13 @@ impl Clusters {
         self.huge[index] = ((group << GROUP_SHIFT) | in_group) + 1;
     }
 
+    /// Forgets 1 GiB regions in which nothing is mapped any more: their numbers become those of others.
+    pub(crate) fn forget(&mut self, gib: u32) {
+        if let Some(known) = self.huge.get_mut(gib as usize) {
+            *known = 0;
+        }
+    }
+
     /// The cluster of the page of a size around a page whose 1 GiB region something was mapped in.
     #[inline]
     fn number(&self, id: PageId, size: PageSize) -> u32 {

@@ -236,6 +236,10 @@ impl<G: PageTable, H: PageTable> PageTable for Nested<G, H> {
         self.guest.release(frames, first, pages);
     }
 
+    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
+        self.guest.end(frames, asid);
+    }
+
     fn map<F: Frames>(
         &mut self,
         frames: &mut F,

@@ -185,6 +185,8 @@ struct Unchanged;
 impl PageTable for Unchanged {
     fn release<F: Frames>(&mut self, _: &mut F, _: Page, _: u64) {}
 
+    fn end<F: Frames>(&mut self, _: &mut F, _: Asid) {}
+
     fn map<F: Frames>(
         &mut self,
         _: &mut F,

@@ -131,6 +131,10 @@ impl<P: PageTable> PageTable for Ranged<P> {
         self.pages.release(frames, first, pages);
     }
 
+    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
+        self.pages.end(frames, asid);
+    }
+
     fn map<F: Frames>(
         &mut self,
         frames: &mut F,

@@ -145,6 +145,10 @@ impl<P: PageTable> PageTable for Segmented<P> {
         self.pages.release(frames, first, pages);
     }
 
+    fn end<F: Frames>(&mut self, frames: &mut F, asid: Asid) {
+        self.pages.end(frames, asid);
+    }
+
     fn map<F: Frames>(
         &mut self,
         frames: &mut F,
