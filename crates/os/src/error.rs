@@ -37,6 +37,21 @@ pub enum OsError {
         /// Bytes of free memory.
         free_bytes: u64,
     },
+    /// The page table translates shorter addresses.
+    #[error(
+        "address {:#x} of process {process} is none of the {bits} bits that the design's page table \
+         translates: radix has 57 bits with radix.levels = 5; clustered, ecpt, me_hpt, dpt and \
+         ideal have them, too",
+        address.0
+    )]
+    OutOfReach {
+        /// The process.
+        process: u32,
+        /// The page's address.
+        address: VirtAddr,
+        /// Bits that it translates, of which the highest is the sign.
+        bits: u32,
+    },
     /// More of the virtual address space is in use than page numbers reach.
     #[error(transparent)]
     DirectoryFull(#[from] DirectoryFull),

@@ -31,6 +31,7 @@ pub struct FrameTable {
     data_frames: u32,
     peak_data_frames: u32,
     table_frames: u32,
+    peak_table_frames: u32,
     preallocated_frames: u32,
 }
 
@@ -63,6 +64,7 @@ impl FrameTable {
             data_frames: 0,
             peak_data_frames: 0,
             table_frames: 0,
+            peak_table_frames: 0,
         }
     }
 
@@ -140,6 +142,17 @@ impl FrameTable {
     /// Frames that hold page tables.
     pub fn table_frames(&self) -> u32 {
         self.table_frames
+    }
+
+    /// The most that [`FrameTable::table_frames`] ever was, within operations, too: where a table is
+    /// rehashed there are the old and the new one.
+    pub fn peak_table_frames(&self) -> u32 {
+        self.peak_table_frames
+    }
+
+    fn count_tables(&mut self, frames: u32) {
+        self.table_frames += frames;
+        self.peak_table_frames = self.peak_table_frames.max(self.table_frames);
     }
 
     /// Frames that were in use before the programs started.
@@ -520,13 +533,13 @@ impl Frames for FrameTable {
 
     fn allocate_table(&mut self, order: u32) -> Option<Pfn> {
         let pfn = self.buddy.allocate(order, tag::TABLE)?;
-        self.table_frames += 1 << order;
+        self.count_tables(1 << order);
         Some(pfn)
     }
 
     fn claim_table(&mut self, pfn: Pfn) -> bool {
         let claimed = self.buddy.claim(pfn, tag::TABLE);
-        self.table_frames += u32::from(claimed);
+        self.count_tables(u32::from(claimed));
         claimed
     }
 
@@ -560,7 +573,7 @@ impl Frames for FrameTable {
             let claimed = self.buddy.claim(pfn, tag::TABLE);
             debug_assert!(claimed);
         }
-        self.table_frames += 1;
+        self.count_tables(1);
         Some(Displaced {
             owners,
             size,

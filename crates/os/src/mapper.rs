@@ -136,6 +136,11 @@ impl<T: PageTable> Mapper<'_, T> {
         let entered = self.table.map(self.frames, page, translation, work);
         entered.map_err(|error| match error {
             MapError::OutOfFrames => self.out_of_memory("a page table"),
+            MapError::OutOfReach { bits } => OsError::OutOfReach {
+                process: u32::from(page.asid.0),
+                address: page.vpn.address(),
+                bits,
+            },
             MapError::NoPlace => OsError::NoPlace {
                 process: u32::from(page.asid.0),
                 address: page.vpn.address(),

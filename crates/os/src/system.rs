@@ -172,7 +172,7 @@ impl Os {
     ) -> Result<(), OsError> {
         let asid = Self::asid(process)?;
         let done = self.call(table, directory, effects).carry_out(asid, event);
-        self.account(table, effects);
+        self.account(effects);
         done
     }
 
@@ -191,7 +191,7 @@ impl Os {
     ) -> Result<(), OsError> {
         self.statistics.faults += 1;
         let done = self.call(table, directory, effects).fault(page, store);
-        self.account(table, effects);
+        self.account(effects);
         done
     }
 
@@ -209,7 +209,7 @@ impl Os {
     ) -> Result<(), OsError> {
         self.statistics.faults += 1;
         let done = self.call(table, directory, effects).fault_code(page);
-        self.account(table, effects);
+        self.account(effects);
         done
     }
 
@@ -260,7 +260,7 @@ impl Os {
             resident_bytes: self.resident_bytes(),
             peak_resident_bytes: bytes(self.frames.peak_data_frames()),
             table_bytes: table.table_bytes(),
-            peak_table_bytes: self.statistics.peak_table_bytes.max(table.table_bytes()),
+            peak_table_bytes: bytes(self.frames.peak_table_frames()),
             preallocated_bytes: bytes(self.frames.preallocated_frames()),
             memory_bytes: self.config.memory_bytes,
             free_blocks: buddy.free_blocks(),
@@ -280,11 +280,7 @@ impl Os {
 
     /// Books what the page table did besides what it was asked to do.
     #[inline]
-    fn account<T: PageTable>(&mut self, table: &T, effects: &mut Effects) {
-        if effects.work.table_frames > 0 {
-            let peak = &mut self.statistics.peak_table_bytes;
-            *peak = (*peak).max(table.table_bytes());
-        }
+    fn account(&mut self, effects: &mut Effects) {
         if !effects.work.displaced.is_empty() {
             let before = effects.pages_migrated;
             effects.note_displaced();

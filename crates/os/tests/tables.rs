@@ -4,10 +4,10 @@ mod support;
 
 use pagelab_addr::PAGE_BYTES;
 use pagelab_events::{Backing, Control};
-use pagelab_os::{OsConfig, PagePolicy};
+use pagelab_os::{OsConfig, OsError, PagePolicy};
 use pagelab_translation::{
     Clustered, ClusteredConfig, Ecpt, EcptConfig, Flattened, FlattenedConfig, MeHpt, MeHptConfig,
-    PageTable,
+    PageTable, Radix, RadixConfig,
 };
 use support::{Machine, READ_WRITE, config};
 
@@ -76,4 +76,62 @@ fn an_address_space_keeps_one_empty_flat_node() {
     let peak = machine.os.statistics(&machine.table).peak_table_bytes;
     assert_eq!(peak, 6 * MIB);
     machine.check_end(0..1);
+}
+
+/// During a rehash there are two tables.
+#[test]
+fn the_peak_of_tables_has_the_old_one_of_a_rehash() {
+    let clustered = Clustered::new(&ClusteredConfig::default(), 1).unwrap();
+    let mut machine = machine(clustered, PagePolicy::Base);
+    map(&mut machine, 0x4000_0000, 512 * MIB);
+    let mut store = |clusters: std::ops::Range<u64>| {
+        for cluster in clusters {
+            machine.store(0, 0x4_0000 + 8 * cluster, 1).unwrap();
+        }
+        let statistics = machine.os.statistics(&machine.table);
+        (
+            statistics.table_bytes / MIB,
+            statistics.peak_table_bytes / MIB,
+        )
+    };
+    // Half of 16,384 lines.
+    assert_eq!(store(0..8192), (1, 1));
+    assert_eq!(store(8192..8193), (2, 3));
+}
+
+#[test]
+fn addresses_beyond_a_trees_reach_are_refused() {
+    let refused = |result: Result<(), OsError>| match result {
+        Ok(()) => None,
+        Err(error) => Some(error.to_string()),
+    };
+    let four = RadixConfig::default();
+    let five = RadixConfig {
+        levels: 5,
+        ..four.clone()
+    };
+    let mut radix =
+        [&four, &five].map(|config| machine(Radix::new(config, 1).unwrap(), PagePolicy::Base));
+    let flattened = Flattened::new(&FlattenedConfig::default(), 1).unwrap();
+    let mut flattened = machine(flattened, PagePolicy::Base);
+    for (addr, bits) in [
+        (0x1000u64, 48),
+        (0x7fff_ffff_f000, 48),
+        (0xffff_8000_0000_1000, 48),
+        (0x8000_0000_1000, 57),
+        (0x1_0000_0000_1000, 57),
+        (0x100_0000_0000_1000, 64),
+    ] {
+        let vpn = addr / PAGE_BYTES;
+        let found = [
+            (48, refused(radix[0].store(0, vpn, 1))),
+            (57, refused(radix[1].store(0, vpn, 1))),
+            (48, refused(flattened.store(0, vpn, 1))),
+        ];
+        for (has, refused) in found {
+            assert_eq!(refused.is_some(), bits > has, "{addr:#x}");
+            let why = format!("address {addr:#x} of process 0 is none of the {has} bits");
+            assert!(refused.is_none_or(|refused| refused.starts_with(&why)));
+        }
+    }
 }

@@ -13,6 +13,15 @@ pub struct Page {
     pub vpn: Vpn,
 }
 
+impl Page {
+    /// Whether its address has so many bits, and those above are as the highest of these.
+    pub(crate) fn is_canonical(self, bits: u32) -> bool {
+        let unused = 64 - bits;
+        let address = self.vpn.address().0;
+        (address << unused).cast_signed() >> unused == address.cast_signed()
+    }
+}
+
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {

@@ -31,6 +31,14 @@ pub enum MapError {
         "every frame that may hold the page's entry is taken by something that may not be moved"
     )]
     NoPlace,
+    /// The page's address is beyond those that the page table translates, and would have the entry of
+    /// another.
+    #[error("the page table translates addresses of {bits} bits")]
+    OutOfReach {
+        /// How many bits of an address choose its entry or lie in the page. Those above are as the
+        /// highest of these.
+        bits: u32,
+    },
 }
 
 /// A page table as the operating system and the machine use it: an [`crate::Organisation`] with what

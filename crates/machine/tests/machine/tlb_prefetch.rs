@@ -5,7 +5,7 @@ use crate::common::{BASE, Cut, Event, close, load, machine, map, run};
 use pagelab_events::{Access, Batch, Control, NO_SITE, Op, Source, SourceError};
 use pagelab_machine::{Design, MachineConfig, RunResult, simulate};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// A page that an instruction touches, or pages that are unmapped and mapped anew.
@@ -135,9 +135,10 @@ impl Twin {
             }
             self.line(page);
         }
+        let mut asked = HashSet::new();
         for next in self.next(page, site) {
             let near = (next < BORDER) == (page < BORDER);
-            let known = self.buffer.iter().any(|entry| entry.0 == next);
+            let known = self.buffer.iter().any(|entry| entry.0 == next) || !asked.insert(next);
             if !near || known || next == page {
                 continue;
             }

@@ -18,6 +18,9 @@ use nodes::{Leaf, Node, Pud, Root, small_entry};
 use pagelab_addr::{Asid, PageId, PageSize, Pfn, Vpn};
 use std::collections::BTreeMap;
 
+/// Bits of addresses that four levels translate.
+const BITS: u32 = 48;
+
 /// log2 of the base pages of 512 GiB.
 const PUD_SHIFT: u32 = GIB_ORDER + 9;
 
@@ -25,8 +28,7 @@ const PUD_SHIFT: u32 = GIB_ORDER + 9;
 pub type Flattened = Paged<FlattenedTree>;
 
 /// The nodes of a radix page table of four levels, of which the upper two and the lower two are one node each
-/// where a free block of 2 MiB was found for it. Bits of an address above the 48th do not choose
-/// an entry; programs have none.
+/// where a free block of 2 MiB was found for it. Pages above the reach of the root are refused.
 #[derive(Clone, Debug)]
 pub struct FlattenedTree {
     config: FlattenedConfig,
@@ -118,6 +120,9 @@ impl FlattenedTree {
         size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
+        if !page.is_canonical(BITS) {
+            return Err(MapError::OutOfReach { bits: BITS });
+        }
         let mut missing = Missing::default();
         if self
             .allocate_path(frames, page, size, &mut missing)

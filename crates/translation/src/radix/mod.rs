@@ -13,7 +13,7 @@ use crate::walk_cache::WalkCache;
 use crate::{
     ConfigError, Frames, MapError, Organisation, Page, PageMap, Paged, Translation, Walk, Work,
 };
-use pagelab_addr::{PAGE_BYTES, PageId, PageSize, Pfn, Vpn};
+use pagelab_addr::{PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, Vpn};
 use serde::Serialize;
 use upper::{PUD, UpperNodes, entry};
 
@@ -28,8 +28,8 @@ pub type Radix = Paged<RadixTree>;
 /// The nodes of a radix page table.
 ///
 /// Every node is a frame of simulated memory. A node is freed by `release` once it is empty, and
-/// a page of PTEs also when its region is mapped as one larger page. Bits of an address above the
-/// reach of the root (48 bits with four levels) do not choose an entry; programs have none.
+/// a page of PTEs also when its region is mapped as one larger page. Pages above the reach of the
+/// root (48 bits with four levels) are refused.
 #[derive(Clone, Debug)]
 pub struct RadixTree {
     /// The pages of PTEs, by region.
@@ -175,6 +175,10 @@ impl RadixTree {
         size: PageSize,
         work: &mut Work,
     ) -> Result<(), MapError> {
+        let bits = PAGE_SHIFT + 9 * (self.root + 1);
+        if !page.is_canonical(bits) {
+            return Err(MapError::OutOfReach { bits });
+        }
         let lowest = leaf_level(size);
         let present = (lowest..=self.root).find(|&level| self.has_node(page, level));
         let missing = lowest..present.unwrap_or(self.root + 1);

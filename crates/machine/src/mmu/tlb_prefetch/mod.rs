@@ -113,7 +113,11 @@ impl TlbPrefetch {
         self.prefetcher.missed(miss, &mut self.next);
         walks.behind.clear();
         for at in 0..self.next.len().min(MOST_AHEAD) {
-            let Some(target) = moved(page, size, self.next[at] - number) else {
+            let next = self.next[at];
+            if self.next[..at].contains(&next) {
+                continue;
+            }
+            let Some(target) = moved(page, size, next - number) else {
                 continue;
             };
             if target.id != page.id && !self.buffer.iter().any(|entry| entry.has(target.id)) {
