@@ -90,16 +90,32 @@ def test_a_program_whose_name_is_no_text_is_compared(folder: Path) -> None:
     assert inside(folder / "out") == [f"{ODD}.trace", *RESULT]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("simulate", "-q", "-w", "stream", "-d", ODD), ("trace", "info", f"{ODD}/{ODD}.csv")],
-)
-def test_what_has_to_be_text_is_said(arguments: tuple[str, ...], folder: Path) -> None:
-    done = pagelab(*arguments, cwd=folder.parent)
+def test_what_has_to_be_text_is_said(folder: Path) -> None:
+    done = pagelab("simulate", "-q", "-w", "stream", "-d", ODD, cwd=folder.parent)
     assert done.returncode == 2
-    assert b"nu\\udcff\\udcfe" in done.stderr
-    assert b"is not text in UTF-8" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    said = b"pagelab: nu\xff\xfe is not text in UTF-8; give it another name\n"
+    assert done.stderr == said
+
+
+def test_traces_of_any_name_are_looked_into_and_converted(folder: Path) -> None:
+    given = f"{ODD}/{ODD}.csv"
+    for command in (
+        ("info", "--json", given),
+        ("convert", "-q", given, f"{ODD}/{ODD}.trace"),
+        ("cat", f"{ODD}/{ODD}.trace"),
+        ("write", "-q", "-w", "pointer-chase:pages=9,loads=9", f"{ODD}/{ODD}.lackey"),
+    ):
+        done = pagelab("trace", *command, cwd=folder.parent)
+        assert (done.returncode, done.stderr) == (0, b""), command
+        if command[0] == "info":
+            assert json.loads(done.stdout)["total"]["accesses"] == 2
+        if command[0] == "cat":
+            assert done.stdout.count(b"\n") == 2
+    assert inside(folder) == [f"{ODD}.csv", f"{ODD}.lackey", f"{ODD}.trace"]
+    missing = pagelab("trace", "info", f"{ODD}/none", cwd=folder.parent)
+    assert missing.returncode == 1
+    # As the system's error messages have it.
+    assert "nu\N{REPLACEMENT CHARACTER}" in missing.stderr.decode()
 
 
 @pytest.mark.parametrize(
@@ -155,6 +171,8 @@ CHASE = ("-d", "radix", "-w", "pointer-chase:pages=10,loads=100")
         ("sweep", "s.toml", "-o", "taken/out"),
         ("reproduce", "dpt:fig13", "-o", "taken/out"),
         ("measure", "--quick", "-o", "taken"),
+        ("measure", "--quick", "--emit-machine", "taken/mine"),
+        ("sweep", "s.toml", "--store", "taken"),
         ("validate", "--quick", "-o", "taken/validate.html"),
     ],
 )
@@ -169,6 +187,50 @@ def test_where_results_cannot_go_is_said_before_anything_runs(
     [said] = done.stderr.splitlines()
     assert said.startswith(b"pagelab: cannot write results to taken")
     assert inside(tmp_path) == ["s.toml", "taken"]
+
+
+@pytest.mark.parametrize("option", ["-o", "--store"])
+def test_where_nobody_can_write_is_found_by_trying(option: str, tmp_path: Path) -> None:
+    # Root may write to /proc, by its permissions.
+    (tmp_path / "s.toml").write_text('[vary]\nworkload = ["pointer-chase:pages=100,loads=100"]\n')
+    done = pagelab("sweep", "s.toml", option, "/proc/x", cwd=tmp_path)
+    assert done.returncode == 2
+    [said] = done.stderr.splitlines()
+    assert said.startswith(
+        b"pagelab: cannot write results to /proc/x: nothing can be written to /proc ("
+    )
+    assert inside(tmp_path) == ["s.toml"]
+
+
+def test_a_full_disk_is_found_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Path("/dev/full").open("wb")  # noqa: SIM115
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        store.directory(tmp_path / "out", "sort")
+    assert inside(tmp_path) == []
+
+
+@needs_recorder
+@pytest.mark.parametrize("command", ["compare", "record"])
+def test_what_fails_in_pagelab_itself_is_not_taken_for_the_program(
+    command: str, tmp_path: Path
+) -> None:
+    # In the way of the result.
+    (tmp_path / "out" / "result.json").mkdir(parents=True)
+    program = ("--", "sh", "-c", "exit 1")
+    if command == "compare":
+        done = pagelab(command, "-q", "-d", "radix", "-o", "out", *program, cwd=tmp_path)
+        assert done.stderr == b"pagelab: cannot write out/result.json: Is a directory\n"
+    else:
+        done = pagelab(command, "-q", "-o", "out", *program, cwd=tmp_path)
+    assert done.returncode == 125
+    with Path("/dev/full").open("wb") as full:
+        done = pagelab(
+            *("record", "--json", "-o", "t", *program), cwd=tmp_path, stdout=full.fileno()
+        )
+    assert done.returncode == 125, done.stderr
 
 
 @pytest.mark.parametrize("command", ["simulate", "compare"])

@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn
 
 from pagelab import __version__, _core
-from pagelab.errors import PagelabError, UsageError
+from pagelab.errors import PagelabError, UsageError, exit_code
 
 # What writing to standard output ends with when nothing more goes into it.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -18,8 +18,9 @@ def main() -> None:
     """Runs the command line. docs/compare.md lists the exit codes."""
     closed = _occupy_standard_streams()
     codecs.register_error("pagelab", _as_it_can_be_written)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="pagelab")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="pagelab")
     if not os.environ.get("COLUMNS", "").strip("0"):
         # To Rich it is a width, to others that none is known.
         os.environ.pop("COLUMNS", None)
@@ -29,13 +30,11 @@ def main() -> None:
         finally:
             # Here and not at the interpreter's end, which has no message for what goes wrong.
             sys.stdout.flush()
-    except PagelabError as error:
-        _fail(str(error), error.exit_code)
-    except _core.Error as error:
-        _fail(str(error), PagelabError.exit_code)
+    except (PagelabError, _core.Error) as error:
+        _fail(str(error), exit_code(error))
     except UnicodeEncodeError as error:
         # Of a file's name: standard output takes everything.
-        _fail(f"{error.object!a} is not text in UTF-8; give it another name", UsageError.exit_code)
+        _fail(f"{error.object} is not text in UTF-8; give it another name", UsageError.exit_code)
     except BrokenPipeError:
         _end_of_pipe()
     except SystemExit as error:
@@ -49,7 +48,7 @@ def main() -> None:
         if error.filename is not None or not full:
             raise
         _discard()
-        _fail(f"cannot write to standard output: {error.strerror}", PagelabError.exit_code)
+        _fail(f"cannot write to standard output: {error.strerror}", exit_code(error))
 
 
 def _occupy_standard_streams() -> bool:
@@ -74,7 +73,7 @@ def _occupy_standard_streams() -> bool:
 
 
 def _as_it_can_be_written(error: UnicodeError) -> tuple[bytes, int]:
-    """Encodes what standard output's encoding lacks, as JSON has it, so that JSON stays the same.
+    """Encodes what a standard stream's encoding lacks, as JSON has it, so that JSON stays the same.
 
     Names of files need not be text: their bytes are printed as they are.
     """
@@ -100,9 +99,9 @@ def _run() -> None:
     app()
 
 
-def _fail(message: str, exit_code: int) -> NoReturn:
+def _fail(message: str, status: int) -> NoReturn:
     print(f"pagelab: {message}", file=sys.stderr)
-    sys.exit(exit_code)
+    sys.exit(status)
 
 
 def _end_of_pipe() -> NoReturn:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pagelab import _core, files
-from pagelab.errors import PagelabError
+from pagelab.errors import OWN_FAILURE, PagelabError
 
 # Names it instead of --qemu.
 VARIABLE = "PAGELAB_QEMU"
@@ -18,7 +18,7 @@ _ORIGINS = {"named": "as asked", "bundled": "pagelab-qemu", "path": "the first i
 class NoEmulatorError(PagelabError):
     """There is no QEMU that loads the recorder's plugin."""
 
-    exit_code = 125
+    exit_code = OWN_FAILURE
 
 
 @dataclass(frozen=True)

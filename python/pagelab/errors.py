@@ -1,7 +1,11 @@
 """Errors that end a command with a message instead of a traceback."""
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import Any
+
+from pagelab import _core
 
 
 class PagelabError(Exception):
@@ -20,9 +24,41 @@ class UsageError(PagelabError):
 
 
 class InterruptedRunError(PagelabError):
-    """The user ended it before there was anything to show. The exit code is a shell's."""
+    """The user ended it before there was anything to show.
+
+    The exit code is a shell's: of SIGINT, or of the signal that `jobs` was sent.
+    """
 
     exit_code = 130
+
+
+# As of env(1), timeout(1) and others that run a program and pass its status on.
+OWN_FAILURE = 125
+
+
+def exit_code(error: Exception) -> int:
+    """What the command line exits with after `error`."""
+    return getattr(error, "exit_code", PagelabError.exit_code)
+
+
+def runs_a_program(command: Callable[..., None]) -> Callable[..., None]:
+    """Has failures of pagelab itself exit with `OWN_FAILURE` where `command` is given a program.
+
+    1 may be what the program has ended with. A mistake in the command line stays one: nothing ran.
+    """
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except (PagelabError, _core.Error, OSError) as error:
+            given = options.get("program") or options.get("command")
+            if given and exit_code(error) == PagelabError.exit_code:
+                # Also of what has no class of ours.
+                error.exit_code = OWN_FAILURE  # type: ignore[union-attr]
+            raise
+
+    return run
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UsageError:

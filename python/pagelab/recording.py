@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pagelab import _core, emulator, environment, jobs, units
-from pagelab.errors import PagelabError
+from pagelab.errors import OWN_FAILURE, PagelabError
 from pagelab.progress import Display, up_to
 from pagelab.results import Recording
 from pagelab.window import Window as Window
@@ -23,7 +23,7 @@ from pagelab.window import Window as Window
 class RecordingError(PagelabError):
     """The recorder failed. Exit codes of this and the next two are those of env(1)."""
 
-    exit_code = 125
+    exit_code = OWN_FAILURE
 
 
 class CannotRunError(RecordingError):

@@ -396,7 +396,7 @@ class Comparison(Table):
         """
         from pagelab import store
 
-        return store.save(self, store.directory(Path(out), self.name))
+        return store.save(self, Path(out))
 
     def _repr_html_(self) -> str:
         from pagelab import report

@@ -5,6 +5,7 @@ Arrow and the report are imported where they are used: no command needs them bef
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -21,17 +22,27 @@ if TYPE_CHECKING:
 
 _RESULTS = Path("pagelab-results")
 
+# The smallest result has more bytes.
+_LEAST = 1 << 16
 
-def check(out: Path) -> None:
+
+def check(out: Path | None) -> None:
     """Raises UsageError where no directory `out` can be made, or none written to; makes nothing.
 
-    For what takes long before there is something to write.
+    For what takes long before there is something to write. None is where results go by default.
     """
+    out = out or _RESULTS
     there = next(place for place in (out, *out.absolute().parents) if os.path.lexists(place))
     if not there.is_dir():
         raise UsageError(f"cannot write results to {out}: {there} is no directory")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write results to {out}: {there} may not be written to")
+    try:
+        # Permissions do not tell: of /proc, of a disk that is full.
+        with tempfile.TemporaryFile(dir=there) as probe:
+            probe.write(bytes(_LEAST))
+    except OSError as error:
+        raise UsageError(
+            f"cannot write results to {out}: nothing can be written to {there} ({error.strerror})"
+        ) from error
 
 
 @contextmanager
@@ -43,6 +54,8 @@ def nothing_left_of(directory: Path) -> Iterator[None]:
         # A second Ctrl-C, too.
         with suppress(OSError):
             directory.rmdir()
+            if directory.parent == _RESULTS:
+                _RESULTS.rmdir()
         raise
 
 
@@ -51,14 +64,12 @@ def directory(out: Path | None, name: str) -> Path:
 
     Raises UsageError when it cannot be made or written to.
     """
+    check(out)
     try:
         if out is None:
             out = _new(name)
         else:
             out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".pagelab-probe"
-        probe.touch()
-        probe.unlink()
     except OSError as error:
         raise UsageError(f"cannot write results to {out or _RESULTS}: {error.strerror}") from error
     return out
@@ -85,6 +96,10 @@ def save(comparison: Comparison, out: Path) -> Path:
     from pagelab import report
 
     text = comparison.model_dump_json(by_alias=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PagelabError(f"cannot write results to {out}: {error.strerror}") from error
     page = out / "report.html"
     files: list[tuple[Path, Callable[[Path], object]]] = [
         (out / "result.json", lambda path: path.write_text(text + "\n", encoding="utf-8")),

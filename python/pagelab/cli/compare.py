@@ -11,13 +11,14 @@ from rich.console import Console
 
 from pagelab import api, recording, store
 from pagelab.cli import complete, options
-from pagelab.errors import UsageError
+from pagelab.errors import UsageError, runs_a_program
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
 from pagelab.window import Window
 
 
+@runs_a_program
 def compare(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="-- PROGRAM ARGS", help="What to run.")
@@ -89,6 +90,8 @@ def compare(
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
     if program and (sampled or full or windows is not None):
         raise UsageError("--sampled, --full and --windows are for a --workload")
+    # First: measuring the machine may take minutes.
+    store.check(out)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
     chosen = options.designs(designs)
     sizes = options.page_sizes(pages, thp)

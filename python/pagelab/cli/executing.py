@@ -12,6 +12,7 @@ import typer
 from pagelab.errors import UsageError
 from pagelab.experiment import cluster, local, store
 from pagelab.experiment.run import How
+from pagelab.store import check as check_place
 from pagelab.units import parse_size
 
 _PANEL = "Where it runs"
@@ -91,6 +92,7 @@ def how(where: Where, *, again: str, quiet: bool) -> Iterator[How]:
     """How runs are carried out; a cluster that is made for them ends with the block."""
     if where.dask is not None and where.slurm is not None:
         raise UsageError("give one of --dask and --slurm")
+    check_place(where.store)
     if where.dask is not None:
         found = cluster.at(where.dask, where.check)
         try:

@@ -8,9 +8,10 @@ from rich.console import Console
 
 from pagelab import api, recording
 from pagelab.cli import options
-from pagelab.errors import UsageError
+from pagelab.errors import UsageError, runs_a_program
 
 
+@runs_a_program
 def record(
     program: Annotated[list[str], typer.Argument(metavar="-- PROGRAM ARGS", help="What to run.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The trace file to write.")],

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagelab import files
-from pagelab.errors import PagelabError, UsageError
+from pagelab import files, store
+from pagelab.errors import PagelabError, UsageError, runs_a_program
 from pagelab.linux import artefact, guest, layout, manager, recording, source, suite
 from pagelab.linux import bisect as bisection
 from pagelab.linux import build as kbuild
@@ -186,6 +186,7 @@ def boot(
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
+@runs_a_program
 def run(
     command: Annotated[list[str], typer.Argument(help="What to run; put -- before it.")],
     kernel: Kernel = layout.VERSION,
@@ -223,6 +224,8 @@ def run(
 ) -> None:
     """Run a command in a fresh guest; its output and exit status are passed through."""
     where = layout.find(kernel)
+    if out is not None:
+        store.check(out)
     if memory_manager is not None:
         least = manager.nodes(where, memory_manager)
         if nodes is not None and nodes < least:
@@ -249,6 +252,7 @@ def run(
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
+@runs_a_program
 def record(
     command: Annotated[list[str], typer.Argument(help="What to run; put -- before it.")],
     out: Annotated[

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from pagelab import store
-from pagelab.errors import PagelabError, UsageError, unknown
+from pagelab.errors import PagelabError, UsageError, runs_a_program, unknown
 from pagelab.measuring import here, machine, page, probe, result, table
 from pagelab.measuring.result import Measurement
 
@@ -41,6 +41,7 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything ran
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
+@runs_a_program
 def measure(
     part: Annotated[str, typer.Argument(help=f"One of: {', '.join(PARTS)}.")] = "all",
     program: Annotated[
@@ -73,8 +74,9 @@ def measure(
     if load is not None:
         measurement = result.load(load)
     else:
-        if out is not None:
-            store.check(out)
+        store.check(out)
+        if emit_machine is not None:
+            store.check(Path(emit_machine).parent)
         measurement = probe.run(
             part,
             _progress(quiet),

@@ -14,7 +14,13 @@ from rich.table import Table
 
 from pagelab import emulator, jobs, progress, store, units
 from pagelab.design import check
-from pagelab.errors import InterruptedRunError, PagelabError, UsageError, unknown
+from pagelab.errors import (
+    InterruptedRunError,
+    PagelabError,
+    UsageError,
+    runs_a_program,
+    unknown,
+)
 from pagelab.measuring import (
     agreement,
     agreement_page,
@@ -66,6 +72,7 @@ class Machine(NamedTuple):
                 )
 
 
+@runs_a_program
 def validate(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="[-- PROGRAM ARGS]", help="Run this one.")
@@ -193,7 +200,7 @@ def validate(
         console.print(f"Huge pages are {pages.how}.", style="dim", highlight=False)
         typer.echo(str(out))
     if interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(InterruptedRunError.exit_code)
 
 
 def _larger(text: str, pages: HugePages, *, allow_tuning: bool) -> list[str]:

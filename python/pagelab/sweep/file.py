@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pagelab.errors import PagelabError, unknown
+from pagelab.errors import PagelabError, UsageError, unknown
 
 Value = str | int | float | bool
 Point = dict[str, Value]
@@ -175,7 +175,7 @@ def load(path: Path) -> Sweep:
             )
         sweep = Sweep.model_validate(tomllib.loads(content.decode()))
     except OSError as error:
-        raise PagelabError(f"cannot read {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PagelabError(f"{path}: {error}") from error
     except ValidationError as error:
