@@ -11,6 +11,7 @@ them, is for names and values that there are not, and is raised before anything 
 import functools
 import os
 import platform
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import pagelab
-from pagelab import _core, advice, growth, jobs, readable, recording, store
+from pagelab import _core, advice, growth, jobs, readable, recording, store, units
 from pagelab import design as design_
 from pagelab import pages as pages_
 from pagelab.design import Design
@@ -229,7 +230,16 @@ def compare(
                 out=out,
                 progress=progress,
             )
-    with _elsewhere(dask, workers) as elsewhere, _watched(progress) as (meters, stop, say):
+    recorded_ = source if isinstance(source, Recording) else None
+    hurry = _hurry(recorded_)
+    if hurry:
+        # Pieces are of no use before all have ended.
+        dask = workers = None
+    with (
+        _elsewhere(dask, workers) as elsewhere,
+        _watched(progress) as (meters, stop, say),
+        jobs.hurried(stop, hurry),
+    ):
         found = _source(source, copies)
         once = _tell_once if progress else _be_quiet
         described = found.describe(window)
@@ -238,6 +248,9 @@ def compare(
         work = _simulations(described, designs, machine, pages, seed, once, first)
         # Pipes are refused where pieces are read.
         times = len(work)
+        if hurry:
+            # All of them side by side, so that each has come to something.
+            parallel = times
         if workers is not None or elsewhere is not None:
             work = [replace(job, workers=workers, elsewhere=elsewhere) for job in work]
             parallel, times = parallel or 1, 0
@@ -247,7 +260,6 @@ def compare(
             work = [replace(job, source=read, may_grow=job.may_grow and grows) for job in work]
             ended, notes = growth.simulate_all(work, meters, stop, parallel, say)
             ended = [files.as_named(outcome, described) for outcome in ended]
-    recorded_ = source if isinstance(source, Recording) else None
     name = _name(found, recorded_)
     runs = _runs(name, recorded_, ended, interrupted=stop.wanted)
     _check_alike(runs)
@@ -262,7 +274,7 @@ def compare(
         host=_host(),
         runs=runs,
         failures=[run for run in ended if isinstance(run, Failure)],
-        notes=notes,
+        notes=[*notes, *_shares(runs, recorded_)],
     )
     if out is not None:
         comparison.save(out)
@@ -419,6 +431,27 @@ def _runs(
     if recorded is None:
         raise PagelabError(what)
     raise RecordingError(f"{name}: {what} ({recording.summary(recorded)})")
+
+
+# Of these the sender does not wait for long. Ctrl-C only ends a recording: who is at a terminal can
+# have the simulation end by a second one.
+_HURRYING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _hurry(recorded: Recording | None) -> int | None:
+    """The signal that has ended a recording and leaves little time for the rest."""
+    by = None if recorded is None else recorded.ended_by
+    return by if by in _HURRYING else None
+
+
+def _shares(runs: list[Run], recorded: Recording | None) -> list[str]:
+    """How much was simulated by runs that were stopped, in words."""
+    shares = [run.host["share"] for run in runs if "share" in run.host]
+    if not shares:
+        return []
+    whole = "there is to simulate" if recorded is None else "was recorded"
+    # They are compared over what all have run.
+    return [f"Simulated was {units.percent(min(shares))} of what {whole}"]
 
 
 def _check_alike(runs: list[Run]) -> None:

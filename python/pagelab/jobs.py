@@ -18,9 +18,10 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from pagelab import _core, surveys, units
+from pagelab.errors import InterruptedRunError
 from pagelab.experiment.case import RunError
 from pagelab.progress import Display
-from pagelab.results import Failure, Run
+from pagelab.results import INTERRUPTED, Failure, Run
 
 T = TypeVar("T")
 
@@ -63,24 +64,43 @@ class Stop:
 Elsewhere = Callable[[Simulation, Stop, Callable[[int, int, str], None]], str]
 
 
+# Signals within so many seconds are one: timeout(1) sends two at once, to the process and to its
+# group, and a terminal that is closed sends SIGHUP twice, once by its shell.
+_ONE = 1.0
+
+# For all simulations together. As much again goes into the trace's end and the report.
+_HURRY_SECONDS = 5.0
+
+
+def asked_by(number: int) -> None:
+    """Has the command exit as a shell says of this signal."""
+    InterruptedRunError.exit_code = 128 + number
+
+
 @contextmanager
 def stoppable() -> Iterator[Stop]:
     """Turns the first SIGINT, SIGTERM or SIGHUP into a stop request; the second is itself again.
 
-    But SIGHUP, of which a terminal that is closed sends two: one comes from its shell.
     Threads other than the first get no signals, and can ask for none. One that was ignored from the
     start, as a shell has it for what runs in the background, still is, also by what is recorded.
     """
     stop = Stop()
+    first: float | None = None
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     kept: dict[int, Any] = {}
 
     def handler(number: int, frame: FrameType | None) -> None:
-        stop.event.set()
-        if number != signal.SIGHUP:
+        nonlocal first
+        now = time.monotonic()
+        if first is None:
+            first = now
+            asked_by(number)
+            stop.event.set()
+        elif number != signal.SIGHUP and now - first > _ONE:
             signal.signal(number, kept[number])
+            signal.raise_signal(number)
 
     for number in (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)):
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -93,6 +113,29 @@ def stoppable() -> Iterator[Stop]:
 
 
 @contextmanager
+def hurried(stop: Stop, by: int | None) -> Iterator[None]:
+    """Asks for the end soon, if a signal has ended the recording of what is to be simulated.
+
+    timeout(1) and who shuts a machine down kill what has not ended some seconds later.
+    """
+    if by is None:
+        yield
+        return
+
+    def end() -> None:
+        asked_by(by)
+        stop.event.set()
+
+    timer = threading.Timer(_HURRY_SECONDS, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def ended_as_by_interrupt() -> Iterator[None]:
     """Has SIGTERM and SIGHUP end what runs here as Ctrl-C does: temporary files are removed.
 
@@ -101,6 +144,7 @@ def ended_as_by_interrupt() -> Iterator[None]:
     kept: dict[int, Any] = {}
 
     def handler(number: int, frame: FrameType | None) -> None:
+        asked_by(number)
         raise KeyboardInterrupt
 
     # A process of a run on all processors is started again if it dies.
@@ -165,8 +209,11 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
     if stop.wanted:
         return Failure(design=title, error="stopped before it started")
     meter = display.meter(title, "simulating")
+    most = None
 
     def progress(done: int, total: int | None, pieces: tuple[int, int] | None = None) -> bool:
+        nonlocal most
+        most = total
         so_far = ""
         if pieces:
             so_far = f"{pieces[0]} of {pieces[1]} pieces, {units.count(done)} accesses"
@@ -189,6 +236,8 @@ def _simulate(job: Simulation, display: Display, stop: Stop) -> Run | Failure:
         meter.finish()
     seconds = time.monotonic() - started
     host = {"seconds": seconds, "accesses_per_second": simulated / seconds}
+    if run["stopped"] == INTERRUPTED and most:
+        host["share"] = simulated / most
     whole = Run.model_validate(run | {"design": job.label, "source": job.source, "host": host})
     if whole.accesses:
         return whole

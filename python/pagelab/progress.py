@@ -92,7 +92,9 @@ class _LineMeter:
         )
 
     def _print(self, text: str) -> None:
-        print(f"pagelab: {self.verb} {self.name}: {text}", file=sys.stderr, flush=True)
+        # In one piece: others are at work beside it.
+        sys.stderr.write(f"pagelab: {self.verb} {self.name}: {text}\n")
+        sys.stderr.flush()
 
 
 @dataclass

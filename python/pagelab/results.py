@@ -259,6 +259,8 @@ class Recording(Table):
     bytes: Natural
     exit_status: int
     signal: int | None
+    ended_by: int | None = None
+    """The signal to the recorder that ended the program, or that it obeyed by ending."""
     seconds: float
     running_seconds: float | None = None
     """Until the program had ended, where the trace was made afterwards."""

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pagelab import api, recording, store
+from pagelab import api, recording, store, units
 from pagelab.cli import complete, options
-from pagelab.errors import UsageError, runs_a_program
+from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
@@ -132,10 +132,13 @@ def compare(
                 dask=dask,
                 progress=not quiet,
             )
+            # It has cost more than the simulation.
+            keep_trace |= comparison.interrupted
         finally:
             if program and not keep_trace:
                 file.unlink(missing_ok=True)
-        show_ = partial(_show, comparison, as_json=as_json, quiet=quiet)
+        rest = file if program and comparison.interrupted else None
+        show_ = partial(_show, comparison, rest=rest, as_json=as_json, quiet=quiet)
         options.save_and_show(lambda: comparison.save(directory), show_)
     _leave(comparison)
 
@@ -157,7 +160,10 @@ def _record(
     return recorded
 
 
-def _show(comparison: Comparison, page: Path | None, *, as_json: bool, quiet: bool) -> None:
+def _show(
+    comparison: Comparison, page: Path | None, *, rest: Path | None, as_json: bool, quiet: bool
+) -> None:
+    """Prints what was found; `rest` is a recording of which it is only a part."""
     if as_json:
         typer.echo(comparison.model_dump_json(by_alias=True, indent=1))
         return
@@ -165,6 +171,9 @@ def _show(comparison: Comparison, page: Path | None, *, as_json: bool, quiet: bo
     if page is None:
         return
     typer.echo(f"\nReport: {page}")
+    if rest is not None:
+        size = units.size(rest.stat().st_size)
+        typer.echo(f"All of it: pagelab compare --trace {shlex.quote(str(rest))} ({size})")
     if any(run.lines for run in comparison.runs):
         typer.echo(f"Lines that miss: pagelab annotate {shlex.quote(str(page.parent))}")
 
@@ -172,7 +181,7 @@ def _show(comparison: Comparison, page: Path | None, *, as_json: bool, quiet: bo
 def _leave(comparison: Comparison) -> None:
     """Exits as the comparison went, and as the program did."""
     if comparison.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(InterruptedRunError.exit_code)
     options.check_ended(comparison)
     if comparison.recording is not None:
         recording.check(comparison.recording)

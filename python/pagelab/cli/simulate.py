@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pagelab import api, store
 from pagelab.cli import complete, options
-from pagelab.errors import UsageError
+from pagelab.errors import InterruptedRunError, UsageError
 from pagelab.results import Comparison
 from pagelab.table import show
 
@@ -79,7 +79,7 @@ def simulate(
     show_ = partial(_show, comparison, as_json=as_json, quiet=quiet)
     options.save_and_show(lambda: comparison.save(out) if out is not None else None, show_)
     if comparison.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(InterruptedRunError.exit_code)
     options.check_ended(comparison)
 
 
