@@ -1,6 +1,6 @@
 """What limits the truth of an answer."""
 
-from pagelab import units
+from pagelab import first_touch, units
 from pagelab.decision import why_no_bound
 from pagelab.results import INTERRUPTED, Comparison
 
@@ -21,6 +21,7 @@ def caveats(comparison: Comparison) -> list[str]:
             f"{units.count(least)} accesses."
         )
     found += _no_bounds(comparison)
+    found += filter(None, map(first_touch.caveat, map(comparison.on, comparison.machines)))
     recording = comparison.recording
     if recording is not None and recording.signal:
         found.append(

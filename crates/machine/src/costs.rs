@@ -2,6 +2,9 @@ use crate::config::{CostConfig, Shootdowns};
 use crate::error::BuildError;
 use pagelab_os::Effects;
 
+/// Base pages of a page of 2 MiB.
+const PAGES_OF_2M: u64 = 512;
+
 /// [`CostConfig`] in slots of the core's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
@@ -9,6 +12,7 @@ pub(crate) struct Costs {
     pub(crate) fault: u64,
     give: u64,
     zero_4k: u64,
+    zero_2m: u64,
     copy_4k: u64,
     table_page: u64,
     entry: u64,
@@ -33,10 +37,16 @@ impl Costs {
                 })
             }
         };
+        let zero_4k = slots("cost.zero_4k_ns", config.zero_4k_ns)?;
+        let zero_2m = match config.zero_2m_ns {
+            Some(ns) => slots("cost.zero_2m_ns", ns)?,
+            None => PAGES_OF_2M * zero_4k,
+        };
         Ok(Costs {
             fault: slots("cost.fault_ns", config.fault_ns)?,
             give: slots("cost.give_ns", config.give_ns)?,
-            zero_4k: slots("cost.zero_4k_ns", config.zero_4k_ns)?,
+            zero_4k,
+            zero_2m,
             copy_4k: slots("cost.copy_4k_ns", config.copy_4k_ns)?,
             table_page: slots("cost.table_page_ns", config.table_page_ns)?,
             entry: slots("cost.entry_ns", config.entry_ns)?,
@@ -51,7 +61,8 @@ impl Costs {
 
     /// Of an operation's time in the kernel at large: filling pages with zeros.
     pub(crate) fn zeroing(&self, effects: &Effects) -> u64 {
-        effects.pages_zeroed * self.zero_4k
+        let large = effects.pages_zeroed_in_large;
+        (effects.pages_zeroed - large) * self.zero_4k + large / PAGES_OF_2M * self.zero_2m
     }
 
     /// Whether an operation has other cores drop translations, if there are such that may have

@@ -22,6 +22,8 @@ pub struct Effects {
     pub blocks_given: u64,
     /// Base pages filled with zeros.
     pub pages_zeroed: u64,
+    /// Base pages among them that are part of a page of 2 MiB or 1 GiB.
+    pub pages_zeroed_in_large: u64,
     /// Base pages copied for copy-on-write.
     pub pages_copied: u64,
     /// Base pages moved: out of a page table's way (the pages of `work.displaced`), or by the
@@ -57,11 +59,22 @@ impl Effects {
         Self::default()
     }
 
+    /// Counts a page that is filled with zeros.
+    #[inline]
+    pub(crate) fn count_zeroed(&mut self, size: PageSize) {
+        let pages = u64::from(size.base_pages());
+        self.pages_zeroed += pages;
+        if size != PageSize::Base4K {
+            self.pages_zeroed_in_large += pages;
+        }
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.pages_mapped = [0; 3];
         self.blocks_given = 0;
         self.pages_zeroed = 0;
+        self.pages_zeroed_in_large = 0;
         self.pages_copied = 0;
         self.pages_migrated = 0;
         self.shootdowns = 0;

@@ -262,7 +262,7 @@ impl<T: PageTable> Mapper<'_, T> {
         if vma.is_file() {
             self.statistics.files.get_or_insert_default().pages += pages;
         } else {
-            self.effects.pages_zeroed += pages;
+            self.effects.count_zeroed(size);
         }
         match vma.backing {
             Backing::Anonymous | Backing::Stack => self.statistics.anonymous.count(size),
@@ -334,7 +334,7 @@ impl<T: PageTable> Mapper<'_, T> {
             }
         }
         self.effects.blocks_given += 1;
-        self.effects.pages_zeroed += u64::from(size.base_pages());
+        self.effects.count_zeroed(size);
         self.statistics.anonymous.count(size);
         Ok(())
     }

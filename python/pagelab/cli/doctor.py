@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import pagelab
-from pagelab import emulator, files
+from pagelab import emulator, files, host_memory
 from pagelab.cli import options
 from pagelab.emulator import NoEmulatorError
 
@@ -63,6 +63,7 @@ def _checks(qemu: Path | None) -> list[Check]:
         Check("pagelab", f"{pagelab.__version__}, Python {platform.python_version()}", "all", ""),
         _plugin(),
         _emulator(qemu),
+        _memory(),
         _test_tool("chromium", "tests of the report"),
         _test_tool("valgrind", "tests of the recorder"),
     ]
@@ -92,6 +93,16 @@ def _emulator(qemu: Path | None) -> Check:
             "is as slow there as where it records; pagelab-qemu is not",
         ]
     return Check("emulator", f"{found.version}, {found.path}", needed_for, "", notes=notes)
+
+
+def _memory() -> Check:
+    """Whether memory that lies idle is given back to a host."""
+    found = host_memory.ways()
+    if not found:
+        return Check("idle memory", "stays here", "", "")
+    notes = [f"{way.name}: {way.meaning}" for way in found]
+    notes.append("pagelab measure idle says how long a first touch takes then; -m here prices it")
+    return Check("idle memory", "may be given back to the host", "", "", notes=notes)
 
 
 def _test_tool(name: str, purpose: str) -> Check:

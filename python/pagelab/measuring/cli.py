@@ -24,6 +24,7 @@ PARTS = (
     "faults",
     "folios",
     "huge",
+    "idle",
     "syscalls",
     "shared-code",
     "calls",

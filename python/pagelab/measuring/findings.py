@@ -28,7 +28,7 @@ def findings(measurement: Measurement) -> list[Finding]:
     rows: list[Finding] = []
     readers = (
         *(_caches, _branches, _window, _tlbs, _faults),
-        *(_folios, _huge, _syscalls, _shared, _calls),
+        *(_folios, _huge, _idle, _syscalls, _shared, _calls),
     )
     for read in readers:
         rows += read(measurement)
@@ -349,6 +349,33 @@ def _huge(measurement: Measurement) -> Iterator[Finding]:
     if asked:
         for call in ("mmap", "shmget", "memfd_create"):
             yield Finding("huge", f"unprivileged {call}", asked[call], None)
+
+
+def _idle(measurement: Measurement) -> Iterator[Finding]:
+    """First touches of memory that lay idle, beside those of memory in use just before."""
+    raw = measurement.parts.get("idle")
+    if raw is None:
+        return
+    for key, pages in (("base", 1), ("huge", 512)):
+        touches = raw["sizes"][key]
+        what = f"first touch of {'2 MiB' if pages > 1 else '4 KiB'}"
+        share = touches["huge_share"]
+        if pages > 1 and share is not None and share < 0.9:
+            why = f"only {share:.0%} of the memory was backed so"
+            yield Finding("idle", what, "no conclusion", None, why)
+            continue
+
+        def scaled(of: dict[str, Any], pages: int = pages) -> dict[str, Any]:
+            return of | {name: of[name] * pages for name in ("median", "low", "high")}
+
+        yield _time("idle", f"{what}, in use just before", scaled(touches["reused_ns"]))
+        yield _time("idle", f"{what}, idle before", scaled(touches["idle_ns"]))
+        if not touches["seen"]:
+            yield Finding("idle", f"{what}, given by the host first", "not seen", None)
+            continue
+        yield _time("idle", f"{what}, given by the host first", scaled(touches["given_ns"]))
+        given = touches["given_share"]
+        yield Finding("idle", f"{what}: share given first", f"{given:.0%}", given)
 
 
 def _syscalls(measurement: Measurement) -> Iterator[Finding]:

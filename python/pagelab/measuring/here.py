@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pagelab import files
 from pagelab.errors import PagelabError
-from pagelab.measuring import machine, probe, result
+from pagelab.measuring import machine, machine_costs, probe, result
 from pagelab.measuring.result import Measurement
 
 NAME = "here"
@@ -40,6 +40,8 @@ def preset(say: probe.Say) -> Path:
         day = time.strftime("%Y-%m-%d", time.localtime(kept.started))
         say(f"-m {NAME}: {kept.environment.cpu}, as measured on {day} ({measurement_file()})")
         file = _write_preset(kept)
+    if (price := machine_costs.first_touch(kept)) is not None:
+        say(f"-m {NAME}: {price}")
     own = machine.preset(kept, NAME).design
     if own != "radix":
         say(f"-m {NAME} is a guest: the page table that it has is {own} (--designs {own},ideal)")

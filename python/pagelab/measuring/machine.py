@@ -14,7 +14,7 @@ from typing import Any
 
 from pagelab import units
 from pagelab.errors import PagelabError
-from pagelab.measuring import cores, machine_caches, machine_code, machine_core
+from pagelab.measuring import cores, machine_caches, machine_code, machine_core, machine_costs
 from pagelab.measuring.entry import BASE, HUGE, Entry, Status, cycles, split
 from pagelab.measuring.findings import capacity, effective_page, second_level_sets
 from pagelab.measuring.levels import Hierarchy, Level, hierarchy
@@ -139,7 +139,7 @@ def preset(measurement: Measurement, name: str, found_beside: Beside | None = No
         "nested": list(_nested(measurement, found, small, ghz, page)) if guest else [],
         "radix.pwc": [] if guest else list(_walk(measurement, found, small, ghz)),
         "memory": list(_memory(here)),
-        "cost": list(_cost(measurement)),
+        "cost": list(machine_costs.entries(measurement)),
     }
     heading = [
         f"{here.cpu}, Linux {here.kernel.split()[0]}, as measured; the machine was "
@@ -147,6 +147,8 @@ def preset(measurement: Measurement, name: str, found_beside: Beside | None = No
         f"Seed {measurement.seed}. Keys that are not here are those of {BASE}.",
         f"This machine's own design is {design}.",
     ]
+    if (price := machine_costs.first_touch(measurement)) is not None:
+        heading.append(price)
     if guest:
         heading.append(
             "A guest: "
@@ -476,71 +478,3 @@ def free_blocks(here: Environment) -> list[int]:
     more = (here.available or 0) - sum(bytes_of)
     free[-1] += max(0, min(more, room)) // largest
     return free
-
-
-def _cost(measurement: Measurement) -> Iterator[Entry]:
-    """What the operating system's work costs, from the parts faults and folios if they were run."""
-    life: dict[str, Any] = measurement.parts.get("faults", {}).get("per_page_ns", {})
-    if life:
-        yield from _fault(life)
-        yield from _unmap(life)
-    else:
-        yield Entry("fault_ns", None, "open", f"not measured; {BASE}'s")
-    sizes = measurement.parts.get("folios", {}).get("sizes", [])
-    if sizes and sizes[0]["bytes"] == 4096:
-        figures = sizes[0]["per_page_ns"]
-        shared = figures["write_after_fork_child_alive"]["median"]
-        alone = figures["write_after_fork_child_gone"]["median"]
-        copy = max(1.0, shared - alone)
-        what = "write fault with the child alive, less without"
-        yield Entry("copy_4k_ns", f"{copy:.1f}", "measured", what)
-        entry = figures["fork"]["median"]
-        yield Entry("entry_ns", f"{max(0.1, entry):.1f}", "measured", "fork, a page")
-
-
-def _fault(life: dict[str, Any]) -> Iterator[Entry]:
-    """A fault, giving it a page, and zeroing that, from first touches of small and huge pages.
-
-    A written small page's takes a fault, a page and one zeroing, a huge page's a fault, a page and
-    512 zeroings; one that is only read takes a fault, which maps the page of zeros.
-    """
-    small = life["written"]["first_touch"]["median"]
-    huge = life["written_huge"]["first_touch"]["median"] * (HUGE // 4096)
-    zero = (huge - small) / (HUGE // 4096 - 1)
-    if 0 < zero < small:
-        what = "first touch in a huge page, less a fault"
-        yield Entry("zero_4k_ns", f"{zero:.1f}", "measured", what)
-        written = small - zero
-        read = life.get("read", {}).get("first_touch", {}).get("median", written)
-        if read < written:
-            yield Entry("fault_ns", f"{read:.1f}", "measured", "first touch that only reads")
-            what = "first touch that writes, less a fault and the zeroing"
-            yield Entry("give_ns", f"{written - read:.1f}", "measured", what)
-        else:
-            yield Entry("fault_ns", f"{written:.1f}", "measured", "first touch less the zeroing")
-            yield Entry("give_ns", "0.0", "open", "not concluded; in fault_ns")
-        return
-    present = life["present_file"]["first_touch"]["median"]
-    fault = min(present, life.get("read", {}).get("first_touch", {}).get("median", present))
-    yield Entry("fault_ns", f"{fault:.1f}", "measured", "first touch that only reads")
-    what = "first touch of a file's page there is, less a fault"
-    yield Entry("give_ns", f"{present - fault:.1f}", "measured", what)
-    zero = life["zeroing_in_user_mode"]["median"]
-    yield Entry("zero_4k_ns", f"{zero:.1f}", "measured", "zeroing in user mode")
-
-
-def _unmap(life: dict[str, Any]) -> Iterator[Entry]:
-    """Taking an entry out and giving 4 KiB back, from the unmapping of small and of huge pages.
-
-    A small page's takes one of each, a huge page's an entry and 512 times 4 KiB.
-    """
-    small = life["written"]["unmap"]["median"]
-    huge = life["written_huge"]["unmap"]["median"] * (HUGE // 4096)
-    free = max(0.0, (huge - small) / (HUGE // 4096 - 1))
-    if free > small / 2:
-        # As where no huge page was had.
-        yield Entry("unmap_ns", f"{small:.1f}", "measured", "munmap")
-        yield Entry("free_4k_ns", "0.0", "open", "not concluded; in unmap_ns")
-        return
-    yield Entry("unmap_ns", f"{small - free:.1f}", "measured", "munmap, less what is given back")
-    yield Entry("free_4k_ns", f"{free:.2f}", "measured", "munmap of a huge page, less an entry")

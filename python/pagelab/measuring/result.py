@@ -240,6 +240,11 @@ class Measurement(_Model):
         raw = (self.parts.get("memory", {}).get("bandwidth") or {}).get("one_core")
         return None if raw is None else Estimate.model_validate(raw)
 
+    def in_use(self) -> "Measurement":
+        """The same of a machine whose memory is in use all the time, so that no host has it."""
+        parts = {name: part for name, part in self.parts.items() if name != "idle"}
+        return self.model_copy(update={"parts": parts})
+
     def beside(self, found: Beside) -> "Measurement":
         """The same, but as was found beside a program: what moves by the minute."""
         caches = dict(self.parts.get("caches", {}))

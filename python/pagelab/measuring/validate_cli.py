@@ -249,6 +249,8 @@ def _machine(
     if preset is not None and _named(preset):
         return Machine(preset, design or "radix", check(preset, [])["name"])
     assert measurement is not None
+    # As `guest_memory` sees to.
+    measurement = measurement.in_use()
     file = directory / "here.toml"
     made = machine.write(measurement, here.NAME, file)
     for note in made.notes:

@@ -7,6 +7,7 @@ mod chain;
 mod faults;
 mod folios;
 mod huge;
+mod idle;
 mod memory;
 mod shared_code;
 mod syscalls;
@@ -37,6 +38,7 @@ pub const PARTS: &[Part] = &[
     faults::PART,
     folios::PART,
     huge::PART,
+    idle::PART,
     syscalls::PART,
     shared_code::PART,
     calls::PART,

@@ -4,7 +4,7 @@ use super::files;
 use std::path::PathBuf;
 
 /// Never more than this share of what is available, so that neighbours can grow meanwhile.
-const SHARE: f64 = 0.4;
+pub const SHARE: f64 = 0.4;
 
 /// Bytes the probe may hold at one time, now: a share of the least of what the kernel thinks
 /// available without swapping, and what the limits of the control groups around this process

@@ -152,6 +152,8 @@ fn settings() -> BTreeMap<String, String> {
         "/proc/sys/kernel/numa_balancing",
         "/sys/kernel/mm/ksm/run",
         "/sys/kernel/mm/lru_gen/enabled",
+        "/sys/module/damon_reclaim/parameters/enabled",
+        "/sys/module/page_reporting/parameters/page_reporting_order",
         "/sys/devices/system/cpu/smt/control",
         "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
