@@ -158,7 +158,7 @@ def test_a_light_command_imports_neither_arrow_nor_templates() -> None:
 def test_quiet_prints_the_answer(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(canned.comparison()))
     done = pagelab("report", "--quiet", str(tmp_path))
-    assert "dpt would save" in done.stdout
+    assert "dpt would run this program" in done.stdout
     done = pagelab(
         *("compare", "-q", "-d", "radix,ideal", "-w", "pointer-chase:pages=100,loads=1000"),
         cwd=tmp_path,
@@ -178,7 +178,7 @@ def test_a_report_is_drawn_again_beside_its_result(tmp_path: Path) -> None:
     result.write_text(json.dumps(canned.comparison()))
     done = pagelab("report", str(result))
     assert done.returncode == 0, done.stderr
-    assert "dpt would save" in done.stdout
+    assert "dpt would run this program" in done.stdout
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 

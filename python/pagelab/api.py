@@ -30,11 +30,11 @@ from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
 from pagelab.machine import MachineBase
-from pagelab.measuring import here
+from pagelab.measuring import here, kind
 from pagelab.progress import Display, display
 from pagelab.recording import RecordingError
 from pagelab.results import Comparison, Failure, Recording, Run
-from pagelab.sources import Programs, Source, Trace, Workload, at_once
+from pagelab.sources import Programs, Source, Trace, Workload, at_once, is_built_in
 from pagelab.window import Window
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ EVERYTHING = Window()
 # Recording everything a long program does would fill the disk: at up to 3 bytes an access this
 # is at most 1.5 GB, and a minute or so of simulation a design.
 DEFAULT_LIMIT = 500_000_000
+
+# The machine of the DPT paper, whose programs the built-in ones are.
+PAPER = "dpt-paper"
 
 
 def bounded(window: Window) -> Window:
@@ -116,7 +119,7 @@ def simulate(
     source: Source | Recording | Path_,
     design: Design | str = "radix",
     *,
-    machine: MachineBase | str = "dpt-paper",
+    machine: MachineBase | str | None = None,
     pages: str | None = None,
     copies: int = 1,
     seed: int | None = None,
@@ -131,7 +134,8 @@ def simulate(
     several `at_once`; each program runs `copies` times at once. `window` says which part of it to
     take. `design` is one of `pagelab.designs`, or as the command line takes it
     ("dpt:cpd=false"); `machine` is one of `pagelab.machines`, a preset's name, a TOML file, or
-    "here". `pages` is the page size that memory is backed with where it can be ("4K", "64K",
+    "here": the preset of this processor's kind unless given, for built-in programs "dpt-paper".
+    `pages` is the page size that memory is backed with where it can be ("4K", "64K",
     "2M", "1G", "madvise"), `seed` that of everything random. With `workers` the source is cut into
     pieces, so many of which are simulated at once (docs/scale.md); with `dask`, the address of a
     scheduler, by its workers.
@@ -165,7 +169,7 @@ def compare(
     source: Source | Recording | Path_ | Sequence[Path_],
     designs: Iterable[Design | str] | None = None,
     *,
-    machine: MachineBase | str | Sequence[MachineBase | str] = "dpt-paper",
+    machine: MachineBase | str | Sequence[MachineBase | str] | None = None,
     pages: str | Sequence[str] | None = None,
     copies: int = 1,
     seed: int | None = None,
@@ -203,6 +207,8 @@ def compare(
     """
     if out is not None:
         store.check(Path(out))
+    if machine is None:
+        machine = default_machine(source, tell_once if progress else _be_quiet)
     if isinstance(source, Sequence) and not isinstance(source, str):
         # What is wrong with the rest is said before the program runs.
         check(designs, machine=machine, pages=pages, seed=seed)
@@ -241,7 +247,7 @@ def compare(
         jobs.hurried(stop, hurry),
     ):
         found = _source(source, copies)
-        once = _tell_once if progress else _be_quiet
+        once = tell_once if progress else _be_quiet
         described = found.describe(window)
         # First, so that what is said of the machine counts.
         first = ["heat_map=true"] if heat_map else []
@@ -279,6 +285,21 @@ def compare(
     if out is not None:
         comparison.save(out)
     return comparison
+
+
+def default_machine(
+    source: Source | Recording | Path_ | Sequence[Path_], say: Callable[[str], None]
+) -> str:
+    """The machine where none is named; `say` is told which and why.
+
+    Programs and traces of them are asked about for a processor like this one. The built-in programs
+    are those of a paper, at its footprints, and run on its machine.
+    """
+    if isinstance(source, Trace | Workload | Programs) and is_built_in(source):
+        return PAPER
+    name, why = kind.describe()
+    say(why)
+    return name
 
 
 def measure(
@@ -336,7 +357,7 @@ def check(
     ...
     pagelab.errors.UsageError: dpt-paper with radix.levle=5: ... (did you mean levels?)
     """
-    say = _tell_once if progress else _be_quiet
+    say = tell_once if progress else _be_quiet
     simulations = _simulations({}, designs, machine, pages, seed, say)
     for one in simulations if build else []:
         try:
@@ -481,7 +502,7 @@ def _tell(line: str) -> None:
 
 
 @functools.cache
-def _tell_once(line: str) -> None:
+def tell_once(line: str) -> None:
     """What `check` has said of a machine, `compare` does not say again."""
     _tell(line)
 

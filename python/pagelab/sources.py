@@ -86,6 +86,12 @@ class Programs:
 Source = Trace | Workload | Programs
 
 
+def is_built_in(source: Source) -> bool:
+    """Whether nothing of it is a trace."""
+    programs = source.programs if isinstance(source, Programs) else (source,)
+    return all(isinstance(program, Workload) for program in programs)
+
+
 def at_once(*programs: Trace | Workload, copies: int = 1) -> Source:
     """Programs that run at once, each so many times.
 

@@ -111,10 +111,9 @@ def _granted(comparison: Comparison) -> list[str]:
 
 
 def show_table(comparison: Comparison, console: Console) -> None:
-    """Prints the table, one a machine."""
+    """Prints the table, one a machine, which is named above it."""
     for name in comparison.machines:
-        if len(comparison.machines) > 1:
-            console.print(f"{name}:", style="bold", highlight=False, markup=False)
+        console.print(f"{name}:", style="bold", highlight=False, markup=False, soft_wrap=True)
         table = terminal_table(comparison, name)
         least = sum((column.min_width or 0) + 1 for column in table.columns)
         if least > console.width:
@@ -164,7 +163,7 @@ def legend(comparison: Comparison) -> str:
             "in faults and unmapping, zeroing new pages. memory: peak, with page tables."
         )
     text = (
-        f"speed: against {comparison.on(base.machine_name).label(base)}"
+        f"{_machines(comparison)}speed: against {comparison.on(base.machine_name).label(base)}"
         f"{' of the same machine' if len(comparison.machines) > 1 else ''}. {words} "
         "MPKI: second-level TLB misses per 1000 instructions."
     )
@@ -180,6 +179,12 @@ def legend(comparison: Comparison) -> str:
     if not comparison.complete:
         lines.append("* ended early")
     return "\n".join(lines)
+
+
+def _machines(comparison: Comparison) -> str:
+    """What the machines are, where they say so."""
+    told = {one.machine_name: one.machine.get("description") for one in comparison.runs}
+    return "".join(f"{name}: {what}. " for name, what in told.items() if what)
 
 
 def _nodes(comparison: Comparison) -> list[str]:

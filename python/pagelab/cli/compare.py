@@ -35,7 +35,7 @@ def compare(
             autocompletion=complete.designs,
         ),
     ] = None,
-    machine: options.Machines = "dpt-paper",
+    machine: options.Machines = None,
     pages: options.Pages = None,
     thp: options.Thp = False,
     changes: options.Set = None,
@@ -95,7 +95,6 @@ def compare(
     window = options.window(skip, limit, sample, in_instructions, warm_up)
     chosen = options.designs(designs)
     sizes = options.page_sizes(pages, thp)
-    machines = options.machines(machine, changes)
     source: Source | Recording
     if program:
         recording.find(program[0])
@@ -107,6 +106,8 @@ def compare(
         source.describe(window)
         options.tell_of_cut(trace or [])
         name = source.name
+    machine = machine or options.usual_machine(program or source, quiet=quiet)
+    machines = options.machines(machine, changes)
     # A wrong key is said before the program runs, and so is a design that will come to nothing.
     build = bool(program)
     api.check(chosen, machine=machines, pages=sizes, seed=seed, build=build, progress=not quiet)

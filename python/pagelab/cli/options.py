@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from pagelab import _core, pages, units
+from pagelab import _core, api, pages, units
 from pagelab.cli import complete
 from pagelab.design import Design, names
 from pagelab.emulator import VARIABLE
 from pagelab.errors import PagelabError, UsageError, unknown
 from pagelab.machines import Machine as Machine_
 from pagelab.measuring import here
-from pagelab.results import Comparison
+from pagelab.results import Comparison, Recording
 from pagelab.sources import Source, Trace, at_once, parameters, parse_workload
 from pagelab.window import Window
 
@@ -23,20 +23,22 @@ from pagelab.window import Window
 WINDOWS = 30
 
 Machine = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--machine",
         "-m",
-        help="A preset (pagelab list machines), a TOML file, or here: this one.",
+        help="A preset (pagelab list machines), a TOML file, or here: this one, measured. "
+        "Without it the preset of this processor's kind.",
         autocompletion=complete.machine,
     ),
 ]
 Machines = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--machine",
         "-m",
-        help="Presets (pagelab list machines), TOML files, here (this one): here,dpt-paper.",
+        help="Presets (pagelab list machines), TOML files, here (this one, measured): here,zen4. "
+        "Without it the preset of this processor's kind.",
         autocompletion=complete.machines,
     ),
 ]
@@ -208,6 +210,11 @@ def page_sizes(text: str | None, thp: bool) -> list[str] | None:
     if not sizes:
         raise UsageError(f"--pages names no page size. Valid: {', '.join(pages.SIZES)}")
     return list(dict.fromkeys(sizes))
+
+
+def usual_machine(source: Source | Recording | list[str], *, quiet: bool) -> str:
+    """The machine where none is named, which standard error is told unless it is to be quiet."""
+    return api.default_machine(source, (lambda _: None) if quiet else api.tell_once)
 
 
 def machines(text: str, changes: list[str] | None) -> list[Machine_]:

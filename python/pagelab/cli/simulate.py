@@ -27,7 +27,7 @@ def simulate(
     trace: options.Traces = None,
     workload: options.Workloads = None,
     copies: options.Copies = 1,
-    machine: options.Machine = "dpt-paper",
+    machine: options.Machine = None,
     pages: options.Pages = None,
     thp: options.Thp = False,
     changes: options.Set = None,
@@ -53,13 +53,14 @@ def simulate(
     """
     chosen = options.designs(design)
     sizes = options.page_sizes(pages, thp)
-    machines = options.machines(machine, [*(changes or []), *options.manager(manager)])
     if len(chosen or []) != 1 or len(sizes or []) > 1:
         raise UsageError("simulate runs one design; pagelab compare runs several")
-    if len(machines) != 1:
-        raise UsageError("simulate runs on one machine; pagelab compare takes several")
     trace = [*(traces or []), *(trace or [])]
     source = options.sources(trace, workload, options.windows(sampled, full, windows))
+    machine = machine or options.usual_machine(source, quiet=quiet)
+    machines = options.machines(machine, [*(changes or []), *options.manager(manager)])
+    if len(machines) != 1:
+        raise UsageError("simulate runs on one machine; pagelab compare takes several")
     options.tell_of_cut(trace)
     window = options.window(skip, limit, sample, in_instructions, warm_up)
     if out is not None:

@@ -5,9 +5,22 @@ microarchitecture (Skylake, Ice Lake, Golden Cove); AMD Software Optimization Gu
 17h (55723), 19h (56665, 57647) and 1Ah (58455).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from pagelab.measuring.result import Environment
+
+class Identified(Protocol):
+    """What tells a processor's core."""
+
+    @property
+    def vendor(self) -> str | None: ...  # noqa: D102
+    @property
+    def family(self) -> int | None: ...  # noqa: D102
+    @property
+    def model(self) -> int | None: ...  # noqa: D102
+    @property
+    def extensions(self) -> Sequence[str]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ _AMD = [
 ]
 
 
-def documented(here: Environment) -> Core | None:
+def documented(here: Identified) -> Core | None:
     """The published buffers of this processor's core, if its model is known."""
     if here.family is None or here.model is None:
         return None
