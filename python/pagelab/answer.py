@@ -11,7 +11,7 @@ from pagelab import units
 from pagelab.counts import Model
 
 Asked = Literal["page table", "page size", "page table or page size", "nothing"]
-Effect = Literal["helps", "hurts", "no difference", "unknown", "not asked"]
+Effect = Literal["helps", "hurts", "no difference", "depends", "unknown", "not asked"]
 
 
 class Estimate(Model):
@@ -52,6 +52,8 @@ class Decision(Model):
     change: str | None
     """What is changed there: `2 MB pages`."""
     gain: Estimate | None
+    between: tuple[float, float] | None
+    """Least and most gain, by whether a hypervisor has to give memory first; where that matters."""
     parts: list[Change]
     """Parts of the time that change, those first that go the way of `effect`."""
     memory_bytes: int

@@ -1,6 +1,6 @@
 """Decides what the runs of a comparison say, from the figures that the table has."""
 
-from pagelab import sampling
+from pagelab import first_touch, sampling
 from pagelab.answer import Asked, Change, Decision, Effect, Estimate
 from pagelab.counts import CYCLE_PARTS
 from pagelab.results import INTERRUPTED, Comparison, Run
@@ -22,7 +22,10 @@ def decide(comparison: Comparison) -> Decision:
     best = max(rivals, key=comparison.speedup, default=None)
     asked = _asked(comparison)
     gain = None if best is None else _gain(comparison, best)
+    between = None if best is None else first_touch.gains(comparison, best)
     effect = _effect(asked, gain)
+    if between is not None and first_touch.decides(between):
+        effect = "depends"
     bound = ideal(comparison, base.pages)
     return Decision(
         machine=base.machine_name,
@@ -32,6 +35,7 @@ def decide(comparison: Comparison) -> Decision:
         best=None if best is None else comparison.label(best),
         change=None if best is None else subject(base, best),
         gain=gain,
+        between=between,
         parts=[] if best is None else _parts(comparison, best, effect),
         memory_bytes=base.memory,
         best_memory_bytes=None if best is None else best.memory,

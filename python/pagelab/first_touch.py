@@ -9,23 +9,45 @@ from pagelab import units
 from pagelab.results import Comparison, Run
 
 
+def gains(comparison: Comparison, run: Run) -> tuple[float, float] | None:
+    """The least and the most speed that a run gains; `None` where there is one price.
+
+    The least is where a hypervisor has to give the memory of all huge pages first, the most where
+    memory was in use just before.
+    """
+    base = comparison.baseline_of(run)
+    between = base.machine.get("cost", {}).get("zero_2m_between_ns")
+    if not between or not run.complete or not run.os.anonymous.large:
+        return None
+    now = comparison.relative_time(run)
+    least = 1 / (now * _factor(run, {"zero_2m": between[1]})) - 1
+    in_use = _in_use(base)
+    most = _factor(base, in_use) / (now * _factor(run, in_use)) - 1
+    return least, most
+
+
 def caveat(comparison: Comparison) -> str:
     """Between which speeds the best run with huge pages is; empty where there is one price."""
     base = comparison.baseline
     runs = [run for run in comparison.runs if run.design != "ideal" and run.pages != base.pages]
-    runs = [run for run in runs if run.complete and run.os.anonymous.large]
-    between = base.machine.get("cost", {}).get("zero_2m_between_ns")
-    if not between or not runs:
+    best = max(runs, key=comparison.speedup, default=None)
+    found = gains(comparison, best) if best is not None else None
+    if best is None or found is None or decides(found):
         return ""
-    best = max(runs, key=comparison.speedup)
-    now = comparison.relative_time(best)
-    least = 1 / (now * _factor(best, {"zero_2m": between[1]})) - 1
-    in_use = _in_use(base)
-    most = _factor(base, in_use) / (now * _factor(best, in_use)) - 1
+    return f"{comparison.label(best)} is {told(found)} (pagelab measure idle)."
+
+
+def decides(found: tuple[float, float]) -> bool:
+    """Whether a program gains or loses by what its first touches take."""
+    return found[0] < 0 < found[1]
+
+
+def told(found: tuple[float, float]) -> str:
+    """Both ends in words."""
+    least, most = map(_speed, found)
     return (
-        f"{comparison.label(best)} is {_speed(least)} where a hypervisor has to give the memory "
-        f"of all huge pages first, and {_speed(most)} where memory was in use just before "
-        "(pagelab measure idle)."
+        f"{least} where a hypervisor has to give the memory of all huge pages first, and {most} "
+        "where memory was in use just before"
     )
 
 

@@ -3,7 +3,7 @@
 Speeds and shares have the digits of the table, so that no reader has to reconcile two figures.
 """
 
-from pagelab import advice, granted, units
+from pagelab import advice, first_touch, granted, units
 from pagelab.answer import Answer, Decision
 from pagelab.caveats import caveats
 from pagelab.decision import NOTICEABLE, SMALL, decide
@@ -59,6 +59,11 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     change = units.signed_percent(decision.gain.value)
     if decision.effect == "helps":
         return f"Yes: {best} would run this program {decision.gain} faster{more}."
+    if decision.effect == "depends" and decision.between is not None:
+        return (
+            f"That depends on where memory comes from: {best} would run this program "
+            f"{first_touch.told(decision.between)}{more}."
+        )
     if decision.effect == "unknown":
         half = units.percent(decision.gain.half)
         return (
@@ -212,6 +217,8 @@ def _advice(comparison: Comparison, decision: Decision) -> list[str]:
         return []
     if decision.effect == "helps":
         return advice.to_have(comparison, best)
+    if decision.effect == "depends":
+        return ["pagelab validate runs a program both ways on this machine."]
     if decision.effect == "unknown":
         return ["More windows, or longer ones, tell more: --sample, or none for the whole program."]
     return []
