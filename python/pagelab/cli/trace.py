@@ -38,7 +38,7 @@ def info(file: _File, as_json: options.Json = False) -> None:
     facts = json.loads(_core.trace_info(str(file)))
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
-    else:
+    elif facts["total"]["accesses"] or not facts["error"]:
         _print(facts)
     if facts["error"]:
         raise PagelabError(facts["error"])

@@ -38,7 +38,10 @@ def preset(say: probe.Say) -> Path:
         file = keep(kept)
     else:
         day = time.strftime("%Y-%m-%d", time.localtime(kept.started))
-        say(f"-m {NAME}: {kept.environment.cpu}, as measured on {day} ({measurement_file()})")
+        told = f"-m {NAME}: {kept.environment.cpu}, as measured on {day} ({measurement_file()})"
+        if kept.environment.hypervisor and "idle" not in kept.parts:
+            told += "; `pagelab measure` finds what idle memory takes, too"
+        say(told)
         file = _write_preset(kept)
     if (price := machine_costs.first_touch(kept)) is not None:
         say(f"-m {NAME}: {price}")
