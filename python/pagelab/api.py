@@ -29,6 +29,7 @@ from pagelab import design as design_
 from pagelab import pages as pages_
 from pagelab.design import Design
 from pagelab.errors import InterruptedRunError, PagelabError, UsageError
+from pagelab.forecast import Forecast
 from pagelab.machine import MachineBase
 from pagelab.measuring import here, kind
 from pagelab.progress import Display, display
@@ -71,6 +72,7 @@ def record(
     defer: bool = False,
     keep_words: bool = False,
     progress: bool = False,
+    forecast: Forecast | None = None,
 ) -> Recording:
     """Runs a program and writes what it does to memory into the trace `out`.
 
@@ -82,7 +84,7 @@ def record(
 
     With `defer` the trace is made when the program has ended, so that it has less to wait for; what
     it is made of is in a file beside it meanwhile (its name with `.words` behind it), and stays
-    there with `keep_words`.
+    there with `keep_words`. With `progress`, a `forecast` says how long its simulation will take.
 
     Returns what was recorded; its `trace` can be simulated. What goes wrong after the program has
     started is in its `incomplete`, and the trace is good up to there. Raises
@@ -108,6 +110,7 @@ def record(
             cpu=cpu,
             defer=defer,
             keep_words=keep_words,
+            forecast=forecast,
         )
     # Arguments need not be text; JSON must be.
     told = [os.fsencode(word).decode(errors="replace") for word in words]
@@ -211,12 +214,14 @@ def compare(
         machine = default_machine(source, tell_once if progress else _be_quiet)
     if isinstance(source, Sequence) and not isinstance(source, str):
         # What is wrong with the rest is said before the program runs.
-        check(designs, machine=machine, pages=pages, seed=seed)
+        work = check(designs, machine=machine, pages=pages, seed=seed)
+        part = bounded(window)
         with TemporaryDirectory(prefix="pagelab-") as scratch:
             recorded = record(
                 source,
                 Path(scratch) / "trace",
-                window=bounded(window),
+                window=part,
+                forecast=Forecast(work, part, parallel or workers or jobs.available_processors()),
                 follow_exec=follow_exec,
                 code=code,
                 progress=progress,
@@ -346,8 +351,8 @@ def check(
     seed: int | None = None,
     build: bool = True,
     progress: bool = False,
-) -> None:
-    """Raises UsageError where `compare` would, without running anything.
+) -> list[jobs.Simulation]:
+    """Raises UsageError where `compare` would, without running anything; else what it would run.
 
     With `build`, also where one of its designs would be left without a result, since its machine
     cannot be built.
@@ -365,6 +370,7 @@ def check(
         except _core.Error as error:
             said = str(error).removeprefix(f"{one.design}: ")
             raise UsageError(f"{one.title or one.label}: {said}") from error
+    return simulations
 
 
 def _simulations(

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,9 @@ class Meter(Protocol):
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         """`done` accesses of `total`, if that is known; or a text to show instead."""
 
+    def expect(self, text: str) -> None:
+        """Shows what is to come."""
+
     def finish(self) -> None:
         """The work has ended."""
 
@@ -47,6 +51,9 @@ class Display(Protocol):
 
 class _QuietMeter:
     def update(self, done: int, total: int | None, instead: str = "") -> None:
+        pass
+
+    def expect(self, text: str) -> None:
         pass
 
     def finish(self) -> None:
@@ -69,6 +76,7 @@ class _LineMeter:
     started: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
     done: int = 0
+    expected: bool = False
     lock: Lock = field(default_factory=Lock)
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
@@ -79,6 +87,12 @@ class _LineMeter:
                 return
             self.last_line = now
         self._print(instead or status(done, total, now - self.started))
+
+    def expect(self, text: str) -> None:
+        # Once: what is expected changes little.
+        if not self.expected:
+            self.expected = True
+            self._print(text)
 
     def finish(self) -> None:
         # Of what failed at once the error says all.
@@ -116,6 +130,9 @@ class _BarMeter:
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         self.progress.update(self.task, completed=done, total=total, instead=instead)
 
+    def expect(self, text: str) -> None:
+        pass
+
     def finish(self) -> None:
         done = self.progress.tasks[self.task].completed
         self.progress.update(self.task, total=max(done, 1), completed=max(done, 1))
@@ -148,7 +165,7 @@ class Bars:
 
 
 class BottomLine:
-    """A line at the bottom of the terminal, below what another program writes there.
+    """Lines at the bottom of the terminal, below what another program writes there.
 
     The program's output scrolls in the lines above (DECSTBM, "set top and bottom margins"), so
     neither disturbs the other.
@@ -157,28 +174,39 @@ class BottomLine:
     def __init__(self, console: Console) -> None:
         self._file = console.file
         self._rows = 0
+        self._height = 0
 
     def meter(self, name: str, verb: str) -> Meter:
         """See Display."""
         return _BottomLineMeter(self, f"{verb} {name}")
 
-    def show(self, text: str) -> None:
-        """Replaces the line."""
+    def show(self, text: str, more: str = "") -> None:
+        """Replaces the lines: one of `text`, below it as many as `more` takes."""
         columns, rows = os.get_terminal_size(self._file.fileno())
-        if rows < 3:
+        lines = [text[: columns - 1], *textwrap.wrap(more, columns - 1)]
+        height = max(len(lines), self._height)
+        if rows < height + 2:
             return
         begin = ""
-        if rows != self._rows:
-            # A line feed first: the cursor may be on the line that is taken away.
-            begin = f"\n\0337\033[1;{rows - 1}r\0338\033[1A"
-            self._rows = rows
-        self._write(f"{begin}\0337\033[{rows};1H\033[2K\033[7m{text[: columns - 1]}\033[0m\0338")
+        if (rows, height) != (self._rows, self._height):
+            # Line feeds first: the cursor may be on a line that is taken away.
+            taken = height - (self._height if rows == self._rows else 0)
+            begin = "\n" * taken + f"\0337\033[1;{rows - height}r\0338\033[{taken}A"
+            self._rows, self._height = rows, height
+        lines += [""] * (height - len(lines))
+        shown = (
+            f"\033[{rows - height + 1 + at};1H\033[2K\033[7m{line}\033[0m"
+            for at, line in enumerate(lines)
+        )
+        self._write(f"{begin}\0337{''.join(shown)}\0338")
 
     def close(self) -> None:
-        """Gives the line back."""
+        """Gives the lines back."""
         if self._rows:
-            self._write(f"\0337\033[r\033[{self._rows};1H\033[2K\0338")
-            self._rows = 0
+            first = self._rows - self._height + 1
+            cleared = (f"\033[{row};1H\033[2K" for row in range(first, self._rows + 1))
+            self._write(f"\0337\033[r{''.join(cleared)}\0338")
+            self._rows = self._height = 0
 
     def _write(self, text: str) -> None:
         self._file.write(text)
@@ -190,10 +218,14 @@ class _BottomLineMeter:
     line: BottomLine
     label: str
     started: float = field(default_factory=time.monotonic)
+    expected: str = ""
 
     def update(self, done: int, total: int | None, instead: str = "") -> None:
         text = instead or status(done, total, time.monotonic() - self.started)
-        self.line.show(f"pagelab: {self.label}: {text}")
+        self.line.show(f"pagelab: {self.label}: {text}", self.expected)
+
+    def expect(self, text: str) -> None:
+        self.expected = text
 
     def finish(self) -> None:
         self.line.close()

@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pagelab import _core, emulator, environment, jobs, units
 from pagelab.errors import OWN_FAILURE, PagelabError
 from pagelab.progress import Display, up_to
 from pagelab.results import Recording
 from pagelab.window import Window as Window
+
+if TYPE_CHECKING:
+    from pagelab.forecast import Forecast
 
 
 class RecordingError(PagelabError):
@@ -91,6 +95,7 @@ def record(
     cpu: str | None = None,
     defer: bool = False,
     keep_words: bool = False,
+    forecast: "Forecast | None" = None,
 ) -> Recording:
     """Runs a program to its end, or until `stop` is wanted, and records it into `output`.
 
@@ -98,6 +103,7 @@ def record(
     that `emulator.find` finds, `cpu` the processor it emulates, as its `-cpu` option has it;
     without it the one with every feature QEMU has. With `defer` the trace is made when the program
     has ended, of words in a file beside it, which is removed then unless it is to `keep_words`.
+    `forecast` says how long the simulation of the trace will take.
 
     Raises RecordingError when it was not started. What goes wrong later is in the outcome's
     `incomplete`, and the trace is good up to there.
@@ -127,6 +133,9 @@ def record(
             text = "recorded; the program runs on (Ctrl-C ends it)"
         else:
             text = up_to(done, total, time.monotonic() - started, unit)
+        elapsed = time.monotonic() - started
+        if forecast and not made and (said := forecast.text(output, done, elapsed)):
+            meter.expect(said)
         # How long the program is nobody knows: the total is where its recording would end.
         meter.update(done, None, text)
         return not stop.wanted

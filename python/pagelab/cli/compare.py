@@ -12,6 +12,8 @@ from rich.console import Console
 from pagelab import api, recording, store, units
 from pagelab.cli import complete, options
 from pagelab.errors import InterruptedRunError, UsageError, runs_a_program
+from pagelab.forecast import Forecast
+from pagelab.jobs import available_processors
 from pagelab.results import Comparison, Recording
 from pagelab.sources import Source
 from pagelab.table import show
@@ -81,10 +83,11 @@ def compare(
     table and writes report.html, result.json and result.parquet into a result directory.
 
     Ctrl-C while recording ends the program and compares what was recorded; Ctrl-C while
-    simulating reports what was simulated. Both mark the result as incomplete.
+    simulating reports what was simulated, and so does SIGTERM within seconds. All mark the result
+    as incomplete.
 
     Exits with the program's own status; 125 when pagelab itself fails, 126 when the program
-    cannot be run, 127 when there is none, 130 when it was interrupted.
+    cannot be run, 127 when there is none, 130 (SIGTERM: 143) when the simulation was stopped.
     """
     if bool(program) == bool(trace or workload):
         raise UsageError("give one of -- PROGRAM and --trace or --workload")
@@ -110,12 +113,22 @@ def compare(
     machines = options.machines(machine, changes)
     # A wrong key is said before the program runs, and so is a design that will come to nothing.
     build = bool(program)
-    api.check(chosen, machine=machines, pages=sizes, seed=seed, build=build, progress=not quiet)
+    work = api.check(
+        chosen, machine=machines, pages=sizes, seed=seed, build=build, progress=not quiet
+    )
     directory = store.directory(out, name)
     with store.nothing_left_of(directory):
         if program:
             file = directory / f"{name}.trace"
-            record = partial(api.record, follow_exec=follow_exec, code=code, qemu=qemu, cpu=cpu)
+            at_once = jobs or parallel or available_processors()
+            record = partial(
+                api.record,
+                follow_exec=follow_exec,
+                code=code,
+                qemu=qemu,
+                cpu=cpu,
+                forecast=Forecast(work, window, at_once),
+            )
             source = _record(record, program, file, window, as_json=as_json, quiet=quiet)
             window = window.of_what_was_recorded
         try:
