@@ -356,6 +356,9 @@ def compile_in(work: Path, archive: Path, patches: list[Path], progress: Progres
         environment.pop(name, None)
     environment["CFLAGS"] = CFLAGS
     configure = [str(source / "configure"), f"--python={sys.executable}", *options(source)]
+    if patches:
+        # In what --version says: the recorder knows by it what the patches do.
+        configure.append("--with-pkgversion=pagelab")
     configure += compiler(work, environment)
     with log.open("w") as out:
         progress.step("configuring")

@@ -32,6 +32,8 @@ class Emulator:
     """`named` (by --qemu or $PAGELAB_QEMU), `bundled` (the package pagelab-qemu) or `path`."""
     can_translate_anew: bool
     """Whether a program runs at nearly QEMU's own speed outside --skip, --limit and --sample."""
+    places_as_linux: bool
+    """Whether addresses are a native run's (randomisation off), modulo the size of a huge page."""
     passed_over: list[str]
     """Why others that would have come first were not taken."""
 

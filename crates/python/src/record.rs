@@ -52,6 +52,7 @@ pub(crate) fn emulator(py: Python<'_>, options: &str) -> PyResult<String> {
             Origin::Path => "path",
         },
         "can_translate_anew": found.can_translate_anew(),
+        "places_as_linux": found.places_as_linux(),
         "passed_over": found.passed_over,
     });
     Ok(described.to_string())

@@ -53,7 +53,7 @@ pub use loads::MAX_DEP;
 pub use output::Sink;
 use pagelab_events::{Batch, Metadata, TraceWriter};
 use pagelab_recorder_wire::elf::Program;
-pub use qemu::{Emulator, Origin, emulator};
+pub use qemu::{Emulator, Origin, PLACED_OTHERWISE, emulator};
 pub use window::Window;
 
 /// Bytes of a page on x86-64.
@@ -363,8 +363,24 @@ pub fn finish_into<S: Sink + 'static>(
     afterwards::Words::new(words, Path::new("words"), 0)?.make(sink, Ok(()), began, progress)
 }
 
-/// Records, by way of words in a file if that is wanted.
+/// Records; says where the recording is unlike a native run for the emulator's sake.
 fn run<S: Sink + 'static>(
+    request: &Request,
+    qemu: &Emulator,
+    program: &Program,
+    about: Vec<(String, String)>,
+    sink: S,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Option<S>), RecordError> {
+    let (mut outcome, sink) = run_to_end(request, qemu, program, about, sink, progress)?;
+    if !qemu.places_as_linux() {
+        outcome.notes.push(PLACED_OTHERWISE.to_owned());
+    }
+    Ok((outcome, sink))
+}
+
+/// Records, by way of words in a file if that is wanted.
+fn run_to_end<S: Sink + 'static>(
     request: &Request,
     qemu: &Emulator,
     program: &Program,

@@ -49,7 +49,20 @@ impl Emulator {
     pub fn can_translate_anew(&self) -> bool {
         release(&self.version).is_some_and(|release| release >= TRANSLATES_ANEW)
     }
+
+    /// Whether addresses are those of a native run without randomisation, modulo the size of a huge page:
+    /// pagelab-qemu's are, by packaging/qemu/patches/place-as-linux-does.patch.
+    pub fn places_as_linux(&self) -> bool {
+        self.version.ends_with(BUILT_HERE)
+    }
 }
+
+/// Told at the end of a recording where [`Emulator::places_as_linux`] doesn't hold.
+pub const PLACED_OTHERWISE: &str = "this emulator places mappings by rules of its own: which of them hold huge pages, \
+    and which addresses are used again, is not as under Linux; pagelab-qemu places them as Linux does";
+
+/// What packaging/qemu/build.py adds to the version.
+const BUILT_HERE: &str = " (pagelab)";
 
 /// The first release in which [`Emulator::can_translate_anew`] was seen to hold.
 const TRANSLATES_ANEW: [u32; 3] = [10, 0, 2];

@@ -92,6 +92,11 @@ def _emulator(qemu: Path | None) -> Check:
             "too old to leave parts out while a program runs: with --skip, --limit and --sample it",
             "is as slow there as where it records; pagelab-qemu is not",
         ]
+    if not found.places_as_linux:
+        notes += [
+            "places mappings by rules of its own: huge pages, holes and page tables of a recording",
+            "are not a native run's; pagelab-qemu places them as Linux does",
+        ]
     return Check("emulator", f"{found.version}, {found.path}", needed_for, "", notes=notes)
 
 
