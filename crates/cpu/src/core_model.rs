@@ -44,8 +44,10 @@ pub struct Core {
     /// Instructions that it holds, the one that is dispatched next among them.
     reorder_buffer: u64,
     width: u64,
-    /// Instructions so far.
+    /// Instructions so far, and further accesses of one, each of which takes a slot of its own.
     instructions: u64,
+    /// Those further accesses.
+    continued: u64,
     /// When the last instruction was dispatched.
     dispatched: u64,
     /// When the last instruction retired.
@@ -95,6 +97,7 @@ impl Core {
             reorder_buffer: u64::from(config.reorder_buffer),
             width: u64::from(config.width),
             instructions: 0,
+            continued: 0,
             dispatched: 0,
             retired: 0,
             accesses: 0,
@@ -608,10 +611,16 @@ impl Core {
         self.waited
     }
 
+    /// So many of the accesses dispatched so far are of instructions that had made another one.
+    #[inline]
+    pub fn count_as_continued(&mut self, accesses: u64) {
+        self.continued += accesses;
+    }
+
     /// Instructions retired so far.
     #[inline]
     pub fn instructions(&self) -> u64 {
-        self.instructions
+        self.instructions - self.continued
     }
 
     /// Slots in a cycle.

@@ -3,15 +3,16 @@ use crate::{Control, Definition, Flow, dependence};
 /// What an access does and how many bytes it moves, in 16 bits.
 ///
 /// Bit 15: a store (a load otherwise). Bit 14: done by the kernel on behalf of the program.
-/// Bits 0 to 13: size in bytes. A load of no bytes is a prefetch.
+/// Bit 13: a further access of one instruction. Bits 0 to 12: size in bytes. A load of no bytes is a prefetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Op(pub u16);
 
 impl Op {
     const STORE: u16 = 1 << 15;
     const KERNEL: u16 = 1 << 14;
+    const CONTINUES: u16 = 1 << 13;
     /// The largest size of one access, in bytes. Longer ones are recorded in pieces.
-    pub const MAX_SIZE: u16 = Self::KERNEL - 1;
+    pub const MAX_SIZE: u16 = Self::CONTINUES - 1;
 
     /// An instruction that asks for a line to be fetched: it loads nothing, takes no page fault, and nothing
     /// waits for it.
@@ -43,6 +44,27 @@ impl Op {
         Op(self.0 | Self::KERNEL)
     }
 
+    /// The same access, by an instruction that has made its thread's access before, too, if `continues`.
+    #[must_use]
+    #[inline]
+    pub const fn continuing(self, continues: bool) -> Op {
+        Op(self.0 & !Self::CONTINUES | (continues as u16 * Self::CONTINUES))
+    }
+
+    /// Whether its instruction has made its thread's access before, too: the store of a read-modify-write,
+    /// a further line of `rep movs` or of a system call.
+    #[inline]
+    pub const fn continues(self) -> bool {
+        self.0 & Self::CONTINUES != 0
+    }
+
+    /// Instructions that an access with this gap stands for: those of the gap, and its own unless it
+    /// continues one.
+    #[inline]
+    pub const fn instructions(self, gap: u32) -> u64 {
+        gap as u64 + !self.continues() as u64
+    }
+
     /// Whether this is a store.
     #[inline]
     pub const fn is_store(self) -> bool {
@@ -52,7 +74,7 @@ impl Op {
     /// Whether this is a prefetch.
     #[inline]
     pub const fn is_prefetch(self) -> bool {
-        self.0 == Self::PREFETCH.0
+        self.0 & !Self::CONTINUES == Self::PREFETCH.0
     }
 
     /// Whether the kernel did it on behalf of the program.
@@ -76,8 +98,7 @@ pub struct Access {
     /// Load or store, size, user or kernel.
     pub op: Op,
     /// Instructions executed by this thread since its last access, not counting the one that
-    /// makes this access. The second access of an instruction has a gap of 0 and counts as
-    /// an instruction of its own: see docs/trace-format.md.
+    /// makes this access: 0 where that has made the last access, too ([`Op::continues`]).
     pub gap: u32,
     /// How many accesses of this thread back the loads are that this one waits for: that produced its
     /// address, or what it finds stored; 0 for none. One or two, as [`crate::dependence`] says.

@@ -80,7 +80,7 @@ pub struct Counts {
     pub dependent: u64,
     /// Mispredicted branches, where the trace says.
     pub mispredicted: u64,
-    /// Instructions: the accesses and their gaps.
+    /// Instructions: those that make accesses, and the gaps between.
     pub instructions: u64,
 }
 
@@ -228,7 +228,9 @@ fn count(batch: &Batch, range: std::ops::Range<usize>) -> Counts {
     let accesses = ops.len() as u64;
     let stores = number(|op| op.is_store());
     let prefetches = number(|op| op.is_prefetch());
-    let gaps = batch.gap[range.clone()].iter();
+    let instructions = (ops.iter().zip(&batch.gap[range.clone()]))
+        .map(|(op, &gap)| op.instructions(gap))
+        .sum();
     Counts {
         accesses,
         loads: accesses - stores - prefetches,
@@ -237,7 +239,7 @@ fn count(batch: &Batch, range: std::ops::Range<usize>) -> Counts {
         kernel: number(|op| op.is_kernel()),
         mispredicted: Mispredicted::count(batch.mispredicted_in(range.clone())),
         dependent: batch.dep[range].iter().filter(|&&dep| dep != 0).count() as u64,
-        instructions: accesses + gaps.map(|&gap| u64::from(gap)).sum::<u64>(),
+        instructions,
     }
 }
 

@@ -6,7 +6,7 @@ pub enum Unit {
     /// Accesses.
     #[default]
     Accesses,
-    /// Instructions: an access stands for its gap and itself.
+    /// Instructions: [`Op::instructions`](crate::Op::instructions).
     Instructions,
 }
 

@@ -163,12 +163,16 @@ impl<S: Source> Window<S> {
                 break;
             }
             let mut access = input.access(index);
-            let instructions = u64::from(access.gap) + 1;
-            let (before, units) = match self.selection.unit {
-                Unit::Accesses => (0, 1),
-                Unit::Instructions => (u64::from(access.gap), instructions),
+            let instructions = access.op.instructions(access.gap);
+            // An access lies where its instruction does.
+            let (at, units) = match self.selection.unit {
+                Unit::Accesses => (self.position, 1),
+                Unit::Instructions => {
+                    let end = self.position + instructions;
+                    (end.saturating_sub(1), instructions)
+                }
             };
-            let wanted = self.selection.wants(self.position + before);
+            let wanted = self.selection.wants(at);
             self.position += units;
             if wanted {
                 self.kept += units;

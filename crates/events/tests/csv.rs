@@ -26,7 +26,8 @@ fn every_kind_of_line_is_understood() {
          L,7010\n\
          S,0x7FfF,4,2,1\r\n\
          KL,7010,,3\n\
-         KS,ffffffffffffffff,16383,4294967295,65535:70000\n\
+         KL+,7018\n\
+         KS,ffffffffffffffff,8191,4294967295,65535:70000\n\
          P,7020\n\
          P,8000,0,2,1\n\
          unmap,7000,4096\n\
@@ -63,9 +64,10 @@ fn every_kind_of_line_is_understood() {
         (0x7010, Op::load(8), 0, 0),
         (0x7fff, Op::store(4), 2, 1),
         (0x7010, Op::load(8).by_kernel(), 3, 0),
+        (0x7018, Op::load(8).by_kernel().continuing(true), 0, 0),
         (
             u64::MAX,
-            Op::store(16383).by_kernel(),
+            Op::store(8191).by_kernel(),
             u32::MAX,
             4465 << 16 | 65535,
         ),
@@ -136,9 +138,10 @@ fn a_wrong_line_is_named_and_what_comes_before_is_read() {
         ),
         ("l,7000,8", "expected a line that starts with L, S"),
         (",7000", "expected a line that starts with L, S"),
+        ("brk+,7000", "expected a line that starts with L, S"),
         ("L", "expected KIND,ADDR[,SIZE[,GAP[,DEP]]]"),
         ("L,70g0,8", "expected KIND,ADDR"),
-        ("L,7000,16384", "a size up to 16383"),
+        ("L,7000,8192", "a size up to 8191"),
         ("L,7000,8,0,0,0", "expected KIND,ADDR"),
         ("P,7000,8", "expected P,ADDR[,0[,GAP[,DEP]]]"),
         ("L,7000,8,4294967296", "expected KIND,ADDR"),

@@ -128,7 +128,7 @@ fn what_is_no_trace_is_refused_with_its_name() {
         (&b"#!/bin/sh\n"[..], "cut.trace: not a pagelab trace"),
         (
             &b"pagelab\n\x09\0\0\0"[..],
-            "cut.trace: a pagelab trace of version 9; this program reads powers of two up to 256",
+            "cut.trace: a pagelab trace of version 9; this program reads powers of two up to 512",
         ),
     ] {
         assert_eq!(read(bytes).unwrap_err().to_string(), expected);

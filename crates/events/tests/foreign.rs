@@ -54,9 +54,9 @@ fn lackey_events() -> Vec<common::Event> {
     accesses(&[
         (0x1fff000618, Op::store(8), 1, 0),
         (0x1fff000610, Op::load(16), 0, 0),
-        (0x1fff000620, Op::store(2), 0, 0),
+        (0x1fff000620, Op::store(2).continuing(true), 0, 0),
         (0x421f9f8, Op::load(4), 2, 0),
-        (0x421f9f8, Op::store(4), 0, 0),
+        (0x421f9f8, Op::store(4).continuing(true), 0, 0),
     ])
 }
 
@@ -74,6 +74,17 @@ fn lackey_without_valgrinds_lines_is_recognised() {
         assert!(error.is_none());
         assert!(events.len() >= 2);
     }
+}
+
+/// A file without lines of instructions says nothing of them: each access has its own.
+#[test]
+fn lackey_without_instructions_has_one_for_each_line() {
+    let (events, _) = read("trace", b" L 1000,8\n S 2000,8\n M 3000,8\n");
+    let continues = events.iter().filter_map(|event| match event {
+        common::Event::Access(_, _, access) => Some(access.op.continues()),
+        _ => None,
+    });
+    assert!(continues.eq([false, false, false, true]));
 }
 
 #[test]
@@ -178,7 +189,7 @@ fn champsim_events() -> Vec<common::Event> {
         (0x7000, Op::load(8), 0, 0),
         (0x7fff_0000, Op::load(8), 3, 1),
         (0x7fff_1000, Op::load(8), 0, 1),
-        (0x7fff_1000, Op::store(8), 0, 2),
+        (0x7fff_1000, Op::store(8).continuing(true), 0, 2),
         // The pushed register depends on access 1; which register makes the address is unknown.
         (0x7ffe_0000, Op::store(8), 0, 3),
         // What is popped is what access 1 has loaded.

@@ -11,6 +11,15 @@ use std::io::Cursor;
 
 /// What the example says it holds.
 fn example() -> Batch {
+    let mut batch = before_continued();
+    for store in [3, 5] {
+        batch.op[store] = batch.op[store].continuing(true);
+    }
+    batch
+}
+
+/// The example as version 256 could say it.
+fn before_continued() -> Batch {
     let mut batch = before_forms();
     batch.gap[4] = 2;
     let Some(Definition::Block(last)) = batch.definitions.last_mut() else {
@@ -176,13 +185,34 @@ fn version_32_is_read() {
 /// The example as version 64 said it, in which no mispredicted branch stood for others.
 #[test]
 fn version_64_is_read() {
-    older(include_str!("data/version64.hex"), &example());
+    older(include_str!("data/version64.hex"), &before_continued());
 }
 
 /// The example as version 128 said it, in which nothing was a prefetch.
 #[test]
 fn version_128_is_read() {
-    older(include_str!("data/version128.hex"), &example());
+    older(include_str!("data/version128.hex"), &before_continued());
+}
+
+/// The example as version 256 said it, in which no access continued an instruction.
+#[test]
+fn version_256_is_read() {
+    older(include_str!("data/version256.hex"), &before_continued());
+}
+
+/// A bit of the size then says now that an access continues an instruction.
+#[test]
+fn version_256_has_larger_sizes() {
+    let mut batch = without_code();
+    batch.op[2] = Op::load(8).continuing(true);
+    let mut writer = TraceWriter::new(Vec::new(), &Metadata::new()).unwrap();
+    writer.write(&batch).unwrap();
+    let mut bytes = writer.finish().unwrap();
+    bytes[8..12].copy_from_slice(&256u32.to_le_bytes());
+    let (events, error) = drain(&mut TraceReader::new(Cursor::new(bytes), "old").unwrap());
+    assert!(error.is_none());
+    batch.op[2] = Op::load(Op::MAX_SIZE);
+    assert_eq!(events, flatten([&batch]));
 }
 
 /// What would name two loads today was a load too far back for any core.

@@ -14,6 +14,8 @@ map,7000,0x3000
 thread,0
 L,7010,8,2
 S,8004,4,0,1
+L,9000,4
+S+,9000,4
 KS,8ff8,16,10
 thread-start,1
 thread,1
@@ -88,20 +90,21 @@ fn everything_is_counted() {
     assert!(info.complete);
     assert_eq!(info.error, None);
     assert_eq!(info.file_bytes, TEXT.len() as u64);
-    assert_eq!(info.bytes_per_access, TEXT.len() as f64 / 6.0);
-    assert_eq!(info.total, counts([6, 4, 2, 1, 1, 2, 19]));
+    assert_eq!(info.bytes_per_access, TEXT.len() as f64 / 8.0);
+    // 13 of the gaps, and those of eight accesses, of which two are of one instruction.
+    assert_eq!(info.total, counts([8, 5, 3, 1, 1, 2, 20]));
     assert_eq!(
         info.sizes,
-        BTreeMap::from([(1, 1), (4, 1), (8, 3), (16, 1)])
+        BTreeMap::from([(1, 1), (4, 3), (8, 3), (16, 1)])
     );
     assert_eq!((info.gaps, info.skipped_instructions), (2, 1005));
     assert_eq!(info.skipped_accesses, 102);
-    // 7, 8 and 600007 of process 0, and 7 of process 1.
-    assert_eq!(info.pages, 4);
+    // 7, 8, 9 and 600007 of process 0, and 7 of process 1.
+    assert_eq!(info.pages, 5);
     let [parent, child] = &info.processes[..] else {
         panic!("two processes");
     };
-    assert_eq!((parent.process, parent.pages), (0, 3));
+    assert_eq!((parent.process, parent.pages), (0, 4));
     assert_eq!((child.process, child.pages), (1, 1));
     let controls = [
         ("exit", 1),
@@ -118,7 +121,7 @@ fn everything_is_counted() {
         .map(|t| (t.thread, t.counts))
         .collect();
     let expected = [
-        (0, counts([4, 2, 2, 1, 1, 0, 16])),
+        (0, counts([6, 3, 3, 1, 1, 0, 17])),
         (1, counts([1, 1, 0, 0, 0, 2, 2])),
     ];
     assert_eq!(threads, expected);
@@ -129,7 +132,7 @@ fn everything_is_counted() {
 fn a_trace_says_the_same_as_its_text_and_more() {
     let file = Scratch::new("events.csv", TEXT.as_bytes());
     let trace = file.beside("events.trace");
-    assert_eq!(convert(&file.0, &trace, Format::Pagelab).unwrap(), 6);
+    assert_eq!(convert(&file.0, &trace, Format::Pagelab).unwrap(), 8);
     let (text, info) = (
         TraceInfo::of(&file.0).unwrap(),
         TraceInfo::of(&trace).unwrap(),
@@ -163,7 +166,7 @@ fn a_cut_off_trace_gives_the_figures_of_what_is_left() {
     let info = TraceInfo::of(&trace).unwrap();
     assert!(!info.complete);
     assert!(info.error.unwrap().ends_with("the file ends inside it"));
-    assert_eq!(info.total.accesses, 6);
+    assert_eq!(info.total.accesses, 8);
     assert_eq!(info.chunks, Some(chunks - 1));
 }
 

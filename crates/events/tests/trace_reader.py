@@ -69,8 +69,8 @@ def zstd(data: bytes, raw: int) -> bytes:
 
 def blocks(data: bytes) -> Iterator[Block]:
     """The blocks of a file, up to its index or to where it is cut off."""
-    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (256,):
-        raise DamagedError("not a trace of version 256")
+    if data[:8] != MAGIC or struct.unpack_from("<I", data, 8) != (512,):
+        raise DamagedError("not a trace of version 512")
     at = 12
     while at + 24 <= len(data):
         header = data[at : at + 24]
@@ -207,8 +207,9 @@ def accesses(found: list[bytes], count: int, made_at: list["Made"]) -> Iterator[
             sites[site] = (addr, sign_extend(addr - base), sign_extend(addr - before))
         addrs.append(addr)
         deps.append(dep)
+        further, op = "+" if op >> 13 & 1 else "", op & 0xDFFF
         kind = ("K" if op >> 14 & 1 else "") + ("S" if op >> 15 else "L") if op else "P"
-        yield f"{kind},{addr:x},{op & 0x3FFF},{gap},{loads(dep)}"
+        yield f"{kind}{further},{addr:x},{op & 0x1FFF},{gap},{loads(dep)}"
 
 
 @dataclass

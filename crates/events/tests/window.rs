@@ -44,10 +44,10 @@ fn kept(events: &[Event], selection: Selection) -> Vec<usize> {
         };
         let units = match selection.unit {
             Unit::Accesses => 1,
-            Unit::Instructions => u64::from(access.gap) + 1,
+            Unit::Instructions => u64::from(access.gap) + u64::from(!access.op.continues()),
         };
         // An access is where its own instruction is: after its gap.
-        let here = position + units - 1;
+        let here = (position + units).saturating_sub(1);
         position += units;
         let skipped = here < selection.skip;
         let unsampled = selection.sample != 0
@@ -201,7 +201,9 @@ proptest! {
                 all.iter().filter(is_brk).count()
             );
             let total = |events: &[Event]| events.iter().map(|event| match event {
-                Event::Access(_, _, access) => u64::from(access.gap) + 1,
+                Event::Access(_, _, access) => {
+                    u64::from(access.gap) + u64::from(!access.op.continues())
+                }
                 Event::Control(..) | Event::Mispredicted(..) => 0,
             }).sum::<u64>();
             prop_assert_eq!(total(&all), total(&events) + instructions_left_out);

@@ -358,7 +358,7 @@ impl<M: Mmu> Machine<M> {
             self.switch(batch.process, thread.unwrap_or(0));
         }
         let sample = self.timeline.next() - self.counts.accesses;
-        let most = sample.min(self.left_to_warm_up(&batch.gap[at..until]));
+        let most = sample.min(self.left_to_warm_up(&batch.gap[at..until], &batch.op[at..until]));
         let most = most.min(self.left_of_turn()) as usize;
         let most = if M::LOOKS_INTO_CACHES {
             1.min(most)
@@ -495,6 +495,8 @@ impl<M: Mmu> Machine<M> {
         };
         if self.counts.accesses >= self.untimed {
             timing::time::<false>(&mut paths, &mut state.pending, &self.chunk, accesses);
+            let continued = op.iter().map(|op| u64::from(op.continues())).sum();
+            state.clock.count_as_continued(continued);
             if let Some(free) = &mut self.free {
                 free.time(core, &self.chunk, accesses);
             }

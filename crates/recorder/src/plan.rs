@@ -258,7 +258,7 @@ impl Plan {
         for (index, entry) in (0u16..).zip(script) {
             let at = usize::from(index);
             let (group, column) = (&mut groups[at / GROUP], at % GROUP);
-            group.op[column] = op(entry);
+            group.op[column] = op(entry).continuing(continues(script, at));
             group.gap[column] = gap(script, at);
             group.dep[column] = own_dependence(entry, at);
             let size = u64::from(entry.size.trailing_zeros());
@@ -364,6 +364,9 @@ impl Plan {
             }
             let first = position.instructions + u64::from(self.first);
             room.set_gap(0, first.saturating_sub(position.next) as u32);
+            if first < position.next {
+                room.continue_first();
+            }
             position.next = position.instructions + u64::from(self.next);
             for &(index, loaded) in &*self.late {
                 let number = accesses + u64::from(index) + 1;
@@ -527,6 +530,12 @@ fn op(entry: &Entry) -> Op {
     } else {
         Op::load(entry.size)
     }
+}
+
+/// Whether an access is of the same instruction as the one before it in the block.
+fn continues(script: &[Entry], index: usize) -> bool {
+    let before = index.checked_sub(1).map(|before| &script[before]);
+    before.is_some_and(|before| before.instruction >= script[index].instruction)
 }
 
 /// The instructions between an access and the one before it in the block.

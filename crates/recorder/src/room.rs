@@ -111,6 +111,14 @@ impl Room {
         unsafe { self.gap.add(index).write(gap) }
     }
 
+    /// The first access is a further one of the instruction before.
+    #[cold]
+    pub(crate) fn continue_first(self) {
+        debug_assert!(self.len > 0);
+        // SAFETY: there is at least one access, and it has been put.
+        unsafe { self.op.write(self.op.read().continuing(true)) }
+    }
+
     #[inline(always)]
     pub(crate) fn dep(self, index: usize) -> u32 {
         debug_assert!(index < self.len);

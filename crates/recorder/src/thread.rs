@@ -339,19 +339,21 @@ impl Thread {
         self.at.accesses += 1;
         let instruction = self.at.instructions + u64::from(entry.instruction);
         let gap = instruction.saturating_sub(self.at.next) as u32;
+        let continues = instruction < self.at.next;
         self.at.next = self.at.next.max(instruction + 1);
         self.made[index] = Made {
             number: self.at.accesses,
             address,
         };
         batch.addr.push(address);
-        batch.op.push(if entry.prefetch {
+        let op = if entry.prefetch {
             Op::PREFETCH
         } else if entry.store {
             Op::store(size)
         } else {
             Op::load(size)
-        });
+        };
+        batch.op.push(op.continuing(continues));
         batch.gap.push(gap);
         let dep = dependence(self.at.accesses, producers, self.at.forgotten);
         batch.dep.push(dep);
@@ -385,9 +387,10 @@ impl Thread {
         self.at.say_mispredicted(batch);
         self.at.accesses += 1;
         let gap = self.at.instructions.saturating_sub(self.at.next + 1) as u32;
+        let continues = self.at.instructions <= self.at.next;
         self.at.next = self.at.next.max(self.at.instructions);
         batch.addr.push(address);
-        batch.op.push(op.by_kernel());
+        batch.op.push(op.by_kernel().continuing(continues));
         batch.gap.push(gap);
         batch.dep.push(0);
     }

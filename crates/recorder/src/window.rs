@@ -140,9 +140,9 @@ impl Windows {
         batch.regular.clear();
         batch.alike.clear();
         let whole = LeftOut {
-            instructions: batch.gap[start.access..]
-                .iter()
-                .map(|&gap| u64::from(gap) + 1)
+            instructions: (batch.op[start.access..].iter())
+                .zip(&batch.gap[start.access..])
+                .map(|(op, &gap)| op.instructions(gap))
                 .sum(),
             accesses: (batch.len() - start.access) as u64,
         };
@@ -174,7 +174,7 @@ impl Windows {
         let branches = batch.mispredicted.split_off(start.mispredicted);
         let mut branches = branches.into_iter().peekable();
         for index in start.access..batch.len() {
-            let instructions = u64::from(batch.gap[index]) + 1;
+            let instructions = batch.op[index].instructions(batch.gap[index]);
             while let Some((_, entry)) = entries.next_if(|&(at, _)| at as usize <= index) {
                 if self.open || matches!(entry, Flow::Thread(_)) {
                     batch.flow.push((kept as u32, entry));

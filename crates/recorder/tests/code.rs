@@ -100,6 +100,30 @@ fn every_instruction_is_in_the_flow() {
     }
 }
 
+/// Repeated string instructions and read-modify-writes among them, and calls of which the kernel makes accesses.
+#[test]
+fn gaps_and_accesses_add_up_to_the_instructions() {
+    for name in PROGRAMS {
+        for verbatim in [false, true] {
+            let program = build(name, &FLAGS);
+            let recorded = record(Request {
+                verbatim,
+                ..program.request()
+            });
+            let batches = recorded.batches.iter();
+            let counted: u64 = batches
+                .flat_map(|batch| batch.op.iter().zip(&batch.gap))
+                .map(|(op, &gap)| op.instructions(gap))
+                .sum();
+            let sites = recorded.batches.iter().flat_map(|batch| &batch.site);
+            let last = recorded.table.instruction(*sites.last().unwrap()).unwrap();
+            let native = stepped(&program.path);
+            let until = native.iter().rposition(|&pc| pc == last.pc).unwrap() + 1;
+            assert_eq!(counted, until as u64, "{name}");
+        }
+    }
+}
+
 #[test]
 fn every_access_is_made_by_the_line_that_announces_it() {
     for name in PROGRAMS {

@@ -224,13 +224,21 @@ fn parse(line: &[u8]) -> Result<Line, &'static str> {
     }
     let mut columns = Columns::new(line);
     let kind = columns.next().ok_or(KINDS)?;
-    let (parsed, expected) = match kind {
+    let (known, continues) = match kind.strip_suffix('+') {
+        Some(kind @ ("L" | "S" | "KL" | "KS" | "P")) => (kind, true),
+        _ => (kind, false),
+    };
+    let continuing = |access: Access| {
+        let op = access.op.continuing(continues);
+        Line::Access(Access { op, ..access })
+    };
+    let (parsed, expected) = match known {
         "L" | "S" | "KL" | "KS" => (
-            access(kind, &mut columns).map(Line::Access),
-            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address and a size up to 16383",
+            access(known, &mut columns).map(continuing),
+            "KIND,ADDR[,SIZE[,GAP[,DEP]]] with a hexadecimal address and a size up to 8191",
         ),
         "P" => (
-            prefetch(&mut columns).map(Line::Access),
+            prefetch(&mut columns).map(continuing),
             "P,ADDR[,0[,GAP[,DEP]]] with a hexadecimal address",
         ),
         "process" => (columns.number().map(Line::Process), "process,NUMBER"),

@@ -68,7 +68,8 @@ impl<W: Write> CsvWriter<W> {
                 (true, false) => "KL",
                 (true, true) => "KS",
             };
-            write!(self.output, "{kind},{addr:x},{},{gap},", op.size())?;
+            let further = if op.continues() { "+" } else { "" };
+            write!(self.output, "{kind}{further},{addr:x},{},{gap},", op.size())?;
             self.write_dependence(dep)?;
             writeln!(self.output)?;
         }

@@ -271,11 +271,13 @@ impl<R: BufRead> Records for ChampSim<R> {
             } else {
                 producer
             };
-            self.push(batch, addr, Op::load(SIZE), producer);
+            let op = Op::load(SIZE).continuing(self.accesses > before);
+            self.push(batch, addr, op, producer);
             carried = self.accesses;
         }
         for addr in addresses(&record[self.fields.destination_memory.clone()]) {
-            self.push(batch, addr, Op::store(SIZE), producer);
+            let op = Op::store(SIZE).continuing(self.accesses > before);
+            self.push(batch, addr, op, producer);
             self.stores.put(unit(addr), UNIT, carried);
         }
         for &register in &record[self.fields.destination_registers.clone()] {

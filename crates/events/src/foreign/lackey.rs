@@ -20,6 +20,8 @@ pub struct Lackey<R> {
     accesses: u64,
     /// Lines so far that are neither Lackey's nor Valgrind's.
     foreign: u64,
+    /// Whether there are instructions at all.
+    has_instructions: bool,
 }
 
 /// A line that Lackey prints.
@@ -39,11 +41,13 @@ impl<R: BufRead> Lackey<R> {
             own: 0,
             accesses: 0,
             foreign: 0,
+            has_instructions: false,
         }
     }
 
     fn push(&mut self, batch: &mut Batch, addr: u64, op: Op) {
         let gap = self.instructions.saturating_sub(1);
+        let op = op.continuing(op.continues() || self.has_instructions && self.instructions == 0);
         self.instructions = 0;
         self.accesses += 1;
         batch.push(Access {
@@ -90,12 +94,15 @@ impl<R: BufRead> Records for Lackey<R> {
         };
         self.own += 1;
         match line.map_err(|expected| self.lines.unexpected(expected))? {
-            Line::Instruction => self.instructions = self.instructions.saturating_add(1),
+            Line::Instruction => {
+                self.has_instructions = true;
+                self.instructions = self.instructions.saturating_add(1);
+            }
             Line::Load(addr, size) => self.push(batch, addr, Op::load(size)),
             Line::Store(addr, size) => self.push(batch, addr, Op::store(size)),
             Line::Modify(addr, size) => {
                 self.push(batch, addr, Op::load(size));
-                self.push(batch, addr, Op::store(size));
+                self.push(batch, addr, Op::store(size).continuing(true));
             }
         }
         Ok(Progress::More)
@@ -142,7 +149,7 @@ fn parse(line: &[u8]) -> Option<Result<Line, &'static str>> {
     Some(match size {
         _ if !is_canonical(addr) => Err(CANONICAL),
         Ok(size) if size <= Op::MAX_SIZE => Ok(with(addr, size)),
-        _ => Err("a size of at most 16383 bytes"),
+        _ => Err("a size of at most 8191 bytes"),
     })
 }
 

@@ -20,7 +20,7 @@ impl<W: Write> LackeyWriter<W> {
         for index in 0..batch.len() {
             let access = batch.access(index);
             // The instruction of a prefetch, as of what accesses nothing, is among those before the next.
-            for _ in 0..=access.gap {
+            for _ in 0..access.op.instructions(access.gap) {
                 writeln!(self.output, "I  0,1")?;
             }
             if access.op.is_prefetch() {

@@ -29,6 +29,8 @@ const MAX_STREAM: [usize; STREAMS] = [
 ];
 /// The version since which executions have forms, and addresses follow from others.
 const FORMS: u32 = 64;
+/// The last version in which no access continued an instruction.
+const WITHOUT_CONTINUED: u32 = 256;
 /// zstd's fastest regular level. Higher ones save less than a tenth and halve the speed.
 const LEVEL: i32 = 1;
 
@@ -285,6 +287,9 @@ impl ChunkDecoder {
             return Err("there are bytes after the last stream");
         }
         self.layout.start(&self.streams)?;
+        if version <= WITHOUT_CONTINUED {
+            self.layout.continue_none();
+        }
         match version {
             1 => self.code.start_without(),
             2..=4 => (self.code).start_old(&self.old_code_streams, accesses, table)?,

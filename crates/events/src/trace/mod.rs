@@ -22,10 +22,11 @@ pub use writer::TraceWriter;
 const MAGIC: [u8; 8] = *b"pagelab\n";
 /// The version that is written. Version 1 had no code; up to version 8 an access waited for one load,
 /// up to 16 no branch said that its wrong path joins the right one, up to 32 every access had a code
-/// and an address of its own, up to 64 no branch stood for others, and up to 128 nothing was a prefetch.
-const VERSION: u32 = 256;
+/// and an address of its own, up to 64 no branch stood for others, up to 128 nothing was a prefetch, and up
+/// to 256 no access continued an instruction.
+const VERSION: u32 = 512;
 /// Versions that are read. No flipped bit makes the one that is written of an older one.
-const VERSIONS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, VERSION];
+const VERSIONS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, VERSION];
 /// How a complete trace file ends, after the offset of the index and a checksum.
 const TAIL: [u8; 4] = *b"TAIL";
 /// Bytes of the end of a complete trace file.

@@ -4,7 +4,7 @@ use crate::histogram::Histogram;
 use crate::mmu::Mmu;
 use crate::totals::{CoreTotals, Totals};
 use crate::windows::{Gap, Measured, Walks, Window, Windows};
-use pagelab_events::{Unit, WarmUp};
+use pagelab_events::{Op, Unit, WarmUp};
 
 impl<M: Mmu> Machine<M> {
     /// From the next window on, so much of its beginning is not measured.
@@ -32,10 +32,10 @@ impl<M: Mmu> Machine<M> {
         });
     }
 
-    /// How many of the accesses with these gaps may follow before [`Machine::left_to_warm_up`] is
+    /// How many of the accesses with these gaps and operations may follow before [`Machine::left_to_warm_up`] is
     /// to be asked again. Begins to measure when the time has come.
     #[inline]
-    pub(crate) fn left_to_warm_up(&mut self, gaps: &[u32]) -> u64 {
+    pub(crate) fn left_to_warm_up(&mut self, gaps: &[u32], ops: &[Op]) -> u64 {
         if self.counts.accesses == 0 && !self.windows.cut {
             // Tables that are there before the first access are none of the first window's doing.
             self.windows.begun_own = self.own_counters();
@@ -46,16 +46,16 @@ impl<M: Mmu> Machine<M> {
         }
         match self.windows.resume_at {
             None => u64::MAX,
-            Some(place) => self.warm_up_to(place, gaps),
+            Some(place) => self.warm_up_to(place, gaps, ops),
         }
     }
 
     #[cold]
-    fn warm_up_to(&mut self, place: WarmUp, gaps: &[u32]) -> u64 {
+    fn warm_up_to(&mut self, place: WarmUp, gaps: &[u32], ops: &[Op]) -> u64 {
         let left = place.length.saturating_sub(self.units(place.unit));
         let accesses = match place.unit {
             Unit::Accesses => left,
-            Unit::Instructions => accesses_within(left, gaps),
+            Unit::Instructions => accesses_within(left, gaps, ops),
         };
         if accesses > 0 {
             return accesses;
@@ -185,18 +185,12 @@ impl<M: Mmu> Machine<M> {
     }
 }
 
-/// How many of the accesses with these gaps have fewer than so many instructions before them, as far
-/// as a chunk reaches.
-fn accesses_within(instructions: u64, gaps: &[u32]) -> u64 {
-    let mut before = 0;
-    let mut within = 0;
-    for &gap in gaps.iter().take(CHUNK) {
-        before += u64::from(gap);
-        if before >= instructions {
-            break;
-        }
-        before += 1;
-        within += 1;
-    }
-    within
+/// How many of the accesses with these gaps and operations have fewer than so many instructions before
+/// their own, as far as a chunk reaches.
+fn accesses_within(instructions: u64, gaps: &[u32], ops: &[Op]) -> u64 {
+    let ends = gaps.iter().zip(ops).take(CHUNK).scan(0, |end, (&gap, op)| {
+        *end += op.instructions(gap);
+        Some(*end)
+    });
+    ends.take_while(|&end| end <= instructions).count() as u64
 }

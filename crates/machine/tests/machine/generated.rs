@@ -62,7 +62,7 @@ fn access() -> impl Strategy<Value = Event> {
         40 => Just(1),
         40 => Just(64),
         40 => Just(300),
-        1 => Just(12_000),
+        1 => Just(8_000),
     ];
     let by_kernel = prop_oneof![30 => Just(false), 1 => Just(true)];
     let gap = prop_oneof![300 => 0..BLOCKS, 1 => 1000..1u32 << 28];

@@ -135,7 +135,7 @@ fn long_accesses_are_the_same_in_batches_of_any_length() {
         let block = if round / 20 % 2 == 0 { round } else { 0 };
         events.push(Event::Access(Access {
             addr: BASE + block * 12_288,
-            op: Op::load(12_000),
+            op: Op::load(8_000),
             gap: 3,
             dep: 0,
         }));

@@ -1,7 +1,7 @@
 //! Windows of a sampled stream, against whole runs that end where a window begins or ends.
 
 use crate::common::{BASE, Cut, Event, load, map, run, small_machine};
-use pagelab_events::{Backing, Control, Protection, Unit, WarmUp, WarmedUp};
+use pagelab_events::{Access, Backing, Control, Op, Protection, Unit, WarmUp, WarmedUp};
 use pagelab_machine::{Design, RunResult, WindowResult};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -260,6 +260,26 @@ fn a_stream_without_gaps_warms_up_at_its_beginning() {
         // Each page is new.
         assert_eq!(result.walks.count, 2 * measured);
     }
+}
+
+#[test]
+fn an_instruction_that_loads_and_stores_counts_once() {
+    let both = |line: u64| {
+        let addr = BASE + 64 * line;
+        let store = Access {
+            addr,
+            op: Op::store(8).continuing(true),
+            ..Access::default()
+        };
+        [load(addr, 2, 0), Event::Access(store)]
+    };
+    let events: Vec<Event> = std::iter::once(map(BASE, MAPPED))
+        .chain((0..500).flat_map(both))
+        .collect();
+    let whole = simulate(&events, WarmUp::default());
+    assert_eq!((whole.accesses, whole.instructions), (1000, 1500));
+    let rest = simulate(&events, warm_up(300, Unit::Instructions));
+    assert_eq!((rest.accesses, rest.instructions), (800, 1200));
 }
 
 #[test]

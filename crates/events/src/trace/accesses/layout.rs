@@ -4,6 +4,7 @@
 use super::forms;
 use super::shapes::Shape;
 use super::{CODE_SITES, LastCodes, MAX_ACCESSES, Streams, boxed};
+use crate::Op;
 use crate::trace::code::UsualAccess;
 
 /// What is needed of an access to find its address: the place that remembers the last one in bits 0 to 13, in bits 16 to 23
@@ -126,6 +127,16 @@ impl Layout {
             return Err("the halves of the codes are not as many");
         }
         self.made.start(streams)
+    }
+
+    /// In an older file, a bit of sizes stands where an access continues its instruction now.
+    pub fn continue_none(&mut self) {
+        for shape in &mut self.made.shapes[..self.made.known] {
+            let op = Op(shape.op);
+            if op.continues() {
+                shape.op = op.continuing(false).0 | Op::MAX_SIZE;
+            }
+        }
     }
 
     /// In a chunk with code of a file up to version 4, codes are told from those before at the same site.
