@@ -94,10 +94,10 @@ fn a_wrong_lackey_line_is_named() {
             " L 8000000000000000,8",
             "expected an address whose bits 56 to 63 are equal",
         ),
-        (" S 1000,16384", "expected a size of at most 16383 bytes"),
+        (" S 1000,8192", "expected a size of at most 8191 bytes"),
         (
             " M 1000,99999999999999999999",
-            "expected a size of at most 16383 bytes",
+            "expected a size of at most 8191 bytes",
         ),
     ] {
         let (events, error) = read("t", format!("{LACKEY}{line}\n L 1,1\n").as_bytes());
