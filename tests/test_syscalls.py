@@ -1,0 +1,61 @@
+"""System calls under the emulator of our own answer as natively, or as docs/syscalls.md says."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pagelab import emulator
+
+ROOT = Path(__file__).parents[1]
+ROW = re.compile(r"\| (\d+) \| `(\w+)` \| (.*) \|")
+
+pytestmark = pytest.mark.skipif(emulator.bundled() is None, reason="pagelab-qemu is not installed")
+
+
+def said(source: str, folder: Path, *, emulated: bool) -> list[str]:
+    """The lines that a program of tests/record prints."""
+    program = folder / source.removesuffix(".c")
+    if not program.exists():
+        source_path = ROOT / "tests" / "record" / source
+        words = ["gcc", "-O1", "-pthread", str(source_path), "-o", str(program)]
+        subprocess.run(words, check=True)
+    before = [str(emulator.bundled())] if emulated else []
+    done = subprocess.run(
+        [*before, str(program)], capture_output=True, text=True, check=False, timeout=120
+    )
+    return [*done.stdout.splitlines(), f"status {done.returncode}"]
+
+
+def test_each_call_answers_as_the_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "syscalls.md").read_text()
+    native, emulated = (
+        dict(line.split(" ", 1) for line in said("syscalls.c", tmp_path, emulated=how))
+        for how in (False, True)
+    )
+    assert native.keys() == emulated.keys()
+    rows = ROW.findall(page)
+    assert len(rows) > len(emulated)
+    wrong = []
+    for number, name, answer in rows:
+        if number not in emulated:
+            continue
+        natively, here = native[number], emulated[number]
+        if answer.startswith("`ENOSYS`"):
+            right = here == "ENOSYS"
+        else:
+            # A call with two faults may name either.
+            right = natively == "ENOSYS" or (
+                here != "ENOSYS" and (natively == "ok") == (here == "ok")
+            )
+        if not right:
+            wrong.append(f"{name}: {answer}, but {here} (natively {natively})")
+    assert not wrong
+
+
+@pytest.mark.parametrize("source", ["advice.c", "vfork.c", "changed_handlers.c"])
+def test_programs_see_what_they_see_natively(source: str, tmp_path: Path) -> None:
+    native = said(source, tmp_path, emulated=False)
+    assert native[-1] == "status 0"
+    assert said(source, tmp_path, emulated=True) == native
