@@ -18,7 +18,7 @@ use clap::ArgMatches;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub const PART: Part = Part {
     name: "idle",
@@ -28,17 +28,14 @@ pub const PART: Part = Part {
     run,
 };
 
-/// So long nobody has the memory: the kernel's delay, and time for the reports.
+/// So long the probe waits before it takes memory, so that what it had before is idle: the kernel's delay,
+/// and time for the reports.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// No round begins later than this: where memory is given slowly, few rounds take long.
-const ENOUGH: Duration = Duration::from_secs(60);
+/// Between two rounds: a disturbance is in few of them.
+const PAUSE: Duration = Duration::from_millis(500);
 
-/// Rounds without an effect after which there is none.
-const NOT_SEEN: usize = 3;
-
-/// The most memory that is taken at one time, and its share of what the budget allows: a quarter of what
-/// is available.
+/// The most memory that is taken, and its share of what the budget allows: a quarter of what is available.
 const MOST: u64 = 512 << 20;
 const SHARE: f64 = 0.25 / budget::SHARE;
 
@@ -67,6 +64,20 @@ struct Touches {
 }
 
 impl Touches {
+    /// Touches new memory, and again right after it was freed; returns that.
+    fn take(&mut self, len: usize, advice: i32) -> Result<Mapping, Failure> {
+        let (times, mapping) = first_touch(len, advice)?;
+        self.idle.push(times);
+        if let Some(found) = backing(&mapping) {
+            let share = found.anonymous_huge as f64 / len as f64;
+            self.huge_share = Some(self.huge_share.unwrap_or(share).min(share));
+        }
+        drop(mapping);
+        let (times, mapping) = first_touch(len, advice)?;
+        self.reused.extend(times);
+        Ok(mapping)
+    }
+
     /// Touches that took as long as those of memory that is given first.
     fn given(&self, touches: &[f64]) -> Vec<f64> {
         let bound = LONGER * median(&self.reused).unwrap_or(f64::INFINITY);
@@ -119,27 +130,25 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
+    let rounds = if context.quick { 4 } else { 8 };
     let room = ((budget::bytes() as f64 * SHARE) as u64).min(MOST) as usize;
-    let len = room / SIZES.len() / HUGE * HUGE;
-    if len < 16 << 20 {
+    let len = room / SIZES.len() / rounds / HUGE * HUGE;
+    if len == 0 {
         return Err(Failure::Lacking("too little memory is free".into()));
     }
-    let rounds = if context.quick { 2 } else { 8 };
-    let begin = Instant::now();
+    context.say("waiting until memory is idle");
+    std::thread::sleep(IDLE);
+    context.say("first touches");
     let mut touches = SIZES.map(|_| Touches::default());
+    // Kept to the end: what was touched would be found again, and no program finds what it has.
+    let mut held = Vec::new();
     for round in 0..rounds {
-        if begin.elapsed() > ENOUGH && round >= 2 {
-            break;
+        for size in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+            held.push(touches[size].take(len, SIZES[size].0)?);
         }
-        context.say(&format!("round {} of {rounds}", round + 1));
-        std::thread::sleep(IDLE);
-        // The size that comes second may find what the first has left.
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        one_round(len, order, &mut touches)?;
-        if round + 1 == NOT_SEEN && touches.iter().all(|of| !of.summary().seen) {
-            break;
-        }
+        std::thread::sleep(PAUSE);
     }
+    drop(held);
     if touches[1].huge_share.is_some_and(|share| share < 0.9) {
         context.skip(
             "idle memory in huge pages",
@@ -151,33 +160,11 @@ fn run(context: &mut Context, _: &ArgMatches) -> Result<Value, Failure> {
         .map(|((_, name), touches)| (*name, touches.summary()))
         .collect();
     Ok(json!({
-        "bytes": len,
+        "bytes": len * rounds,
         "seconds": IDLE.as_secs_f64(),
-        "rounds": touches[0].idle.len(),
+        "rounds": rounds,
         "sizes": sizes,
     }))
-}
-
-/// Touches memory of each size after idleness, and again right after it was freed. All of it is held
-/// until each was touched once: it would be found again otherwise.
-fn one_round(len: usize, order: [usize; 2], touches: &mut [Touches; 2]) -> Result<(), Failure> {
-    let mut held = Vec::new();
-    for size in order {
-        let (times, mapping) = first_touch(len, SIZES[size].0)?;
-        touches[size].idle.push(times);
-        if let Some(found) = backing(&mapping) {
-            let share = found.anonymous_huge as f64 / len as f64;
-            let least = touches[size].huge_share.unwrap_or(share);
-            touches[size].huge_share = Some(least.min(share));
-        }
-        held.push(mapping);
-    }
-    for (size, mapping) in order.into_iter().zip(held) {
-        drop(mapping);
-        let (times, _) = first_touch(len, SIZES[size].0)?;
-        touches[size].reused.extend(times);
-    }
-    Ok(())
 }
 
 /// Nanoseconds of this thread for each 4 KiB of a new mapping that is written for the first time, by 2 MiB,
