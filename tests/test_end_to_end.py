@@ -525,3 +525,25 @@ def test_ctrl_c_while_recording_compares_what_there_is(tmp_path: Path) -> None:
     counts = {run["accesses"] for run in comparison["runs"]}
     assert counts == {comparison["recording"]["accesses"]}
     assert (tmp_path / "out" / "report.html").exists()
+
+
+@needs_recorder
+def test_sigterm_leaves_an_answer_whatever_the_program_makes_of_it(tmp_path: Path) -> None:
+    script = "trap 'exit 7' TERM; echo ready; while :; do :; done"
+    arguments = ("compare", "-q", "-d", "radix,ideal", "-o", "out", "--", "sh", "-c", script)
+    with subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        # As timeout(1) does, which sends one to the group, too.
+        for _ in range(2):
+            process.send_signal(signal.SIGTERM)
+        said = process.stdout.read()
+    comparison = result(tmp_path / "out")
+    assert comparison["recording"]["ended_by"] == signal.SIGTERM
+    # On a slow machine not all of it has been simulated.
+    assert process.returncode == (128 + signal.SIGTERM if comparison["interrupted"] else 7)
+    kept = (tmp_path / "out" / "sh.trace").exists()
+    assert kept == comparison["interrupted"] == ("All of it: pagelab compare --trace" in said)
+    assert kept == ("% of what was recorded" in " ".join(said.split()))

@@ -284,22 +284,22 @@ mod _core {
     }
 
     #[pyfunction]
-    fn trace_info(py: Python<'_>, path: &str) -> PyResult<String> {
-        super::trace::info(py, path)
+    fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+        super::trace::info(py, &path)
     }
 
     #[pyfunction]
-    fn trace_cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
-        super::trace::cat(py, path, window)
+    fn trace_cat(py: Python<'_>, path: PathBuf, window: &str) -> PyResult<()> {
+        super::trace::cat(py, &path, window)
     }
 
     #[pyfunction]
-    fn trace_write(py: Python<'_>, source: &str, output: &str) -> PyResult<u64> {
-        super::trace::write(py, source, output)
+    fn trace_write(py: Python<'_>, source: &str, output: PathBuf) -> PyResult<u64> {
+        super::trace::write(py, source, &output)
     }
 
     #[pyfunction]
-    fn trace_convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {
-        super::trace::convert(py, path, output)
+    fn trace_convert(py: Python<'_>, path: PathBuf, output: PathBuf) -> PyResult<u64> {
+        super::trace::convert(py, &path, &output)
     }
 }

@@ -167,6 +167,7 @@ fn json(outcome: &Outcome) -> serde_json::Value {
             Ended::Signal(signal) => Some(signal),
             Ended::Status(_) | Ended::Unknown => None,
         },
+        "ended_by": outcome.ended_by,
         "incomplete": outcome.incomplete,
         "notes": outcome.notes,
     })

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-pub(crate) fn info(py: Python<'_>, path: &str) -> PyResult<String> {
+pub(crate) fn info(py: Python<'_>, path: &Path) -> PyResult<String> {
     let info = py.detach(|| TraceInfo::of(path)).map_err(error)?;
     serde_json::to_string(&info).map_err(error)
 }
@@ -35,7 +35,7 @@ pub(crate) fn is_cut(path: &Path) -> Result<bool, SourceError> {
     Ok(DivisibleTrace::open(path)?.is_some() && !TraceReader::open(path)?.is_complete())
 }
 
-pub(crate) fn cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
+pub(crate) fn cat(py: Python<'_>, path: &Path, window: &str) -> PyResult<()> {
     let window: WindowSpec = serde_json::from_str(window).map_err(error)?;
     let written = py.detach(|| {
         let mut source = Window::new(open_any(path)?, window.selection());
@@ -50,7 +50,7 @@ pub(crate) fn cat(py: Python<'_>, path: &str, window: &str) -> PyResult<()> {
     }
 }
 
-pub(crate) fn write(py: Python<'_>, source: &str, output: &str) -> PyResult<u64> {
+pub(crate) fn write(py: Python<'_>, source: &str, output: &Path) -> PyResult<u64> {
     let spec: SourceSpec = serde_json::from_str(source).map_err(error)?;
     let metadata = Metadata::new().with("workload", spec.name());
     py.detach(|| {
@@ -61,12 +61,13 @@ pub(crate) fn write(py: Python<'_>, source: &str, output: &str) -> PyResult<u64>
     .map_err(error)
 }
 
-pub(crate) fn convert(py: Python<'_>, path: &str, output: &str) -> PyResult<u64> {
+pub(crate) fn convert(py: Python<'_>, path: &Path, output: &Path) -> PyResult<u64> {
     if is_champsim(output) {
         return py
             .detach(|| {
                 let mut source = open_any(path).map_err(|error| error.to_string())?;
-                write_champsim(&mut source, output).map_err(|error| format!("{path}: {error}"))
+                write_champsim(&mut source, output)
+                    .map_err(|error| format!("{}: {error}", path.display()))
             })
             .map_err(error);
     }

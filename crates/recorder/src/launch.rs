@@ -49,7 +49,9 @@ pub(crate) fn run<S: Sink + 'static>(
     let shared = started.shared.clone();
     let mut recording = Recording::new(&shared, windows, output, pid, began);
     let (status, stopped) = started.follow(&mut recording, qemu, progress)?;
-    Ok(told(recording, ended(status), stopped, started.began))
+    let (mut outcome, sink) = told(recording, ended(status), stopped, started.began);
+    outcome.ended_by = started.ended_by;
+    Ok((outcome, sink))
 }
 
 /// Runs `program` and writes its words to a file, with what they are of; what became of it, and of its words.
@@ -108,6 +110,7 @@ pub(crate) fn drain(
     let written = drain.finish(ended);
     Ok(Drained {
         ended,
+        ended_by: started.ended_by,
         words,
         began: started.began,
         seconds: started.began.elapsed().as_secs_f64(),
@@ -119,6 +122,7 @@ pub(crate) fn drain(
 /// A program whose words were written.
 pub(crate) struct Drained {
     pub(crate) ended: Ended,
+    pub(crate) ended_by: Option<i32>,
     /// Where they were written.
     pub(crate) words: File,
     pub(crate) began: Instant,
@@ -156,6 +160,7 @@ pub(crate) fn told<S: Sink + 'static>(
     }
     let outcome = Outcome {
         ended,
+        ended_by: None,
         accesses: counts.0,
         instructions: counts.1,
         bytes,
@@ -179,6 +184,8 @@ struct Started {
     child: Child,
     began: Instant,
     at: SystemTime,
+    /// As in [`Outcome`], once it has ended.
+    ended_by: Option<i32>,
 }
 
 fn start(
@@ -209,6 +216,7 @@ fn start(
         child,
         began: Instant::now(),
         at,
+        ended_by: None,
     })
 }
 
@@ -231,6 +239,7 @@ impl Started {
             error,
         })?;
         drop(forwarding);
+        self.ended_by = signals::ended_by();
         // What is still there goes on without a word.
         let stopped_reading = Abandoned::Stopped as u32;
         (self.shared.header().abandoned.0).store(stopped_reading, Ordering::Release);

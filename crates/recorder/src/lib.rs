@@ -151,6 +151,8 @@ impl Ended {
 pub struct Outcome {
     /// How the program ended.
     pub ended: Ended,
+    /// The signal to the recorder that ended the program, or that the program obeyed by ending.
+    pub ended_by: Option<i32>,
     /// Accesses recorded.
     pub accesses: u64,
     /// Instructions executed in what was recorded.
@@ -182,6 +184,7 @@ impl Outcome {
     fn without_trace(why: &RecordError) -> Outcome {
         Outcome {
             ended: Ended::Unknown,
+            ended_by: None,
             accesses: 0,
             instructions: 0,
             bytes: 0,
@@ -309,8 +312,14 @@ pub fn record(
     for file in request.words.iter().map(PathBuf::as_path).chain([output]) {
         destination::check_beside(file, &program)?;
     }
-    let sink = FileSink::create(output, &about)?;
-    let (mut outcome, _) = run(request, &qemu, &program, about, sink, progress)?;
+    let there = output.exists();
+    let recorded = FileSink::create(output, &about)
+        .and_then(|sink| run(request, &qemu, &program, about, sink, progress));
+    if recorded.is_err() && !there {
+        // The error says more than a trace of nothing.
+        let _ = std::fs::remove_file(output);
+    }
+    let (mut outcome, _) = recorded?;
     match output.metadata() {
         // Also when writing failed on the way.
         Ok(file) => outcome.bytes = file.len(),
@@ -408,6 +417,7 @@ fn run_to_end<S: Sink + 'static>(
     // The program has run, and how it ended is to be told whatever becomes of its words.
     let (mut outcome, sink) = made.unwrap_or_else(|error| (Outcome::without_trace(&error), None));
     outcome.ended = drained.ended;
+    outcome.ended_by = drained.ended_by;
     outcome.running = Some(drained.seconds);
     outcome.seconds = drained.began.elapsed().as_secs_f64();
     Ok((kept(outcome, words, request.keep_words), sink))

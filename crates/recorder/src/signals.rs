@@ -6,7 +6,8 @@
 
 use std::mem::MaybeUninit;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::time::Duration;
 
 /// Those that ask to end.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -26,6 +27,9 @@ const OTHERS: [i32; 10] = [
     libc::SIGURG,
 ];
 
+/// A program that ends so soon after a signal has ended because of it.
+const PROMPT: Duration = Duration::from_secs(10);
+
 /// The code of a signal that the kernel sends: <asm-generic/siginfo.h>.
 const SI_KERNEL: i32 = 0x80;
 
@@ -35,6 +39,10 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// A signal that asks to end, for what the program has left behind; 0 for none. Whether the terminal sent it.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 static BY_TERMINAL: AtomicBool = AtomicBool::new(false);
+
+/// The last signal that asked to end, 0 for none, and when it came: seconds of the monotonic clock.
+static LAST: AtomicI32 = AtomicI32::new(0);
+static LAST_AT: AtomicI64 = AtomicI64::new(0);
 
 /// Whether the program has been told to stop, as by Ctrl-Z.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -48,6 +56,7 @@ impl Forwarding {
     /// Passes signals on to `child`, except those that were ignored before.
     pub(crate) fn to(child: &Child) -> Forwarding {
         ASKED.store(0, Ordering::Relaxed);
+        LAST.store(0, Ordering::Relaxed);
         STOP.store(false, Ordering::Relaxed);
         PROGRAM.store(child.id() as i32, Ordering::Relaxed);
         let ending = ENDING.into_iter().map(|signal| (signal, false));
@@ -79,6 +88,22 @@ impl Drop for Forwarding {
 pub(crate) fn asked() -> Option<(i32, bool)> {
     let signal = ASKED.swap(0, Ordering::Relaxed);
     (signal != 0).then(|| (signal, BY_TERMINAL.load(Ordering::Relaxed)))
+}
+
+/// The signal that has ended what was recorded, if one did, by itself or because the program obeyed it.
+pub(crate) fn ended_by() -> Option<i32> {
+    let signal = LAST.load(Ordering::Relaxed);
+    let since = monotonic_seconds() - LAST_AT.load(Ordering::Relaxed);
+    (signal != 0 && since <= PROMPT.as_secs() as i64).then_some(signal)
+}
+
+fn monotonic_seconds() -> i64 {
+    // SAFETY: zeroes are valid, and the call writes there; it may be made in a signal handler.
+    unsafe {
+        let mut now = MaybeUninit::<libc::timespec>::zeroed().assume_init();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
+        now.tv_sec
+    }
 }
 
 /// Stops the recorder where the program has stopped that was told to: a shell waits for the one, and knows nothing of
@@ -140,6 +165,10 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *cons
     let by_terminal = by_kernel && signal != libc::SIGALRM;
     if signal == libc::SIGTSTP {
         STOP.store(true, Ordering::Relaxed);
+    }
+    if ENDING.contains(&signal) {
+        LAST.store(signal, Ordering::Relaxed);
+        LAST_AT.store(monotonic_seconds(), Ordering::Relaxed);
     }
     if program > 0 && !by_terminal {
         // SAFETY: kill() may be called in a handler.
