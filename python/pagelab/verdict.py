@@ -73,7 +73,9 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     if len({run.design for run in comparison.runs} - {"ideal"}) * len(comparison.page_sizes) > 2:
         best = f"{best}, the best of these,"
     if decision.effect == "hurts":
-        return f"No: {best} would run this program {decision.gain} slower{more}."
+        times = 1 / (1 + decision.gain.value)
+        as_long = f" ({times:,.1f} times as long)" if times > 2 else ""
+        return f"No: {best} would run this program {decision.gain} slower{as_long}{more}."
     return f"No: {best} would make no difference ({change}){more}."
 
 
