@@ -1,9 +1,11 @@
 """What to type for pages of another size on Linux."""
 
 import re
+import shlex
 from pathlib import Path
 
 from pagelab import units
+from pagelab.answer import Advice
 from pagelab.results import Comparison, Run
 
 _SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
@@ -19,36 +21,46 @@ def huge_pages() -> str | None:
     return chosen[1] if chosen else None
 
 
-def to_have(comparison: Comparison, run: Run) -> list[str]:
+def to_have(comparison: Comparison, run: Run) -> list[Advice]:
     """What gives the program a run's pages; nothing where that takes another page table."""
     base = comparison.baseline
     if run.pages == base.pages or run.design != base.design:
         return []
     setting = comparison.host.get("transparent_hugepage")
     if run.pages == "1G":
-        return [
-            "To have them: the program maps them itself (MAP_HUGETLB, MAP_HUGE_1GB), of pages "
-            "reserved with hugepagesz=1G hugepages=N at boot; Linux gives them in no other way."
-        ]
+        words = (
+            "To have them the program maps them itself (MAP_HUGETLB, MAP_HUGE_1GB), of pages "
+            "reserved at boot (hugepagesz=1G hugepages=N); Linux gives them in no other way."
+        )
+        return [Advice(words=words)]
     if run.pages == "madvise":
         if setting in ("always", "madvise"):
-            return ["The program asks for them itself, and gets them with this machine's setting."]
-        return [f"To have them, as root: echo madvise > {_SETTINGS}/enabled"]
+            words = f"This machine gives them already: {_SETTINGS}/enabled is {setting}."
+            return [Advice(words=words)]
+        return [_setting("for all programs that ask", "madvise", _SETTINGS / "enabled", setting)]
     if run.pages == "2M":
         return _transparent(comparison, setting)
     kib = units.parse_size(run.pages) // 1024
     file = _SETTINGS / f"hugepages-{kib}kB/enabled"
-    return [f"To have them, as root, with Linux 6.8 or later: echo always > {file}"]
+    return [_setting("for all programs, with Linux 6.8 or later", "always", file)]
 
 
-def _transparent(comparison: Comparison, setting: str | None) -> list[str]:
+def _setting(whom: str, value: str, file: Path, now: str | None = None) -> Advice:
+    known = f" (it is {now} now)" if now else ""
+    return Advice(words=f"To have them {whom}, as root{known}:", command=f"echo {value} > {file}")
+
+
+def _transparent(comparison: Comparison, setting: str | None) -> list[Advice]:
     if setting == "always":
-        return [f"This machine gives them already: {_SETTINGS}/enabled is always."]
-    now = f" (it is {setting} now)" if setting else ""
-    found = [f"To have them, as root, for all programs: echo always > {_SETTINGS}/enabled{now}"]
+        words = f"This machine gives them already: {_SETTINGS}/enabled is always."
+        return [Advice(words=words)]
+    found = [_setting("for all programs", "always", _SETTINGS / "enabled", setting)]
     if setting == "madvise" and comparison.command:
+        command = shlex.join([*comparison.command])
         found.append(
-            "Or for this program alone, and only for what glibc's malloc gives it (2.35 or later): "
-            f"GLIBC_TUNABLES=glibc.malloc.hugetlb=1 {Path(comparison.command[0]).name} ..."
+            Advice(
+                words="Or for this one, in what glibc's malloc (2.35 or later) gives it:",
+                command=f"GLIBC_TUNABLES=glibc.malloc.hugetlb=1 {command}",
+            )
         )
     return found

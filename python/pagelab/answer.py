@@ -64,20 +64,31 @@ class Decision(Model):
     bound: Estimate | None
 
 
+class Advice(Model):
+    """What to do, and what to type for it, if that is all it takes."""
+
+    words: str
+    command: str | None = None
+
+    def __str__(self) -> str:
+        return self.words if self.command is None else f"{self.words}\n    {self.command}"
+
+
 class Answer(Model):
     """The decisions, and what is said of them."""
 
     decisions: list[Decision]
     headline: str
     reason: str
-    advice: list[str]
-    """What to type."""
+    advice: list[Advice]
     caveats: list[str]
 
     @property
     def text(self) -> str:
-        """All sentences."""
-        return " ".join(filter(None, [self.headline, self.reason, *self.advice, *self.caveats]))
+        """All sentences; advice has lines of its own, in which commands are indented."""
+        answer = " ".join(filter(None, [self.headline, self.reason]))
+        caveats = [" ".join(self.caveats)] if self.caveats else []
+        return "\n".join([answer, *map(str, self.advice), *caveats])
 
     def __str__(self) -> str:
         return self.text

@@ -25,7 +25,9 @@ def lines(comparison: Comparison) -> list[str]:
             continue
         run = next((run for run in runs if run.design == base.design), runs[0])
         faults = f"{run.os.faults:,} faults"
-        if run.pages != base.pages:
+        if run.os.faults == base.os.faults and run is not base:
+            faults += f", as with {base.pages}"
+        elif run is not base:
             faults += f" instead of {base.os.faults:,}"
         found.append(f"{pages}: {_sentence(run)}. {faults}.")
     return found
@@ -72,10 +74,10 @@ def _sentence(run: Run) -> str:
     size = block_size(run.pages)
     asked, refused = eligible(blocks), _refused(blocks)
     if not asked:
-        return f"no block of {size} could be one page: {refused}" if refused else "no memory used"
-    text = f"{blocks.given:,} of {asked:,} eligible blocks of {size} were given one page"
+        return f"no block of {size} could be one page: {refused or 'none was used'}"
+    text = f"{blocks.given:,} of {asked:,} eligible blocks got a {size} page"
     if blocks.no_free_block:
-        text += f", {blocks.no_free_block:,} fell back (no {size} of memory free in one block)"
+        text += f", {blocks.no_free_block:,} fell back (no free block of {size})"
     if count := run.os.splits.large if run.pages in ("2M", "madvise") else 0:
         text += f", {count:,} were split later"
     return f"{text}; not eligible: {refused}" if refused else text

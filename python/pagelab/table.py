@@ -82,16 +82,21 @@ def show(comparison: Comparison, console: Console, *, quiet: bool = False) -> No
     if not quiet:
         console.print(legend(comparison), style="dim", highlight=False)
     for line in _granted(comparison):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     console.print()
     show_answer(comparison, console)
 
 
 def show_answer(comparison: Comparison, console: Console) -> None:
     """Prints the sentences, filled; a number and its percent sign stay on one line."""
-    joined = comparison.answer.text.replace(" %", "\N{NO-BREAK SPACE}%")
-    filled = textwrap.fill(joined, console.width, break_long_words=False, break_on_hyphens=False)
-    console.print(filled.replace("\N{NO-BREAK SPACE}", " "), highlight=False, soft_wrap=True)
+    for line in comparison.answer.text.splitlines():
+        joined = line.replace(" %", "\N{NO-BREAK SPACE}%")
+        if not line.startswith(" "):
+            joined = textwrap.fill(
+                joined, console.width, break_long_words=False, break_on_hyphens=False
+            )
+        filled = joined.replace("\N{NO-BREAK SPACE}", " ")
+        console.print(filled, highlight=False, markup=False, soft_wrap=True)
 
 
 def text(comparison: Comparison, width: int = 80) -> str:

@@ -4,7 +4,7 @@ Speeds and shares have the digits of the table, so that no reader has to reconci
 """
 
 from pagelab import advice, first_touch, granted, units
-from pagelab.answer import Answer, Decision
+from pagelab.answer import Advice, Answer, Decision
 from pagelab.caveats import caveats
 from pagelab.decision import NOTICEABLE, SMALL, decide
 from pagelab.results import Comparison, Run
@@ -38,12 +38,12 @@ def verdict(comparison: Comparison) -> Answer:
         )
 
     # What to type depends on no machine: that of the first that it helps on.
-    to_type = [sentence for one, decision in pairs for sentence in _advice(one, decision)]
+    to_type = [one for machine, decision in pairs for one in _advice(machine, decision)]
     return Answer(
         decisions=decisions,
         headline=told([_headline(one, decision) for one, decision in pairs]),
         reason=told([_reason(one, decision) for one, decision in pairs]),
-        advice=list(dict.fromkeys(to_type)),
+        advice=[one for at, one in enumerate(to_type) if one not in to_type[:at]],
         caveats=caveats(comparison),
     )
 
@@ -213,14 +213,15 @@ def _to_gain(comparison: Comparison, decision: Decision) -> str:
     return ". ".join(texts)
 
 
-def _advice(comparison: Comparison, decision: Decision) -> list[str]:
+def _advice(comparison: Comparison, decision: Decision) -> list[Advice]:
     best = _run(comparison, decision)
     if best is None:
         return []
     if decision.effect == "helps":
         return advice.to_have(comparison, best)
     if decision.effect == "depends":
-        return ["pagelab validate runs a program both ways on this machine."]
+        return [Advice(words="pagelab validate runs a program both ways on this machine.")]
     if decision.effect == "unknown":
-        return ["More windows, or longer ones, tell more: --sample, or none for the whole program."]
+        words = "More windows, or longer ones, tell more: --sample, or none for the whole program."
+        return [Advice(words=words)] if best.windows else []
     return []
