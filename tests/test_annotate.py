@@ -5,11 +5,11 @@ import io
 from rich.console import Console
 
 import canned
-from pagelab import annotate
+from pagelab import annotating
 from pagelab.counts import Line, MappingCosts
 from pagelab.results import Comparison
 
-COSTS = dict.fromkeys(("accesses", "walks", "fault_cycles", *annotate.COLUMNS), 1)
+COSTS = dict.fromkeys(("accesses", "walks", "fault_cycles", *annotating.COLUMNS), 1)
 
 
 def test_names_neither_steer_the_terminal_nor_push_the_figures_out() -> None:
@@ -21,7 +21,7 @@ def test_names_neither_steer_the_terminal_nor_push_the_figures_out() -> None:
     update = {"lines": [line], "mappings": [memory], "changed_files": [name]}
     run = comparison.baseline.model_copy(update=update)
     output = io.StringIO()
-    annotate.show(comparison, run, Console(file=output, width=80), "walk_cycles", 10)
+    annotating.show(comparison, run, Console(file=output, width=80), "walk_cycles", 10)
     lines = output.getvalue().splitlines()
     assert all(line.isprintable() for line in lines)
     rows = [line.split() for line in lines if "100.0" in line]

@@ -13,7 +13,7 @@ import pytest
 
 import pagelab
 from emulators import needs_recorder
-from pagelab import annotate, pprof, results
+from pagelab import annotating, pprof, results
 from pagelab.errors import PagelabError
 from pagelab.results import Comparison, Run
 
@@ -57,7 +57,7 @@ def _by_line(run: Run, name: str) -> Counter[int]:
 
 @pytest.mark.parametrize("design", ["radix", "dpt"])
 def test_walks_are_charged_to_the_right_lines(comparison: Comparison, design: str) -> None:
-    run = annotate.chosen(comparison, design)
+    run = annotating.chosen(comparison, design)
     in_order, at_random = _line("in order: one"), _line("at random: nearly")
     walks = _by_line(run, "walks")
     assert walks[in_order] + walks[at_random] >= 0.98 * run.walks.count
@@ -120,8 +120,8 @@ def test_a_heat_map_is_left_out_where_it_is_not_wanted(tmp_path: Path) -> None:
 
 
 def test_functions_inlined_ones_and_mappings(comparison: Comparison) -> None:
-    run = annotate.chosen(comparison, None)
-    functions = {row.function: row for row in annotate.functions(run)}
+    run = annotating.chosen(comparison, None)
+    functions = {row.function: row for row in annotating.functions(run)}
     assert functions["random_sum"].walks > functions["fill"].walks > 30_000
     assert "stay" not in functions or functions["stay"].walks < 10
     kinds = {row.kind: row for row in run.mappings}
@@ -151,10 +151,10 @@ def test_folded_stacks_add_up_and_end_at_the_line(folder: Path, comparison: Comp
     run = comparison.baseline
     assert sum(int(count) for _, count in stacks) == round(run.walks.latency.mean * run.walks.count)
     assert stacks[0][0] == f"loops;random_sum;loops.c:{_line('at random: nearly')}"
-    inlined = annotate.ordered(run.lines, "walk_cycles")[0].model_copy(
+    inlined = annotating.ordered(run.lines, "walk_cycles")[0].model_copy(
         update={"function": "f<[u8; 4]>", "inlined_into": ["middle", "outer"]}
     )
-    (stack,) = annotate.folded(run.model_copy(update={"lines": [inlined]}), "l2_tlb_misses")
+    (stack,) = annotating.folded(run.model_copy(update={"lines": [inlined]}), "l2_tlb_misses")
     assert stack.startswith("loops;outer;middle;f<[u8: 4]>;loops.c:")
     assert stack.endswith(f" {inlined.l2_tlb_misses}")
 
@@ -183,7 +183,7 @@ def test_pprof_reads_the_profile(folder: Path, comparison: Comparison, tmp_path:
     assert any(re.fullmatch(rf"1: .* {folder / 'loops'} .*", line) for line in raw)
     top = shown_by("-top", "-sample_index=walks")
     assert top[0] == "File: loops"
-    walks = {line.function: line.walks for line in annotate.functions(run)}
+    walks = {line.function: line.walks for line in annotating.functions(run)}
     shown = {row[-1]: row[0] for row in map(str.split, top) if row}
     assert int(shown["random_sum"]) == walks["random_sum"]
     assert int(shown["fill"]) == walks["fill"]
@@ -193,7 +193,7 @@ def test_pprof_reads_the_profile(folder: Path, comparison: Comparison, tmp_path:
 def test_pprof_shows_what_a_function_was_inlined_into(
     comparison: Comparison, tmp_path: Path
 ) -> None:
-    worst = annotate.ordered(comparison.baseline.lines, "walk_cycles")[0]
+    worst = annotating.ordered(comparison.baseline.lines, "walk_cycles")[0]
     inlined = worst.model_copy(update={"function": "inner", "inlined_into": ["middle", "outer"]})
     # Rows of which less is known, and a name that is no ASCII.
     other = worst.model_copy(update={"function": None, "file": None, "line": None})
@@ -259,7 +259,7 @@ def test_functions_of_a_jit_have_the_names_that_it_tells_perf(tmp_path: Path) ->
     assert (touch.l2_tlb_misses, touch.walks, touch.faults) == (loads, loads + 8192, 8192)
     assert (again.l2_tlb_misses, again.walks, again.faults) == (loads, loads, 0)
     assert touch.accesses == again.accesses == loads
-    assert "[JIT];made::again(char*) 8193" in annotate.folded(run, "l2_tlb_misses")
+    assert "[JIT];made::again(char*) 8193" in annotating.folded(run, "l2_tlb_misses")
     # A part of it has the names as well.
     window = pagelab.Window(limit=recorded.accesses - 8192)
     part = pagelab.simulate(recorded, "radix", window=window)
@@ -289,7 +289,7 @@ def test_lines_of_a_jit_are_those_that_it_tells_perf(
         key: (line.l2_tlb_misses, line.faults, line.text) for key, line in found.items()
     } == expected
     assert {line.file for line in found.values()} == {"made.js"}
-    assert "[JIT];made::again;made.js:2 16384" in annotate.folded(run, "l2_tlb_misses")
+    assert "[JIT];made::again;made.js:2 16384" in annotating.folded(run, "l2_tlb_misses")
     # A part of it has the lines as well.
     window = pagelab.Window(limit=recorded.accesses - 8192)
     part = pagelab.simulate(recorded, "radix", window=window)
@@ -316,4 +316,4 @@ def test_without_code_it_says_how_to_get_it(tmp_path: Path) -> None:
     plain = pagelab.compare(chase, ["radix"])
     assert plain.runs[0].lines == []
     with pytest.raises(PagelabError, match="--no-code"):
-        annotate.chosen(plain, None)
+        annotating.chosen(plain, None)

@@ -8,7 +8,7 @@ import pytest
 from pagelab import api, design
 from pagelab.cli import options
 from pagelab.errors import UsageError
-from pagelab.sweep import file, plan
+from pagelab.sweeping import file, plan
 
 
 def asked(designs: str | None, sizes: str | None = None) -> list[tuple[str, str | None]]:

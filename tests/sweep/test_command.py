@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from pagelab.cli import app
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.store import Store
-from pagelab.sweep import file, plan, table
+from pagelab.sweeping import file, plan, table
 
 # The second point's memory is too small for it.
 FILE = """

@@ -12,7 +12,7 @@ import pytest
 
 from pagelab import _core
 from pagelab.errors import PagelabError, UsageError
-from pagelab.sweep import file, plan
+from pagelab.sweeping import file, plan
 
 FILE = """
 [vary]
@@ -38,7 +38,7 @@ def test_what_has_no_end_is_not_read_to_it(tmp_path: Path) -> None:
 import resource
 from pathlib import Path
 from pagelab.errors import PagelabError
-from pagelab.sweep import file
+from pagelab.sweeping import file
 
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for path in ("/dev/zero", {str(tmp_path / "large.toml")!r}):

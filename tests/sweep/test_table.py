@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.case import Ended, Failed, Result
-from pagelab.sweep import charts, file, report, table
-from pagelab.sweep.diff import difference
-from pagelab.sweep.table import Row
+from pagelab.sweeping import charts, file, report, table
+from pagelab.sweeping.diff import difference
+from pagelab.sweeping.table import Row
 
 AXES = ["design", "seed"]
 
@@ -82,7 +82,7 @@ def test_reading_a_table_leaves_no_threads_behind(tmp_path: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from pagelab.sweep import table
+from pagelab.sweeping import table
 
 def threads():
     return len(os.listdir("/proc/self/task"))

@@ -7,9 +7,8 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
-from pagelab import annotate as annotations
+from pagelab import annotating, results
 from pagelab import pprof as profiles
-from pagelab import results
 from pagelab.cli import options
 from pagelab.errors import PagelabError, unknown
 
@@ -46,9 +45,9 @@ def annotate(
     """
     if by not in _BY:
         raise unknown("order", by, list(_BY))
-    order = cast("annotations.By", _BY[by])
+    order = cast("annotating.By", _BY[by])
     comparison = results.load(result)
-    run = annotations.chosen(comparison, design)
+    run = annotating.chosen(comparison, design)
     if pprof is not None:
         try:
             pprof.write_bytes(profiles.profile(comparison, run, order))
@@ -56,12 +55,12 @@ def annotate(
             raise PagelabError(f"cannot write {pprof}: {error.strerror}") from error
         return
     if folded:
-        for stack in annotations.folded(run, order):
+        for stack in annotating.folded(run, order):
             typer.echo(stack)
         return
     if as_json:
-        lines = annotations.ordered(run.lines, order)
-        functions = annotations.ordered(annotations.functions(run), order)
+        lines = annotating.ordered(run.lines, order)
+        functions = annotating.ordered(annotating.functions(run), order)
         typer.echo(
             json.dumps(
                 {
@@ -78,4 +77,4 @@ def annotate(
             )
         )
         return
-    annotations.show(comparison, run, Console(), order, top)
+    annotating.show(comparison, run, Console(), order, top)

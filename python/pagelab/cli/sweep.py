@@ -23,9 +23,9 @@ from pagelab.experiment.store import Store
 from pagelab.jobs import available_processors
 from pagelab.readable import as_text
 from pagelab.store import check as check_place
-from pagelab.sweep import file, plan, report, slurm, table
-from pagelab.sweep.diff import Difference, difference
-from pagelab.sweep.file import Point, Sweep
+from pagelab.sweeping import file, plan, report, slurm, table
+from pagelab.sweeping.diff import Difference, difference
+from pagelab.sweeping.file import Point, Sweep
 
 # A longer table is for the page.
 _MOST_ROWS = 40

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pagelab import annotate, units
+from pagelab import annotating, granted, units
 from pagelab.answer import Answer
 from pagelab.report.bars import BarChart, cycles_chart, levels_chart
 from pagelab.report.counters import CounterTable, counter_tables
@@ -14,7 +14,6 @@ from pagelab.report.tables import Column, flat, nested, shown
 from pagelab.report.timeline import LineChart, resident_chart, tables_chart
 from pagelab.results import Comparison, Run
 from pagelab.table import speed
-from pagelab.verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,7 @@ class Page:
     title: str
     kicker: list[str]
     verdict: Answer
+    granted: list[str]
     columns: list[Column]
     rows: list[list[str]]
     cycles: BarChart
@@ -81,10 +81,12 @@ _WALKER_COLUMNS = [
 
 def page(comparison: Comparison) -> Page:
     """Prepares a comparison for the template."""
+    on_machines = [comparison.on(name) for name in comparison.machines]
     return Page(
         title=comparison.name,
         kicker=_kicker(comparison),
-        verdict=verdict(comparison),
+        verdict=comparison.answer,
+        granted=[line for one in on_machines for line in granted.lines(one)],
         columns=_columns(comparison),
         rows=[_row(comparison, run) for run in comparison.runs],
         cycles=cycles_chart(comparison),
@@ -169,8 +171,8 @@ _MOST_LINES = 25
 def _code(comparison: Comparison) -> dict[str, Any]:
     """The lines that miss, of the baseline."""
     run = comparison.baseline
-    lines = annotate.ordered(run.lines, "walk_cycles")
-    kinds = annotate.ordered(run.mappings, "walk_cycles")
+    lines = annotating.ordered(run.lines, "walk_cycles")
+    kinds = annotating.ordered(run.mappings, "walk_cycles")
     return {
         "annotated": comparison.label(run),
         "line_columns": [
@@ -179,14 +181,14 @@ def _code(comparison: Comparison) -> dict[str, Any]:
             Column("source", "", "What stands there"),
         ],
         "lines": [
-            [line.place, *annotate.shares(line, lines), line.text or ""]
+            [line.place, *annotating.shares(line, lines), line.text or ""]
             for line in lines[:_MOST_LINES]
         ],
         "mapping_columns": [
             Column("memory", "", "What kind of memory is accessed, and which file"),
             *_SHARES,
         ],
-        "mappings": [[kind.place, *annotate.shares(kind, kinds)] for kind in kinds[:_MOST_LINES]],
+        "mappings": [[kind.place, *annotating.shares(kind, kinds)] for kind in kinds[:_MOST_LINES]],
     }
 
 

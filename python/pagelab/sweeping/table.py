@@ -16,7 +16,7 @@ from pagelab.experiment.case import Ended, Failed
 from pagelab.experiment.store import write
 from pagelab.frames import column, flat
 from pagelab.intervals import student_t
-from pagelab.sweep.file import Point, Value
+from pagelab.sweeping.file import Point, Value
 
 DONE, FAILED, MISSING = "done", "failed", "missing"
 # Columns of the table that are no results: what comes before them are the axes.

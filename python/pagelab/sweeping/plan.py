@@ -11,7 +11,7 @@ from pagelab.errors import PagelabError, UsageError
 from pagelab.experiment.backends import simulate
 from pagelab.experiment.case import Case
 from pagelab.sources import parse_workload, together
-from pagelab.sweep.file import AXES, WORKLOAD_PARAMETER, Point, Sweep, Value
+from pagelab.sweeping.file import AXES, WORKLOAD_PARAMETER, Point, Sweep, Value
 
 
 def plan(sweep: Sweep, folder: Path) -> list[tuple[Point, Case]]:

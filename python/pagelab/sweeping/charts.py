@@ -8,8 +8,8 @@ from typing import Any
 from pagelab.report.columns import Columns, columns
 from pagelab.report.scales import Tick, linear_ticks
 from pagelab.report.timeline import Line, LineChart
-from pagelab.sweep.file import Plot, Point, Sweep
-from pagelab.sweep.table import Estimate, Summary
+from pagelab.sweeping.file import Plot, Point, Sweep
+from pagelab.sweeping.table import Estimate, Summary
 from pagelab.units import number
 
 # Above this ratio of the largest to the smallest, an axis is logarithmic.

@@ -5,12 +5,12 @@ from typing import Any
 
 from pagelab.experiment.store import write as write_file
 from pagelab.report.templating import environment
-from pagelab.sweep import charts
-from pagelab.sweep.file import Sweep
-from pagelab.sweep.table import Estimate, Row, Summary
+from pagelab.sweeping import charts
+from pagelab.sweeping.file import Sweep
+from pagelab.sweeping.table import Estimate, Row, Summary
 from pagelab.units import number
 
-_TEMPLATES = environment("pagelab.sweep")
+_TEMPLATES = environment("pagelab.sweeping")
 
 
 def write(

@@ -7,7 +7,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from pagelab.errors import PagelabError, unknown
-from pagelab.sweep.table import DONE, ERROR, STATUS, Row
+from pagelab.sweeping.table import DONE, ERROR, STATUS, Row
 
 
 @dataclass(frozen=True)
