@@ -1,8 +1,9 @@
 """pagelab: what virtual memory costs a program, and what it would cost under another design.
 
-`record` a program, `simulate` it under another design, `compare` several, `measure` the machine at
-hand; `designs`, `machines` and `workloads` are what there is to choose from. docs/python.md shows
-them at work.
+`record` a program, `simulate` it under another design, `compare` several, `annotate` what misses;
+`sweep` over many from a file, and `diff` two of these; `measure` the machine at hand, and
+`validate` what is predicted of it. `designs`, `machines` and `workloads` are what there is to
+choose from. docs/python.md shows them at work.
 """
 
 from importlib import import_module
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from pagelab.sources import Trace as Trace
     from pagelab.sources import Workload as Workload
     from pagelab.sources import at_once as at_once
+    from pagelab.studies import annotate as annotate
+    from pagelab.studies import diff as diff
+    from pagelab.studies import sweep as sweep
+    from pagelab.studies import validate as validate
     from pagelab.window import Window as Window
 
 __version__ = _version()
@@ -43,6 +48,7 @@ __version__ = _version()
 # Where each name is. It is imported when it is first used: the package takes no time to import.
 _PLACES = {
     **dict.fromkeys(("compare", "measure", "record", "simulate"), "pagelab.api"),
+    **dict.fromkeys(("annotate", "diff", "sweep", "validate"), "pagelab.studies"),
     **dict.fromkeys(("Comparison", "Recording", "Run", "load"), "pagelab.results"),
     **dict.fromkeys(("PagelabError", "UsageError"), "pagelab.errors"),
     **dict.fromkeys(("Trace", "Workload", "at_once"), "pagelab.sources"),

@@ -5,6 +5,7 @@ All shares are of the run's own totals, which the rows add up to.
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -12,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pagelab.counts import CodeCosts, Line
-from pagelab.errors import PagelabError
+from pagelab.counts import CodeCosts, Line, MappingCosts
+from pagelab.errors import PagelabError, unknown
 from pagelab.results import Comparison, Run
 
 # What each column shows a share of, and its heading.
@@ -24,6 +25,12 @@ COLUMNS = {
     "faults": "faults",
 }
 By = Literal["walk_cycles", "l2_tlb_misses", "l1_tlb_misses", "faults"]
+_ORDERS: dict[str, By] = {
+    "walks": "walk_cycles",
+    "l2": "l2_tlb_misses",
+    "l1": "l1_tlb_misses",
+    "faults": "faults",
+}
 Costs = TypeVar("Costs", bound=CodeCosts)
 
 _COUNTS = (
@@ -34,6 +41,41 @@ _LEGEND = (
     "Percent of the cycles of page walks, of second-level and first-level TLB\n"
     "misses, and of page faults."
 )
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What the code and the memory of a run miss, the most expensive first."""
+
+    design: str
+    functions: list[Line]
+    lines: list[Line]
+    mappings: list[MappingCosts]
+    changed_files: list[str]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Annotation of {self.design}: {len(self.functions)} functions, "
+            f"{len(self.lines)} lines, {len(self.mappings)} kinds of memory>"
+        )
+
+
+def annotation(comparison: Comparison, run: Run, by: By) -> Annotation:
+    """All rows of a run, in an order."""
+    return Annotation(
+        comparison.label(run),
+        ordered(functions(run), by),
+        ordered(run.lines, by),
+        ordered(run.mappings, by),
+        run.changed_files,
+    )
+
+
+def order(name: str) -> By:
+    """The order with a short name: walks, l2, l1 or faults. Raises UsageError."""
+    if name not in _ORDERS:
+        raise unknown("order", name, list(_ORDERS))
+    return _ORDERS[name]
 
 
 def chosen(comparison: Comparison, design: str | None) -> Run:

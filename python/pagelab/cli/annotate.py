@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -10,10 +10,7 @@ from rich.console import Console
 from pagelab import annotating, results
 from pagelab import pprof as profiles
 from pagelab.cli import options
-from pagelab.errors import PagelabError, unknown
-
-# What --by takes, and what it stands for.
-_BY = {"walks": "walk_cycles", "l2": "l2_tlb_misses", "l1": "l1_tlb_misses", "faults": "faults"}
+from pagelab.errors import PagelabError
 
 
 def annotate(
@@ -43,9 +40,7 @@ def annotate(
 
     RESULT is of a program that was not recorded with --no-code.
     """
-    if by not in _BY:
-        raise unknown("order", by, list(_BY))
-    order = cast("annotating.By", _BY[by])
+    order = annotating.order(by)
     comparison = results.load(result)
     run = annotating.chosen(comparison, design)
     if pprof is not None:
@@ -59,22 +54,15 @@ def annotate(
             typer.echo(stack)
         return
     if as_json:
-        lines = annotating.ordered(run.lines, order)
-        functions = annotating.ordered(annotating.functions(run), order)
-        typer.echo(
-            json.dumps(
-                {
-                    "design": comparison.label(run),
-                    "functions": [
-                        row.model_dump(exclude={"file", "line", "text", "inlined_into"})
-                        for row in functions
-                    ],
-                    "lines": [row.model_dump() for row in lines],
-                    "mappings": [row.model_dump() for row in run.mappings],
-                    "changed_files": run.changed_files,
-                },
-                indent=1,
-            )
-        )
+        found = annotating.annotation(comparison, run, order)
+        without = {"file", "line", "text", "inlined_into"}
+        told = {
+            "design": found.design,
+            "functions": [row.model_dump(exclude=without) for row in found.functions],
+            "lines": [row.model_dump() for row in found.lines],
+            "mappings": [row.model_dump() for row in run.mappings],
+            "changed_files": found.changed_files,
+        }
+        typer.echo(json.dumps(told, indent=1))
         return
     annotating.show(comparison, run, Console(), order, top)

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-import pagelab
 from pagelab import units
 from pagelab.cli import executing
 from pagelab.cli.options import IsQuiet, Json
@@ -21,11 +20,11 @@ from pagelab.experiment.case import Case, Ended, Result
 from pagelab.experiment.run import How, run_all
 from pagelab.experiment.store import Store
 from pagelab.jobs import available_processors
-from pagelab.readable import as_text
 from pagelab.store import check as check_place
 from pagelab.sweeping import file, plan, report, slurm, table
 from pagelab.sweeping.diff import Difference, difference
 from pagelab.sweeping.file import Point, Sweep
+from pagelab.sweeping.outcome import Outcome, facts, outcome
 
 # A longer table is for the page.
 _MOST_ROWS = 40
@@ -102,14 +101,9 @@ def sweep(
     if shard is not None:
         _say_of_share(shard, {case.key: ended.get(case.key) for case in share}, as_json=as_json)
         return
-    found = [(point, ended.get(case.key)) for point, case in points]
-    facts = [
-        ("runs", f"{len(found)}"),
-        ("took", units.duration(time.monotonic() - started)),
-        ("file", as_text(path)),
-        ("pagelab", pagelab.__version__),
-    ]
-    _finish(swept, path, found, out, facts, as_json=as_json)
+    found = outcome(swept, path, points, ended)
+    found.save(out, path.stem, facts(path, len(points), time.monotonic() - started))
+    _tell(found, out, as_json=as_json)
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:
@@ -208,44 +202,23 @@ class _Judge:
         return json.dumps({key: case.task[key] for key in alike}, sort_keys=True)
 
 
-def _finish(
-    swept: Sweep,
-    path: Path,
-    found: list[tuple[Point, Ended | None]],
-    out: Path,
-    facts: list[tuple[str, str]],
-    *,
-    as_json: bool,
-) -> None:
-    rows = table.rows(found, swept.axes)
-    known = table.measures(rows, swept.axes)
-    for place, measure in swept.measures():
-        if measure not in known and any(row["status"] == table.DONE for row in rows):
-            raise PagelabError(f"{path}: {place}: no result has a number called {measure}")
-    measures = list(dict.fromkeys(measure for _, measure in swept.measures()))
-    summaries = table.summaries(rows, swept.axes, measures, swept.baseline)
-    table.save(rows, out / "sweep.parquet")
-    report.write(
-        swept.title or as_text(path.stem), swept, summaries, rows, facts, out / "report.html"
-    )
-    counts = {status: sum(row["status"] == status for row in rows) for status in _STATUSES}
+def _tell(found: Outcome, out: Path, *, as_json: bool) -> None:
+    """Prints the outcome; raises PagelabError when a run failed or is missing."""
     if as_json:
-        typer.echo(
-            json.dumps({"counts": counts, "rows": rows, "summary": [asdict(s) for s in summaries]})
-        )
+        summary = [asdict(one) for one in found.summaries]
+        typer.echo(json.dumps({"counts": found.counts, "rows": found.rows, "summary": summary}))
     else:
-        _show(swept, summaries, rows)
+        _show(found.sweep, found.summaries, found.rows)
         typer.echo(f"Table: {out / 'sweep.parquet'}\nReport: {out / 'report.html'}")
-    if counts[table.FAILED]:
+    if count := found.counts[table.FAILED]:
         raise PagelabError(
-            f"{counts[table.FAILED]} of {len(rows)} runs failed; the report says why, and "
+            f"{count} of {len(found.rows)} runs failed; the report says why, and "
             "--only failed runs them again"
         )
-    if counts[table.MISSING]:
+    if count := found.counts[table.MISSING]:
         # After a change of the simulator that may be all of them.
         raise PagelabError(
-            f"{counts[table.MISSING]} of {len(rows)} runs are missing; the command without --only "
-            "runs them"
+            f"{count} of {len(found.rows)} runs are missing; the command without --only runs them"
         )
 
 

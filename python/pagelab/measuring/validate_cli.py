@@ -4,9 +4,10 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -137,21 +138,82 @@ def validate(
     if not (program or whole_suite or only):
         _chain(measured, preset, design, say, console, out, quick=quick, as_json=as_json)
         return
+    asked = Asked(program, only, measured, preset, design, page_sizes, allow_tuning, budget)
+    found = agree(replace(asked, limit=units.parse_count(limit), quick=quick), say, notes, quiet)
+    sentences = agreement.summary(found.programs)
+    html = agreement_page.render(found.programs, sentences, found.machine.name, found.pages)
+    page.write(html, out)
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), indent=1))
+    else:
+        show(found.programs, sentences, console)
+        console.print(f"Huge pages are {found.pages.how}.", style="dim", highlight=False)
+        typer.echo(str(out))
+    if found.interrupted:
+        raise typer.Exit(InterruptedRunError.exit_code)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A program, or those of the suite with these names (all if none), and how to validate them.
+
+    `preset` is a machine that is not this one, else `measured` is a measurement of this one, made
+    now if there is none. `budget` is seconds of native runs a program, `limit` accesses.
+    """
+
+    program: list[str] | None = None
+    only: str | None = None
+    measured: Path | None = None
+    preset: str | None = None
+    design: str | None = None
+    page_sizes: str = native.HUGE
+    allow_tuning: bool = False
+    budget: float = 60
+    limit: int = 2_000_000_000
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was predicted of programs beside what was measured."""
+
+    programs: list[Agreement]
+    machine: Machine
+    pages: HugePages
+    interrupted: bool
+    not_installed: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """As `pagelab validate --json` prints it."""
+        return {
+            "schema": "pagelab.validation/4",
+            "machine": self.machine.name,
+            "design": self.machine.design,
+            "huge_pages": self.pages.how,
+            "programs": [row.as_json() for row in self.programs],
+            "interrupted": self.interrupted,
+            "not_installed": self.not_installed,
+        }
+
+
+def agree(asked: Asked, say: probe.Say, notes: Console, quiet: bool) -> Validation:
+    """Runs programs natively and simulates them; raises PagelabError where none could be."""
     # Measuring and preparing take minutes.
     emulator.find()
-    accesses = units.parse_count(limit)
     pages = native.huge_pages()
-    sizes = _larger(page_sizes, pages, allow_tuning=allow_tuning)
+    sizes = _larger(asked.page_sizes, pages, allow_tuning=asked.allow_tuning)
     with (
         jobs.ended_as_by_interrupt(),
         tempfile.TemporaryDirectory(prefix="pagelab-") as scratch,
     ):
         directory = Path(scratch)
-        chosen, missing = _programs(program, only, directory)
+        chosen, missing = _programs(asked.program, asked.only, directory)
         for name in missing:
             say(f"{name} is not installed: left out")
-        measurement = None if _named(preset) else _measurement(measured, say, quick=quick)
-        used = _machine(preset, design, measurement, directory, say)
+        measurement = (
+            None if _named(asked.preset) else _measurement(asked.measured, say, quick=asked.quick)
+        )
+        used = _machine(asked.preset, asked.design, measurement, directory, say)
         guest_memory.have_it_given(probe.environment(), say)
         rows: list[Agreement] = []
         interrupted = False
@@ -166,13 +228,15 @@ def validate(
                     pages=pages,
                     kernel=kernel,
                     sizes=sizes,
-                    budget=budget,
+                    budget=asked.budget,
                     watch=watch,
                 )
                 for one in chosen:
                     with _reported(one, say):
                         rows.append(
-                            _validate(one, used, pages, measure, accesses, directory, say, meters)
+                            _validate(
+                                one, used, pages, measure, asked.limit, directory, say, meters
+                            )
                         )
         except KeyboardInterrupt:
             # Each program has taken a minute or more.
@@ -182,25 +246,7 @@ def validate(
         raise InterruptedRunError("interrupted before a program was validated")
     if not rows:
         raise PagelabError("no program could be validated")
-    sentences = agreement.summary(rows)
-    page.write(agreement_page.render(rows, sentences, used.name, pages), out)
-    if as_json:
-        whole = {
-            "schema": "pagelab.validation/4",
-            "machine": used.name,
-            "design": used.design,
-            "huge_pages": pages.how,
-            "programs": [row.as_json() for row in rows],
-            "interrupted": interrupted,
-            "not_installed": missing,
-        }
-        typer.echo(json.dumps(whole, indent=1))
-    else:
-        show(rows, sentences, console)
-        console.print(f"Huge pages are {pages.how}.", style="dim", highlight=False)
-        typer.echo(str(out))
-    if interrupted:
-        raise typer.Exit(InterruptedRunError.exit_code)
+    return Validation(rows, used, pages, interrupted, missing)
 
 
 def _larger(text: str, pages: HugePages, *, allow_tuning: bool) -> list[str]:

@@ -66,15 +66,19 @@ def measures(table: list[Row], axes: list[str]) -> set[str]:
     return named - {*axes, STATUS, ERROR}
 
 
-def save(table: list[Row], path: Path) -> None:
-    """Writes Parquet, the same bytes for the same rows; raises PagelabError when it cannot."""
+def arrow(table: list[Row]) -> pyarrow.Table:
+    """The rows as a table of Arrow's."""
     names = dict.fromkeys(key for row in table for key in row)
     columns = {name: column([row.get(name) for row in table]) for name in names}
     # Text though nothing failed: tables of several sweeps are read together.
     columns[ERROR] = pyarrow.array([row[ERROR] for row in table], pyarrow.string())
-    made = pyarrow.table(columns)
+    return pyarrow.table(columns)
+
+
+def save(table: list[Row], path: Path) -> None:
+    """Writes Parquet, the same bytes for the same rows; raises PagelabError when it cannot."""
     content = BytesIO()
-    pyarrow.parquet.write_table(made, content, compression="zstd")
+    pyarrow.parquet.write_table(arrow(table), content, compression="zstd")
     write(path, content.getvalue())
 
 
