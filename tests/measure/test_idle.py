@@ -1,6 +1,9 @@
 """Memory that a hypervisor takes back while it lies idle: measured, priced and said."""
 
 import copy
+import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from pagelab import first_touch, host_memory
 from pagelab.measuring import findings, machine, machine_costs
 from pagelab.measuring.result import Measurement
 from pagelab.results import Comparison
+from processes import PATIENCE
 
 
 def _estimate(median: float) -> dict[str, float]:
@@ -103,6 +107,25 @@ def test_a_finding_has_a_whole_page(taken: Measurement) -> None:
     assert rows["first touch of 2 MiB, in use just before"].value == "154 µs"
     assert rows["first touch of 2 MiB, given by the host first"].value == "4.45 ms"
     assert rows["first touch of 4 KiB: share given first"].value == "10%"
+
+
+def _zeroing(trace: Path, pages: str, *changes: str) -> float:
+    """Nanoseconds of zeroing that a trace's pages take."""
+    options = [word for change in changes for word in ("--set", change)]
+    command = [sys.executable, "-m", "pagelab", "simulate", "-q", "--json", "-d", "radix"]
+    command += ["-t", str(trace), "--pages", pages, *options]
+    done = subprocess.run(command, capture_output=True, cwd=trace.parent, timeout=PATIENCE)
+    cycles = json.loads(done.stdout)["cycles"]
+    return float(cycles["zeroing"] / cycles["frequency_hz"] * 1e9)
+
+
+def test_a_huge_page_takes_what_is_given_for_it_and_a_small_one_does_not(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("map,40000000,0x800000\nS,40000000\nS,40200000\nS,40400000\n")
+    each = "cost.zero_4k_ns=100"
+    assert _zeroing(trace, "2M", each) == pytest.approx(3 * 51_200, rel=0.01)
+    assert _zeroing(trace, "2M", each, "cost.zero_2m_ns=1e6") == pytest.approx(3e6, rel=0.01)
+    assert _zeroing(trace, "4K", each, "cost.zero_2m_ns=1e6") == pytest.approx(300, rel=0.01)
 
 
 def _comparison(cost: dict[str, Any]) -> Comparison:

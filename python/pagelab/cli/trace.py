@@ -89,12 +89,16 @@ def _nothing_empty(output: Path) -> Iterator[None]:
         raise
 
 
+def _incomplete(facts: dict[str, Any]) -> str:
+    return f"no: the {'rest cannot be read' if facts['error'] else 'end is missing'}"
+
+
 def _print(facts: dict[str, Any]) -> None:
     total, accesses = facts["total"], facts["total"]["accesses"] or 1
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     rows = [
         ("format", facts["format"]),
-        ("complete", "yes" if facts["complete"] else "no: the end is missing"),
+        ("complete", "yes" if facts["complete"] else _incomplete(facts)),
         ("file", f"{units.size(facts['file_bytes'])}, {facts['bytes_per_access']:.2f} B an access"),
         ("accesses", f"{total['accesses']:,}"),
         ("instructions", f"{total['instructions']:,}"),
