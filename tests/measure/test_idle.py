@@ -15,6 +15,7 @@ from pagelab import first_touch, host_memory
 from pagelab.measuring import findings, machine, machine_costs
 from pagelab.measuring.result import Measurement
 from pagelab.results import Comparison
+from pagelab.verdict import verdict
 from processes import PATIENCE
 
 
@@ -146,12 +147,20 @@ def _comparison(cost: dict[str, Any]) -> Comparison:
 
 
 def test_a_comparison_says_between_which_speeds_it_is() -> None:
-    between = {"zero_2m_between_ns": [50_000.0, 1_000_000.0], "zero_4k_between_ns": [100.0, 9e3]}
-    comparison = _comparison({"zero_4k_ns": 200.0, "zero_2m_ns": 200_000.0} | between)
-    said = first_touch.caveat(comparison)
+    prices = {"zero_4k_ns": 200.0, "zero_2m_ns": 200_000.0, "zero_4k_between_ns": [100.0, 9e3]}
+    far = _comparison(prices | {"zero_2m_between_ns": [50_000.0, 1_000_000.0]})
     # 300 + 5 x 300 = 1,800 cycles; 800 + 100 = 900 of small pages beside 300 + 75 = 375.
-    assert "44.4 % slower where a hypervisor has to give" in said
-    assert "140.0 % faster where memory was in use just before" in said
+    gains = first_touch.gains(far, far.runs[1])
+    assert gains is not None
+    assert list(gains) == pytest.approx([1000 / 1800 - 1, 900 / 375 - 1])
+    # What decides is in the answer, and else it follows.
+    said = "44.4 % slower where a hypervisor has to give the memory of all huge pages first"
+    assert said in verdict(far).headline
+    assert first_touch.caveat(far) == ""
+    near = _comparison(prices | {"zero_2m_between_ns": [50_000.0, 400_000.0]})
+    assert first_touch.caveat(near).startswith("radix 2M is 11.1 % faster where a hypervisor")
+    assert "140.0 % faster where memory was in use just before" in first_touch.caveat(near)
+    assert first_touch.caveat(near) in str(verdict(near))
     assert first_touch.caveat(_comparison({"zero_4k_ns": 200.0})) == ""
 
 
