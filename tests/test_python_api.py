@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -183,6 +184,70 @@ def test_a_comparison_is_a_table(tmp_path: Path) -> None:
     }
     assert comparison.runs[0].to_arrow().num_rows == 1
     assert "radix" in comparison.runs[0]._repr_html_()
+
+
+def test_a_run_is_found_by_what_tells_it_from_others() -> None:
+    comparison = pagelab.compare(
+        CHASE, ["radix", "dpt"], pages=["4K", "2M"], machine=["dpt-paper", "zen4"]
+    )
+    for run in comparison.runs:
+        assert comparison[run.design, run.pages, run.machine_name] is run
+    assert comparison["zen4", "2M", "dpt"] is comparison["dpt 2M", "zen4"]
+    with pytest.raises(
+        pagelab.UsageError, match=r"\['radix', '4K'\] are 2 runs: .*'dpt-paper'.*zen4"
+    ):
+        comparison["radix", "4K"]
+    with pytest.raises(pagelab.UsageError, match=r"no run \['dtp'\]. There are: 'radix', '4K'"):
+        comparison["dtp"]
+
+
+def test_a_comparison_prints_a_line_a_run() -> None:
+    comparison = pagelab.compare(CHASE, ["radix", "ideal"], pages=["4K", "64K", "2M"])
+    many = comparison.model_copy(update={"runs": comparison.runs * 5})
+    for one in (comparison, many):
+        assert repr(one) == str(one)
+        assert len(repr(one).splitlines()) <= 10
+        assert "radix 4K: base" in repr(one)
+    assert "23 more" in repr(many).splitlines()[-1]
+    assert len(repr(comparison.runs[0])) < 200
+    assert repr([comparison]).count("\n") < 10
+
+
+def test_the_answer_is_in_the_result(tmp_path: Path) -> None:
+    comparison = pagelab.compare(CHASE, ["radix", "ideal", "dpt"], out=tmp_path)
+    kept = json.loads((tmp_path / "result.json").read_text())["answer"]
+    assert kept["decisions"][0]["best"] == "dpt"
+    assert kept["headline"] in comparison.answer.text
+    # It is made anew of the runs, whatever the file says.
+    assert pagelab.load(tmp_path).answer == comparison.answer
+
+
+def test_a_sweep_returns_failed_points_among_the_rows(tmp_path: Path) -> None:
+    file = tmp_path / "chase.toml"
+    file.write_text(
+        'measure = ["cycles.elapsed"]\n[vary]\nworkload = ["pointer-chase:pages=2000,loads=2000"]\n'
+        'design = ["radix"]\n"memory.memory_bytes" = [4194304, 1073741824]\n'
+    )
+    found = pagelab.sweep(file, store=tmp_path / "store", out=tmp_path / "first")
+    assert found.counts == {"done": 1, "failed": 1, "missing": 0}
+    assert {path.name for path in (tmp_path / "first").iterdir()} == {
+        "sweep.parquet",
+        "report.html",
+    }
+    assert len(repr(found)) < 200
+    assert pagelab.diff(tmp_path / "first", tmp_path / "first").same
+
+
+@needs_recorder
+def test_annotations_add_up_to_the_totals(tmp_path: Path) -> None:
+    comparison = pagelab.compare(["true"], ["radix"], machine="dpt-paper", out=tmp_path)
+    for source in (comparison, comparison.runs[0], tmp_path):
+        found = pagelab.annotate(source, by="faults")
+        assert sum(line.faults for line in found.lines) == comparison.runs[0].os.faults
+        faults = [line.faults for line in found.functions]
+        assert faults == sorted(faults, reverse=True)
+    with pytest.raises(pagelab.UsageError, match="walks, l2, l1, faults"):
+        pagelab.annotate(comparison, by="cycles")
 
 
 def test_a_thread_may_simulate() -> None:
