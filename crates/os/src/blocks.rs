@@ -26,9 +26,9 @@ pub struct BlockStatistics {
     pub unwanted: u64,
     /// Smaller ones: the program forbids itself others (PR_SET_THP_DISABLE).
     pub forbidden: u64,
-    /// Smaller ones: a private mapping of a file.
+    /// Smaller ones: a mapping of a file.
     pub file: u64,
-    /// Smaller ones: shared memory.
+    /// Smaller ones: shared anonymous memory.
     pub shared: u64,
     /// Smaller ones: a load came first, and mapped the 4 KiB page of zeros.
     pub read_first: u64,
@@ -40,8 +40,8 @@ impl BlockStatistics {
     /// mm/huge_memory.c (Linux 6.12).
     fn refusal(&mut self, vma: &Vma, block: Range<u64>, policy: PagePolicy) -> Option<&mut u64> {
         match vma.backing {
-            Backing::PrivateFile => Some(&mut self.file),
-            Backing::SharedAnonymous | Backing::SharedFile => Some(&mut self.shared),
+            Backing::PrivateFile | Backing::SharedFile => Some(&mut self.file),
+            Backing::SharedAnonymous => Some(&mut self.shared),
             _ if vma.advice == HugeAdvice::Unwanted => Some(&mut self.unwanted),
             _ if !vma.covers(block) => Some(&mut self.not_covered),
             _ if policy.asks_for_advice() && vma.advice != HugeAdvice::Wanted => {
