@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("code")
     program = folder / "loops"
     subprocess.run(["gcc", "-g", "-O1", SOURCE, "-o", program], check=True)
-    command = [sys.executable, "-m", "pagelab", "compare", "--quiet"]
+    command = [sys.executable, "-m", "pagelab", "compare", "--quiet", "-m", "dpt-paper"]
     subprocess.run(
         [*command, "-d", "radix,dpt,ideal", "-o", folder / "result", "--", program], check=True
     )
@@ -110,7 +110,19 @@ def test_the_heat_map_has_every_access_miss_and_fault_where_it_was(
 
 
 def test_a_heat_map_is_left_out_where_it_is_not_wanted(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pagelab", "compare", "-q", "-d", "ideal", "-o", "r"]
+    command = [
+        sys.executable,
+        "-m",
+        "pagelab",
+        "compare",
+        "-q",
+        "-m",
+        "dpt-paper",
+        "-d",
+        "ideal",
+        "-o",
+        "r",
+    ]
     subprocess.run([*command, "--no-heat-map", "--", "true"], check=True, cwd=tmp_path)
     (run,) = results.load(tmp_path / "r").runs
     assert run.heat_map is None
@@ -236,7 +248,7 @@ def test_a_changed_program_is_said_to_be_changed(folder: Path, tmp_path: Path) -
         [program], tmp_path / "trace", code=True, window=pagelab.Window(limit=300_000)
     )
     subprocess.run(["gcc", "-O2", SOURCE, "-o", program], check=True)
-    run = pagelab.simulate(recorded, "radix")
+    run = pagelab.simulate(recorded, "radix", machine="dpt-paper")
     assert str(program) in run.changed_files
     assert not _by_line(run, "walks")
 
@@ -249,7 +261,7 @@ def test_functions_of_a_jit_have_the_names_that_it_tells_perf(tmp_path: Path) ->
     names = Path(said.read_text())
     assert "made::again" in names.read_text()
     names.unlink()
-    run = pagelab.simulate(recorded, "radix")
+    run = pagelab.simulate(recorded, "radix", machine="dpt-paper")
     found = {line.function: line for line in run.lines if line.module == "[JIT]"}
     touch, again = found["made::touch(char*)"], found["made::again(char*)"]
     # 8,192 pages: each is walked for, found missing and walked for again. The second-level TLB has
@@ -262,7 +274,7 @@ def test_functions_of_a_jit_have_the_names_that_it_tells_perf(tmp_path: Path) ->
     assert "[JIT];made::again(char*) 8193" in annotating.folded(run, "l2_tlb_misses")
     # A part of it has the names as well.
     window = pagelab.Window(limit=recorded.accesses - 8192)
-    part = pagelab.simulate(recorded, "radix", window=window)
+    part = pagelab.simulate(recorded, "radix", machine="dpt-paper", window=window)
     assert "made::touch(char*)" in {line.function for line in part.lines}
 
 
@@ -276,7 +288,7 @@ def test_lines_of_a_jit_are_those_that_it_tells_perf(
     recorded = pagelab.record([program], tmp_path / "trace", code=True)
     (dump,) = tmp_path.glob("jit-*.dump")
     dump.unlink()
-    run = pagelab.simulate(recorded, "radix")
+    run = pagelab.simulate(recorded, "radix", machine="dpt-paper")
     found = {(line.function, line.line): line for line in run.lines if line.module == "[JIT]"}
     # As above; `again` runs twice, then from where it was moved to. Line 3 loads nothing.
     expected = {
@@ -292,7 +304,7 @@ def test_lines_of_a_jit_are_those_that_it_tells_perf(
     assert "[JIT];made::again;made.js:2 16384" in annotating.folded(run, "l2_tlb_misses")
     # A part of it has the lines as well.
     window = pagelab.Window(limit=recorded.accesses - 8192)
-    part = pagelab.simulate(recorded, "radix", window=window)
+    part = pagelab.simulate(recorded, "radix", machine="dpt-paper", window=window)
     assert ("made::touch", 2) in {(line.function, line.line) for line in part.lines}
 
 
@@ -301,7 +313,7 @@ def test_memory_that_is_a_file_has_its_name(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-O1", SOURCE.parent / "mapped.c", "-o", program], check=True)
     data.write_bytes(bytes(16 << 20))
     recorded = pagelab.record([program, data], tmp_path / "trace", code=True)
-    run = pagelab.simulate(recorded, "radix")
+    run = pagelab.simulate(recorded, "radix", machine="dpt-paper")
     found = {(row.kind, row.name): row for row in run.mappings}
     assert len(found) == len(run.mappings)
     assert found["private-file", str(data)].l2_tlb_misses == 4096

@@ -81,7 +81,7 @@ def test_a_stream_written_by_hand_is_simulated(tmp_path: Path) -> None:
         "L,7f0000001008,8,0,0\n"
         "L,7f0000003ff8,8,9,1\n"
     )
-    run = simulated(tmp_path, "-d", "radix", "-t", str(csv))
+    run = simulated(tmp_path, "-d", "radix", "-m", "dpt-paper", "-t", str(csv))
     assert (run["accesses"], run["loads"], run["stores"]) == (4, 2, 2)
     assert run["instructions"] == 4 + 3 + 3 + 0 + 9
     assert run["os"]["faults"] == 3
@@ -176,7 +176,17 @@ def test_memory_that_runs_out_is_an_error_with_a_partial_result(tmp_path: Path) 
     pages = "".join(f"S,{0x700000000000 + 4096 * page:x},8,9,0\n" for page in range(20_000))
     (tmp_path / "pages.csv").write_text(pages)
     done = pagelab(
-        *("simulate", "-d", "radix", "--trace", "pages.csv", "--set", "memory.memory_bytes=64MiB"),
+        *(
+            "simulate",
+            "-d",
+            "radix",
+            "-m",
+            "dpt-paper",
+            "--trace",
+            "pages.csv",
+            "--set",
+            "memory.memory_bytes=64MiB",
+        ),
         *("--set", "memory.utilisation=0", "--out", "out"),
         cwd=tmp_path,
     )
@@ -191,7 +201,19 @@ def test_memory_that_runs_out_is_an_error_with_a_partial_result(tmp_path: Path) 
 def test_a_run_of_no_accesses_is_an_error_and_no_report(tmp_path: Path) -> None:
     def traced(out: str, *part: str) -> subprocess.CompletedProcess[str]:
         return pagelab(
-            *("compare", "-d", "radix,dpt", "--trace", out, "--out", "out", *part), cwd=tmp_path
+            *(
+                "compare",
+                "-d",
+                "radix,dpt",
+                "-m",
+                "dpt-paper",
+                "--trace",
+                out,
+                "--out",
+                "out",
+                *part,
+            ),
+            cwd=tmp_path,
         )
 
     pagelab("trace", "write", "-w", "pointer-chase:pages=10,loads=1000", "whole", cwd=tmp_path)
@@ -211,7 +233,9 @@ def test_a_run_of_no_accesses_is_an_error_and_no_report(tmp_path: Path) -> None:
         assert done.stdout == ""
         assert 1 <= len(done.stderr.splitlines()) <= 2
         assert not (tmp_path / "out").exists()
-    simulated = pagelab("simulate", "-d", "dpt", "--trace", "short", cwd=tmp_path)
+    simulated = pagelab(
+        "simulate", "-d", "dpt", "-m", "dpt-paper", "--trace", "short", cwd=tmp_path
+    )
     assert simulated.returncode == 1
     assert simulated.stdout == ""
     assert "ends inside" in simulated.stderr
@@ -240,7 +264,17 @@ def test_one_baseline_for_all_page_sizes(tmp_path: Path) -> None:
     touches = "".join(f"S,{0x7F0000000000 + 4096 * page:x},8,9,0\n" for page in range(2048))
     (tmp_path / "t.csv").write_text(f"map,7f0000000000,{2048 * 4096}\n" + touches)
     done = pagelab(
-        *("compare", "-t", "t.csv", "--pages", "4K,64K,2M", "-d", "radix,dpt:pages=1G"),
+        *(
+            "compare",
+            "-m",
+            "dpt-paper",
+            "-t",
+            "t.csv",
+            "--pages",
+            "4K,64K,2M",
+            "-d",
+            "radix,dpt:pages=1G",
+        ),
         *("--out", "out"),
         cwd=tmp_path,
     )
@@ -376,18 +410,31 @@ def test_a_full_disk_is_an_error_with_a_partial_result(tmp_path: Path) -> None:
 def test_recording_and_simulating_apart_is_comparing(tmp_path: Path) -> None:
     assert pagelab("record", "-o", "t", "--", "true", cwd=tmp_path).returncode == 0
     assert (
-        pagelab("compare", "-q", "--no-heat-map", "-t", "t", "--out", "o", cwd=tmp_path).returncode
+        pagelab(
+            "compare",
+            "-q",
+            "--no-heat-map",
+            "-m",
+            "dpt-paper",
+            "-t",
+            "t",
+            "--out",
+            "o",
+            cwd=tmp_path,
+        ).returncode
         == 0
     )
     for run in result(tmp_path / "o")["runs"]:
-        alone = simulated(tmp_path, "-d", run["design"], "-t", "t")
+        alone = simulated(tmp_path, "-d", run["design"], "-m", "dpt-paper", "-t", "t")
         assert without_host(alone) == without_host(run)
 
 
 @needs_recorder
 def test_a_part_of_a_trace_is_as_long_as_asked(tmp_path: Path) -> None:
     pagelab("record", "-o", "t", "--", "true", cwd=tmp_path)
-    run = simulated(tmp_path, "-d", "radix", "-t", "t", "--skip", "1500", "--limit", "2000")
+    run = simulated(
+        tmp_path, "-d", "radix", "-m", "dpt-paper", "-t", "t", "--skip", "1500", "--limit", "2000"
+    )
     assert run["accesses"] == 2000
     assert run["skipped_instructions"] >= 1500
 

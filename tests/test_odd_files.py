@@ -52,7 +52,8 @@ def folder(tmp_path: Path) -> Path:
 def test_names_need_not_be_text(folder: Path) -> None:
     odd_trace, out = f"{ODD}/{ODD}.csv", f"{ODD}/out"
     done = pagelab(
-        *("compare", "-q", "-d", "radix,ideal", "-t", odd_trace, "-o", out), cwd=folder.parent
+        *("compare", "-q", "-d", "radix,ideal", "-m", "dpt-paper", "-t", odd_trace, "-o", out),
+        cwd=folder.parent,
     )
     assert done.returncode == 0, done.stderr
     # The name itself, as the shell would have it.
@@ -273,8 +274,8 @@ def test_an_empty_directory_is_taken_away_however_it_ends(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("simulate", "--trace", "t.trace", "-d", "radix"),
-        ("compare", "--trace", "t.trace", "-d", "radix"),
+        ("simulate", "-m", "dpt-paper", "--trace", "t.trace", "-d", "radix"),
+        ("compare", "-m", "dpt-paper", "--trace", "t.trace", "-d", "radix"),
         ("trace", "convert", "t.trace", "t.csv"),
     ],
 )

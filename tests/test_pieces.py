@@ -29,7 +29,18 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def simulate(*arguments: str, design: str = "radix") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pagelab", "simulate", "-d", design, *arguments, *SMALL],
+        [
+            sys.executable,
+            "-m",
+            "pagelab",
+            "simulate",
+            "-m",
+            "dpt-paper",
+            "-d",
+            design,
+            *arguments,
+            *SMALL,
+        ],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -154,7 +165,18 @@ def test_pieces_are_joined_though_what_was_seen_is_deleted(tmp_path: Path) -> No
 
 
 def test_ctrl_c_ends_all_workers() -> None:
-    command = [sys.executable, "-m", "pagelab", "simulate", "-d", "radix", "--parallel", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "pagelab",
+        "simulate",
+        "-m",
+        "dpt-paper",
+        "-d",
+        "radix",
+        "--parallel",
+        "2",
+    ]
     long = "random-updates:footprint=64MiB,updates=300000000"
     with subprocess.Popen(
         [*command, "-w", long, "--full", "--quiet"],

@@ -82,7 +82,7 @@ def test_a_workload_written_as_a_trace_is_simulated_alike(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "40,000 accesses in kv.trace" in done.stderr
     direct = simulated(tmp_path, "-w", workload, "--windows", "4")
-    traced = simulated(tmp_path, "-t", "kv.trace", "--warm-up", "5k")
+    traced = simulated(tmp_path, "-m", "dpt-paper", "-t", "kv.trace", "--warm-up", "5k")
     for key in ("windows", "cycles", "tlb", "walks", "caches", "os", "initialisation_cycles"):
         assert direct[key] == traced[key]
 

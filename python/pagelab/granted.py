@@ -75,7 +75,8 @@ def _sentence(run: Run) -> str:
     asked, refused = eligible(blocks), _refused(blocks)
     if not asked:
         return f"no block of {size} could be one page: {refused or 'none was used'}"
-    text = f"{blocks.given:,} of {asked:,} eligible blocks got a {size} page"
+    eligible_blocks = f"{asked:,} eligible block{'s' if asked > 1 else ''}"
+    text = f"{blocks.given:,} of {eligible_blocks} got a {size} page"
     if blocks.no_free_block:
         text += f", {blocks.no_free_block:,} fell back (no free block of {size})"
     if count := run.os.splits.large if run.pages in ("2M", "madvise") else 0:

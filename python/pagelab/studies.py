@@ -92,9 +92,9 @@ def sweep(
     """Simulates every point of a sweep's TOML file on this machine (docs/sweep.md).
 
     What `store` has of earlier runs is not run again unless `again` is set; `parallel` runs are
-    simulated at once, one a processor unless given, in processes that import the main module: call
-    it below `if __name__ == "__main__":` in a script. `out` is a directory to write sweep.parquet and
-    report.html into.
+    simulated at once, one a processor unless given. They are processes that import the main module:
+    a script calls this below `if __name__ == "__main__":`. `out` is a directory to write
+    sweep.parquet and report.html into.
 
     Returns a row a point, failed ones among them, and summaries over the seeds. Raises PagelabError
     for a file that is no sweep, and InterruptedRunError on Ctrl-C: what was done is kept.

@@ -144,7 +144,18 @@ def test_the_simulators_tree_reads_the_same_entries(recorded: Recording, tmp_pat
 def _simulate(source: Path) -> dict[str, int]:
     none = [f"radix.pwc.{cache}.entries=0" for cache in ("pgd", "pud", "pmd")]
     settings = [word for key in none for word in ("--set", key)]
-    command = [*PAGELAB, "simulate", "--trace", str(source), "--design", "radix", "--pages", "1G"]
+    command = [
+        *PAGELAB,
+        "simulate",
+        "-m",
+        "dpt-paper",
+        "--trace",
+        str(source),
+        "--design",
+        "radix",
+        "--pages",
+        "1G",
+    ]
     done = subprocess.run(
         [
             *command,
