@@ -56,7 +56,7 @@ def test_it_renders_without_a_word_on_the_console(page: Path, chromium: Browser)
     # A map of memory a design, and a picture each of accesses, misses and faults: the script ran
     # to its end.
     assert done.stdout.count("<canvas") == 6
-    assert "dpt would save" in done.stdout
+    assert "dpt would run this program" in done.stdout
 
 
 def test_a_broken_script_would_be_noticed(page: Path, chromium: Browser) -> None:
