@@ -39,3 +39,17 @@ def test_what_is_in_no_file_is_a_jits_unless_an_address_names_it() -> None:
     assert module("LazyCompile:~add", "line") == "[JIT]"
     assert module("0x401000", "line") == ""
     assert module(None, "unknown") == ""
+
+
+def test_what_has_no_name_is_called_by_what_there_is() -> None:
+    place = dict.fromkeys(("function", "line", "text")) | {"inlined_into": [], "row": "line"}
+
+    def line(**known: str) -> Line:
+        of = COSTS | place | {"object": "/usr/lib/libc.so.6", "file": None, "program": 0}
+        return Line.model_validate(of | known)
+
+    named = line(function="libc.so.6+0x2a1f0")
+    assert (named.place, named.position) == ("libc.so.6+0x2a1f0", "libc.so.6+0x2a1f0")
+    # The file is another one by now.
+    assert (line().place, line().position) == ("libc.so.6", "libc.so.6")
+    assert line(file="/src/rtld.c").position == "rtld.c"

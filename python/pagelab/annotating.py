@@ -6,7 +6,6 @@ All shares are of the run's own totals, which the rows add up to.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeVar
 
 from rich.console import Console
@@ -138,7 +137,7 @@ def folded(run: Run, by: By) -> Iterator[str]:
         frames = [line.module or line.place]
         frames += [*reversed(line.inlined_into), *([line.function] if line.function else [])]
         if line.file:
-            frames.append(f"{Path(line.file).name}:{line.line or '?'}")
+            frames.append(line.position)
         # A semicolon ends a frame, a line break the stack.
         yield ";".join(re.sub(r"[;\r\n]", ":", frame) for frame in frames) + f" {count}"
 
@@ -161,13 +160,8 @@ def show(comparison: Comparison, run: Run, console: Console, by: By, top: int) -
     if any(line.file for line in lines):
         table = _table("line", "source")
         for line in lines[:top]:
-            if line.row != "line":
-                where = line.place
-            elif line.file:
-                where = f"{Path(line.file).name}:{line.line or '?'}"
-            else:
-                where = line.function or "?"
-            table.add_row(*shares(line, lines), _cut(where, 22), _cut(line.text or "", 26))
+            source = _cut(line.text or "", 26)
+            table.add_row(*shares(line, lines), _cut(line.position, 22), source)
         _print(console, table, len(lines) - top)
     kinds = ordered(run.mappings, by)
     table = _table("memory")

@@ -414,8 +414,16 @@ class Line(CodeCosts):
         """Where it is, in a word: function, or file, and line."""
         if self.row != "line":
             return "(other lines)" if self.row == "others" else "(no file)"
-        name = self.function or "?"
-        return f"{name} {Path(self.file).name}:{self.line or '?'}" if self.file else name
+        name = self.function or self.module
+        return f"{name} {self.position}" if self.file else name
+
+    @property
+    def position(self) -> str:
+        """The line in its file; without a line the file, without that the function."""
+        if self.row != "line" or self.file is None:
+            return self.place
+        name = Path(self.file).name
+        return f"{name}:{self.line}" if self.line else name
 
 
 class MappingCosts(CodeCosts):

@@ -83,7 +83,7 @@ impl<'a> Symbols<'a> {
         };
         let inside = instruction.pc.wrapping_sub(block.pc);
         let offset = block.file_offset.wrapping_add(inside);
-        object.locate(offset, &mut origin);
+        object.locate(offset, block.file_offset, &mut origin);
         origin
     }
 }

@@ -1,7 +1,10 @@
 use crate::origin::Origin;
 use crate::regular::regular;
+use addr2line::gimli::{
+    BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection,
+};
 use addr2line::{Loader, demangle_auto};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,6 +21,10 @@ pub(crate) struct ObjectFile {
     segments: Vec<(u64, u64, u64)>,
     /// The symbols that it exports, by address: start, end, name.
     exported: Vec<(u64, u64, String)>,
+    /// The functions that can be unwound, by address: start, end. Stripped files have them, too.
+    unwound: Vec<(u64, u64)>,
+    /// Where it is.
+    path: PathBuf,
     /// Its debug information, or its symbols only.
     debug: Option<Loader>,
 }
@@ -63,6 +70,8 @@ impl ObjectFile {
         Some(ObjectFile {
             segments: segments.collect(),
             exported,
+            unwound: unwound(&parsed),
+            path: path.into(),
             debug,
             file: File::open(path).ok()?,
         })
@@ -74,8 +83,8 @@ impl ObjectFile {
         self.file.read_exact_at(&mut found, offset).is_ok() && found == bytes
     }
 
-    /// Says where the instruction is from that is at this place of the file.
-    pub(crate) fn locate(&self, offset: u64, origin: &mut Origin) {
+    /// Says where the instruction is from that is at this place of the file, in a block that begins at another.
+    pub(crate) fn locate(&self, offset: u64, block: u64, origin: &mut Origin) {
         let Some(address) = self.address(offset) else {
             return;
         };
@@ -92,6 +101,17 @@ impl ObjectFile {
                 .filter(|&&(_, end, _)| address < end)
                 .map(|(.., name)| readable(name));
         }
+        if origin.function.is_none() {
+            // As addr2line(1) and objdump(1) take addresses.
+            let after = self.unwound.partition_point(|&(start, _)| start <= address);
+            let function = after.checked_sub(1).map(|at| self.unwound[at]);
+            let start = function
+                .filter(|&(_, end)| address < end)
+                .map(|(start, _)| start)
+                .or_else(|| self.address(block));
+            let name = self.path.file_name().unwrap_or_default();
+            origin.function = start.map(|start| format!("{}+{start:#x}", name.to_string_lossy()));
+        }
     }
 
     fn address(&self, offset: u64) -> Option<u64> {
@@ -100,6 +120,29 @@ impl ObjectFile {
             Some(address.wrapping_add(inside))
         })
     }
+}
+
+/// Where functions begin and end by the tables for unwinding (.eh_frame: Linux Standard Base, "Exception Frames").
+fn unwound(file: &object::File) -> Vec<(u64, u64)> {
+    let Some(section) = file.section_by_name(".eh_frame") else {
+        return Vec::new();
+    };
+    let Ok(data) = section.uncompressed_data() else {
+        return Vec::new();
+    };
+    let frames = EhFrame::from(EndianSlice::new(&data, LittleEndian));
+    let bases = BaseAddresses::default().set_eh_frame(section.address());
+    let mut entries = frames.entries(&bases);
+    let mut found = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(function) = partial.parse(EhFrame::cie_from_offset)
+        {
+            found.push((function.initial_address(), function.end_address()));
+        }
+    }
+    found.sort_unstable();
+    found
 }
 
 /// Functions and line by the debug information.

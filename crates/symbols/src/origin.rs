@@ -7,7 +7,8 @@ pub struct Origin {
     /// The file that it was mapped from; `None` for code that a program has made itself, whose
     /// function and line are then what the program says.
     pub object: Option<String>,
-    /// Its function, or the function whose copy it is in where that was inlined.
+    /// Its function, or the function whose copy it is in where that was inlined; the file's name and the function's
+    /// address in it (`libc.so.6+0x2a1f0`) where it has no name.
     pub function: Option<String>,
     /// The functions that this one was inlined into, the innermost first.
     pub inlined_into: Vec<String>,

@@ -104,6 +104,26 @@ fn without_debug_information_there_are_symbols_and_without_those_exported_ones()
 }
 
 #[test]
+fn a_function_without_a_name_is_called_by_its_file_and_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, offset, code) = compiled(&[], folder.path());
+    let bytes = std::fs::read(&path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let outer = file.symbols().find(|s| s.name() == Ok("outer")).unwrap();
+    let named = format!("known+{:#x}", outer.address());
+    for sections in [&[][..], &["-R.eh_frame"]] {
+        let mut strip = Command::new("strip");
+        assert!(strip.args(sections).arg(&path).status().unwrap().success());
+        // From its second instruction on: the function's start is found, or is the block's.
+        let skip = if sections.is_empty() { 4 } else { 0 };
+        let (found, _) = origins(&path, offset + skip, &code[skip as usize..]);
+        for origin in found {
+            assert_eq!(origin.function.as_deref(), Some(named.as_str()));
+        }
+    }
+}
+
+#[test]
 fn a_file_that_is_not_what_it_was_says_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (path, offset, mut code) = compiled(&["-g"], folder.path());
