@@ -91,6 +91,14 @@ def test_json_is_asked_of_everything_that_is_no_script() -> None:
     assert said.stdout == ""
 
 
+def test_there_is_a_file_to_begin_with() -> None:
+    Path("tlb.toml").write_text(run("sweep", "--example").stdout)
+    said = run("sweep", "tlb.toml", "--emit", "slurm")
+    assert said.exit_code == 0
+    points = plan.plan(file.load(Path("tlb.toml")), Path())
+    assert len(points) == 2 * (2 * 3 + 1)
+
+
 def test_a_share_in_which_a_run_failed_is_no_success() -> None:
     # What failed before, too.
     for _ in range(2):

@@ -32,6 +32,12 @@ _MOST_ROWS = 40
 _LONG = 16
 
 
+def _print_example(wanted: bool) -> None:
+    if wanted:
+        typer.echo(file.EXAMPLE.read_text(encoding="utf-8"), nl=False)
+        raise typer.Exit
+
+
 def sweep(
     path: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to vary: docs/sweep.md.")],
     out: Annotated[
@@ -64,6 +70,12 @@ def sweep(
     dask: executing.Dask = None,
     slurm_jobs: executing.Slurm = None,
     check: executing.Check = executing.CHECK,
+    example: Annotated[
+        bool,
+        typer.Option(
+            "--example", callback=_print_example, is_eager=True, help="Print a file to begin with."
+        ),
+    ] = False,
     as_json: Json = False,
     quiet: IsQuiet = False,
 ) -> None:

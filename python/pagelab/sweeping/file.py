@@ -15,6 +15,9 @@ from pagelab.errors import PagelabError, UsageError, unknown
 Value = str | int | float | bool
 Point = dict[str, Value]
 
+# One to begin with.
+EXAMPLE = Path(__file__).with_name("example.toml")
+
 # What can be varied beside keys of the machine, which have a dot in them.
 WORKLOAD_PARAMETER = "workload."
 AXES = ("workload", "trace", "design", "machine", "seed", "copies", "manager")
