@@ -86,6 +86,16 @@ pub enum Control {
         /// Exit status, or 128 plus the signal that killed it.
         status: i32,
     },
+    /// Memory that was touched first where accesses were left out, in order with what changes
+    /// mappings. Without a length: from here on all of this address space's is told.
+    Touched {
+        /// First byte of the first page.
+        addr: u64,
+        /// Bytes, of whole pages.
+        len: u64,
+        /// How.
+        touch: Touch,
+    },
     /// Accesses were not recorded here (a window or a sample); system calls still were.
     Skipped {
         /// Instructions executed meanwhile by the current thread.
@@ -93,6 +103,27 @@ pub enum Control {
         /// Accesses made meanwhile by the current thread.
         accesses: u64,
     },
+}
+
+impl Control {
+    /// From here on, all is told that is touched first in an address space where accesses are left out.
+    pub const TOUCHES_TOLD: Control = Control::Touched {
+        addr: 0,
+        len: 0,
+        touch: Touch::Present,
+    };
+}
+
+/// How memory was touched that [`Control::Touched`] tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// A load of each page.
+    Loaded,
+    /// A store to each page.
+    Stored,
+    /// Each page has memory of its own by now. Which accesses gave it, and whether any was made
+    /// since the page was touched first, is not known.
+    Present,
 }
 
 /// Permissions of a mapping: the PROT_READ, PROT_WRITE and PROT_EXEC bits of mmap(2).

@@ -257,6 +257,7 @@ fn name(control: Control) -> &'static str {
         Control::ThreadStart { .. } => "thread-start",
         Control::ThreadEnd { .. } => "thread-end",
         Control::Exit { .. } => "exit",
+        Control::Touched { .. } => "touched",
         Control::Skipped { .. } => "skipped",
     }
 }

@@ -13,8 +13,10 @@ pub mod dependence;
 mod foreign;
 mod info;
 mod interval;
+mod regions;
 mod source;
 mod stores;
+mod touched;
 mod trace;
 mod window;
 
@@ -22,13 +24,15 @@ pub use batch::{Access, Alike, Batch, Begun, Mispredicted, Op};
 pub use code::{
     CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, MAX_SITES, NO_SITE, Range,
 };
-pub use control::{Advice, Backing, Control, Protection};
+pub use control::{Advice, Backing, Control, Protection, Touch};
 pub use convert::{ConvertError, cat, convert, discard, write};
 pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};
 pub use info::{Counts, ProcessInfo, ThreadInfo, TraceInfo};
 pub use interval::{Divisible, Interval};
+pub use regions::Regions;
 pub use source::{Source, SourceError, Unit, WarmUp, WarmedUp};
 pub use stores::Stores;
+pub use touched::{Touched, say_touched};
 pub use trace::{DivisibleTrace, Metadata, TraceReader, TraceWriter};
 pub use window::{Selection, Window};

@@ -1,5 +1,9 @@
-use crate::{Batch, Control, Flow, Source, SourceError, Unit, WarmUp, dependence};
-use std::collections::BTreeMap;
+use crate::{
+    Access, Batch, Control, Flow, Source, SourceError, Touch, Touched, Unit, WarmUp, dependence,
+    say_touched,
+};
+use pagelab_addr::{VirtAddr, Vpn};
+use std::collections::{BTreeMap, HashSet};
 
 /// Which part of a stream is wanted, counted over all its processes and threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +41,8 @@ impl Selection {
 /// All control events pass, up to where the limit ends the stream: memory is mapped where the
 /// program mapped it. Where accesses are left out, [`Control::Skipped`] says how many: once where
 /// a thread's interval begins, so that what follows is known to lie in it, and once before the
-/// thread's next kept access for the rest of it, however long. A load that was left out is no
+/// thread's next kept access for the rest of it, however long; and [`Control::Touched`] what memory
+/// they touch first. A load that was left out is no
 /// longer what a later access depends on. Of the code everything that was defined passes, and the
 /// executions whose next access does.
 pub struct Window<S> {
@@ -49,6 +54,74 @@ pub struct Window<S> {
     input: Batch,
     /// By process and thread.
     threads: BTreeMap<(u32, u32), Thread>,
+    memory: Memory,
+}
+
+/// What accesses that were left out have touched.
+#[derive(Default)]
+struct Memory {
+    touched: Touched,
+    /// The processes of which it is told, and those of which the source has left out more than it tells.
+    told: HashSet<u32>,
+    untold: HashSet<u32>,
+}
+
+impl Memory {
+    /// Takes in an event of the source.
+    fn control(&mut self, process: u32, control: &Control) {
+        self.touched.control(process, control);
+        match *control {
+            Control::Touched { .. } => {
+                self.told.insert(process);
+            }
+            Control::Skipped { .. } if !self.told.contains(&process) => {
+                self.untold.insert(process);
+            }
+            Control::Exec => {
+                self.told.remove(&process);
+                self.untold.remove(&process);
+            }
+            Control::Fork { child } => {
+                for processes in [&mut self.told, &mut self.untold] {
+                    if processes.contains(&process) {
+                        processes.insert(child);
+                    } else {
+                        processes.remove(&child);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Something is left out: says, once, that what it touches first is told.
+    fn tell(&mut self, batch: &mut Batch) {
+        if !self.untold.contains(&batch.process) && self.told.insert(batch.process) {
+            batch.push_control(Control::TOUCHES_TOLD);
+        }
+    }
+
+    /// An access is left out: says what it touches first.
+    fn leave_out(&mut self, access: Access, batch: &mut Batch) {
+        let Access { addr, op, .. } = access;
+        let process = batch.process;
+        self.tell(batch);
+        let at = batch.len() as u32;
+        if op.is_prefetch() {
+            return;
+        }
+        let touch = if op.is_store() {
+            Touch::Stored
+        } else {
+            Touch::Loaded
+        };
+        let last = addr.saturating_add(u64::from(op.size()).max(1) - 1);
+        for page in (VirtAddr(addr).vpn().0..=VirtAddr(last).vpn().0).map(Vpn) {
+            if self.touched.touch(process, page, op.is_store()) {
+                say_touched(&mut batch.controls, at, page, touch);
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -120,6 +193,7 @@ impl<S: Source> Window<S> {
             kept: 0,
             input: Batch::default(),
             threads: BTreeMap::new(),
+            memory: Memory::default(),
         }
     }
 
@@ -138,6 +212,7 @@ impl<S: Source> Window<S> {
                 break;
             }
             while let Some(&(_, control)) = controls.next_if(|(at, _)| *at as usize == index) {
+                self.memory.control(input.process, &control);
                 if let Control::Skipped {
                     instructions,
                     accesses,
@@ -182,7 +257,9 @@ impl<S: Source> Window<S> {
                     batch.push_mispredicted(branch.within(current.run));
                 }
                 current.run = current.run.saturating_add(1);
-                current.say(batch);
+                if current.say(batch) {
+                    self.memory.tell(batch);
+                }
                 current.announced = false;
                 batch.push(access);
                 batch.site.extend(input.site.get(index));
@@ -195,6 +272,7 @@ impl<S: Source> Window<S> {
                 {}
                 current.leave_out(instructions, 1);
                 current.announce(batch);
+                self.memory.leave_out(access, batch);
             }
         }
         self.input = input;

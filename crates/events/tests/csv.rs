@@ -224,7 +224,8 @@ fn possible(mut batch: Batch) -> Batch {
             Control::Map { addr, .. }
             | Control::Unmap { addr, .. }
             | Control::Protect { addr, .. }
-            | Control::Advise { addr, .. } => page(addr),
+            | Control::Advise { addr, .. }
+            | Control::Touched { addr, .. } => page(addr),
             Control::Remap {
                 old_addr, new_addr, ..
             } => {

@@ -34,10 +34,12 @@ KINDS = {
     14: "mispredicted",
     15: "mispredicted",
     16: "mispredicted",
+    18: "touched",
 }
 NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1}
-NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3}
+NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3, 18: 3}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
+TOUCH = ["loaded", "stored", "present"]
 ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
 
 
@@ -144,6 +146,8 @@ def control_line(kind: int, n: list[int]) -> str:
             fields = [f"{n[0]:x}", str(n[1]), ADVICE[n[2]] if n[2] < 5 else str(n[2] - 16)]
         case 7:
             fields = [f"{n[0]:x}"]
+        case 18:
+            fields = [f"{n[0]:x}", str(n[1]), TOUCH[n[2]]]
         case 12:
             fields = [str(unzigzag(n[0]))]
         case 14:

@@ -11,4 +11,13 @@ pub(crate) struct AddressSpace {
     pub(crate) announced: bool,
     /// Whether accesses were left out: what was not seen to be written may have been.
     pub(crate) skipped: bool,
+    /// Whether what was touched there is told.
+    pub(crate) told: bool,
+}
+
+impl AddressSpace {
+    /// Whether all that happens to its memory is seen, from the beginning.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.announced && (self.told || !self.skipped)
+    }
 }

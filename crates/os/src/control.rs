@@ -67,6 +67,10 @@ impl<T: PageTable> Call<'_, T> {
             Control::Thread { .. } | Control::ThreadStart { .. } | Control::ThreadEnd { .. } => {
                 Ok(())
             }
+            Control::Touched { addr, len, touch } => {
+                self.space(asid).told |= len == 0;
+                self.touched(asid, pages(addr, len), touch)
+            }
             Control::Skipped { .. } => {
                 self.space(asid).skipped = true;
                 Ok(())

@@ -14,6 +14,8 @@ pub struct Invalidation {
 /// cached translations it must drop. Operations add to it; [`Effects::clear`] keeps its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
+    /// Faults taken where accesses were left out.
+    pub faults: u64,
     /// Pages newly mapped by a fault or by populating, by size in the order of
     /// [`PageSize::ALL`].
     pub pages_mapped: [u64; 3],
@@ -71,6 +73,7 @@ impl Effects {
 
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
+        self.faults = 0;
         self.pages_mapped = [0; 3];
         self.blocks_given = 0;
         self.pages_zeroed = 0;

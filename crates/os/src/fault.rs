@@ -20,8 +20,8 @@ pub(crate) enum Need {
 impl<T: PageTable> Call<'_, T> {
     #[inline]
     pub(crate) fn fault(&mut self, page: Page, store: bool) -> Result<(), OsError> {
-        let (vma, announced) = match self.space(page.asid).vmas.find(page.vpn) {
-            Some(vma) => (vma, self.space(page.asid).announced),
+        let (vma, seen) = match self.space(page.asid).vmas.find(page.vpn) {
+            Some(vma) => (vma, self.space(page.asid).is_seen()),
             None => (self.appear(page)?, false),
         };
         self.mapper.count_fault(&vma);
@@ -34,10 +34,7 @@ impl<T: PageTable> Call<'_, T> {
         }
         // Only what was seen from its beginning is known to be zero. The kernel itself writes
         // a program's arguments to its stack.
-        let untouched = announced
-            && vma.backing == Backing::Anonymous
-            && !self.space(page.asid).skipped
-            && self.zero_page;
+        let untouched = seen && vma.backing == Backing::Anonymous && self.zero_page;
         let need = match (store, untouched) {
             (true, _) => Need::Store,
             (false, true) => Need::Zeros,

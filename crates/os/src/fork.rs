@@ -28,11 +28,13 @@ impl<T: PageTable> Call<'_, T> {
             heap,
             announced,
             skipped,
+            told,
             ..
         } = *self.space(parent);
         let vmas: Vec<Vma> = self.space(parent).vmas.iter().collect();
         let space = self.space(child);
-        (space.heap, space.announced, space.skipped) = (heap, announced, skipped);
+        (space.heap, space.announced) = (heap, announced);
+        (space.skipped, space.told) = (skipped, told);
         for vma in vmas {
             self.add_vma(child, vma)?;
             if self.mapper.is_copied(parent, &vma) {

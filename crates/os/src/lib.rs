@@ -37,6 +37,7 @@ mod split;
 mod statistics;
 mod system;
 mod tag;
+mod touched;
 mod vma;
 
 pub use blocks::BlockStatistics;
@@ -48,5 +49,7 @@ pub use manager::{MANAGERS, ManagerConfig, TierStatistics, TieredConfig};
 pub use mapping::Mapping;
 pub use memory_map::MemoryCell;
 pub use page_policy::{PagePolicy, UnknownPagePolicy};
-pub use statistics::{BySize, FileStatistics, HashedStatistics, OsStatistics, SegmentStatistics};
+pub use statistics::{
+    BySize, FileStatistics, HashedStatistics, OsStatistics, OutsideStatistics, SegmentStatistics,
+};
 pub use system::Os;

@@ -18,6 +18,14 @@ pub struct BySize {
 }
 
 impl BySize {
+    fn zip(&self, other: &BySize, f: impl Fn(u64, u64) -> u64) -> BySize {
+        BySize {
+            base: f(self.base, other.base),
+            large: f(self.large, other.large),
+            huge: f(self.huge, other.huge),
+        }
+    }
+
     /// Counts one.
     pub(crate) fn count(&mut self, size: PageSize) {
         match size {
@@ -71,6 +79,49 @@ pub struct FileStatistics {
     pub pages: u64,
 }
 
+/// Faults where accesses were left out: a part of what [`OsStatistics`] says by the same names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OutsideStatistics {
+    /// Faults taken.
+    pub faults: u64,
+    /// Pages of anonymous private memory mapped.
+    pub anonymous: BySize,
+    /// Pages of anonymous private memory that got the frame of zeros.
+    pub zero_pages: u64,
+    /// Pages of private file mappings mapped.
+    pub file: BySize,
+}
+
+impl OutsideStatistics {
+    pub(crate) fn of(all: &OsStatistics) -> Self {
+        OutsideStatistics {
+            faults: all.faults,
+            anonymous: all.anonymous,
+            zero_pages: all.zero_pages,
+            file: all.file,
+        }
+    }
+
+    /// What was added since an earlier moment.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        self.zip(earlier, |now, then| now - then)
+    }
+
+    /// Both together.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+
+    fn zip(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        OutsideStatistics {
+            faults: f(self.faults, other.faults),
+            anonymous: self.anonymous.zip(&other.anonymous, &f),
+            zero_pages: f(self.zero_pages, other.zero_pages),
+            file: self.file.zip(&other.file, &f),
+        }
+    }
+}
+
 /// What happened in a run, and how memory stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OsStatistics {
@@ -111,6 +162,9 @@ pub struct OsStatistics {
     pub splits: BySize,
     /// Base pages moved out of a page table's way.
     pub pages_migrated: u64,
+    /// Of all this, what was touched where accesses were left out.
+    #[serde(default)]
+    pub outside: OutsideStatistics,
     /// Touches of memory that no event announced, in a process whose memory is announced, or
     /// stores to memory that may not be written.
     pub stray_touches: u64,

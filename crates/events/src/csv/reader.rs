@@ -1,5 +1,5 @@
 use super::TITLE;
-use super::words::{ADVICE, BACKINGS, to_protection};
+use super::words::{ADVICE, BACKINGS, TOUCHES, to_protection};
 use crate::foreign::{CANONICAL, Lines, Progress, Records, is_canonical};
 use crate::{
     Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, SourceError, dependence,
@@ -208,7 +208,7 @@ fn without_0x(digits: &str) -> Option<&str> {
 }
 
 const KINDS: &str = "a line that starts with L, S, KL, KS, P, map, unmap, protect, remap, advise, \
-    brk, fork, exec, exit, thread, thread-start, thread-end, skipped, mispredicted or process";
+    brk, fork, exec, exit, thread, thread-start, thread-end, touched, skipped, mispredicted or process";
 
 /// Whether a line has the text form.
 pub fn is_line(line: &str) -> bool {
@@ -345,6 +345,10 @@ fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'stat
             "thread-end,NUMBER",
         ),
         "exit" => (exit(columns), "exit,STATUS"),
+        "touched" => (
+            touched(columns),
+            "touched,ADDR,LEN,TOUCH with loaded, stored or present, and ADDR a page's",
+        ),
         "skipped" => (skipped(columns), "skipped,INSTRUCTIONS,ACCESSES"),
         _ => return None,
     })
@@ -411,6 +415,17 @@ fn advise(columns: &mut Columns) -> Option<Control> {
 fn exit(columns: &mut Columns) -> Option<Control> {
     let status = columns.next()?.parse().ok()?;
     Some(Control::Exit { status })
+}
+
+fn touched(columns: &mut Columns) -> Option<Control> {
+    Some(Control::Touched {
+        addr: columns.page()?,
+        len: columns.number()?,
+        touch: {
+            let word = columns.next()?;
+            TOUCHES.iter().find(|known| known.1 == word)?.0
+        },
+    })
 }
 
 fn skipped(columns: &mut Columns) -> Option<Control> {

@@ -1,6 +1,6 @@
 //! The words of the text form.
 
-use crate::{Advice, Backing, Protection};
+use crate::{Advice, Backing, Protection, Touch};
 
 /// What is behind a mapping.
 pub const BACKINGS: [(Backing, &str); 5] = [
@@ -18,6 +18,13 @@ pub const ADVICE: [(Advice, &str); 5] = [
     (Advice::HugePage, "hugepage"),
     (Advice::NoHugePage, "nohugepage"),
     (Advice::Populate, "populate"),
+];
+
+/// How memory was touched where accesses were left out.
+pub const TOUCHES: [(Touch, &str); 3] = [
+    (Touch::Loaded, "loaded"),
+    (Touch::Stored, "stored"),
+    (Touch::Present, "present"),
 ];
 
 /// The letters of a protection, in the order in which they are written.

@@ -1,5 +1,5 @@
 use super::TITLE;
-use super::words::{ADVICE, BACKINGS, protection};
+use super::words::{ADVICE, BACKINGS, TOUCHES, protection};
 use crate::{Access, Advice, Batch, Control, dependence};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -133,6 +133,11 @@ impl<W: Write> CsvWriter<W> {
             Control::ThreadStart { thread } => writeln!(output, "thread-start,{thread}"),
             Control::ThreadEnd { thread } => writeln!(output, "thread-end,{thread}"),
             Control::Exit { status } => writeln!(output, "exit,{status}"),
+            Control::Touched { addr, len, touch } => {
+                let known = TOUCHES.iter().find(|known| known.0 == touch);
+                let touch = known.map_or("", |known| known.1);
+                writeln!(output, "touched,{addr:x},{len},{touch}")
+            }
             Control::Skipped {
                 instructions,
                 accesses,

@@ -1,7 +1,7 @@
 //! Control events as bytes: a kind, then its numbers as varints.
 
 use super::varint;
-use crate::{Advice, Backing, Control, Mispredicted, Protection};
+use crate::{Advice, Backing, Control, Mispredicted, Protection, Touch};
 
 /// An entry of a chunk's control stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ const SKIPPED: u64 = 13;
 const MISPREDICTED: u64 = 14;
 const RECONVERGES: u64 = 15;
 const MORE: u64 = 16;
+const TOUCHED: u64 = 18;
 
 /// Appends an entry that stands `distance` accesses after the one before it.
 pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
@@ -85,6 +86,9 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
             Control::ThreadStart { thread } => numbers(&[THREAD_START, u64::from(thread)]),
             Control::ThreadEnd { thread } => numbers(&[THREAD_END, u64::from(thread)]),
             Control::Exit { status } => numbers(&[EXIT, varint::zigzag(i64::from(status))]),
+            Control::Touched { addr, len, touch } => {
+                numbers(&[TOUCHED, addr, len, touch_to_number(touch)]);
+            }
             Control::Skipped {
                 instructions,
                 accesses,
@@ -160,6 +164,11 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
         EXIT => Control::Exit {
             status: varint::unzigzag(long()?).try_into().ok()?,
         },
+        TOUCHED => Control::Touched {
+            addr: long()?,
+            len: long()?,
+            touch: touch_from_number(long()?)?,
+        },
         SKIPPED => Control::Skipped {
             instructions: long()?,
             accesses: long()?,
@@ -197,6 +206,23 @@ fn backing_to_number(backing: Backing) -> u64 {
 
 fn backing_from_number(number: u64) -> Option<Backing> {
     BACKINGS.get(usize::try_from(number).ok()?).copied()
+}
+
+fn touch_to_number(touch: Touch) -> u64 {
+    match touch {
+        Touch::Loaded => 0,
+        Touch::Stored => 1,
+        Touch::Present => 2,
+    }
+}
+
+fn touch_from_number(number: u64) -> Option<Touch> {
+    match number {
+        0 => Some(Touch::Loaded),
+        1 => Some(Touch::Stored),
+        2 => Some(Touch::Present),
+        _ => None,
+    }
 }
 
 /// Advice that is not `Other` has the small numbers; `Other(n)` is n + 16.

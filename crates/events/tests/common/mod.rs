@@ -3,7 +3,7 @@
 
 use pagelab_events::{
     Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, Source, SourceError,
-    dependence,
+    Touch, dependence,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -130,6 +130,11 @@ pub fn any_control() -> impl Strategy<Value = Control> {
         Just(Advice::Populate),
         any::<u32>().prop_map(Advice::Other),
     ];
+    let touch = prop_oneof![
+        Just(Touch::Loaded),
+        Just(Touch::Stored),
+        Just(Touch::Present),
+    ];
     let map = (
         any::<u64>(),
         any::<u64>(),
@@ -171,6 +176,11 @@ pub fn any_control() -> impl Strategy<Value = Control> {
         any::<u32>().prop_map(|thread| Control::ThreadStart { thread }),
         any::<u32>().prop_map(|thread| Control::ThreadEnd { thread }),
         any::<i32>().prop_map(|status| Control::Exit { status }),
+        (any::<(u64, u64)>(), touch).prop_map(|((addr, len), touch)| Control::Touched {
+            addr,
+            len,
+            touch
+        }),
         any::<(u64, u64)>().prop_map(|(instructions, accesses)| Control::Skipped {
             instructions,
             accesses

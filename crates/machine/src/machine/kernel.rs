@@ -54,8 +54,10 @@ impl<M: Mmu> Machine<M> {
         )?;
         self.invalidate();
         let (mut kernel, migration) = self.costs.of(&self.effects);
-        kernel += self.shootdown(process);
-        if kernel + migration > 0 {
+        kernel += self.effects.faults * self.costs.fault + self.shootdown(process);
+        // Another thread's window may be open: what this one has left out is not in it.
+        let counts = !matches!(control, Control::Touched { .. }) || !self.measures();
+        if counts && kernel + migration > 0 {
             let core = self.current_core();
             self.cores[core].zeroing += self.costs.zeroing(&self.effects);
             self.kernel(core, kernel, migration);

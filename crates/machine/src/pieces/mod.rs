@@ -14,12 +14,10 @@ mod names;
 mod piece;
 mod plan;
 mod recent;
-mod regions;
 mod state;
 mod survey;
 mod taken;
 mod together;
-mod touched;
 
 #[cfg(test)]
 mod kept_tests;

@@ -5,10 +5,9 @@
 
 use super::intervals::Intervals;
 use super::names::{Spread, name};
-use super::regions::Regions;
 use super::taken::Taken;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, VirtAddr, Vpn};
-use pagelab_events::Op;
+use pagelab_events::{Op, Regions};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -191,7 +190,7 @@ impl Recent {
         if pages.is_empty() {
             return;
         }
-        for (&(space, gib), &region) in &self.numbers.numbers {
+        for ((space, gib), region) in self.numbers.iter() {
             let start = gib << (REGION_SHIFT - PAGE_SHIFT);
             let first = pages.start.max(start);
             let end = pages.end.min(start + PAGES as u64);
@@ -223,7 +222,7 @@ impl Recent {
     pub(super) fn last(self, most: usize) -> Lines {
         let mut lines = self.gone;
         let mut all = !self.dropped;
-        for (&name, &region) in &self.numbers.numbers {
+        for (name, region) in self.numbers.iter() {
             let region = &self.regions[region];
             for page in region.used(0..PAGES) {
                 let used = region.lines(name, page);

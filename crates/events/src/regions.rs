@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 /// Process, and address divided by a GiB.
-pub(super) type Name = (u32, u64);
+type Name = (u32, u64);
 
 /// Names remembered: a program goes to and fro between its stack, its heap and some more.
 const REMEMBERED: usize = 64;
 
-pub(super) struct Regions {
-    pub(super) numbers: HashMap<Name, usize>,
+/// Numbers of the GiBs that were named so far.
+#[derive(Debug)]
+pub struct Regions {
+    numbers: HashMap<Name, usize>,
     remembered: [(Name, usize); REMEMBERED],
 }
 
@@ -28,7 +30,7 @@ impl Default for Regions {
 impl Regions {
     /// The number of a region, if it was used before.
     #[inline(always)]
-    pub(super) fn number(&mut self, name: Name) -> Option<usize> {
+    pub fn number(&mut self, name: Name) -> Option<usize> {
         let (known, number) = self.remembered[place(name)];
         if known == name {
             Some(number)
@@ -45,14 +47,19 @@ impl Regions {
     }
 
     /// Takes the regions of a process out, and returns their numbers.
-    pub(super) fn remove(&mut self, process: u32) -> Vec<usize> {
+    pub fn remove(&mut self, process: u32) -> Vec<usize> {
         self.remembered = [(NOBODY, 0); REMEMBERED];
         let gone = self.numbers.extract_if(|&(of, _), _| of == process);
         gone.map(|(_, number)| number).collect()
     }
 
+    /// All regions with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = ((u32, u64), usize)> {
+        self.numbers.iter().map(|(&name, &number)| (name, number))
+    }
+
     /// Numbers a new region.
-    pub(super) fn add(&mut self, name: Name, number: usize) {
+    pub fn add(&mut self, name: Name, number: usize) {
         self.numbers.insert(name, number);
         self.remembered[place(name)] = (name, number);
     }
