@@ -38,6 +38,7 @@ mod room;
 mod shared;
 mod signals;
 mod thread;
+mod touches;
 mod window;
 mod words;
 

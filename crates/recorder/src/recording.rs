@@ -36,6 +36,7 @@ use crate::programs::Programs;
 use crate::reconvergence::Ways;
 use crate::shared::{Reader, Shared};
 use crate::thread::Stop;
+use crate::touches::Touches;
 use crate::window::{LeftOut, Windows};
 use crate::{Progress, kernel, maps};
 
@@ -58,6 +59,7 @@ pub(crate) struct Recording<'a, S> {
     /// By the number that the plugin gave it.
     processes: HashMap<u32, Process>,
     windows: Windows,
+    touches: Touches,
     notes: Vec<String>,
     programs: Programs,
     threads: u64,
@@ -76,6 +78,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         began: SystemTime,
     ) -> Recording<'a, S> {
         let mapped = Mapped::new(output.with_code);
+        let touches = Touches::new(windows.cut());
         Recording {
             shared,
             reporting: shared.reporting(),
@@ -89,6 +92,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             known: vec![false; RINGS],
             processes: HashMap::from([(0, Process::new(0, pid))]),
             windows,
+            touches,
             notes: Vec::new(),
             programs: Programs::default(),
             threads: 0,
@@ -188,7 +192,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.code.generated.replaced(number);
         process.replace();
         self.output.select(number, 0)?;
-        self.output.control(Control::Exec);
+        self.say(number, Control::Exec);
         self.threads += 1;
         self.drop_rings(|active| active.process == key && active.claimed < claimed);
         if let Some(active) = self.rings.iter_mut().find(|active| active.index == ring) {
@@ -315,7 +319,9 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                                 process.files.map(start, len, offset, Some(path));
                             }
                         }
+                        let number = (self.processes.get(&active.process)).map(Process::number);
                         for control in maps::loaded(&before, &text) {
+                            self.touches.load(number.unwrap_or_default(), control);
                             self.output.control(control);
                         }
                     }
@@ -335,6 +341,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 let left_out = LeftOut {
                     instructions: active.reader.word(1),
                     accesses: active.reader.word(2),
+                    begun: false,
                 };
                 active.thread.leave_out(left_out);
                 active.left_out.add(left_out);
@@ -345,6 +352,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 self.forked(parent, payload as u32, pid);
             }
             Kind::ThreadEnd => self.thread_ends(index),
+            Kind::Present => self.found(index, payload as usize),
             Kind::Replaced => self.programs.follow(),
             Kind::Block | Kind::Wrap | Kind::Define => {}
         }
@@ -357,19 +365,45 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         let active = &mut self.rings[index];
         let batch = self.output.batch();
         let header = self.shared.header();
-        if let Some(kept) = self
-            .windows
-            .keep(batch, start, &mut active.left_out, header)
-        {
+        if let Some(kept) = self.windows.keep(
+            batch,
+            start,
+            &mut active.left_out,
+            &mut self.touches,
+            header,
+        ) {
             active.thread.forget_all_but(kept);
         }
     }
 
     /// Says what the thread has left out, if anything, before a control event.
     fn say_left_out(&mut self, index: usize) {
-        if let Some(control) = self.rings[index].left_out.take() {
+        let active = &mut self.rings[index];
+        if let Some(control) = active.left_out.take() {
             self.output.control(control);
+            if let Some(process) = self.processes.get(&active.process)
+                && let Some(control) = self.touches.tell(process.number())
+            {
+                self.output.control(control);
+            }
         }
+    }
+
+    /// Adds a control event of a process.
+    fn say(&mut self, process: u32, control: Control) {
+        self.touches.control(process, &control);
+        self.output.control(control);
+    }
+
+    /// Pages are there, as so many words say, that may have been touched first where nothing was reported.
+    fn found(&mut self, index: usize, words: usize) {
+        self.say_left_out(index);
+        let active = &self.rings[index];
+        let Some(process) = self.processes.get(&active.process) else {
+            return;
+        };
+        let runs: Vec<u64> = (1..=words).map(|at| active.reader.word(at)).collect();
+        (self.touches).found(process.number(), &runs, self.output.batch());
     }
 
     fn returned(&mut self, index: usize, result: u64, fact: u64) {
@@ -413,9 +447,13 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 Control::Unmap { addr, len } => process.files.map(addr, len, 0, None),
                 _ => {}
             }
-            self.output.control(control);
-            if let Some(left) = Memory::left(&returned) {
-                self.output.control(left);
+            let number = process.number();
+            for control in [Some(control), Memory::left(&returned)]
+                .into_iter()
+                .flatten()
+            {
+                self.touches.control(number, &control);
+                self.output.control(control);
             }
         }
         if returned.failed() {
@@ -445,9 +483,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         for (start, len, path) in process.files.all() {
             self.mapped.add(number, start, len, path);
         }
-        self.code.generated.forked(parent.number(), number);
+        let parent = parent.number();
+        self.code.generated.forked(parent, number);
         self.processes.insert(key, process);
-        self.output.control(Control::Fork { child: number });
+        self.say(parent, Control::Fork { child: number });
         self.admit();
     }
 

@@ -22,6 +22,7 @@ pub(crate) fn fresh() -> Header {
         in_instructions: 0,
         follow_exec: 0,
         verbatim: 0,
+        tells_presence: 0,
         epoch: Line(AtomicU64::new(1)),
         next_block: Line(AtomicU32::new(0)),
         rings_used: Line(AtomicU32::new(1)),

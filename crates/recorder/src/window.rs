@@ -6,6 +6,7 @@ use pagelab_events::{Batch, Control, Flow, dependence};
 use pagelab_recorder_wire::region::Header;
 
 use crate::output::Mark;
+use crate::touches::Touches;
 
 /// Which part of an execution to record, counted over all its threads and processes.
 ///
@@ -66,11 +67,14 @@ pub(crate) struct Windows {
     translate_anew: bool,
 }
 
-/// What has been left out of a thread since its last recorded access: instructions and accesses.
+/// What has been left out of a thread since its last recorded access, and not been said:
+/// instructions and accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
+    /// Whether some of it has been said.
+    pub(crate) begun: bool,
 }
 
 impl LeftOut {
@@ -81,10 +85,16 @@ impl LeftOut {
 
     /// The event that says so, if there is something to say.
     pub(crate) fn take(&mut self) -> Option<Control> {
-        let left_out = std::mem::take(self);
-        (left_out != LeftOut::default()).then_some(Control::Skipped {
-            instructions: left_out.instructions,
-            accesses: left_out.accesses,
+        let LeftOut {
+            instructions,
+            accesses,
+            begun,
+        } = std::mem::take(self);
+        let any = instructions > 0 || accesses > 0;
+        self.begun = begun || any;
+        any.then_some(Control::Skipped {
+            instructions,
+            accesses,
         })
     }
 }
@@ -101,8 +111,14 @@ impl Windows {
         }
     }
 
+    /// Whether something may be left out.
+    pub(crate) fn cut(&self) -> bool {
+        !self.open || self.until != u64::MAX
+    }
+
     /// Has the plugin do what the beginning asks for.
     pub(crate) fn set_up(&self, header: &mut Header) {
+        header.tells_presence = u32::from(self.cut() && self.translate_anew);
         header.in_instructions = u32::from(self.window.in_instructions);
         *header.reporting.0.get_mut() = u32::from(self.open || !self.translate_anew);
         *header.left.0.get_mut() = i64::try_from(self.until).unwrap_or(i64::MAX);
@@ -122,7 +138,8 @@ impl Windows {
         }
     }
 
-    /// Keeps those of the accesses from `start` on that are in a window, and counts the others.
+    /// Keeps those of the accesses from `start` on that are in a window, and counts the others, of
+    /// which it is told what memory they touch first.
     /// If some were left out, how many were kept after them. Of the flow it keeps the executions
     /// whose next access is kept.
     pub(crate) fn keep(
@@ -130,6 +147,7 @@ impl Windows {
         batch: &mut Batch,
         start: Mark,
         left_out: &mut LeftOut,
+        touches: &mut Touches,
         header: &Header,
     ) -> Option<usize> {
         let all = self.open && self.until == u64::MAX && *left_out == LeftOut::default();
@@ -145,6 +163,7 @@ impl Windows {
                 .map(|(op, &gap)| op.instructions(gap))
                 .sum(),
             accesses: (batch.len() - start.access) as u64,
+            begun: false,
         };
         let count = self.count(whole);
         if self.at + count < self.until {
@@ -156,6 +175,9 @@ impl Windows {
             if !self.open && header.reporting.0.load(Ordering::Relaxed) != 0 {
                 self.at += count;
                 left_out.add(whole);
+                for index in start.access..batch.len() {
+                    touches.leave_out(batch, index, start.access, left_out);
+                }
                 let threads = |entry: &(u32, Flow)| matches!(entry.1, Flow::Thread(_));
                 let entries = batch.flow.split_off(start.flow).into_iter();
                 let at = start.access as u32;
@@ -182,7 +204,11 @@ impl Windows {
             }
             if self.open {
                 if let Some(control) = left_out.take() {
-                    batch.controls.push((kept as u32, control));
+                    let tells = touches.tell(batch.process);
+                    let controls = [Some(control), tells].into_iter().flatten();
+                    (batch.controls).extend(controls.map(|control| (kept as u32, control)));
+                }
+                if std::mem::take(&mut left_out.begun) {
                     cut_dependences(batch, index);
                     since = Some(kept);
                 }
@@ -205,6 +231,7 @@ impl Windows {
                 while branches.next_if(|&(at, _)| at as usize <= index).is_some() {}
                 left_out.instructions += instructions;
                 left_out.accesses += 1;
+                touches.leave_out(batch, index, kept, left_out);
                 since = Some(kept);
                 if header.reporting.0.load(Ordering::Relaxed) == 0 {
                     header.left.0.fetch_sub(1, Ordering::AcqRel);

@@ -13,6 +13,7 @@ mod futex;
 mod guest;
 mod maps;
 mod memory;
+mod presence;
 mod process;
 mod qemu;
 mod registers;
@@ -97,6 +98,7 @@ fn install(id: u64, info: &qemu::Info, texts: &[impl AsRef<str>]) -> Result<(), 
     process::set_up(id, index, again);
     process::set_name(argument("name").unwrap_or_default());
     window::set_up(register);
+    presence::set_up();
     maps::on_install();
     register(id);
     Ok(())

@@ -10,7 +10,7 @@ use pagelab_recorder_wire::syscall::{Call, MAPPED, MAPPED_MEMORY, MAPPED_SHARED,
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex::Lock;
-use crate::{events, exec, guest, process, ring, threads, window};
+use crate::{events, exec, guest, presence, process, ring, threads, window};
 
 /// Held during calls that change the address space, so that their order in the recording is
 /// the order in which they happened.
@@ -73,6 +73,9 @@ pub extern "C" fn on_syscall(
         ORDER.take();
         next_epoch(ring);
     }
+    if !window::reporting() {
+        tell_presence(ring, call, number, &arguments);
+    }
     if call == Call::Clone && !makes_thread(number, a1) {
         let (child, number) = process::prepare_fork();
         CHILD.store(child, Ordering::Relaxed);
@@ -89,6 +92,16 @@ pub extern "C" fn on_syscall(
         threads::clear_ring(vcpu);
         // SAFETY: nobody comes to it any more by its thread, which ends.
         unsafe { ring::close(ring) };
+    }
+}
+
+/// Tells which pages are there before a call changes that, or what is known of it.
+fn tell_presence(ring: &Ring, call: Call, number: i64, arguments: &[u64; 6]) {
+    match call {
+        Call::Memory => presence::before_call(ring, number, arguments),
+        Call::Clone if !makes_thread(number, arguments[0]) => presence::tell_all(ring),
+        Call::Exec | Call::ExitGroup => presence::tell_all(ring),
+        _ => {}
     }
 }
 
@@ -114,6 +127,9 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         && result > 0
     {
         put_vectors(ring, vectors, &arguments);
+    }
+    if call == Call::Memory {
+        presence::after_call(ring, number, &arguments, result);
     }
     let path = mapped_file(number, &arguments, result);
     if let Some(path) = &path {

@@ -5,18 +5,21 @@
 //! translations away.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use pagelab_recorder_wire::region::{EARLY, Ring};
 use pagelab_recorder_wire::word::Kind;
 
-use crate::{process, qemu, ring};
+use crate::{presence, process, qemu, ring};
 
 /// Whether blocks are translated so that they report, in this process.
 static REPORTING: AtomicU32 = AtomicU32::new(1);
 
 /// A change has been asked for and has not yet happened.
 static CHANGING: AtomicBool = AtomicBool::new(false);
+
+/// The ring of the thread that has asked for it, on which it happens.
+static CHANGER: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The most a thread may leave out before it looks again how much is left for all.
 const ALLOWANCE: i64 = 1 << 20;
@@ -47,7 +50,7 @@ pub fn new_epoch(ring: &Ring, epoch: u64) -> *mut u64 {
     say_left_out(ring);
     ring.epoch.store(epoch, Ordering::Relaxed);
     ring::put(ring, &[Kind::Epoch.word(epoch)]);
-    change();
+    change(ring);
     ring::room(ring)
 }
 
@@ -78,20 +81,28 @@ pub fn look(ring: &Ring, epoch: u64) {
     if epoch != ring.epoch.load(Ordering::Relaxed) {
         new_epoch(ring, epoch);
     } else {
-        change();
+        change(ring);
     }
 }
 
 /// Has everything translated anew if the wrong translations are in use.
-fn change() {
+fn change(ring: &Ring) {
     if wanted() != REPORTING.load(Ordering::Relaxed) && !CHANGING.swap(true, Ordering::AcqRel) {
+        CHANGER.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
         qemu::reset(process::plugin_id(), on_reset);
     }
 }
 
 /// Called by QEMU when it has forgotten all callbacks and translations.
 extern "C" fn on_reset(id: u64) {
-    REPORTING.store(wanted(), Ordering::Relaxed);
+    let before = REPORTING.swap(wanted(), Ordering::Relaxed);
+    // SAFETY: the ring of this thread, which is in the midst of a block.
+    if let Some(ring) = unsafe { CHANGER.load(Ordering::Relaxed).as_ref() }
+        && before == 0
+    {
+        say_left_out(ring);
+        presence::tell_all(ring);
+    }
     CHANGING.store(false, Ordering::Release);
     if let Some(register) = REGISTER.get() {
         register(id);

@@ -79,7 +79,8 @@ impl<S: Sink + 'static> Recording<'_, S> {
             process.end();
             let note = (self.code.generated).name(process.number(), process.pid(), self.began);
             self.notes.extend(note);
-            self.output.control(Control::Exit { status });
+            let number = process.number();
+            self.say(number, Control::Exit { status });
         }
         Ok(())
     }

@@ -72,6 +72,8 @@ pub struct Header {
     pub follow_exec: u32,
     /// Non-zero: every access is reported, even those that follow from others.
     pub verbatim: u32,
+    /// Non-zero: where nothing is reported, it is told which pages are there.
+    pub tells_presence: u32,
     /// Counts the beginnings and ends of system calls that change an address space. A thread
     /// that notices a change says so in its ring: rings are merged by epoch.
     pub epoch: Line<AtomicU64>,

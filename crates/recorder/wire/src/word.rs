@@ -60,13 +60,68 @@ pub enum Kind {
     Unrecorded = 13,
     /// The file of the mmap in progress; payload: bytes; then its path, padded.
     Path = 14,
+    /// Pages that are there, where nothing was reported; payload: runs that follow, a word each ([`Run`]).
+    Present = 15,
+}
+
+/// Pages in a row that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first one's number.
+    pub first: u64,
+    /// How many they are.
+    pub pages: u64,
+    /// What backs them.
+    pub behind: Behind,
+}
+
+/// What backs a page that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The page of zeros: it was loaded from, and not stored to.
+    Zeros,
+    /// Memory of its own.
+    Own,
+    /// A file, or memory that is shared as a file is.
+    File,
+}
+
+impl Run {
+    const FIRST_BITS: u32 = ADDRESS_BITS - 12;
+    const PAGES_BITS: u32 = 62 - Self::FIRST_BITS;
+    /// The most pages of one.
+    pub const MOST: u64 = (1 << Self::PAGES_BITS) - 1;
+
+    /// As a word.
+    pub fn word(self) -> u64 {
+        let behind = self.behind as u64;
+        self.first
+            | self.pages << Self::FIRST_BITS
+            | behind << (Self::FIRST_BITS + Self::PAGES_BITS)
+    }
+
+    /// What a word says; `None` if it is none of these.
+    pub fn of(word: u64) -> Option<Run> {
+        let bits = |from: u32, count: u32| word >> from & ((1 << count) - 1);
+        let behind = match bits(Self::FIRST_BITS + Self::PAGES_BITS, 2) {
+            0 => Behind::Zeros,
+            1 => Behind::Own,
+            2 => Behind::File,
+            _ => return None,
+        };
+        Some(Run {
+            first: bits(0, Self::FIRST_BITS),
+            pages: bits(Self::FIRST_BITS, Self::PAGES_BITS),
+            behind,
+        })
+    }
 }
 
 /// Words of arguments after [`Kind::Syscall`].
 pub const SYSCALL_ARGS: usize = 6;
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
         Kind::Block,
         Kind::Epoch,
         Kind::Wrap,
@@ -82,6 +137,7 @@ impl Kind {
         Kind::Note,
         Kind::Unrecorded,
         Kind::Path,
+        Kind::Present,
     ];
 
     /// The first word of a message of this kind.
@@ -140,7 +196,7 @@ impl Word {
             Kind::Maps | Kind::Note | Kind::Unrecorded | Kind::Path => {
                 bytes_to_words(payload as usize)
             }
-            Kind::Define => payload as usize,
+            Kind::Define | Kind::Present => payload as usize,
         }
     }
 }

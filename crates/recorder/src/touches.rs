@@ -1,0 +1,262 @@
+//! Memory that is touched where accesses are left out.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use pagelab_addr::{PAGE_SHIFT, VirtAddr, Vpn};
+use pagelab_events::{Backing, Batch, Control, Protection, Touch, Touched, say_touched};
+use pagelab_recorder_wire::word::{Behind, Run};
+
+use crate::window::LeftOut;
+
+/// What is known of the memory of all processes. It is followed only where something may be left out.
+#[derive(Debug, Default)]
+pub(crate) struct Touches {
+    /// By accesses that were left out.
+    accessed: Touched,
+    /// By these, and by asking the kernel; `None` where nothing is left out.
+    present: Option<Touched>,
+    mappings: HashMap<u32, Mappings>,
+    /// The address spaces of which it has been said that first touches are told.
+    told: HashSet<u32>,
+    /// Those that have memory in common with a parent or a child.
+    forked: HashSet<u32>,
+}
+
+impl Touches {
+    /// Nothing yet; nothing ever unless it is `wanted`.
+    pub(crate) fn new(wanted: bool) -> Touches {
+        Touches {
+            present: wanted.then(Touched::presence),
+            ..Touches::default()
+        }
+    }
+
+    /// Takes in what a control event makes of a process's memory.
+    pub(crate) fn control(&mut self, process: u32, control: &Control) {
+        let Some(present) = self.present.as_mut() else {
+            return;
+        };
+        present.control(process, control);
+        self.accessed.control(process, control);
+        if matches!(control, Control::Exec) {
+            self.told.remove(&process);
+            self.forked.remove(&process);
+        }
+        if let Control::Fork { child } = *control {
+            let copy = self.mappings.entry(process).or_default().clone();
+            self.mappings.insert(child, copy);
+            self.forked.extend([process, child]);
+            if self.told.contains(&process) {
+                self.told.insert(child);
+            }
+            return;
+        }
+        self.mappings.entry(process).or_default().control(control);
+    }
+
+    /// A mapping has come with the program. QEMU's own mapping of it does not say what of it is code.
+    pub(crate) fn load(&mut self, process: u32, mut control: Control) {
+        if let Control::Map { prot, backing, .. } = &mut control
+            && *backing == Backing::PrivateFile
+        {
+            prot.0 |= Protection::EXEC;
+        }
+        self.control(process, &control);
+    }
+
+    /// That first touches are told of a process from here on, once for each address space.
+    pub(crate) fn tell(&mut self, process: u32) -> Option<Control> {
+        (self.present.is_some() && self.told.insert(process)).then_some(Control::TOUCHES_TOLD)
+    }
+
+    /// Access `index` of a batch is left out, and would come before access number `kept`: says so, if it
+    /// touches memory anew.
+    pub(crate) fn leave_out(
+        &mut self,
+        batch: &mut Batch,
+        index: usize,
+        kept: usize,
+        left_out: &mut LeftOut,
+    ) {
+        let (addr, op) = (batch.addr[index], batch.op[index]);
+        if op.is_prefetch() {
+            return;
+        }
+        let Some(present) = &mut self.present else {
+            return;
+        };
+        let process = batch.process;
+        let copies = self.forked.contains(&process);
+        let store = op.is_store();
+        let last = addr.saturating_add(u64::from(op.size()).max(1) - 1);
+        for page in VirtAddr(addr).vpn().0..=VirtAddr(last).vpn().0 {
+            // A store to what is there may yet have to copy it.
+            let anew = self.accessed.touch(process, Vpn(page), store)
+                && (present.touch(process, Vpn(page), store) || copies);
+            if !anew {
+                continue;
+            }
+            let at = kept as u32;
+            let begins = if left_out.begun {
+                None
+            } else {
+                left_out.take()
+            };
+            let tells = self.told.insert(process).then_some(Control::TOUCHES_TOLD);
+            let before = begins.into_iter().chain(tells);
+            batch.controls.extend(before.map(|control| (at, control)));
+            let touch = if store { Touch::Stored } else { Touch::Loaded };
+            say_touched(&mut batch.controls, at, Vpn(page), touch);
+        }
+    }
+
+    /// A process's memory was found to hold so much: says it in the batch, as far as that is new.
+    pub(crate) fn found(&mut self, process: u32, runs: &[u64], batch: &mut Batch) {
+        let (Some(present), Some(mappings)) = (&mut self.present, self.mappings.get(&process))
+        else {
+            return;
+        };
+        if self.told.insert(process) {
+            batch.push_control(Control::TOUCHES_TOLD);
+        }
+        let at = batch.len() as u32;
+        for run in runs.iter().filter_map(|&word| Run::of(word)) {
+            let pages = run.first..run.first + run.pages;
+            for (pages, mapping) in mappings.within(pages) {
+                let Some(touch) = mapping.touch(run.behind) else {
+                    continue;
+                };
+                for page in pages.map(Vpn) {
+                    if present.touch(process, page, touch == Touch::Present) {
+                        say_touched(&mut batch.controls, at, page, touch);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is mapped, by its first page: the page behind it, and how. None overlap.
+#[derive(Clone, Debug, Default)]
+struct Mappings {
+    mapped: BTreeMap<u64, (u64, Mapping)>,
+    /// The page behind the heap.
+    heap: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mapping {
+    prot: Protection,
+    backing: Backing,
+}
+
+const HEAP: Mapping = Mapping {
+    prot: Protection(Protection::READ | Protection::WRITE),
+    backing: Backing::Anonymous,
+};
+
+impl Mapping {
+    /// How a page was touched behind which there is this now; `None` where the program may not have done it.
+    fn touch(self, behind: Behind) -> Option<Touch> {
+        let may = |bit| self.prot.0 & bit != 0;
+        let writable = may(Protection::WRITE);
+        // QEMU reads code to translate it, and what is executed is not accessed by that.
+        if self.prot.0 == 0 || may(Protection::EXEC) && !writable {
+            return None;
+        }
+        let shared = matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile);
+        let own = behind == Behind::Own || behind == Behind::File && shared;
+        Some(if own && writable {
+            Touch::Present
+        } else {
+            Touch::Loaded
+        })
+    }
+}
+
+impl Mappings {
+    fn control(&mut self, control: &Control) {
+        match *control {
+            Control::Map {
+                addr,
+                len,
+                prot,
+                backing,
+                ..
+            } => self.set(pages(addr, len), Some(Mapping { prot, backing })),
+            Control::Unmap { addr, len } => self.set(pages(addr, len), None),
+            Control::Protect { addr, len, prot } => {
+                let changed: Vec<_> = self.within(pages(addr, len)).collect();
+                for (pages, mapping) in changed {
+                    self.set(pages, Some(Mapping { prot, ..mapping }));
+                }
+            }
+            Control::Remap {
+                old_addr,
+                old_len,
+                new_addr,
+                new_len,
+            } => {
+                let old = pages(old_addr, old_len);
+                let mapping = self.within(old.clone()).next();
+                self.set(old, None);
+                self.set(
+                    pages(new_addr, new_len),
+                    mapping.map(|(_, mapping)| mapping),
+                );
+            }
+            Control::Brk { end } => {
+                let end = pages(0, end).end;
+                let before = self.heap.replace(end).unwrap_or(end);
+                if end < before {
+                    self.set(end..before, None);
+                } else {
+                    self.set(before..end, Some(HEAP));
+                }
+            }
+            Control::Exec | Control::Exit { .. } => *self = Mappings::default(),
+            _ => {}
+        }
+    }
+
+    /// What is mapped of a range of pages.
+    fn within(&self, pages: Range<u64>) -> impl Iterator<Item = (Range<u64>, Mapping)> {
+        let Range { start, end } = pages;
+        let first = self.mapped.range(..=start).next_back();
+        let first = first.map_or(start, |(&first, _)| first);
+        let mapped = self.mapped.range(first..end.max(first));
+        mapped.filter_map(move |(&from, &(to, mapping))| {
+            let pages = from.max(start)..to.min(end);
+            (!pages.is_empty()).then_some((pages, mapping))
+        })
+    }
+
+    /// Maps pages, or unmaps them.
+    fn set(&mut self, pages: Range<u64>, mapping: Option<Mapping>) {
+        if pages.is_empty() {
+            return;
+        }
+        let Range { start, end } = pages;
+        let covered = self.mapped.range(..end).rev();
+        let covered = covered.take_while(|&(_, &(to, _))| start < to);
+        let covered: Vec<_> = covered.map(|(&from, &mapped)| (from, mapped)).collect();
+        for (from, (to, mapped)) in covered {
+            self.mapped.remove(&from);
+            if from < start {
+                self.mapped.insert(from, (start, mapped));
+            }
+            if end < to {
+                self.mapped.insert(end, (to, mapped));
+            }
+        }
+        if let Some(mapping) = mapping {
+            self.mapped.insert(start, (end, mapping));
+        }
+    }
+}
+
+/// The pages that a range of bytes touches.
+fn pages(addr: u64, len: u64) -> Range<u64> {
+    addr >> PAGE_SHIFT..addr.saturating_add(len).div_ceil(1 << PAGE_SHIFT)
+}
