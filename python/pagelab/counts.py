@@ -235,6 +235,15 @@ class Files(Model):
     pages: Natural
 
 
+class Outside(Model):
+    """Faults where accesses were left out: a part of what `Os` says by the same names."""
+
+    faults: Natural = 0
+    anonymous: BySize = BySize()
+    zero_pages: Natural = 0
+    file: BySize = BySize()
+
+
 class Os(Model):
     """The operating system's side. Pages mapped are counted by size."""
 
@@ -256,6 +265,7 @@ class Os(Model):
     blocks: Blocks | None = None
     splits: BySize = BySize()
     pages_migrated: Natural
+    outside: Outside = Outside()
     stray_touches: Natural = 0
     ignored_events: Natural = 0
     forks: Natural = 0

@@ -1,0 +1,42 @@
+"""A sample has the faults, the huge pages and the memory of the whole program."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from emulators import needs_recorder
+
+import pagelab
+from pagelab.window import Window
+
+SOURCE = Path(__file__).with_name("record") / "first_touches.c"
+
+# Gaps so long that nothing is reported in them.
+SAMPLE = Window(sample=(100_000, 5_000_000))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("built") / "first_touches"
+    # Of libraries the kernel maps pages that nobody touches.
+    subprocess.run(["gcc", "-O1", "-static", SOURCE, "-o", path], check=True)
+    return path
+
+
+@needs_recorder
+@pytest.mark.parametrize("mode", ["nodes", "doubled", "zeros"])
+def test_a_sample_faults_as_the_whole_does(program: Path, mode: str, tmp_path: Path) -> None:
+    recordings = [
+        pagelab.record([program, mode], tmp_path / name, window=window, code=False)
+        for name, window in [("whole.trace", Window()), ("sample.trace", SAMPLE)]
+    ]
+    for pages in ["4K", "64K", "2M"]:
+        whole, sample = (pagelab.simulate(each, pages=pages).os for each in recordings)
+        assert sample.faults == pytest.approx(whole.faults, rel=0.01, abs=4)
+        assert sample.anonymous.large == whole.anonymous.large
+        assert sample.zero_pages == pytest.approx(whole.zero_pages, rel=0.01, abs=4)
+        assert sample.peak_resident_bytes == pytest.approx(
+            whole.peak_resident_bytes, rel=0.01, abs=4 * 4096
+        )
+        assert sample.outside.faults > whole.faults / 2
+        assert whole.outside.faults == 0
