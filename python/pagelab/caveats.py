@@ -33,8 +33,7 @@ def caveats(comparison: Comparison) -> list[str]:
     if recording is not None and recording.limited:
         found.append(
             f"Only part of the program was recorded ({units.count(recording.accesses)} "
-            "accesses). What was left out may behave differently, and pages first touched there "
-            "count as faults here."
+            "accesses). What was left out may behave differently."
         )
     found.extend(f"{note}." for note in comparison.notes)
     found.extend(
