@@ -264,6 +264,7 @@ class Os(Model):
     # Absent with 4 KiB pages, and from results of before it was counted.
     blocks: Blocks | None = None
     splits: BySize = BySize()
+    collapsed: Natural = 0
     pages_migrated: Natural
     outside: Outside = Outside()
     stray_touches: Natural = 0

@@ -59,6 +59,12 @@ pub enum Control {
         /// What was advised.
         advice: Advice,
     },
+    /// prctl(PR_SET_THP_DISABLE): which memory of this address space may have huge pages from now on. Forks
+    /// inherit it, and exec keeps it.
+    HugePages {
+        /// Which.
+        allowed: HugePages,
+    },
     /// brk: the heap now ends here. The first one of an address space says where it starts.
     Brk {
         /// First byte past the heap.
@@ -154,6 +160,18 @@ pub enum Backing {
     Stack,
 }
 
+/// Memory that a program lets have huge pages: PR_SET_THP_DISABLE(2const).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugePages {
+    /// Any, as the system is set up.
+    #[default]
+    Anywhere,
+    /// None.
+    Nowhere,
+    /// None but what was advised to: PR_THP_DISABLE_EXCEPT_ADVISED, since Linux 6.18.
+    WhereAdvised,
+}
+
 /// The advice of madvise(2) that changes what memory costs; everything else is `Other`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
@@ -165,8 +183,27 @@ pub enum Advice {
     HugePage,
     /// MADV_NOHUGEPAGE.
     NoHugePage,
-    /// MADV_POPULATE_READ or MADV_POPULATE_WRITE.
+    /// MADV_POPULATE_WRITE, and mlock; of recordings up to version 256 MADV_POPULATE_READ, too.
     Populate,
     /// Any other, by its number.
     Other(u32),
+}
+
+impl Advice {
+    /// MADV_COLD.
+    pub const COLD: Advice = Advice::Other(20);
+    /// MADV_PAGEOUT.
+    pub const PAGE_OUT: Advice = Advice::Other(21);
+    /// MADV_POPULATE_READ.
+    pub const POPULATE_READ: Advice = Advice::Other(22);
+    /// MADV_COLLAPSE: huge pages at once, whatever the system is set to.
+    pub const COLLAPSE: Advice = Advice::Other(25);
+    /// MADV_DONTFORK: a fork does not have it. MADV_DOFORK undoes that.
+    pub const DONT_FORK: Advice = Advice::Other(10);
+    /// See [`Advice::DONT_FORK`].
+    pub const DO_FORK: Advice = Advice::Other(11);
+    /// MADV_WIPEONFORK: a fork finds zeros. MADV_KEEPONFORK undoes that.
+    pub const WIPE_ON_FORK: Advice = Advice::Other(18);
+    /// See [`Advice::WIPE_ON_FORK`].
+    pub const KEEP_ON_FORK: Advice = Advice::Other(19);
 }

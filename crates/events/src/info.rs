@@ -251,6 +251,7 @@ fn name(control: Control) -> &'static str {
         Control::Protect { .. } => "protect",
         Control::Remap { .. } => "remap",
         Control::Advise { .. } => "advise",
+        Control::HugePages { .. } => "huge-pages",
         Control::Brk { .. } => "brk",
         Control::Fork { .. } => "fork",
         Control::Exec => "exec",

@@ -24,7 +24,7 @@ pub use batch::{Access, Alike, Batch, Begun, Mispredicted, Op};
 pub use code::{
     CodeBlock, CodeTable, Definition, Flow, Follows, Instruction, MAX_SITES, NO_SITE, Range,
 };
-pub use control::{Advice, Backing, Control, Protection, Touch};
+pub use control::{Advice, Backing, Control, HugePages, Protection, Touch};
 pub use convert::{ConvertError, cat, convert, discard, write};
 pub use csv::CsvWriter;
 pub use foreign::{Format, open_any, open_foreign};

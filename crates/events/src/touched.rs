@@ -130,6 +130,7 @@ impl Touched {
             | Control::Thread { .. }
             | Control::ThreadStart { .. }
             | Control::ThreadEnd { .. }
+            | Control::HugePages { .. }
             | Control::Touched { .. }
             | Control::Skipped { .. } => {}
         }

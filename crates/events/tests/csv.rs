@@ -4,7 +4,8 @@ mod common;
 
 use common::{any_batch, drain, flatten};
 use pagelab_events::{
-    Access, Advice, Backing, Batch, Control, CsvWriter, Op, Protection, SourceError, open_foreign,
+    Access, Advice, Backing, Batch, Control, CsvWriter, HugePages, Op, Protection, SourceError,
+    open_foreign,
 };
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -35,6 +36,7 @@ fn every_kind_of_line_is_understood() {
          remap,8000,4096,c000,8192\n\
          advise,c000,8192,dontneed\n\
          advise,c000,8192,12\n\
+         huge-pages,where-advised\n\
          brk,55000\n\
          fork,1\n\
          process,1\n\
@@ -99,6 +101,9 @@ fn every_kind_of_line_is_understood() {
             addr: 0xc000,
             len: 0x2000,
             advice: Advice::Other(12),
+        },
+        Control::HugePages {
+            allowed: HugePages::WhereAdvised,
         },
         Control::Brk { end: 0x55000 },
         Control::Fork { child: 1 },

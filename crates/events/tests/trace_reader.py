@@ -34,11 +34,13 @@ KINDS = {
     14: "mispredicted",
     15: "mispredicted",
     16: "mispredicted",
+    17: "huge-pages",
     18: "touched",
 }
 NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11: 1, 12: 1}
-NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3, 18: 3}
+NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3, 17: 1, 18: 3}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
+HUGE_PAGES = ["anywhere", "nowhere", "where-advised"]
 TOUCH = ["loaded", "stored", "present"]
 ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
 
@@ -150,6 +152,8 @@ def control_line(kind: int, n: list[int]) -> str:
             fields = [f"{n[0]:x}", str(n[1]), TOUCH[n[2]]]
         case 12:
             fields = [str(unzigzag(n[0]))]
+        case 17:
+            fields = [HUGE_PAGES[n[0]]]
         case 14:
             fields = [loads(n[0])]
         case 15:

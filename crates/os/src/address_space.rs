@@ -1,4 +1,5 @@
-use crate::vma::Vmas;
+use crate::vma::{HugeAdvice, Vma, Vmas};
+use pagelab_events::HugePages;
 
 /// An address space: one process's VMAs.
 #[derive(Clone, Debug, Default)]
@@ -13,11 +14,27 @@ pub(crate) struct AddressSpace {
     pub(crate) skipped: bool,
     /// Whether what was touched there is told.
     pub(crate) told: bool,
+    /// Which memory the program lets have large pages.
+    pub(crate) huge_pages: HugePages,
 }
 
 impl AddressSpace {
     /// Whether all that happens to its memory is seen, from the beginning.
     pub(crate) fn is_seen(&self) -> bool {
         self.announced && (self.told || !self.skipped)
+    }
+
+    /// A VMA as page sizes are decided by it (`vma_thp_disabled` in include/linux/huge_mm.h, Linux 6.18).
+    #[inline]
+    pub(crate) fn seen(&self, vma: Vma) -> Vma {
+        match (self.huge_pages, vma.advice) {
+            (HugePages::Anywhere, _)
+            | (_, HugeAdvice::Unwanted)
+            | (HugePages::WhereAdvised, HugeAdvice::Wanted) => vma,
+            _ => Vma {
+                advice: HugeAdvice::Forbidden,
+                ..vma
+            },
+        }
     }
 }

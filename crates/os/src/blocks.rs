@@ -43,6 +43,7 @@ impl BlockStatistics {
             Backing::PrivateFile | Backing::SharedFile => Some(&mut self.file),
             Backing::SharedAnonymous => Some(&mut self.shared),
             _ if vma.advice == HugeAdvice::Unwanted => Some(&mut self.unwanted),
+            _ if vma.advice == HugeAdvice::Forbidden => Some(&mut self.forbidden),
             _ if !vma.covers(block) => Some(&mut self.not_covered),
             _ if policy.asks_for_advice() && vma.advice != HugeAdvice::Wanted => {
                 Some(&mut self.not_advised)

@@ -2,7 +2,7 @@ use crate::address_space::AddressSpace;
 use crate::fault::{Need, likely_size};
 use crate::mapper::Mapper;
 use crate::system::Call;
-use crate::vma::{HugeAdvice, Vma};
+use crate::vma::{AtFork, HugeAdvice, Vma};
 use crate::{Os, OsError};
 use pagelab_addr::{Asid, PAGE_BYTES, PageSize, Vpn};
 use pagelab_events::{Advice, Backing, Control, Protection};
@@ -32,7 +32,7 @@ impl<T: PageTable> Call<'_, T> {
                 self.space(asid).announced = true;
                 self.map(asid, range.clone(), prot, backing)?;
                 if populate {
-                    self.populate(asid, range)?;
+                    self.populate(asid, range, true)?;
                 }
                 Ok(())
             }
@@ -53,9 +53,17 @@ impl<T: PageTable> Call<'_, T> {
                 let child = Os::asid(child)?;
                 self.fork(asid, child)
             }
+            Control::HugePages { allowed } => {
+                self.space(asid).huge_pages = allowed;
+                Ok(())
+            }
             Control::Exec => {
                 self.empty(asid)?;
-                self.spaces[usize::from(asid.0)] = Some(AddressSpace::default());
+                let huge_pages = self.space(asid).huge_pages;
+                self.spaces[usize::from(asid.0)] = Some(AddressSpace {
+                    huge_pages,
+                    ..AddressSpace::default()
+                });
                 Ok(())
             }
             Control::Exit { .. } => {
@@ -107,7 +115,8 @@ impl<T: PageTable> Call<'_, T> {
             self.mapper.frames.shared.show(object, vma.pages());
         }
         self.space(asid).vmas.insert(vma);
-        let size = likely_size(&vma, self.config.page_policy);
+        let seen = self.space(asid).seen(vma);
+        let size = likely_size(&seen, self.config.page_policy);
         self.mapper.reserve(asid, vma.start..vma.end, size)
     }
 
@@ -188,24 +197,33 @@ impl<T: PageTable> Call<'_, T> {
         if range.is_empty() {
             return Ok(());
         }
-        let huge = match advice {
+        let change: fn(&mut Vma) = match advice {
             Advice::DontNeed => return self.zap(asid, range),
-            Advice::Populate => return self.populate(asid, range),
-            // Pages advised free go when memory is short; here a run that is short of memory ends.
-            Advice::Free | Advice::Other(_) => return Ok(()),
-            Advice::HugePage => HugeAdvice::Wanted,
-            Advice::NoHugePage => HugeAdvice::Unwanted,
+            Advice::Populate => return self.populate(asid, range, true),
+            Advice::POPULATE_READ => return self.populate(asid, range, false),
+            Advice::COLLAPSE => return self.collapse(asid, range),
+            // Such pages go when memory is short, or to a swap device: here there is none, and a run that
+            // is short of memory ends. A page of which a part is advised is split all the same
+            // (`madvise_free_huge_pmd`, `madvise_cold_or_pageout_pte_range`).
+            Advice::Free | Advice::COLD | Advice::PAGE_OUT => |_| {},
+            Advice::HugePage => |vma| vma.advice = HugeAdvice::Wanted,
+            Advice::NoHugePage => |vma| vma.advice = HugeAdvice::Unwanted,
+            Advice::DONT_FORK => |vma| vma.at_fork = AtFork::Left,
+            Advice::WIPE_ON_FORK => |vma| vma.at_fork = AtFork::Wiped,
+            Advice::DO_FORK | Advice::KEEP_ON_FORK => |vma| vma.at_fork = AtFork::Copied,
+            Advice::Other(_) => return Ok(()),
         };
         // VMAs part here, and no page reaches over the end of its VMA
         // (`vma_adjust_trans_huge`).
         self.mapper.split_at(asid, range.start)?;
         self.mapper.split_at(asid, range.end)?;
-        self.change_vmas(asid, range, |vma| vma.advice = huge);
+        self.change_vmas(asid, range, change);
         Ok(())
     }
 
-    /// Maps all pages of a range that are in a VMA and accessible (`populate_vma_page_range`).
-    fn populate(&mut self, asid: Asid, range: Range<u64>) -> Result<(), OsError> {
+    /// Maps all pages of a range that are in a VMA and accessible, as a store to each would, or a load
+    /// (`populate_vma_page_range`, `faultin_page_range`).
+    fn populate(&mut self, asid: Asid, range: Range<u64>, for_stores: bool) -> Result<(), OsError> {
         let policy = self.config.page_policy;
         let vmas: Vec<Vma> = self.space(asid).vmas.within(range.clone()).collect();
         for clipped in vmas {
@@ -215,7 +233,10 @@ impl<T: PageTable> Call<'_, T> {
             let Some(vma) = self.space(asid).vmas.find(Vpn(clipped.start)) else {
                 continue;
             };
-            let need = if vma.writable() && !vma.is_shared() {
+            let vma = self.space(asid).seen(vma);
+            let need = if !for_stores && self.reads_zeros(asid, &vma) {
+                Need::Zeros
+            } else if for_stores && vma.writable() && !vma.is_shared() {
                 Need::Store
             } else {
                 Need::Frame
@@ -224,7 +245,14 @@ impl<T: PageTable> Call<'_, T> {
             while at < clipped.end {
                 let page = self.mapper.page(asid, Vpn(at))?;
                 let size = match self.mapper.size_at(page) {
-                    Some(size) => size,
+                    Some(size) => {
+                        // Stores must find neither the page of zeros nor what others have, too.
+                        let stores = for_stores && vma.writable();
+                        if stores && !self.mapper.translation(page).writable {
+                            self.mapper.fault_mapped(&vma, page, size, true, policy)?;
+                        }
+                        self.mapper.size_at(page).unwrap_or(size)
+                    }
                     None => {
                         let mapped = |call: &Self| call.mapper.effects.pages_mapped;
                         let before = mapped(self);

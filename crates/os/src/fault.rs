@@ -2,7 +2,7 @@ use crate::mapper::{Mapper, first_of};
 use crate::system::Call;
 use crate::vma::{HugeAdvice, Vma};
 use crate::{OsError, PagePolicy};
-use pagelab_addr::{PAGE_SHIFT, PageSize, Pfn, Vpn};
+use pagelab_addr::{Asid, PAGE_SHIFT, PageSize, Pfn, Vpn};
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable, Translation};
 
@@ -24,6 +24,7 @@ impl<T: PageTable> Call<'_, T> {
             Some(vma) => (vma, self.space(page.asid).is_seen()),
             None => (self.appear(page)?, false),
         };
+        let vma = self.space(page.asid).seen(vma);
         self.mapper.count_fault(&vma);
         if store && !vma.writable() {
             self.mapper.statistics.stray_touches += 1;
@@ -32,10 +33,7 @@ impl<T: PageTable> Call<'_, T> {
         if let Some(size) = self.mapper.size_at(page) {
             return self.mapper.fault_mapped(&vma, page, size, store, policy);
         }
-        // Only what was seen from its beginning is known to be zero. The kernel itself writes
-        // a program's arguments to its stack.
-        let untouched = seen && vma.backing == Backing::Anonymous && self.zero_page;
-        let need = match (store, untouched) {
+        let need = match (store, seen && self.reads_zeros(page.asid, &vma)) {
             (true, _) => Need::Store,
             (false, true) => Need::Zeros,
             (false, false) => Need::Frame,
@@ -43,6 +41,13 @@ impl<T: PageTable> Call<'_, T> {
         self.mapper
             .fault_unmapped(&vma, page, need, policy)
             .map(|_| ())
+    }
+
+    /// Whether a load from what is not mapped of a VMA finds zeros. Only what was seen from its beginning is
+    /// known to be zero. The kernel itself writes a program's arguments to its stack.
+    pub(crate) fn reads_zeros(&mut self, asid: Asid, vma: &Vma) -> bool {
+        let space = self.space(asid);
+        space.is_seen() && vma.backing == Backing::Anonymous && self.zero_page
     }
 
     pub(crate) fn fault_code(&mut self, page: Page) -> Result<(), OsError> {
@@ -98,7 +103,7 @@ impl<T: PageTable> Call<'_, T> {
 /// Whether larger pages than 4 KiB may back a VMA at all.
 fn takes_folios(vma: &Vma) -> bool {
     let anonymous = matches!(vma.backing, Backing::Anonymous | Backing::Stack);
-    anonymous && vma.advice != HugeAdvice::Unwanted
+    anonymous && !matches!(vma.advice, HugeAdvice::Unwanted | HugeAdvice::Forbidden)
 }
 
 /// What a fault would like to map, best first, before it takes a 4 KiB page.
@@ -270,7 +275,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// An access to a mapped page: a store without permission, or one that a stale translation
     /// made fault.
-    fn fault_mapped(
+    pub(crate) fn fault_mapped(
         &mut self,
         vma: &Vma,
         page: Page,

@@ -2,7 +2,7 @@ use crate::OsError;
 use crate::address_space::AddressSpace;
 use crate::mapper::{Mapper, offset_by};
 use crate::system::Call;
-use crate::vma::Vma;
+use crate::vma::{AtFork, Vma};
 use pagelab_addr::Asid;
 use pagelab_events::Control;
 use pagelab_translation::{Page, PageTable, Translation};
@@ -29,15 +29,20 @@ impl<T: PageTable> Call<'_, T> {
             announced,
             skipped,
             told,
+            huge_pages,
             ..
         } = *self.space(parent);
         let vmas: Vec<Vma> = self.space(parent).vmas.iter().collect();
         let space = self.space(child);
         (space.heap, space.announced) = (heap, announced);
         (space.skipped, space.told) = (skipped, told);
+        space.huge_pages = huge_pages;
         for vma in vmas {
+            if vma.at_fork == AtFork::Left {
+                continue;
+            }
             self.add_vma(child, vma)?;
-            if self.mapper.is_copied(parent, &vma) {
+            if vma.at_fork == AtFork::Copied && self.mapper.is_copied(parent, &vma) {
                 self.mapper.share(parent, child, &vma)?;
             }
         }

@@ -9,6 +9,7 @@
 mod address_space;
 mod blocks;
 pub mod buddy;
+mod collapse;
 mod config;
 mod control;
 mod eager;

@@ -70,7 +70,7 @@ impl<T: PageTable> Mapper<'_, T> {
 
     /// Takes frames for a page of data that nothing maps yet, and pins them.
     #[inline]
-    fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
+    pub(crate) fn allocate(&mut self, page: PageId, size: PageSize) -> Option<Pfn> {
         if self.frames.evicts_at_faults()
             && let Some(victim) = self.frames.victim(page, size)
         {

@@ -160,6 +160,9 @@ pub struct OsStatistics {
     pub blocks: Option<BlockStatistics>,
     /// Pages larger than 4 KiB that were split.
     pub splits: BySize,
+    /// 2 MiB pages made of smaller ones at once (MADV_COLLAPSE).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub collapsed: u64,
     /// Base pages moved out of a page table's way.
     pub pages_migrated: u64,
     /// Of all this, what was touched where accesses were left out.
@@ -204,4 +207,8 @@ pub struct OsStatistics {
     /// With the `tiered` manager: what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierStatistics>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }

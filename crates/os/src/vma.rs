@@ -11,6 +11,19 @@ pub(crate) enum HugeAdvice {
     None,
     Wanted,
     Unwanted,
+    /// The process forbids itself large pages. No VMA says so by itself: see `AddressSpace::seen`.
+    Forbidden,
+}
+
+/// What madvise said about forks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AtFork {
+    #[default]
+    Copied,
+    /// The child does not have it (MADV_DONTFORK).
+    Left,
+    /// The child finds zeros (MADV_WIPEONFORK).
+    Wiped,
 }
 
 /// A run of pages of one kind: a virtual memory area.
@@ -22,6 +35,7 @@ pub(crate) struct Vma {
     pub(crate) prot: Protection,
     pub(crate) backing: Backing,
     pub(crate) advice: HugeAdvice,
+    pub(crate) at_fork: AtFork,
     /// For files and shared memory: the object, and which page of it `start` shows.
     pub(crate) object: Option<(ObjectId, u64)>,
 }
@@ -35,6 +49,7 @@ impl Vma {
             prot: Protection(Protection::READ | Protection::WRITE),
             backing: Backing::Anonymous,
             advice: HugeAdvice::None,
+            at_fork: AtFork::Copied,
             object: None,
         }
     }

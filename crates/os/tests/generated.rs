@@ -4,7 +4,7 @@
 mod support;
 
 use pagelab_addr::PAGE_BYTES;
-use pagelab_events::{Advice, Backing, Control, Protection};
+use pagelab_events::{Advice, Backing, Control, HugePages, Protection};
 use pagelab_os::{ManagerConfig, NodeConfig, Os, OsConfig, OsError, PagePolicy, TieredConfig};
 use pagelab_translation::{Dpt, DptConfig, Ideal, PageTable, Radix, RadixConfig, RestSegs};
 use proptest::prelude::*;
@@ -56,6 +56,9 @@ fn event() -> impl Strategy<Value = Control> {
         1 => Just(Advice::Free),
         2 => Just(Advice::Populate),
         1 => Just(Advice::Other(1)),
+        2 => Just(Advice::COLLAPSE),
+        1 => Just(Advice::PAGE_OUT),
+        1 => Just(Advice::POPULATE_READ),
     ];
     let prot = prop_oneof![
         Just(READ_WRITE),
@@ -76,6 +79,8 @@ fn event() -> impl Strategy<Value = Control> {
             old_addr: old * PAGE_BYTES, old_len: 0, new_addr, new_len
         }),
         3 => (range(), advice).prop_map(|((addr, len), advice)| Control::Advise { addr, len, advice }),
+        1 => prop_oneof![Just(HugePages::Anywhere), Just(HugePages::Nowhere), Just(HugePages::WhereAdvised)]
+            .prop_map(|allowed| Control::HugePages { allowed }),
         2 => vpn().prop_map(|vpn| Control::Brk { end: vpn * PAGE_BYTES }),
         3 => (0..PROCESSES).prop_map(|child| Control::Fork { child }),
         1 => Just(Control::Exec),

@@ -1,6 +1,6 @@
 //! System calls as control events.
 
-use pagelab_events::{Advice, Backing, Control, Protection};
+use pagelab_events::{Advice, Backing, Control, HugePages, Protection};
 use pagelab_recorder_wire::syscall::{MAPPED, MAPPED_MEMORY, MAPPED_SHARED};
 
 use crate::PAGE;
@@ -14,6 +14,11 @@ const MREMAP: u64 = 25;
 const MADVISE: u64 = 28;
 const SHMAT: u64 = 30;
 const SHMDT: u64 = 67;
+const MLOCK: u64 = 149;
+const PRCTL: u64 = 157;
+const MLOCK2: u64 = 325;
+/// include/uapi/linux/prctl.h, since Linux 6.18.
+const PR_THP_DISABLE_EXCEPT_ADVISED: u64 = 1 << 1;
 
 /// What a process's calls are understood by.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +60,8 @@ impl Memory {
                 len: pages(a2),
                 prot: protection(a3),
                 backing: backing(a4, call.fact != 0),
-                populate: a4 & libc::MAP_POPULATE as u64 != 0,
+                // do_mmap in mm/mmap.c; MAP_LOCKED has the pages as well, as mlock has.
+                populate: a4 & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u64 != 0,
             },
             MPROTECT => Control::Protect {
                 addr: a1,
@@ -79,6 +85,19 @@ impl Memory {
                 addr: a1,
                 len: pages(a2),
                 advice: advice(a3),
+            },
+            MLOCK2 if a3 & libc::MLOCK_ONFAULT as u64 != 0 => return None,
+            MLOCK | MLOCK2 => Control::Advise {
+                addr: a1 & !(PAGE - 1),
+                len: pages(a2.saturating_add(a1 & (PAGE - 1))),
+                advice: Advice::Populate,
+            },
+            PRCTL if a1 as i32 == libc::PR_SET_THP_DISABLE => Control::HugePages {
+                allowed: match (a2, a3 & PR_THP_DISABLE_EXCEPT_ADVISED) {
+                    (0, _) => HugePages::Anywhere,
+                    (_, 0) => HugePages::Nowhere,
+                    _ => HugePages::WhereAdvised,
+                },
             },
             SHMAT => {
                 let len = pages(call.fact);
@@ -157,7 +176,9 @@ fn backing(flags: u64, memory_file: bool) -> Backing {
     let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
     // MAP_SHARED_VALIDATE is both bits.
     let shared = flags & libc::MAP_SHARED as u64 != 0;
-    if flags & libc::MAP_STACK as u64 != 0 && anonymous && !shared {
+    // One grows down by itself; the other is said to be a stack's.
+    let stack = (libc::MAP_GROWSDOWN | libc::MAP_STACK) as u64;
+    if flags & stack != 0 && anonymous && !shared {
         return Backing::Stack;
     }
     match (anonymous || memory_file, shared) {
@@ -174,7 +195,7 @@ fn advice(number: u64) -> Advice {
         libc::MADV_FREE => Advice::Free,
         libc::MADV_HUGEPAGE => Advice::HugePage,
         libc::MADV_NOHUGEPAGE => Advice::NoHugePage,
-        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => Advice::Populate,
+        libc::MADV_POPULATE_WRITE => Advice::Populate,
         _ => Advice::Other(number as u32),
     }
 }
@@ -208,6 +229,55 @@ mod tests {
         assert_eq!(brk(0x1000), Some(Control::Brk { end: 0x1000 }));
         assert_eq!(brk(0x1000), None);
         assert_eq!(brk(0x3000), Some(Control::Brk { end: 0x3000 }));
+    }
+
+    #[test]
+    fn what_a_program_decides_about_huge_pages_is_an_event() {
+        let option = libc::PR_SET_THP_DISABLE as u64;
+        let mut control = |disable, flags, result| {
+            let call = call(PRCTL, [option, disable, flags, 0, 0, 0], result);
+            Memory::default().control(&call)
+        };
+        let allowed = |allowed| Some(Control::HugePages { allowed });
+        assert_eq!(control(1, 0, 0), allowed(HugePages::Nowhere));
+        assert_eq!(control(1, 2, 0), allowed(HugePages::WhereAdvised));
+        assert_eq!(control(0, 0, 0), allowed(HugePages::Anywhere));
+        // Before Linux 6.18 there were no flags.
+        assert_eq!(control(1, 2, -22i64 as u64), None);
+        // PR_SET_NAME
+        let name = call(PRCTL, [15, 0x1000, 0, 0, 0, 0], 0);
+        assert_eq!(Memory::default().control(&name), None);
+    }
+
+    #[test]
+    fn advice_that_a_kernel_refused_is_no_event() {
+        let collapse = |result| {
+            let call = call(MADVISE, [0x20_0000, 0x20_0000, 25, 0, 0, 0], result);
+            Memory::default().control(&call)
+        };
+        assert_eq!(collapse(-22i64 as u64), None);
+        let advised = Control::Advise {
+            addr: 0x20_0000,
+            len: 0x20_0000,
+            advice: Advice::COLLAPSE,
+        };
+        assert_eq!(collapse(0), Some(advised));
+    }
+
+    #[test]
+    fn locking_memory_has_it_there() {
+        let lock = |number, flags| {
+            let call = call(number, [0x1010, 0x1000, flags, 0, 0, 0], 0);
+            Memory::default().control(&call)
+        };
+        let there = Control::Advise {
+            addr: 0x1000,
+            len: 0x2000,
+            advice: Advice::Populate,
+        };
+        assert_eq!(lock(MLOCK, 0), Some(there));
+        assert_eq!(lock(MLOCK2, 0), Some(there));
+        assert_eq!(lock(MLOCK2, libc::MLOCK_ONFAULT as u64), None);
     }
 
     #[test]

@@ -194,13 +194,13 @@ fn the_kernel_accesses_what_system_calls_copy_line_by_line() {
     let expected = [
         (ends, store(8)),
         (60, load(4)),
-        (64, load(64)),
-        (128, load(2)),
+        (64, load(64).continuing(true)),
+        (128, load(2).continuing(true)),
         (1024, store(64)),
-        (1088, store(6)),
+        (1088, store(6).continuing(true)),
         (0, load(30)),
         (100, store(10)),
-        (300, store(20)),
+        (300, store(20).continuing(true)),
     ];
     assert_eq!(got, expected);
 }

@@ -14,7 +14,8 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
         let Some((_, text)) = line.split_once("#= ") else {
             continue;
         };
-        for text in text.split(';') {
+        // A line is an instruction.
+        for (index, text) in text.split(';').enumerate() {
             let fields: Vec<&str> = text.split_whitespace().collect();
             let [kind, size, place, gap, dep] = fields[..] else {
                 panic!("line {number}: {text}");
@@ -30,7 +31,8 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
                     Op::store(size)
                 } else {
                     Op::load(size)
-                },
+                }
+                .continuing(index > 0),
                 gap: distance(&value(gap)),
                 dep: of_two(distance(near), distance(far)),
             };

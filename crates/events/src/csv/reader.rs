@@ -1,5 +1,5 @@
 use super::TITLE;
-use super::words::{ADVICE, BACKINGS, TOUCHES, to_protection};
+use super::words::{ADVICE, BACKINGS, HUGE_PAGES, TOUCHES, to_protection};
 use crate::foreign::{CANONICAL, Lines, Progress, Records, is_canonical};
 use crate::{
     Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, SourceError, dependence,
@@ -208,7 +208,7 @@ fn without_0x(digits: &str) -> Option<&str> {
 }
 
 const KINDS: &str = "a line that starts with L, S, KL, KS, P, map, unmap, protect, remap, advise, \
-    brk, fork, exec, exit, thread, thread-start, thread-end, touched, skipped, mispredicted or process";
+    huge-pages, brk, fork, exec, exit, thread, thread-start, thread-end, touched, skipped, mispredicted or process";
 
 /// Whether a line has the text form.
 pub fn is_line(line: &str) -> bool {
@@ -324,6 +324,10 @@ fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'stat
             "advise,ADDR,LEN,ADVICE with dontneed, free, hugepage, nohugepage, populate or a \
              number, and ADDR a page's",
         ),
+        "huge-pages" => (
+            huge_pages(columns),
+            "huge-pages,anywhere, huge-pages,nowhere or huge-pages,where-advised",
+        ),
         "brk" => (columns.addr().map(|end| Control::Brk { end }), "brk,END"),
         "fork" => (
             columns.number().map(|child| Control::Fork { child }),
@@ -410,6 +414,12 @@ fn advise(columns: &mut Columns) -> Option<Control> {
         None => Advice::Other(word.parse().ok()?),
     };
     Some(Control::Advise { addr, len, advice })
+}
+
+fn huge_pages(columns: &mut Columns) -> Option<Control> {
+    let word = columns.next()?;
+    let allowed = HUGE_PAGES.iter().find(|known| known.1 == word)?.0;
+    Some(Control::HugePages { allowed })
 }
 
 fn exit(columns: &mut Columns) -> Option<Control> {

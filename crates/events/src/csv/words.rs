@@ -1,6 +1,6 @@
 //! The words of the text form.
 
-use crate::{Advice, Backing, Protection, Touch};
+use crate::{Advice, Backing, HugePages, Protection, Touch};
 
 /// What is behind a mapping.
 pub const BACKINGS: [(Backing, &str); 5] = [
@@ -25,6 +25,13 @@ pub const TOUCHES: [(Touch, &str); 3] = [
     (Touch::Loaded, "loaded"),
     (Touch::Stored, "stored"),
     (Touch::Present, "present"),
+];
+
+/// Memory that may have huge pages.
+pub const HUGE_PAGES: [(HugePages, &str); 3] = [
+    (HugePages::Anywhere, "anywhere"),
+    (HugePages::Nowhere, "nowhere"),
+    (HugePages::WhereAdvised, "where-advised"),
 ];
 
 /// The letters of a protection, in the order in which they are written.

@@ -1,5 +1,5 @@
 use super::TITLE;
-use super::words::{ADVICE, BACKINGS, TOUCHES, protection};
+use super::words::{ADVICE, BACKINGS, HUGE_PAGES, TOUCHES, protection};
 use crate::{Access, Advice, Batch, Control, dependence};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -126,6 +126,10 @@ impl<W: Write> CsvWriter<W> {
                     (Advice::Other(number), _) => writeln!(output, "{number}"),
                     _ => unreachable!("all other advice has a word"),
                 }
+            }
+            Control::HugePages { allowed } => {
+                let known = HUGE_PAGES.iter().find(|known| known.0 == allowed);
+                writeln!(output, "huge-pages,{}", known.map_or("", |known| known.1))
             }
             Control::Brk { end } => writeln!(output, "brk,{end:x}"),
             Control::Fork { child } => writeln!(output, "fork,{child}"),

@@ -1,7 +1,7 @@
 //! Control events as bytes: a kind, then its numbers as varints.
 
 use super::varint;
-use crate::{Advice, Backing, Control, Mispredicted, Protection, Touch};
+use crate::{Advice, Backing, Control, HugePages, Mispredicted, Protection, Touch};
 
 /// An entry of a chunk's control stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ const SKIPPED: u64 = 13;
 const MISPREDICTED: u64 = 14;
 const RECONVERGES: u64 = 15;
 const MORE: u64 = 16;
+const HUGE_PAGES: u64 = 17;
 const TOUCHED: u64 = 18;
 
 /// Appends an entry that stands `distance` accesses after the one before it.
@@ -79,6 +80,9 @@ pub fn put(out: &mut Vec<u8>, distance: u32, entry: Entry) {
             } => numbers(&[REMAP, old_addr, old_len, new_addr, new_len]),
             Control::Advise { addr, len, advice } => {
                 numbers(&[ADVISE, addr, len, advice_to_number(advice)]);
+            }
+            Control::HugePages { allowed } => {
+                numbers(&[HUGE_PAGES, huge_pages_to_number(allowed)]);
             }
             Control::Brk { end } => numbers(&[BRK, end]),
             Control::Fork { child } => numbers(&[FORK, u64::from(child)]),
@@ -149,6 +153,9 @@ pub fn take(input: &mut &[u8]) -> Option<(u32, Entry)> {
             addr: long()?,
             len: long()?,
             advice: advice_from_number(long()?)?,
+        },
+        HUGE_PAGES => Control::HugePages {
+            allowed: huge_pages_from_number(long()?)?,
         },
         BRK => Control::Brk { end: long()? },
         FORK => Control::Fork {
@@ -223,6 +230,23 @@ fn touch_from_number(number: u64) -> Option<Touch> {
         2 => Some(Touch::Present),
         _ => None,
     }
+}
+
+fn huge_pages_to_number(allowed: HugePages) -> u64 {
+    match allowed {
+        HugePages::Anywhere => 0,
+        HugePages::Nowhere => 1,
+        HugePages::WhereAdvised => 2,
+    }
+}
+
+fn huge_pages_from_number(number: u64) -> Option<HugePages> {
+    Some(match number {
+        0 => HugePages::Anywhere,
+        1 => HugePages::Nowhere,
+        2 => HugePages::WhereAdvised,
+        _ => return None,
+    })
 }
 
 /// Advice that is not `Other` has the small numbers; `Other(n)` is n + 16.

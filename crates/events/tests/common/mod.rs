@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "no test file uses all of them")]
 
 use pagelab_events::{
-    Access, Advice, Backing, Batch, Control, Mispredicted, Op, Protection, Source, SourceError,
-    Touch, dependence,
+    Access, Advice, Backing, Batch, Control, HugePages, Mispredicted, Op, Protection, Source,
+    SourceError, Touch, dependence,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -170,6 +170,12 @@ pub fn any_control() -> impl Strategy<Value = Control> {
             len,
             advice
         }),
+        prop_oneof![
+            Just(HugePages::Anywhere),
+            Just(HugePages::Nowhere),
+            Just(HugePages::WhereAdvised),
+        ]
+        .prop_map(|allowed| Control::HugePages { allowed }),
         any::<u64>().prop_map(|end| Control::Brk { end }),
         any::<u32>().prop_map(|child| Control::Fork { child }),
         Just(Control::Exec),

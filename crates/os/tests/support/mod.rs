@@ -9,7 +9,7 @@ pub use processes::{Processes, READ_WRITE};
 pub use shadow::Shadow;
 
 use pagelab_addr::{Asid, PAGE_BYTES, PageDirectory, PageId, PageSize, Pfn, Vpn};
-use pagelab_events::{Backing, Control};
+use pagelab_events::{Advice, Backing, Control};
 use pagelab_os::{Effects, Os, OsConfig, OsError, PagePolicy};
 use pagelab_translation::{FrameUse, Frames, Page, PageTable, Translation};
 use std::collections::{BTreeMap, HashMap};
@@ -80,9 +80,18 @@ impl<T: PageTable> Machine<T> {
 
     /// Carries an event out, in the operating system and as the programs see it.
     pub fn control(&mut self, process: u32, event: Control) -> Result<(), OsError> {
+        let collapses = matches!(
+            event,
+            Control::Advise {
+                advice: Advice::COLLAPSE,
+                ..
+            }
+        );
+        self.table.collapsing = collapses.then(HashMap::new);
         let done = self.call(|os, table, directory, effects| {
             os.control(table, directory, process, &event, effects)
         });
+        self.table.collapsing = None;
         done?;
         self.processes.control(process, &event);
         Ok(())

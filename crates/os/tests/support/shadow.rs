@@ -15,6 +15,8 @@ pub struct Shadow<T> {
     pub contents: HashMap<Pfn, u64>,
     /// So many more calls of `map` succeed; then one fails with this.
     pub maps_left: u64,
+    /// While pages are collapsed: the contents of those that were taken out.
+    pub collapsing: Option<HashMap<PageId, u64>>,
     pub failure: MapError,
 }
 
@@ -25,6 +27,7 @@ impl<T> Shadow<T> {
             entries: HashMap::new(),
             contents: HashMap::new(),
             maps_left: u64::MAX,
+            collapsing: None,
             failure: MapError::NoPlace,
         }
     }
@@ -118,6 +121,13 @@ impl<T: PageTable> PageTable for Shadow<T> {
         let mapped = self.table.map(frames, page, translation, work);
         self.displace(&work.displaced[before..]);
         mapped?;
+        if let Some(taken_out) = &self.collapsing {
+            for offset in 0..size.base_pages() {
+                let contents = taken_out.get(&PageId(page.id.0 + offset));
+                let pfn = Pfn(translation.pfn.0 + offset);
+                self.contents.insert(pfn, contents.copied().unwrap_or(0));
+            }
+        }
         self.entries.insert((page.id, size), translation);
         Ok(())
     }
@@ -131,6 +141,12 @@ impl<T: PageTable> PageTable for Shadow<T> {
     ) -> Option<Translation> {
         let found = self.table.unmap(frames, page, size, work);
         assert_eq!(found, self.entries.remove(&(page.id, size)));
+        if let (Some(taken_out), Some(found)) = (&mut self.collapsing, found) {
+            for offset in 0..size.base_pages() {
+                let contents = self.contents.get(&Pfn(found.pfn.0 + offset));
+                taken_out.insert(PageId(page.id.0 + offset), contents.copied().unwrap_or(0));
+            }
+        }
         found
     }
 

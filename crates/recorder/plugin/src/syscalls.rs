@@ -60,8 +60,8 @@ pub extern "C" fn on_syscall(
 ) {
     let arguments = [a1, a2, a3, a4, a5, a6];
     let call = call(number as u64);
+    beside_recording(number, &arguments);
     if call == Call::Other {
-        beside_recording(number, &arguments);
         return;
     }
     let ring = events::ring_of(vcpu);
@@ -155,7 +155,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     }
 }
 
-/// What calls that leave no trace in a recording ask of the plugin.
+/// What calls ask of the plugin beside what they leave in a recording, if anything.
 fn beside_recording(number: i64, arguments: &[u64; 6]) {
     match number {
         SET_ROBUST_LIST => process::set_robust_list(arguments[0], arguments[1]),

@@ -128,6 +128,7 @@ pub const MAPPED_MEMORY: u64 = 1 << 4;
 pub fn call(number: u64) -> Call {
     match number {
         9 | 10 | 11 | 12 | 25 | 28 | 30 | 67 => Call::Memory, // mmap mprotect munmap brk mremap madvise shmat shmdt
+        149 | 157 | 325 => Call::Memory,                      // mlock prctl mlock2
         56 | 57 | 58 | 435 => Call::Clone,                    // clone fork vfork clone3
         59 | 322 => Call::Exec,                               // execve execveat
         60 => Call::Exit,
