@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from emulators import needs_recorder
 
 import pagelab
+from emulators import needs_recorder
 from pagelab.window import Window
 
 SOURCE = Path(__file__).with_name("record") / "first_touches.c"

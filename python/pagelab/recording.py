@@ -239,7 +239,9 @@ def summary(outcome: Recording) -> str:
         text += f"; the program was ended by {outcome.signal_name}"
     elif outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
-    return "\n".join([text, *_unrecorded(outcome), *_words(outcome), *outcome.notes])
+    return "\n".join(
+        [text, *_unrecorded(outcome), *_refused(outcome), *_words(outcome), *outcome.notes]
+    )
 
 
 def _words(outcome: Recording) -> list[str]:
@@ -267,6 +269,22 @@ def _unrecorded(outcome: Recording) -> list[str]:
         f"NOT RECORDED: {times} of the {programs} programs that were run: {', '.join(names)}; "
         "--follow-exec records what can be"
     ]
+
+
+# The C library tries these when a program and each thread start, and does without.
+_TRIED_FIRST = {"rseq", "clone3"}
+
+
+def _refused(outcome: Recording) -> list[str]:
+    """System calls that the program did not get."""
+    refused = [each for each in outcome.refused if each.call not in _TRIED_FIRST]
+    if not refused:
+        return []
+    often = sorted(refused, key=lambda each: -each.times)
+    calls = [f"{each.call} {each.times} ({each.error})" for each in often[:_NAMED]]
+    if len(often) > _NAMED:
+        calls.append(f"{len(often) - _NAMED} others (--json has all)")
+    return [f"REFUSED by the emulator, not by a kernel: {', '.join(calls)}"]
 
 
 @contextmanager

@@ -247,6 +247,14 @@ class Failure(Model):
     lacks_memory: bool = False
 
 
+class Refused(Table):
+    """A system call that the emulator refused, how it failed and how often."""
+
+    call: str
+    error: str
+    times: Natural
+
+
 class Recording(Table):
     """What the recorder says of the program that was run.
 
@@ -273,6 +281,8 @@ class Recording(Table):
     """Programs recorded: the first, and those it started by execve that were followed."""
     unrecorded: dict[str, Natural] = {}
     """Programs started by execve and not recorded, by path: how often."""
+    refused: list[Refused] = []
+    """System calls that the emulator refused though a kernel may have them."""
     notes: list[str]
     command: list[str] | None = None
     window: dict[str, Any] = {}

@@ -162,6 +162,13 @@ fn json(outcome: &Outcome) -> serde_json::Value {
         "threads": outcome.threads,
         "programs": outcome.programs,
         "unrecorded": outcome.unrecorded,
+        "refused": outcome.refused.iter().map(|refused| {
+            serde_json::json!({
+                "call": refused.call,
+                "error": refused.error,
+                "times": refused.times,
+            })
+        }).collect::<Vec<_>>(),
         "exit_status": outcome.ended.code(),
         "signal": match outcome.ended {
             Ended::Signal(signal) => Some(signal),

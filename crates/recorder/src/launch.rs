@@ -147,6 +147,7 @@ pub(crate) fn told<S: Sink + 'static>(
     );
     let programs = 1 + recording.programs().followed();
     let unrecorded = recording.programs().unrecorded();
+    let refused = recording.refusals().all();
     let (notes, output) = recording.finish();
     let (sink, written) = output.finish();
     let bytes = written.as_ref().copied().unwrap_or(0);
@@ -170,6 +171,7 @@ pub(crate) fn told<S: Sink + 'static>(
         threads: counts.3,
         programs,
         unrecorded,
+        refused,
         incomplete: incomplete.map(|error| error.to_string()),
         notes,
         words: None,

@@ -34,6 +34,7 @@ mod programs;
 mod qemu;
 mod reconvergence;
 mod recording;
+mod refusals;
 mod room;
 mod shared;
 mod signals;
@@ -55,6 +56,7 @@ pub use output::Sink;
 use pagelab_events::{Batch, Metadata, TraceWriter};
 use pagelab_recorder_wire::elf::Program;
 pub use qemu::{Emulator, Origin, PLACED_OTHERWISE, emulator};
+pub use refusals::Refused;
 pub use window::Window;
 
 /// Bytes of a page on x86-64.
@@ -172,6 +174,8 @@ pub struct Outcome {
     pub programs: u64,
     /// Programs that recorded ones have started and that were not recorded, by path: how often.
     pub unrecorded: BTreeMap<String, u64>,
+    /// System calls that the emulator refused though a kernel may have them.
+    pub refused: Vec<Refused>,
     /// Why the recording ends before the program does, if so.
     pub incomplete: Option<String>,
     /// What else the user should know.
@@ -195,6 +199,7 @@ impl Outcome {
             threads: 0,
             programs: 0,
             unrecorded: BTreeMap::new(),
+            refused: Vec::new(),
             incomplete: Some(why.to_string()),
             notes: Vec::new(),
             words: None,

@@ -34,6 +34,7 @@ use crate::plan::Plan;
 use crate::process::{Process, living};
 use crate::programs::Programs;
 use crate::reconvergence::Ways;
+use crate::refusals::Refusals;
 use crate::shared::{Reader, Shared};
 use crate::thread::Stop;
 use crate::touches::Touches;
@@ -62,6 +63,7 @@ pub(crate) struct Recording<'a, S> {
     touches: Touches,
     notes: Vec<String>,
     programs: Programs,
+    refusals: Refusals,
     threads: u64,
     instructions: u64,
     /// How many chains of blocks there were.
@@ -95,6 +97,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             touches,
             notes: Vec::new(),
             programs: Programs::default(),
+            refusals: Refusals::default(),
             threads: 0,
             instructions: 0,
             chains: Arc::default(),
@@ -329,6 +332,10 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             }
             Kind::Path => active.path = Some(active.text(payload)),
             Kind::Note => self.notes.push(active.text(payload)),
+            Kind::Refused => {
+                let error = active.reader.word(1) as i32;
+                self.refusals.refused(payload, error);
+            }
             Kind::Unrecorded => (self.programs).leave_out(active.index, active.text(payload)),
             Kind::SyscallReturn => {
                 let (result, fact) = (active.reader.word(1), active.reader.word(2));
@@ -417,6 +424,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
             result,
             fact,
         };
+        self.refusals.returned(&returned);
         let path = active.path.take();
         active.thread.forget_stores();
         let start = self.output.mark();
@@ -539,6 +547,11 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
     /// The programs that were started.
     pub(crate) fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// The calls that were refused.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// The user should know this.

@@ -109,6 +109,7 @@ fn tell_presence(ring: &Ring, call: Call, number: i64, arguments: &[u64; 6]) {
 pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     let call = call(number as u64);
     if call == Call::Other {
+        say_refused(vcpu, number, result);
         return;
     }
     let child = CHILD.load(Ordering::Relaxed);
@@ -167,6 +168,16 @@ fn beside_recording(number: i64, arguments: &[u64; 6]) {
             }
         }
         _ => {}
+    }
+}
+
+/// Reports a call that failed as one that there is not. Those of which the arguments are needed to know
+/// that are reported with them.
+fn say_refused(vcpu: c_uint, number: i64, result: i64) {
+    let error = -result as i32;
+    if error == libc::ENOSYS || error == libc::EINVAL && matches!(number, UNSHARE | SETNS) {
+        let message = [Kind::Refused.word(number as u64), error as u64];
+        ring::put(events::ring_of(vcpu), &message);
     }
 }
 

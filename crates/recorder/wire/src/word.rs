@@ -62,6 +62,9 @@ pub enum Kind {
     Path = 14,
     /// Pages that are there, where nothing was reported; payload: runs that follow, a word each ([`Run`]).
     Present = 15,
+    /// A call that leaves nothing else in a recording has failed as one that the emulator does not have; payload:
+    /// its number; then the error's.
+    Refused = 16,
 }
 
 /// Pages in a row that are alike.
@@ -121,7 +124,7 @@ impl Run {
 pub const SYSCALL_ARGS: usize = 6;
 
 impl Kind {
-    const ALL: [Kind; 16] = [
+    const ALL: [Kind; 17] = [
         Kind::Block,
         Kind::Epoch,
         Kind::Wrap,
@@ -138,6 +141,7 @@ impl Kind {
         Kind::Unrecorded,
         Kind::Path,
         Kind::Present,
+        Kind::Refused,
     ];
 
     /// The first word of a message of this kind.
@@ -191,6 +195,7 @@ impl Word {
             | Kind::Forked
             | Kind::Replaced
             | Kind::ThreadEnd => 0,
+            Kind::Refused => 1,
             Kind::Syscall => SYSCALL_ARGS,
             Kind::SyscallReturn | Kind::Vector | Kind::Skipped => 2,
             Kind::Maps | Kind::Note | Kind::Unrecorded | Kind::Path => {
