@@ -204,6 +204,8 @@ def _to_gain(comparison: Comparison, decision: Decision) -> str:
     if (
         decision.kernel >= SMALL
         and len(comparison.page_sizes) == 1
+        # Which were asked for, too, where a run was stopped before it began.
+        and not comparison.failures
         and decision.effect != "not asked"
     ):
         texts.append(
