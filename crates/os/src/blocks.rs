@@ -2,37 +2,12 @@
 
 use crate::PagePolicy;
 use crate::mapper::Mapper;
+use crate::statistics::BlockStatistics;
 use crate::vma::{HugeAdvice, Vma};
 use pagelab_addr::PageSize;
 use pagelab_events::Backing;
 use pagelab_translation::{Page, PageTable};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
-
-/// Aligned blocks of the page policy's size, by what their first touch got: a page (or folio) of
-/// that size, or smaller ones and the reason. A block that was unmapped whole counts again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BlockStatistics {
-    /// A page of that size.
-    pub given: u64,
-    /// Smaller ones: memory had no free block.
-    pub no_free_block: u64,
-    /// Smaller ones: the mapping did not cover the block.
-    pub not_covered: u64,
-    /// Smaller ones: the program did not ask (MADV_HUGEPAGE), and pages are for those that do.
-    pub not_advised: u64,
-    /// Smaller ones: the program does not want others there (MADV_NOHUGEPAGE).
-    pub unwanted: u64,
-    /// Smaller ones: the program forbids itself others (PR_SET_THP_DISABLE).
-    pub forbidden: u64,
-    /// Smaller ones: a mapping of a file.
-    pub file: u64,
-    /// Smaller ones: shared anonymous memory.
-    pub shared: u64,
-    /// Smaller ones: a load came first, and mapped the 4 KiB page of zeros.
-    pub read_first: u64,
-}
 
 impl BlockStatistics {
     /// The count of blocks that get smaller pages whatever memory is free; `None` for a block that

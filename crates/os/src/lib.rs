@@ -41,7 +41,6 @@ mod tag;
 mod touched;
 mod vma;
 
-pub use blocks::BlockStatistics;
 pub use config::{NodeConfig, OsConfig, Placement};
 pub use effects::{Effects, Invalidation};
 pub use error::{OsConfigError, OsError};
@@ -51,6 +50,7 @@ pub use mapping::Mapping;
 pub use memory_map::MemoryCell;
 pub use page_policy::{PagePolicy, UnknownPagePolicy};
 pub use statistics::{
-    BySize, FileStatistics, HashedStatistics, OsStatistics, OutsideStatistics, SegmentStatistics,
+    BlockStatistics, BySize, FileStatistics, HashedStatistics, OsStatistics, OutsideStatistics,
+    SegmentStatistics,
 };
 pub use system::Os;

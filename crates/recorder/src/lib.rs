@@ -19,6 +19,7 @@ mod jitdump;
 mod joined;
 mod kernel;
 mod launch;
+mod left_out;
 mod loads;
 mod mapped;
 mod maps;

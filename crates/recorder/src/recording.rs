@@ -28,6 +28,7 @@ use self::active::Active;
 use crate::code::CodeBook;
 use crate::controls::{Memory, Returned};
 use crate::following::{FORK_CALLS, Following, waited_for};
+use crate::left_out::LeftOut;
 use crate::mapped::Mapped;
 use crate::output::{Mark, Output, Sink};
 use crate::plan::Plan;
@@ -38,7 +39,7 @@ use crate::refusals::Refusals;
 use crate::shared::{Reader, Shared};
 use crate::thread::Stop;
 use crate::touches::Touches;
-use crate::window::{LeftOut, Windows};
+use crate::window::Windows;
 use crate::{Progress, kernel, maps};
 
 /// A thread's turn, in accesses.

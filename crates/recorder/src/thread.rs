@@ -8,12 +8,12 @@ use pagelab_recorder_wire::block::{AddressFrom, Block, REGISTERS, Source};
 use pagelab_recorder_wire::word::{ADDRESS_BITS, ENTRY_SHIFT, MAX_ENTRIES, SIZE_SHIFT};
 
 use crate::chains::Chains;
+use crate::left_out::LeftOut;
 use crate::loads::{Loads, dependence, merge, stored_load, youngest};
 use crate::plan::Plan;
 use crate::position::Position;
 use crate::room::ROOM;
 use crate::shared::Reader;
-use crate::window::LeftOut;
 
 /// What is known of a thread while its words are read.
 pub(crate) struct Thread {

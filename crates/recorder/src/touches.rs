@@ -7,7 +7,7 @@ use pagelab_addr::{PAGE_SHIFT, VirtAddr, Vpn};
 use pagelab_events::{Backing, Batch, Control, Protection, Touch, Touched, say_touched};
 use pagelab_recorder_wire::word::{Behind, Run};
 
-use crate::window::LeftOut;
+use crate::left_out::LeftOut;
 
 /// What is known of the memory of all processes. It is followed only where something may be left out.
 #[derive(Debug, Default)]

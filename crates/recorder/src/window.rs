@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use pagelab_events::{Batch, Control, Flow, dependence};
+use pagelab_events::{Batch, Flow, dependence};
 use pagelab_recorder_wire::region::Header;
 
+use crate::left_out::LeftOut;
 use crate::output::Mark;
 use crate::touches::Touches;
 
@@ -65,38 +66,6 @@ pub(crate) struct Windows {
     /// Whether QEMU may be asked to translate anew. Otherwise everything is reported, and what is
     /// outside windows is left out here.
     translate_anew: bool,
-}
-
-/// What has been left out of a thread since its last recorded access, and not been said:
-/// instructions and accesses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeftOut {
-    pub(crate) instructions: u64,
-    pub(crate) accesses: u64,
-    /// Whether some of it has been said.
-    pub(crate) begun: bool,
-}
-
-impl LeftOut {
-    pub(crate) fn add(&mut self, more: LeftOut) {
-        self.instructions += more.instructions;
-        self.accesses += more.accesses;
-    }
-
-    /// The event that says so, if there is something to say.
-    pub(crate) fn take(&mut self) -> Option<Control> {
-        let LeftOut {
-            instructions,
-            accesses,
-            begun,
-        } = std::mem::take(self);
-        let any = instructions > 0 || accesses > 0;
-        self.begun = begun || any;
-        any.then_some(Control::Skipped {
-            instructions,
-            accesses,
-        })
-    }
 }
 
 impl Windows {

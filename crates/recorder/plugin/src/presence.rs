@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{Behind, Kind, Run};
 
-use crate::{process, ring, window};
+use crate::{process, ring};
 
 const PAGE: u64 = 4096;
 /// A fault may map as much around it: a page table's worth.
@@ -96,13 +96,13 @@ fn changes(ring: &Ring, start: u64, bytes: u64, gives_back: bool) {
     }
 }
 
-/// After it: of what lies beside memory that the kernel has placed.
-pub fn after_call(ring: &Ring, number: i64, arguments: &[u64; 6], result: i64) {
+/// After it: of what lies beside memory that the kernel has placed, unless accesses are `reported`.
+pub fn after_call(ring: &Ring, number: i64, arguments: &[u64; 6], result: i64, reported: bool) {
     let start = result as u64;
     let bytes = match number {
         _ if (-4095..0).contains(&result) => return,
         BRK => return HEAP_END.store(start, Ordering::Relaxed),
-        _ if window::reporting() => return,
+        _ if reported => return,
         MMAP => arguments[1],
         MREMAP => arguments[2],
         _ => return,

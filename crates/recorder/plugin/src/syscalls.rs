@@ -130,7 +130,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         put_vectors(ring, vectors, &arguments);
     }
     if call == Call::Memory {
-        presence::after_call(ring, number, &arguments, result);
+        presence::after_call(ring, number, &arguments, result, window::reporting());
     }
     let path = mapped_file(number, &arguments, result);
     if let Some(path) = &path {

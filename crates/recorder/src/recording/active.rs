@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagelab_recorder_wire::word::bytes_to_words;
 
+use crate::left_out::LeftOut;
 use crate::shared::Reader;
 use crate::thread::Thread;
-use crate::window::LeftOut;
 
 /// A ring in use.
 pub(super) struct Active<'a> {
