@@ -119,8 +119,8 @@ $(STAMPS)/probe: $(RUST_SOURCES) | $(STAMPS)/system-demo
 QEMU := $(addprefix packaging/qemu/,build.py hatch_build.py pyproject.toml README.md sources.toml \
     pagelab_qemu/__init__.py) $(wildcard packaging/qemu/patches/*.patch)
 
-# The emulator to record with: the distribution's where it will do, else our own. If that cannot be
-# built, an old one is better than none. One that was built before is built again when its patches change.
+# The emulator to record with: our own, whose addresses are a native run's. If that cannot be built,
+# the distribution's is better than none. It is built again when its patches change.
 $(STAMPS)/emulator: $(STAMPS)/module $(wildcard $(STAMPS)/qemu)
 	@mkdir -p $(@D)
 	@$(BIN)/python scripts/emulator.py $@ || { \

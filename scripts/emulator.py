@@ -2,8 +2,8 @@
 
     scripts/emulator.py [--any] FILE
 
-Exits with 1 and says why when there is none, or (without --any) when it is too old to leave parts
-of a run out (docs/record.md, "Windows"): make then builds one.
+Exits with 1 and says why when there is none, or (without --any) when it is not one of ours, whose
+addresses are a native run's (docs/record.md, "Addresses"): make then builds one.
 """
 
 import sys
@@ -21,8 +21,8 @@ def main() -> int:
     except NoEmulatorError as error:
         print(error, file=sys.stderr)
         return 1
-    if not found.can_translate_anew:
-        print(f"{found.version} is too old to leave parts of a run out", file=sys.stderr)
+    if not found.places_as_linux:
+        print(f"{found.version} does not place mappings as Linux does", file=sys.stderr)
         if "--any" not in options:
             return 1
     Path(file).write_text(f"{found.path}\n")

@@ -64,9 +64,9 @@ fn backing(mappings: &[Mapping], index: usize) -> Backing {
     }
 }
 
-/// Where the kernel puts QEMU's own mappings, from the top of the address space down. QEMU maps a
-/// program far below, upwards from TASK_UNMAPPED_BASE (its linux-user/mmap.c), up to release 8.2 and in
-/// pagelab-qemu. In other releases from 9.0 on it is the kernel that places it, in the same area.
+/// Where the kernel puts QEMU's own mappings, from the top of the address space down. A program is far
+/// below in pagelab-qemu, from 0x6ffffffff000 down, and up to release 8.2, from TASK_UNMAPPED_BASE up
+/// (linux-user/mmap.c). In other releases from 9.0 on it is the kernel that places it, in the same area.
 const QEMUS_AREA: u64 = 0x7000_0000_0000;
 
 /// QEMU's buffer for translated code is 32 MB at least, and nothing else is written and executed.
