@@ -242,6 +242,21 @@ def test_the_signal_that_ended_a_program_is_named_if_it_has_a_name(number: int, 
     assert f"ended by {name}" in said
 
 
+def test_calls_that_were_refused_are_named_but_for_those_that_every_program_tries() -> None:
+    figures = {"accesses": 1, "instructions": 1, "bytes": 1, "seconds": 1.0, "exit_status": 0}
+    ended = {"signal": None, "limited": False, "incomplete": None, "notes": []}
+
+    def said(*calls: tuple[str, str, int]) -> str:
+        refused = [{"call": call, "error": error, "times": times} for call, error, times in calls]
+        raw = figures | ended | {"refused": refused}
+        return recording.summary(Recording.model_validate(raw))
+
+    assert "REFUSED" not in said()
+    assert "REFUSED" not in said(("rseq", "ENOSYS", 1), ("clone3", "ENOSYS", 9))
+    text = said(("io_uring_setup", "ENOSYS", 1), ("rseq", "ENOSYS", 1), ("unshare", "EINVAL", 2))
+    assert text.endswith("unshare 2 (EINVAL), io_uring_setup 1 (ENOSYS)")
+
+
 def test_results_that_pagelab_never_writes_are_refused(tmp_path: Path) -> None:
     def refused(raw: object, said: str) -> None:
         (tmp_path / "result.json").write_text(json.dumps(raw))

@@ -239,9 +239,8 @@ def summary(outcome: Recording) -> str:
         text += f"; the program was ended by {outcome.signal_name}"
     elif outcome.exit_status:
         text += f"; the program exited with {outcome.exit_status}"
-    return "\n".join(
-        [text, *_unrecorded(outcome), *_refused(outcome), *_words(outcome), *outcome.notes]
-    )
+    lines = [text, *_unrecorded(outcome), *_refused(outcome), *_words(outcome), *outcome.notes]
+    return "\n".join(lines)
 
 
 def _words(outcome: Recording) -> list[str]:
@@ -284,7 +283,7 @@ def _refused(outcome: Recording) -> list[str]:
     calls = [f"{each.call} {each.times} ({each.error})" for each in often[:_NAMED]]
     if len(often) > _NAMED:
         calls.append(f"{len(often) - _NAMED} others (--json has all)")
-    return [f"REFUSED by the emulator, not by a kernel: {', '.join(calls)}"]
+    return [f"REFUSED by the emulator, as a kernel may not: {', '.join(calls)}"]
 
 
 @contextmanager

@@ -376,3 +376,41 @@ fn processes_are_called_as_without_a_recorder() {
     recorder.args(["--quiet", "--follow-exec"]).args(words);
     assert_eq!(said(recorder.arg("-")), alone);
 }
+
+/// Of numbers that no kernel has, and calls that fail as they may, nothing is said.
+#[test]
+fn what_the_emulator_refuses_is_told() {
+    let source = "
+    .globl _start
+_start:
+    mov     $425, %eax      # io_uring_setup(8, 0)
+    mov     $8, %edi
+    xor     %esi, %esi
+    syscall
+    mov     $184, %eax      # tuxcall
+    syscall
+    mov     $100000, %eax
+    syscall
+    mov     $3, %eax        # close(-1)
+    mov     $-1, %edi
+    syscall
+    mov     $157, %eax      # prctl(PR_SET_MM, 0, 0, 0, 0)
+    mov     $35, %edi
+    xor     %edx, %edx
+    xor     %r10d, %r10d
+    xor     %r8d, %r8d
+    syscall
+    mov     $60, %eax
+    xor     %edi, %edi
+    syscall
+";
+    let recorded = common::assemble_text("refused", source).record();
+    let refused: Vec<_> = (recorded.outcome.refused.iter())
+        .map(|refused| (&*refused.call, refused.error, refused.times))
+        .collect();
+    let expected = [
+        ("io_uring_setup", "ENOSYS", 1),
+        ("prctl(PR_SET_MM)", "EINVAL", 1),
+    ];
+    assert_eq!(refused, expected);
+}
