@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_a_program_decides_about_huge_pages_is_an_event() {
         let option = libc::PR_SET_THP_DISABLE as u64;
-        let mut control = |disable, flags, result| {
+        let control = |disable, flags, result| {
             let call = call(PRCTL, [option, disable, flags, 0, 0, 0], result);
             Memory::default().control(&call)
         };
