@@ -32,7 +32,8 @@ impl<T: PageTable> Call<'_, T> {
                 self.space(asid).announced = true;
                 self.map(asid, range.clone(), prot, backing)?;
                 if populate {
-                    self.populate(asid, range, true)?;
+                    // Shared memory is not written to for nothing.
+                    self.populate(asid, range, |vma| vma.writable() && !vma.is_shared())?;
                 }
                 Ok(())
             }
@@ -199,8 +200,8 @@ impl<T: PageTable> Call<'_, T> {
         }
         let change: fn(&mut Vma) = match advice {
             Advice::DontNeed => return self.zap(asid, range),
-            Advice::Populate => return self.populate(asid, range, true),
-            Advice::POPULATE_READ => return self.populate(asid, range, false),
+            Advice::Populate => return self.populate(asid, range, Vma::writable),
+            Advice::POPULATE_READ => return self.populate(asid, range, |_| false),
             Advice::COLLAPSE => return self.collapse(asid, range),
             // Such pages go when memory is short, or to a swap device: here there is none, and a run that
             // is short of memory ends. A page of which a part is advised is split all the same
@@ -221,9 +222,14 @@ impl<T: PageTable> Call<'_, T> {
         Ok(())
     }
 
-    /// Maps all pages of a range that are in a VMA and accessible, as a store to each would, or a load
-    /// (`populate_vma_page_range`, `faultin_page_range`).
-    fn populate(&mut self, asid: Asid, range: Range<u64>, for_stores: bool) -> Result<(), OsError> {
+    /// Maps all pages of a range that are in a VMA and accessible: as a store to each would in VMAs that
+    /// are for `stores`, else as a load (`populate_vma_page_range`, `faultin_page_range`).
+    fn populate(
+        &mut self,
+        asid: Asid,
+        range: Range<u64>,
+        stores: fn(&Vma) -> bool,
+    ) -> Result<(), OsError> {
         let policy = self.config.page_policy;
         let vmas: Vec<Vma> = self.space(asid).vmas.within(range.clone()).collect();
         for clipped in vmas {
@@ -234,9 +240,10 @@ impl<T: PageTable> Call<'_, T> {
                 continue;
             };
             let vma = self.space(asid).seen(vma);
-            let need = if !for_stores && self.reads_zeros(asid, &vma) {
+            let stores = stores(&vma);
+            let need = if !stores && self.reads_zeros(asid, &vma) {
                 Need::Zeros
-            } else if for_stores && vma.writable() && !vma.is_shared() {
+            } else if stores && !vma.is_shared() {
                 Need::Store
             } else {
                 Need::Frame
@@ -247,7 +254,6 @@ impl<T: PageTable> Call<'_, T> {
                 let size = match self.mapper.size_at(page) {
                     Some(size) => {
                         // Stores must find neither the page of zeros nor what others have, too.
-                        let stores = for_stores && vma.writable();
                         if stores && !self.mapper.translation(page).writable {
                             self.mapper.fault_mapped(&vma, page, size, true, policy)?;
                         }
