@@ -166,6 +166,11 @@ def run(
             "pages_migrated": 4100 if design == "dpt" else 0,
             "preallocated_bytes": 2 * GIB,
             "free_2m_blocks": 1200,
+            "collapsed": 0,
+            "outside": {
+                **dict.fromkeys(("faults", "zero_pages"), 0),
+                **{name: {"4K": 0, "2M": 0, "1G": 0} for name in ("anonymous", "file")},
+            },
         },
         "design_counters": {"tag_misses": 17} if design == "dpt" else {},
         "tlb_counters": {"fills": 29} if design == "dpt" else {},

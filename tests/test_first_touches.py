@@ -38,5 +38,5 @@ def test_a_sample_faults_as_the_whole_does(program: Path, mode: str, tmp_path: P
         assert sample.peak_resident_bytes == pytest.approx(
             whole.peak_resident_bytes, rel=0.01, abs=4 * 4096
         )
-        assert sample.outside.faults > whole.faults / 2
+        assert pages != "4K" or sample.outside.faults > whole.faults / 2
         assert whole.outside.faults == 0

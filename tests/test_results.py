@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -244,7 +245,7 @@ def test_the_signal_that_ended_a_program_is_named_if_it_has_a_name(number: int, 
 
 def test_calls_that_were_refused_are_named_but_for_those_that_every_program_tries() -> None:
     figures = {"accesses": 1, "instructions": 1, "bytes": 1, "seconds": 1.0, "exit_status": 0}
-    ended = {"signal": None, "limited": False, "incomplete": None, "notes": []}
+    ended: dict[str, Any] = {"signal": None, "limited": False, "incomplete": None, "notes": []}
 
     def said(*calls: tuple[str, str, int]) -> str:
         refused = [{"call": call, "error": error, "times": times} for call, error, times in calls]

@@ -234,10 +234,15 @@ def _sampling(run: Run) -> list[str]:
     if run.walks.count:
         walk, half = run.sample.ratio(sampling.of("walk_cycles"), sampling.of("walks"))
         figures.insert(0, f"walk {walk:.1f} \N{PLUS-MINUS SIGN}{half:.1f}")
+    windows = f"Sampled in {len(run.windows)} windows"
+    if run.sample.share:
+        windows += (
+            f" with {units.percent(run.sample.share)} of {units.count(run.sample.instructions)} "
+            "instructions, estimated for all of them"
+        )
     text = (
-        f"Estimated for {units.count(run.sample.instructions)} instructions from "
-        f"{len(run.windows)} windows, {units.percent(run.sample.share)} of them; "
-        f"\N{PLUS-MINUS SIGN}: 95 % confidence interval. {run.design}: {', '.join(figures)}."
+        f"{windows}; \N{PLUS-MINUS SIGN}: 95 % confidence interval. "
+        f"{run.design}: {', '.join(figures)}."
     )
     return textwrap.wrap(text, 80)
 
