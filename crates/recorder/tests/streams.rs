@@ -32,7 +32,8 @@ fn announced(program: &Program) -> Vec<(String, Access)> {
                 } else {
                     Op::load(size)
                 }
-                .continuing(index > 0),
+                // With instructions between it is the same one once more.
+                .continuing(index > 0 && value(gap) == "0"),
                 gap: distance(&value(gap)),
                 dep: of_two(distance(near), distance(far)),
             };

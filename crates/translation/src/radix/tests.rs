@@ -124,7 +124,7 @@ fn larger_pages_end_a_walk_earlier() {
 
 #[test]
 fn a_fifth_level_costs_one_more_read() {
-    let other = 1 << 45;
+    let other = 1 << 43;
     let pages = [(0, PageSize::Base4K), (other, PageSize::Base4K)];
     let mut bench = Bench::new(with_levels(5)(1), &pages);
     assert_eq!(bench.walk(0).len(), 5);
