@@ -323,7 +323,7 @@ def test_what_is_no_count_counts_nothing(left: bytes) -> None:
 
 def test_a_recording_has_no_walk_an_access(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="check or dpt"):
-        cli.record(["true"], tmp_path / "trace", system=True, walks="check-each")
+        cli.record(command=["true"], out=tmp_path / "trace", system=True, walks="check-each")
 
 
 def test_a_missing_emulator_is_named_with_the_command_that_builds_it(tmp_path: Path) -> None:
