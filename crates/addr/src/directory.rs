@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(directory.resolve(first), (Asid(0), Vpn(0)));
         assert_eq!(directory.gibs(Asid(0)).collect::<Vec<_>>(), [first]);
         assert_eq!(directory.known(Asid(0), Vpn(0).address()), None);
-        // Of the same address, and another number.
+        // One address, another number.
         let third = directory.page(Asid(0), Vpn(0)).unwrap();
         assert_eq!(third, PageId(2 << 18));
         assert_eq!(directory.page(Asid(2), Vpn(5)), Ok(PageId(5)));

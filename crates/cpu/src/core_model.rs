@@ -46,7 +46,7 @@ pub struct Core {
     width: u64,
     /// Instructions so far, and further accesses of one, each of which takes a slot of its own.
     instructions: u64,
-    /// Those further accesses.
+    /// Further accesses of an instruction, part of `instructions`.
     continued: u64,
     /// When the last instruction was dispatched.
     dispatched: u64,
@@ -611,7 +611,7 @@ impl Core {
         self.waited
     }
 
-    /// So many of the accesses dispatched so far are of instructions that had made another one.
+    /// Takes `accesses` of those dispatched out of the count of instructions: each is one more of its instruction.
     #[inline]
     pub fn count_as_continued(&mut self, accesses: u64) {
         self.continued += accesses;

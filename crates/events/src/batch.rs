@@ -44,14 +44,14 @@ impl Op {
         Op(self.0 | Self::KERNEL)
     }
 
-    /// The same access, by an instruction that has made its thread's access before, too, if `continues`.
+    /// Marks the access as one more of the instruction that made its thread's last access, if `continues`.
     #[must_use]
     #[inline]
     pub const fn continuing(self, continues: bool) -> Op {
         Op(self.0 & !Self::CONTINUES | (continues as u16 * Self::CONTINUES))
     }
 
-    /// Whether its instruction has made its thread's access before, too: the store of a read-modify-write,
+    /// Says that its instruction made its thread's access before, too: the store of a read-modify-write,
     /// a further line of `rep movs` or of a system call.
     #[inline]
     pub const fn continues(self) -> bool {

@@ -107,7 +107,7 @@ impl<R: BufRead> Records for CsvReader<R> {
 struct Columns<'a> {
     /// The columns that are left.
     rest: Option<&'a str>,
-    /// What was expected where a column has the right form, and a value that there is not.
+    /// Expectation for a column of the right form with a value that does not exist.
     refused: Option<&'static str>,
 }
 
