@@ -210,7 +210,7 @@ fn without_0x(digits: &str) -> Option<&str> {
 const KINDS: &str = "a line that starts with L, S, KL, KS, P, map, unmap, protect, remap, advise, \
     huge-pages, brk, fork, exec, exit, thread, thread-start, thread-end, touched, skipped, mispredicted or process";
 
-/// Whether a line has the text form.
+/// Checks that a line has the text form.
 pub fn is_line(line: &str) -> bool {
     parse(line.as_bytes()).is_ok()
 }

@@ -20,7 +20,7 @@ pub struct Lackey<R> {
     accesses: u64,
     /// Lines so far that are neither Lackey's nor Valgrind's.
     foreign: u64,
-    /// Whether there are instructions at all.
+    /// Set by the first instruction line.
     has_instructions: bool,
 }
 
@@ -112,12 +112,12 @@ impl<R: BufRead> Records for Lackey<R> {
 /// Begins the lines of `--trace-superblocks=yes`.
 const SUPERBLOCK: &[u8] = b"SB ";
 
-/// Whether a line is one that no other text has: Valgrind's own, or Lackey's.
+/// Recognises lines that no other text has: Valgrind's own, or Lackey's.
 pub fn looks_like(line: &[u8]) -> bool {
     is_valgrinds(line) || matches!(parse(line), Some(Ok(_)))
 }
 
-/// Whether a line starts as those that Valgrind prints itself: `==PID==`, `--PID--` or `**PID**`
+/// Recognises the start of lines that Valgrind prints itself: `==PID==`, `--PID--` or `**PID**`
 /// (VG_(message) in its coregrind/m_libcprint.c).
 fn is_valgrinds(line: &[u8]) -> bool {
     let mark = match line.first_chunk() {

@@ -48,7 +48,7 @@ const MAGIC: [(usize, &[u8], Format); 15] = [
     (0, b"SQLite format 3\0", ("an SQLite database", AS_CSV)),
 ];
 
-/// Whether the first lines of a text, none of them empty, are of a format.
+/// Recognises a format by the first lines of a text, none of them empty.
 type Recogniser = fn(&[&str]) -> bool;
 
 /// Formats of texts.
@@ -107,7 +107,7 @@ pub fn text(head: &[u8]) -> Option<Format> {
     format.map(|&(_, format)| format)
 }
 
-/// Whether ASCII characters stand in units of two bytes, as in UTF-16 without a byte order mark.
+/// Recognises ASCII characters in units of two bytes, as in UTF-16 without a byte order mark.
 fn is_wide(head: &[u8]) -> bool {
     let units = || head.chunks_exact(2).take(64);
     let ascii = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
