@@ -119,6 +119,8 @@ pub struct Machine<M> {
     tick: Option<u64>,
     /// Whether page walks have to say which pages they found.
     tells_accesses: bool,
+    /// Whether a core that goes on with another address space forgets the translations of the one before.
+    flushes: bool,
 }
 
 /// How far a batch has gone through the machine.
@@ -308,6 +310,7 @@ impl<M: Mmu> Machine<M> {
             next_tick: tick.unwrap_or(u64::MAX),
             tick,
             tells_accesses,
+            flushes: !config.tlb.asids,
         })
     }
 

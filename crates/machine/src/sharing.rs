@@ -41,6 +41,11 @@ impl Sharing {
         self.since = at;
     }
 
+    /// The process that runs.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.running.map(|(process, _)| process)
+    }
+
     /// The thread that runs, if it is of this process.
     pub(crate) fn running(&self, process: u32) -> Option<u32> {
         let running = self.running.filter(|thread| thread.0 == process);

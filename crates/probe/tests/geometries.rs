@@ -50,6 +50,7 @@ fn simulated_tlb(levels: &[Level; 2], order: &[u32]) -> f64 {
         l2_2m: None,
         l2_1g: None,
         l2_cycles: 8,
+        asids: true,
     };
     let mut tlb = ConventionalTlb::new(&config).expect("whole sets");
     const LAPS: usize = 3;

@@ -114,6 +114,7 @@ mod tests {
             l2_2m: None,
             l2_1g: None,
             l2_cycles: 9,
+            asids: true,
         }
     }
 

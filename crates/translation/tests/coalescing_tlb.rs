@@ -208,6 +208,7 @@ fn drive<S: Simd>(l1: TlbArrayConfig, l2: TlbArrayConfig, steps: &[Step]) {
         l2_2m: None,
         l2_1g: None,
         l2_cycles: 8,
+        asids: true,
     };
     let mut fast = ConventionalTlb::new(&config).unwrap();
     let (mut slow1, mut slow2) = (ListLevel::new(l1), ListLevel::new(l2));
@@ -301,6 +302,7 @@ fn tlb(l1_4k: TlbArrayConfig, l1_2m: Option<TlbArrayConfig>) -> TlbConfig {
         l2_2m: None,
         l2_1g: None,
         l2_cycles: 8,
+        asids: true,
     }
 }
 

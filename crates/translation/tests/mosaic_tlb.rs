@@ -157,6 +157,7 @@ fn geometry() -> impl Strategy<Value = TlbConfig> {
         l2_2m: None,
         l2_1g: None,
         l2_cycles: 8,
+        asids: true,
     })
 }
 

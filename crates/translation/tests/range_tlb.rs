@@ -68,7 +68,7 @@ proptest! {
     ) {
         let one = TlbArrayConfig::new(1, 1);
         let config = TlbConfig {
-            l1_4k: one, l1_2m: None, l1_1g: None, l2_4k: one, l2_2m: None, l2_1g: None, l2_cycles: 8,
+            l1_4k: one, l1_2m: None, l1_1g: None, l2_4k: one, l2_2m: None, l2_1g: None, l2_cycles: 8, asids: true,
         };
         let mut tlb = RangeTlb::new(&config, RangeConfig { entries }).unwrap();
         let runs = Runs { run, writable: true };
@@ -133,6 +133,7 @@ fn a_read_only_range_refuses_stores() {
         l2_2m: None,
         l2_1g: None,
         l2_cycles: 8,
+        asids: true,
     };
     let mut tlb = RangeTlb::new(&config, RangeConfig::default()).unwrap();
     let runs = Runs {

@@ -152,6 +152,7 @@ fn geometry() -> impl Strategy<Value = TlbConfig> {
             l2_2m,
             l2_1g,
             l2_cycles: 8,
+            asids: true,
         })
 }
 
@@ -240,6 +241,7 @@ fn an_array_without_whole_sets_is_refused() {
         l2_2m: None,
         l2_1g: None,
         l2_cycles: 8,
+        asids: true,
     };
     assert!(ConventionalTlb::new(&config).is_err());
 }

@@ -2,11 +2,8 @@ use super::config::FetchConfig;
 use super::counts::FetchCounts;
 use crate::error::BuildError;
 use crate::served::Served;
-use pagelab_addr::{
-    Asid, DirectoryFull, LINE_SHIFT, PAGE_SHIFT, PageDirectory, PageId, PageSize, Pfn,
-};
+use pagelab_addr::{Asid, DirectoryFull, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn};
 use pagelab_memory::HintedSets;
-use pagelab_os::Effects;
 
 /// log2 of the lines of a page.
 pub(crate) const LINES_SHIFT: u32 = PAGE_SHIFT - LINE_SHIFT;
@@ -174,21 +171,9 @@ impl FrontEnd {
         missing
     }
 
-    /// Drops translations. What a fault on data makes stale is none of code's, which may have been
-    /// followed past it: the line fetched last stays.
-    pub(crate) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
-        for invalidation in &effects.invalidations {
-            let first = invalidation.first.0;
-            self.forget(first, invalidation.pages);
-        }
-        for &asid in &effects.flushed {
-            for gib in directory.gibs(asid) {
-                self.forget(gib.0, PageSize::Huge1G.base_pages());
-            }
-        }
-    }
-
-    fn forget(&mut self, first: u32, pages: u32) {
+    /// Drops the translations of so many pages from a first one on, but for the line fetched last: code may have
+    /// been followed past what makes them stale.
+    pub(crate) fn forget(&mut self, first: u32, pages: u32) {
         if (first..first + pages).contains(&self.named.0) {
             self.forget_last();
         }

@@ -6,9 +6,7 @@ use crate::by_program::of_program;
 use crate::chunk::Chunk;
 use crate::error::BuildError;
 use crate::served::Served;
-use pagelab_addr::PageDirectory;
 use pagelab_events::Definition;
-use pagelab_os::Effects;
 
 /// The instruction side of all cores.
 #[derive(Debug)]
@@ -42,16 +40,6 @@ impl Fetch {
         let lines = of_program(&mut self.programs, program);
         for definition in definitions {
             lines.define(definition);
-        }
-    }
-
-    /// Drops translations that the operating system made stale.
-    pub(crate) fn invalidate(&mut self, effects: &Effects, directory: &PageDirectory) {
-        if effects.invalidations.is_empty() && effects.flushed.is_empty() {
-            return;
-        }
-        for core in &mut self.cores {
-            core.invalidate(effects, directory);
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::error::RunError;
 use crate::gib_cache::GibCache;
 use crate::memory::Memory;
 use crate::mmu::Mmu;
-use pagelab_addr::PageSize;
+use pagelab_addr::{Asid, PageDirectory, PageSize};
 use pagelab_events::Control;
-use pagelab_os::Invalidation;
+use pagelab_os::{Effects, Invalidation, Os};
 use pagelab_translation::Page;
 
 impl<M: Mmu> Machine<M> {
@@ -21,7 +21,22 @@ impl<M: Mmu> Machine<M> {
         let CoreState {
             sharing, accesses, ..
         } = &mut self.cores[core];
+        let before = sharing.process();
         sharing.switch((process, thread), *accesses);
+        if self.flushes
+            && let Some(before) = before.filter(|&before| before != process)
+        {
+            self.flush(core, before);
+        }
+    }
+
+    /// Has a core forget the address space that it leaves, which its entries do not name.
+    #[cold]
+    fn flush(&mut self, core: usize, process: u32) {
+        if let Ok(asid) = Os::asid(process) {
+            let all: Vec<_> = whole(&self.directory, asid).collect();
+            self.forget(core, &all);
+        }
     }
 
     pub(crate) fn control(&mut self, process: u32, control: &Control) -> Result<(), RunError> {
@@ -133,31 +148,51 @@ impl<M: Mmu> Machine<M> {
         }
     }
 
-    /// Drops what the operating system's last operation made stale from all TLBs.
+    /// Drops what the operating system's last operation made stale.
     pub(super) fn invalidate(&mut self) {
-        let directory = &self.directory;
-        let named = |id| {
-            let (asid, vpn) = directory.resolve(id);
-            Page { id, asid, vpn }
-        };
-        for core in 0..self.cores.len() {
-            let port = &mut port!(self, core);
-            for &Invalidation { first, pages } in &self.effects.invalidations {
-                self.mmu.invalidate(core, named(first), pages, port);
-            }
-            for &asid in &self.effects.flushed {
-                for gib in directory.gibs(asid) {
-                    let pages = PageSize::Huge1G.base_pages();
-                    self.mmu.invalidate(core, named(gib), pages, port);
-                }
-            }
-        }
-        if let Some(fetch) = &mut self.fetch {
-            fetch.invalidate(&self.effects, &self.directory);
-        }
-        if !self.effects.flushed.is_empty() {
+        let Effects {
+            invalidations,
+            flushed,
+            ..
+        } = &self.effects;
+        if !flushed.is_empty() {
             // Numbers of an address space that has ended may be given out again.
             self.gibs = GibCache::new();
         }
+        if invalidations.is_empty() && flushed.is_empty() {
+            return;
+        }
+        let flushed = flushed
+            .iter()
+            .flat_map(|&asid| whole(&self.directory, asid));
+        let stale: Vec<_> = invalidations.iter().copied().chain(flushed).collect();
+        for core in 0..self.cores.len() {
+            self.forget(core, &stale);
+        }
     }
+
+    /// Drops translations from all TLBs of a core.
+    fn forget(&mut self, core: usize, stale: &[Invalidation]) {
+        let port = &mut port!(self, core);
+        for &Invalidation { first, pages } in stale {
+            let (asid, vpn) = self.directory.resolve(first);
+            let page = Page {
+                id: first,
+                asid,
+                vpn,
+            };
+            self.mmu.invalidate(core, page, pages, port);
+            if let Some(fetch) = &mut self.fetch {
+                fetch.cores[core].forget(first.0, pages);
+            }
+        }
+    }
+}
+
+/// All of an address space.
+fn whole(directory: &PageDirectory, asid: Asid) -> impl Iterator<Item = Invalidation> {
+    let pages = PageSize::Huge1G.base_pages();
+    directory
+        .gibs(asid)
+        .map(move |first| Invalidation { first, pages })
 }

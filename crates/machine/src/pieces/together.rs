@@ -170,6 +170,11 @@ fn check(config: &MachineConfig, os: &Os) -> Result<(), BuildError> {
              depends on all that was before",
         ));
     }
+    if !config.tlb.asids {
+        return Err(BuildError::Uncuttable(
+            "the TLB is flushed at each switch, and it is not known of a piece when it was last",
+        ));
+    }
     if os.tick_ns().is_some() {
         return Err(BuildError::Uncuttable(
             "the memory manager moves pages by time and by what page walks see: where a page is \

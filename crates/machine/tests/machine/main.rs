@@ -1,6 +1,7 @@
 //! The whole machine, from a configuration and a stream of events to its statistics.
 
 mod arithmetic;
+mod asids;
 mod around;
 mod awkward;
 mod by_code;

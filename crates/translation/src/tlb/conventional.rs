@@ -32,6 +32,14 @@ pub struct TlbConfig {
     pub l2_1g: Option<TlbArrayConfig>,
     /// Latency of the second level in cycles.
     pub l2_cycles: u32,
+    /// Whether entries say of which address space they are. Without, a core drops all translations that it
+    /// has cached, those of walks, too, when it goes on with another process: as x86 without PCID.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub asids: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A two-level TLB as processors have it: an array per page size (or shared), exact LRU by default; a
