@@ -12,7 +12,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rust test-python bench bench-check bench-baseline bench-history lint format fuzz lock clean qemu qemu-wheel \
-    wheel wheel-test man
+    wheel wheel-test man docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ wheel-test: $(STAMPS)/system-wheel-test wheel ## the wheels in clean roots of PA
 
 man: $(STAMPS)/module ## manual pages of every command, in build/man
 	$(BIN)/python packaging/manpages.py build/man/man1
+
+docs: $(STAMPS)/module ## the site, in build/site: open index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Ready: $(CURDIR)/build/site/index.html"
 
 fuzz: ## every parser on mutated files, FUZZ_SECONDS (60) each
 	fuzz/run.sh $(FUZZ_SECONDS)

@@ -1,0 +1,245 @@
+"""Pages of the site that are made and not written: a hook of mkdocs (mkdocs.yml).
+
+The home page is README.md. Commands describe themselves by their help; keys of a machine and fields
+of a result by the schemas that the compiled part gives. None of these pages is a file: they are as
+new as the program. In every page `docs/NAME.md` and `docs/NAME.md, "Heading"` become links, which
+mkdocs checks.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from markdown.extensions.toc import slugify
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from typer.main import get_command
+
+from pagelab import _core
+from pagelab.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^(```.*?^```|(?: {4}|\t)[^\n]*)$", re.MULTILINE | re.DOTALL)
+MENTION = re.compile(r"`?\bdocs/([\w/-]+\.(?:md|ipynb))`?(?:,\s\"([^\"]+)\")?")
+KEYS = """# Keys of a machine
+
+A machine is a TOML file or a preset; `--set KEY=VALUE` changes one key. A key whose default is
+“none” may be left out, and `--set KEY=none` takes it out of a preset. The column `dpt-paper` has
+that preset's values. docs/simulate.md explains how the parts work together, docs/machines.md where
+the presets' figures are from.
+
+"""
+FIELDS = """# Fields of a result
+
+`pagelab simulate --json` prints one run, schema `pagelab.run/1`; the `result.json` of `compare` has
+a list of them as `runs`. Times are whole cycles unless the name ends in `ns`, memory is in bytes.
+Columns of the Parquet file have the same names, joined by dots.
+
+"""
+# typer has click's classes under names of its own.
+Command = Any
+Context = Any
+Schema = dict[str, Any]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that are made."""
+    pages = {
+        "index.md": (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "]("),
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        "reference/commands.md": commands(),
+        "reference/machine.md": machine_keys(),
+        "reference/result.md": result_fields(),
+    }
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Makes links of pages named in running text, and leaves the notebook out of the search."""
+    if page.file.src_uri.startswith("notebook/"):
+        page.meta["search"] = {"exclude": True}
+    folder = str(PurePosixPath(page.file.src_uri).parent)
+
+    def link(found: re.Match[str]) -> str:
+        name, heading = found.groups()
+        target = os.path.relpath(name, folder)
+        anchor = f"#{slugify(heading, '-')}" if heading else ""
+        text = f"“{heading}”" if heading else name.removesuffix(".md")
+        return f"[{text}]({target}{anchor})"
+
+    parts = FENCE.split(markdown)
+    # What the pattern matches is at odd places.
+    return "".join(part if at % 2 else MENTION.sub(link, part) for at, part in enumerate(parts))
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table, whose cells have no line of their own to break."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell(one) for one in line) + " |" for line in lines)
+
+
+def cell(text: str) -> str:
+    """Text on one line, with bars that do not end a cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def commands() -> str:
+    """Every command by its own help."""
+    root = get_command(app)
+    context = root.make_context("pagelab", [], resilient_parsing=True)
+    return "# Commands\n\nEach is what `--help` prints.\n\n" + "\n".join(
+        section(command, inner, path) for command, inner, path in below(root, context, ["pagelab"])
+    )
+
+
+def below(
+    command: Command, context: Context, path: list[str]
+) -> Iterator[tuple[Command, Context, list[str]]]:
+    """The commands of a command, each followed by its own."""
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else []:
+        one = command.get_command(context, name)
+        inner = one.make_context(name, [], parent=context, resilient_parsing=True)
+        yield one, inner, [*path, name]
+        yield from below(one, inner, [*path, name])
+
+
+def section(command: Command, context: Context, path: list[str]) -> str:
+    """One command."""
+    name = " ".join(path)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    lines = [f"{'#' * min(len(path), 3)} {name}", "", f"    {usage}", "", command.help or "", ""]
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and "--help" not in parameter.opts:
+            term, said = record
+            if parameter.param_type_name == "argument":
+                term = parameter.metavar or parameter.name.upper()
+            rows.append((f"`{term}`", said))
+    if rows:
+        lines += [table(("option", "meaning"), rows), ""]
+    if command.epilog:
+        example = re.sub(r"^Example:\s*", "", command.epilog)
+        lines += ["Example:", "", *(f"    {line.strip()}" for line in example.splitlines()), ""]
+    return "\n".join(lines)
+
+
+def machine_keys() -> str:
+    """Every key of a machine's description."""
+    schema = json.loads(_core.machine_schema())
+    preset = json.loads(_core.machine("dpt-paper", []))
+    text = KEYS
+    tables: list[tuple[str, Schema]] = [("", schema)]
+    for place, (name, keys) in enumerate(tables, 1):
+        rows, inside = [], []
+        for key, value in properties(keys):
+            path = f"{name}.{key}" if name else key
+            kind, inner = resolve(schema, value)
+            if inner is not None and "properties" in inner:
+                inside.append((path, inner | {"description": said(value, inner)}))
+                continue
+            default = "none" if nullable(value) else shown(value.get("default"))
+            if "default" not in value and key in keys.get("required", []):
+                default = "required"
+            rows.append((f"`{path}`", kind, default, shown(at(preset, path)), said(value, inner)))
+        # The tables in a table follow it.
+        tables[place:place] = inside
+        text += f"## {name}\n\n{prose(keys)}\n\n" if name else ""
+        if rows:
+            text += table(("key", "type", "default", "`dpt-paper`", "meaning"), rows) + "\n\n"
+    return text
+
+
+def result_fields() -> str:
+    """Every field of a run's result."""
+    schema = json.loads(_core.run_schema())
+    text = FIELDS
+    tables: list[tuple[str, Schema]] = [("", schema)]
+    seen = {"MachineConfig"}
+    for place, (name, fields) in enumerate(tables, 1):
+        rows, inside = [], []
+        for key, value in properties(fields):
+            path = f"{name}.{key}" if name else key
+            kind, inner = resolve(schema, value)
+            described = said(value, inner)
+            title = reference(value)
+            if key == "machine" and not name:
+                described += " Its keys: docs/reference/machine.md."
+            elif inner is not None and "properties" in inner and title not in seen:
+                seen.add(title)
+                inside.append((path + ("[]" if value.get("type") == "array" else ""), inner))
+            rows.append((f"`{path}`", kind, described))
+        tables[place:place] = inside
+        if name:
+            text += f"## {name}\n\n{prose(fields)}\n\n"
+        text += table(("field", "type", "meaning"), rows) + "\n\n"
+    return text
+
+
+def properties(schema: Schema) -> list[tuple[str, Schema]]:
+    """Names and schemas of a table's members."""
+    return list(schema.get("properties", {}).items())
+
+
+def reference(value: Schema) -> str:
+    """The name of a value's type, of several types the first with a name; "" for none."""
+    items = value.get("items")
+    choices = [value, *value.get("anyOf", []), *([items] if isinstance(items, dict) else [])]
+    return next((one["$ref"].rpartition("/")[2] for one in choices if "$ref" in one), "")
+
+
+def resolve(schema: Schema, value: Schema) -> tuple[str, Schema | None]:
+    """What a value's type is called, and the type if it has a name."""
+    name = reference(value)
+    if not name:
+        return plain(value), None
+    inner: Schema = schema["$defs"][name]
+    if "properties" in inner:
+        return ("list of tables" if value.get("type") == "array" else "table"), inner
+    names = [str(one["const"]) for one in inner.get("oneOf", []) if "const" in one]
+    names += [str(one) for one in inner.get("enum", [])]
+    return (", ".join(f"`{one}`" for one in names) or plain(inner)), inner
+
+
+def plain(value: Schema) -> str:
+    """A type without a name."""
+    kinds = value.get("type", "any")
+    names = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
+    return {"object": "table", "array": "list"}.get(names[0], names[0])
+
+
+def nullable(value: Schema) -> bool:
+    """Whether a value may be left out."""
+    return "null" in value.get("type", []) or {"type": "null"} in value.get("anyOf", [])
+
+
+def said(value: Schema, inner: Schema | None) -> str:
+    """What is said of a value, and of each name that it may have."""
+    text = str(value.get("description") or (inner or {}).get("description", ""))
+    for one in (inner or {}).get("oneOf", []):
+        if "const" in one and "description" in one:
+            text += f" `{one['const']}`: {one['description']}"
+    return text
+
+
+def prose(schema: Schema) -> str:
+    """A description's paragraphs."""
+    return str(schema.get("description", ""))
+
+
+def shown(value: object) -> str:
+    """A value as TOML would have it; "" for one that is not there."""
+    return "" if value is None else f"`{json.dumps(value)}`"
+
+
+def at(config: object, path: str) -> object:
+    """The value of a key; None for one that is not there."""
+    for key in path.split("."):
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
