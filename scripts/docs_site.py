@@ -63,7 +63,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Makes links of pages named in running text, and leaves the notebook out of the search."""
     if page.file.src_uri.startswith("notebook/"):
+        # What it names was there on its day.
         page.meta["search"] = {"exclude": True}
+        return markdown
     folder = str(PurePosixPath(page.file.src_uri).parent)
 
     def link(found: re.Match[str]) -> str:
@@ -170,7 +172,7 @@ def result_fields() -> str:
             described = said(value, inner)
             title = reference(value)
             if key == "machine" and not name:
-                described += " Its keys: docs/reference/machine.md."
+                described += " Its keys: [machine](machine.md)."
             elif inner is not None and "properties" in inner and title not in seen:
                 seen.add(title)
                 inside.append((path + ("[]" if value.get("type") == "array" else ""), inner))

@@ -39,7 +39,7 @@ def test_the_site_has_every_page_and_a_search(site: Path) -> None:
     assert pages <= {path.relative_to(site) for path in site.rglob("*.html")}
     index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
     assert "core.reorder_buffer" in index
-    assert "notebook/" not in index
+    assert '"location":"notebook/' not in index
 
 
 def test_the_site_needs_no_network(site: Path) -> None:
@@ -69,6 +69,9 @@ def sources() -> Iterator[Path]:
     )
     for name in listed.stdout.split("\0"):
         path = ROOT / name
+        # The notebook names what there was on its day.
+        if DOCS / "notebook" in path.parents:
+            continue
         if path.suffix in {".py", ".rs", ".c", ".h", ".md", ".toml", ".sh", ".mk", ".html"}:
             yield path
 
@@ -79,6 +82,8 @@ def test_what_names_a_page_names_one_that_is_there() -> None:
         text = CONTINUED.sub(" ", path.read_text(encoding="utf-8"))
         for name, heading in MENTION.findall(text):
             page = DOCS / name
+            if "NAME" in name:
+                continue
             if not page.exists():
                 wrong.append(f"{path.relative_to(ROOT)}: {name} is missing")
             elif heading and slugify(heading, "-") not in headings(page):

@@ -1,4 +1,4 @@
-"""Compares pagelab with ChampSim on the same traces: docs/fidelity.md, "Against ChampSim".
+"""Compares pagelab with ChampSim on the same traces: docs/accuracy.md, "Against ChampSim".
 
 ChampSim is built for champsim.json beside this file (`./config.sh champsim.json && make` in a
 checkout of it); machine.toml describes the same machine. Several builds may be named:

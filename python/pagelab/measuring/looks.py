@@ -2,7 +2,7 @@
 
 In a guest it may be half of the buffers for a part of the time, which moves within minutes, as does
 how fast memory is that others use, and how much of a last level: what was measured hours ago does
-not say what a program had (docs/fidelity.md, "Who else uses the core").
+not say what a program had (docs/notebook/2026-11-26-zen3.md).
 """
 
 import json
