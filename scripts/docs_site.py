@@ -70,14 +70,24 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def link(found: re.Match[str]) -> str:
         name, heading = found.groups()
+        if "NAME" in name:
+            return found[0]
         target = os.path.relpath(name, folder)
         anchor = f"#{slugify(heading, '-')}" if heading else ""
-        text = f"“{heading}”" if heading else name.removesuffix(".md")
-        return f"[{text}]({target}{anchor})"
+        return f"[{f'“{heading}”' if heading else title(name)}]({target}{anchor})"
 
     parts = FENCE.split(markdown)
     # What the pattern matches is at odd places.
     return "".join(part if at % 2 else MENTION.sub(link, part) for at, part in enumerate(parts))
+
+
+def title(name: str) -> str:
+    """What a page is called: its first heading up to a colon."""
+    page = ROOT / "docs" / name
+    if page.suffix != ".md" or not page.exists():
+        return name
+    first = page.read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("# ").partition(":")[0]
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -18,7 +18,7 @@ from pagelab.measuring import here
 from pagelab.progress import Display
 from pagelab.results import Failure, Run
 
-# The simulator's own limit (docs/architecture.md, "One access through the machine").
+# The simulator's own limit (docs/developers/map.md).
 MOST = 128 << 30
 
 

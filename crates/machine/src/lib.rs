@@ -1,7 +1,7 @@
 //! Builds a machine from a configuration, drives events through it, keeps the statistics.
 //!
 //! The hot path works on chunks of accesses in three passes: [`machine`] (TLB, walks, faults),
-//! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/architecture.md says why.
+//! [`hierarchy`] (caches), [`timing`] (the core's clock). docs/developers/access.md says why.
 
 mod arithmetic;
 mod beside;

@@ -1,4 +1,4 @@
-//! One stream in pieces that run side by side. docs/architecture.md says what a piece needs.
+//! One stream in pieces that run side by side. docs/scale.md says what a piece needs.
 
 mod apart;
 mod bad;

@@ -1,4 +1,4 @@
-//! When what a chunk asks for is there: docs/architecture.md, "Time".
+//! When what a chunk asks for is there: docs/developers/time.md.
 
 mod accesses;
 mod chunk;

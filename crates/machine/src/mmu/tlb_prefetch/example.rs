@@ -1,15 +1,15 @@
-//! The worked example of docs/architecture.md, "An addition, whole", is what is compiled.
+//! The worked example of docs/developers/adding.md, "An addition, whole", is what is compiled.
 
 use super::stride::Stride;
 use super::{Miss, Prefetcher};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const GUIDE: &str = include_str!("../../../../../docs/architecture.md");
+const GUIDE: &str = include_str!("../../../../../docs/developers/adding.md");
 
 /// The section's blocks of Rust.
 fn blocks() -> Vec<&'static str> {
-    let (_, section) = GUIDE.split_once("### An addition, whole\n").unwrap();
+    let (_, section) = GUIDE.split_once("\n## An addition, whole\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let blocks = section.split("```rust\n").skip(1);
     blocks
