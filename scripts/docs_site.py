@@ -235,8 +235,13 @@ def said(value: Schema, inner: Schema | None) -> str:
     """What is said of a value, and of each name that it may have."""
     text = str(value.get("description") or (inner or {}).get("description", ""))
     for one in (inner or {}).get("oneOf", []):
-        if "const" in one and "description" in one:
-            text += f" `{one['const']}`: {one['description']}"
+        # A name, or a table that has one among its keys.
+        keys = one.get("properties", {})
+        name = one.get("const", keys.get("name", {}).get("const"))
+        if name is not None and "description" in one:
+            text += f" `{name}`: {one['description']}"
+            for key, value in keys.items():
+                text += f" `{key}`: {value['description']}" if "description" in value else ""
     return text
 
 
