@@ -6,6 +6,7 @@ new as the program. In every page `docs/NAME.md` and `docs/NAME.md, "Heading"` b
 mkdocs checks.
 """
 
+import csv
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import machines_table
 from markdown.extensions.toc import slugify
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -24,6 +26,7 @@ from pagelab.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^(```.*?^```|(?: {4}|\t)[^\n]*)$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"^<!-- table: (\S+) -->$", re.MULTILINE)
 MENTION = re.compile(r"`?\bdocs/([\w/-]+\.(?:md|ipynb))`?(?:,\s\"([^\"]+)\")?")
 KEYS = """# Keys of a machine
 
@@ -76,6 +79,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         anchor = f"#{slugify(heading, '-')}" if heading else ""
         return f"[{f'“{heading}”' if heading else title(name)}]({target}{anchor})"
 
+    markdown = TABLE.sub(lambda found: made_table(found[1]), markdown)
     parts = FENCE.split(markdown)
     # What the pattern matches is at odd places.
     return "".join(part if at % 2 else MENTION.sub(link, part) for at, part in enumerate(parts))
@@ -94,6 +98,15 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A table, whose cells have no line of their own to break."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell(one) for one in line) + " |" for line in lines)
+
+
+def made_table(name: str) -> str:
+    """The table of a file of values, or that of all presets."""
+    if name == "presets":
+        return "\n".join(machines_table.lines())
+    with (ROOT / "docs" / name).open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    return table(tuple(head), [tuple(row) for row in rows])
 
 
 def cell(text: str) -> str:

@@ -13,10 +13,9 @@ from processes import PATIENCE
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
-@pytest.mark.parametrize("script", ["generate-api.py", "machines-table.py"])
-def test_the_files_are_up_to_date(script: str) -> None:
+def test_the_files_are_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, SCRIPTS / script, "--check"],
+        [sys.executable, SCRIPTS / "generate-api.py", "--check"],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -1,17 +1,11 @@
-#!/usr/bin/env python3
-"""Writes the table of docs/machines.md from the presets themselves.
+"""The table of docs/machines.md, made from the presets themselves."""
 
-`--check` writes nothing and exits with 1 when it is out of date; tests/test_catalogue.py runs it.
-"""
-
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PRESETS = ROOT / "crates/machine/presets"
-PAGE = ROOT / "docs/machines.md"
 HEAD = [
     ("machine", "---"),
     ("GHz", "---:"),
@@ -77,24 +71,8 @@ def row(machine: dict[str, Any]) -> list[str]:
     ]
 
 
-def table() -> list[str]:
+def lines() -> list[str]:
     """The lines of the table."""
     machines = [tomllib.loads(path.read_text()) for path in sorted(PRESETS.glob("*.toml"))]
     rows = [[name for name, _ in HEAD], [align for _, align in HEAD], *map(row, machines)]
     return ["| " + " | ".join(cells) + " |" for cells in rows]
-
-
-def main() -> int:
-    """Replaces the lines from the table's head to its last row."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    first = next(at for at, line in enumerate(lines) if line.startswith("| machine "))
-    end = next(at for at in range(first, len(lines)) if not lines[at].startswith("|"))
-    if "--check" in sys.argv:
-        return int(lines[first:end] != table())
-    lines[first:end] = table()
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
