@@ -14,6 +14,7 @@ from processes import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+SUFFIXES = {".py", ".rs", ".c", ".h", ".md", ".toml", ".sh", ".mk", ".html"}
 MENTION = re.compile(r"(?<![\w/.])docs/([\w/-]+\.(?:md|ipynb|png))(?:,\s\"([^\"]+)\")?")
 # A comment that goes on in the next line.
 CONTINUED = re.compile(r"\n\s*(?://[/!]?|#|\*)?[ \t]*")
@@ -72,7 +73,7 @@ def sources() -> Iterator[Path]:
         # The notebook names what there was on its day.
         if DOCS / "notebook" in path.parents:
             continue
-        if path.suffix in {".py", ".rs", ".c", ".h", ".md", ".toml", ".sh", ".mk", ".html"}:
+        if path.suffix in SUFFIXES or name in {".ci/run", "Makefile", "Containerfile"}:
             yield path
 
 
