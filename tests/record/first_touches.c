@@ -46,16 +46,19 @@ static void doubled(void)
 	}
 }
 
-/* Memory of which one half is stored to, and the other only loaded from. */
+/*
+ * Memory of which one part is stored to, and another only loaded from: no huge
+ * page has both, since which of two comes first is not known.
+ */
 static void zeros(void)
 {
-	volatile char *memory = map(2048 * PAGE);
+	volatile char *memory = map(2560 * PAGE);
 	long page = 0;
 
 	for (int step = 0; step < 50; step++, work())
 		for (int i = 0; i < 20; i++, page++) {
 			memory[page * PAGE] = 1;
-			(void)memory[(1024 + page) * PAGE];
+			(void)memory[(1536 + page) * PAGE];
 		}
 }
 

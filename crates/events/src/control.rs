@@ -130,6 +130,8 @@ pub enum Touch {
     /// Each page has memory of its own by now. Which accesses gave it, and whether any was made
     /// since the page was touched first, is not known.
     Present,
+    /// Each page is of code, and some of it was executed.
+    Executed,
 }
 
 /// Permissions of a mapping: the PROT_READ, PROT_WRITE and PROT_EXEC bits of mmap(2).

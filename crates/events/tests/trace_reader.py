@@ -41,7 +41,7 @@ NUMBERS = {0: 1, 1: 1, 2: 5, 3: 2, 4: 3, 5: 4, 6: 3, 7: 1, 8: 1, 9: 0, 10: 1, 11
 NUMBERS |= {13: 2, 14: 1, 15: 1, 16: 3, 17: 1, 18: 3}
 BACKING = ["anonymous", "shared-anonymous", "private-file", "shared-file", "stack"]
 HUGE_PAGES = ["anywhere", "nowhere", "where-advised"]
-TOUCH = ["loaded", "stored", "present"]
+TOUCH = ["loaded", "stored", "present", "executed"]
 ADVICE = ["dontneed", "free", "hugepage", "nohugepage", "populate"]
 
 

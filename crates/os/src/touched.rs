@@ -35,7 +35,11 @@ impl<T: PageTable> Call<'_, T> {
         let page = self.mapper.page(asid, vpn)?;
         if !self.allows(page, touch) {
             self.mapper.statistics.faults += 1;
-            self.fault(page, touch != Touch::Loaded)?;
+            match touch {
+                Touch::Executed => self.fault_code(page)?,
+                Touch::Loaded => self.fault(page, false)?,
+                Touch::Stored | Touch::Present => self.fault(page, true)?,
+            }
         }
         let size = self.mapper.size_at(page).unwrap_or(PageSize::Base4K);
         Ok(vpn.align_down(size).0 + u64::from(size.base_pages()))
@@ -55,7 +59,7 @@ impl<T: PageTable> Call<'_, T> {
         let mapped = self.mapper.size_at(page).is_some();
         mapped
             && match touch {
-                Touch::Loaded => true,
+                Touch::Loaded | Touch::Executed => true,
                 Touch::Stored => self.mapper.translation(page).writable,
                 Touch::Present => self.has_own(page),
             }

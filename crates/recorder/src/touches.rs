@@ -157,13 +157,16 @@ const HEAP: Mapping = Mapping {
 };
 
 impl Mapping {
-    /// How a page was touched behind which there is this now; `None` where the program may not have done it.
+    /// How a page was touched behind which there is this now; `None` where the program may not touch it.
     fn touch(self, behind: Behind) -> Option<Touch> {
         let may = |bit| self.prot.0 & bit != 0;
         let writable = may(Protection::WRITE);
-        // QEMU reads code to translate it, and what is executed is not accessed by that.
-        if self.prot.0 == 0 || may(Protection::EXEC) && !writable {
+        if self.prot.0 == 0 {
             return None;
+        }
+        // QEMU has read it to translate it.
+        if may(Protection::EXEC) && !writable {
+            return Some(Touch::Executed);
         }
         let shared = matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile);
         let own = behind == Behind::Own || behind == Behind::File && shared;

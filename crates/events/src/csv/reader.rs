@@ -351,7 +351,7 @@ fn control(kind: &str, columns: &mut Columns) -> Option<(Option<Control>, &'stat
         "exit" => (exit(columns), "exit,STATUS"),
         "touched" => (
             touched(columns),
-            "touched,ADDR,LEN,TOUCH with loaded, stored or present, and ADDR a page's",
+            "touched,ADDR,LEN,TOUCH with loaded, stored, present or executed, and ADDR a page's",
         ),
         "skipped" => (skipped(columns), "skipped,INSTRUCTIONS,ACCESSES"),
         _ => return None,

@@ -21,10 +21,11 @@ pub const ADVICE: [(Advice, &str); 5] = [
 ];
 
 /// How memory was touched where accesses were left out.
-pub const TOUCHES: [(Touch, &str); 3] = [
+pub const TOUCHES: [(Touch, &str); 4] = [
     (Touch::Loaded, "loaded"),
     (Touch::Stored, "stored"),
     (Touch::Present, "present"),
+    (Touch::Executed, "executed"),
 ];
 
 /// Memory that may have huge pages.

@@ -220,6 +220,7 @@ fn touch_to_number(touch: Touch) -> u64 {
         Touch::Loaded => 0,
         Touch::Stored => 1,
         Touch::Present => 2,
+        Touch::Executed => 3,
     }
 }
 
@@ -228,6 +229,7 @@ fn touch_from_number(number: u64) -> Option<Touch> {
         0 => Some(Touch::Loaded),
         1 => Some(Touch::Stored),
         2 => Some(Touch::Present),
+        3 => Some(Touch::Executed),
         _ => None,
     }
 }

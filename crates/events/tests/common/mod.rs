@@ -134,6 +134,7 @@ pub fn any_control() -> impl Strategy<Value = Control> {
         Just(Touch::Loaded),
         Just(Touch::Stored),
         Just(Touch::Present),
+        Just(Touch::Executed),
     ];
     let map = (
         any::<u64>(),

@@ -6,7 +6,7 @@ use crate::gib_cache::GibCache;
 use crate::memory::Memory;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
-use pagelab_events::Control;
+use pagelab_events::{Control, Touch};
 use pagelab_os::{Effects, Invalidation, Os};
 use pagelab_translation::Page;
 
@@ -51,6 +51,11 @@ impl<M: Mmu> Machine<M> {
                 self.counts.skipped_instructions += instructions;
             }
             Control::ThreadStart { .. } | Control::ThreadEnd { .. } => return Ok(()),
+            // As in windows, code is fetched only where that is simulated.
+            Control::Touched {
+                touch: Touch::Executed,
+                ..
+            } if self.fetch.is_none() || self.timing.by_code.is_none() => return Ok(()),
             Control::Exit { .. } if self.at_exit.is_none() => {
                 self.at_exit = Some(Memory::of(&self.os));
             }
