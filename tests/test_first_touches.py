@@ -14,6 +14,9 @@ SOURCE = Path(__file__).with_name("record") / "first_touches.c"
 # Gaps so long that nothing is reported in them.
 SAMPLE = Window(sample=(100_000, 5_000_000))
 
+# What presence does not say.
+_BY_FAULTS = {"zeros", "counted", "forked"}
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -24,12 +27,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_recorder
-@pytest.mark.parametrize("mode", ["nodes", "doubled", "zeros"])
+@pytest.mark.parametrize("mode", ["nodes", "doubled", "zeros", "counted", "forked"])
 def test_a_sample_faults_as_the_whole_does(program: Path, mode: str, tmp_path: Path) -> None:
     recordings = [
         pagelab.record([program, mode], tmp_path / name, window=window, code=False)
         for name, window in [("whole.trace", Window()), ("sample.trace", SAMPLE)]
     ]
+    if mode in _BY_FAULTS and any("perf_event_open" in note for note in recordings[1].notes):
+        pytest.skip("the kernel doesn't tell of page faults")
     for pages in ["4K", "64K", "2M"]:
         whole, sample = (pagelab.simulate(each, pages=pages).os for each in recordings)
         assert sample.faults == pytest.approx(whole.faults, rel=0.01, abs=4)
@@ -38,5 +43,5 @@ def test_a_sample_faults_as_the_whole_does(program: Path, mode: str, tmp_path: P
         assert sample.peak_resident_bytes == pytest.approx(
             whole.peak_resident_bytes, rel=0.01, abs=4 * 4096
         )
-        assert pages != "4K" or sample.outside.faults > whole.faults / 2
+        assert pages != "4K" or sample.outside.faults > whole.faults / 3
         assert whole.outside.faults == 0

@@ -1,7 +1,9 @@
-/* Touches memory first in three ways, with work between: first_touches nodes|doubled|zeros */
+/* Touches memory first in several ways, with work between: first_touches nodes|doubled|zeros|counted|forked */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PAGE 4096L
 
@@ -46,20 +48,44 @@ static void doubled(void)
 	}
 }
 
-/*
- * Memory of which one part is stored to, and another only loaded from: no huge
- * page has both, since which of two comes first is not known.
- */
+/* Memory of which one half is stored to, and the other only loaded from. */
 static void zeros(void)
 {
-	volatile char *memory = map(2560 * PAGE);
+	volatile char *memory = map(2048 * PAGE);
 	long page = 0;
 
 	for (int step = 0; step < 50; step++, work())
 		for (int i = 0; i < 20; i++, page++) {
 			memory[page * PAGE] = 1;
-			(void)memory[(1536 + page) * PAGE];
+			(void)memory[(1024 + page) * PAGE];
 		}
+}
+
+/* Counters of which each is loaded before it is stored to. */
+static void counted(void)
+{
+	volatile char *memory = map(1024 * PAGE);
+	long page = 0;
+
+	for (int step = 0; step < 50; step++, work())
+		for (int i = 0; i < 20; i++, page++)
+			memory[page * 7 % 1024 * PAGE]++;
+}
+
+/* Memory that a child stores to, of which it has copies then. */
+static void forked(void)
+{
+	char *memory = map(1024 * PAGE);
+	int status;
+
+	memset(memory, 1, 1024 * PAGE);
+	if (fork() == 0) {
+		for (int step = 0; step < 50; step++, work())
+			for (int i = 0; i < 15; i++)
+				memory[(step * 15 + i) * PAGE] = 2;
+		_exit(0);
+	}
+	wait(&status);
 }
 
 int main(int count, char **words)
@@ -73,6 +99,12 @@ int main(int count, char **words)
 		return 0;
 	case 'z':
 		zeros();
+		return 0;
+	case 'c':
+		counted();
+		return 0;
+	case 'f':
+		forked();
 		return 0;
 	}
 	return 1;

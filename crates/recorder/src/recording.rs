@@ -360,7 +360,7 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
                 self.forked(parent, payload as u32, pid);
             }
             Kind::ThreadEnd => self.thread_ends(index),
-            Kind::Present => self.found(index, payload as usize),
+            Kind::Present | Kind::Faults => self.found(index, kind, payload as usize),
             Kind::Replaced => self.programs.follow(),
             Kind::Block | Kind::Wrap | Kind::Define => {}
         }
@@ -403,15 +403,16 @@ impl<'a, S: Sink + 'static> Recording<'a, S> {
         self.output.control(control);
     }
 
-    /// Pages are there, as so many words say, that may have been touched first where nothing was reported.
-    fn found(&mut self, index: usize, words: usize) {
+    /// Pages are there or were faulted, as so many words say, that may have been touched first where nothing was reported.
+    fn found(&mut self, index: usize, kind: Kind, words: usize) {
         self.say_left_out(index);
         let active = &self.rings[index];
         let Some(process) = self.processes.get(&active.process) else {
             return;
         };
         let runs: Vec<u64> = (1..=words).map(|at| active.reader.word(at)).collect();
-        (self.touches).found(process.number(), &runs, self.output.batch());
+        let faults = kind == Kind::Faults;
+        (self.touches).found(process.number(), &runs, faults, self.output.batch());
     }
 
     fn returned(&mut self, index: usize, result: u64, fact: u64) {

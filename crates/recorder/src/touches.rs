@@ -88,13 +88,11 @@ impl Touches {
         };
         let process = batch.process;
         let copies = self.forked.contains(&process);
+        let accessed = &mut self.accessed;
         let store = op.is_store();
         let last = addr.saturating_add(u64::from(op.size()).max(1) - 1);
         for page in VirtAddr(addr).vpn().0..=VirtAddr(last).vpn().0 {
-            // A store to what is there may yet have to copy it.
-            let anew = self.accessed.touch(process, Vpn(page), store)
-                && (present.touch(process, Vpn(page), store) || copies);
-            if !anew {
+            if !is_new(accessed, present, copies, process, Vpn(page), store) {
                 continue;
             }
             let at = kept as u32;
@@ -111,8 +109,9 @@ impl Touches {
         }
     }
 
-    /// A process's memory was found to hold so much: says it in the batch, as far as that is new.
-    pub(crate) fn found(&mut self, process: u32, runs: &[u64], batch: &mut Batch) {
+    /// A process's memory was found to hold so much, or so many faults have brought it: says it in the batch, as far as
+    /// that is new.
+    pub(crate) fn found(&mut self, process: u32, runs: &[u64], faults: bool, batch: &mut Batch) {
         let (Some(present), Some(mappings)) = (&mut self.present, self.mappings.get(&process))
         else {
             return;
@@ -121,14 +120,23 @@ impl Touches {
             batch.push_control(Control::TOUCHES_TOLD);
         }
         let at = batch.len() as u32;
+        let copies = self.forked.contains(&process);
         for run in runs.iter().filter_map(|&word| Run::of(word)) {
             let pages = run.first..run.first + run.pages;
             for (pages, mapping) in mappings.within(pages) {
-                let Some(touch) = mapping.touch(run.behind) else {
-                    continue;
+                let touch = match mapping.touch(run.behind) {
+                    Some(Touch::Present) if faults && !mapping.shared() => Touch::Stored,
+                    Some(touch) => touch,
+                    None => continue,
                 };
                 for page in pages.map(Vpn) {
-                    if present.touch(process, page, touch == Touch::Present) {
+                    let store = matches!(touch, Touch::Stored | Touch::Present);
+                    let new = if touch == Touch::Stored {
+                        is_new(&mut self.accessed, present, copies, process, page, store)
+                    } else {
+                        present.touch(process, page, store)
+                    };
+                    if new {
                         say_touched(&mut batch.controls, at, page, touch);
                     }
                 }
@@ -156,7 +164,24 @@ const HEAP: Mapping = Mapping {
     backing: Backing::Anonymous,
 };
 
+/// Whether a touch of a page takes a fault that is yet to be told.
+fn is_new(
+    accessed: &mut Touched,
+    present: &mut Touched,
+    copies: bool,
+    process: u32,
+    page: Vpn,
+    store: bool,
+) -> bool {
+    // A store to what is there may yet have to copy it.
+    accessed.touch(process, page, store) && (present.touch(process, page, store) || copies)
+}
+
 impl Mapping {
+    fn shared(self) -> bool {
+        matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile)
+    }
+
     /// How a page was touched behind which there is this now; `None` where the program may not touch it.
     fn touch(self, behind: Behind) -> Option<Touch> {
         let may = |bit| self.prot.0 & bit != 0;
@@ -168,8 +193,7 @@ impl Mapping {
         if may(Protection::EXEC) && !writable {
             return Some(Touch::Executed);
         }
-        let shared = matches!(self.backing, Backing::SharedAnonymous | Backing::SharedFile);
-        let own = behind == Behind::Own || behind == Behind::File && shared;
+        let own = behind == Behind::Own || behind == Behind::File && self.shared();
         Some(if own && writable {
             Touch::Present
         } else {

@@ -7,7 +7,7 @@ use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind, SIZE_SHIFT};
 
 use crate::registers::Asked;
-use crate::{process, qemu, ring, threads, window};
+use crate::{presence, process, qemu, ring, threads, window};
 
 /// The ring of a thread.
 #[inline(always)]
@@ -20,6 +20,7 @@ pub fn ring_of(vcpu: c_uint) -> &'static Ring {
 fn attach(vcpu: c_uint) -> &'static Ring {
     let ring = process::new_thread();
     threads::set_ring(vcpu, ring);
+    presence::watch(ring, vcpu);
     ring
 }
 

@@ -9,6 +9,7 @@ mod capabilities;
 mod descriptors;
 mod events;
 mod exec;
+mod faults;
 mod futex;
 mod guest;
 mod maps;

@@ -6,6 +6,8 @@
 //! page tables is about as long as the call's own over the same range, so that asking costs in proportion to memory and
 //! not to the calls made.
 
+use std::collections::HashMap;
+use std::ffi::c_uint;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{Behind, Kind, Run};
 
-use crate::{process, ring};
+use crate::{faults, process, ring};
 
 const PAGE: u64 = 4096;
 /// A fault may map as much around it: a page table's worth.
@@ -33,6 +35,9 @@ const MUNMAP: i64 = 11;
 const BRK: i64 = 12;
 const MREMAP: i64 = 25;
 const MADVISE: i64 = 28;
+const SHMAT: i64 = 30;
+const MLOCK: i64 = 149;
+const MLOCK2: i64 = 325;
 
 /// Where the heap ends, once the program has asked.
 static HEAP_END: AtomicU64 = AtomicU64::new(0);
@@ -44,6 +49,22 @@ static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
 /// be touched later, and the most memory at a time less than it was. It is the error of that, and its inverse what a page
 /// given back costs in look-ups at most.
 const PART: u64 = 256;
+
+/// Has the kernel tell of a thread's page faults.
+pub fn watch(ring: &Ring, vcpu: c_uint) {
+    static SAID: Once = Once::new();
+    if wanted()
+        && let Err(error) = faults::watch(vcpu)
+    {
+        SAID.call_once(|| {
+            let text = format!(
+                "which pages were loaded from before they were stored to is not known where accesses were left out: \
+                 perf_event_open: {error} (the kernel tells if /proc/sys/kernel/perf_event_paranoid is at most 2)"
+            );
+            ring::put_bytes(ring, Kind::Note, text.as_bytes());
+        });
+    }
+}
 
 /// Has the kernel give QEMU's memory page by page: of a huge page all pages are there that one touch has brought.
 pub fn set_up() {
@@ -79,14 +100,19 @@ pub fn before_call(ring: &Ring, number: i64, arguments: &[u64; 6]) {
                 changes(ring, fifth, third, true);
             }
         }
+        MLOCK | MLOCK2 => changes(ring, first, second, false),
+        // It places memory where there is none.
+        SHMAT => {}
+        // shmdt of a segment, and prctl of what is to be huge.
         _ => tell_all(ring),
     }
 }
 
 /// Something is about to be done to so many bytes of memory, which may give back what is there.
 fn changes(ring: &Ring, start: u64, bytes: u64, gives_back: bool) {
+    tell_faults(ring);
     let there = tell(ring, around(start, bytes));
-    if !gives_back || there == 0 {
+    if !gives_back || there == 0 || faults::are_known() {
         return;
     }
     let more = there.min(bytes / PAGE + 1);
@@ -126,8 +152,57 @@ fn around(start: u64, bytes: u64) -> Range<u64> {
 
 /// Tells of all memory.
 pub fn tell_all(ring: &Ring) {
+    tell_faults(ring);
     RESIDENT.store(tell(ring, 0..END), Ordering::Relaxed);
     GIVEN_BACK.store(0, Ordering::Relaxed);
+}
+
+/// Tells of page faults since they were last told, in order, and what each has left behind.
+pub fn tell_faults(ring: &Ring) {
+    let base = process::host_address(0) / PAGE;
+    let faults = faults::take().into_iter().map(|address| address / PAGE);
+    let faults: Vec<u64> = faults
+        .filter(|page| (base..base + END / PAGE).contains(page))
+        .collect();
+    let there = behind(&faults);
+    // Of several at one page the last has left what is there. Those before it were loads: it would not have been taken.
+    let last: HashMap<u64, usize> = faults
+        .iter()
+        .enumerate()
+        .map(|(at, &page)| (page, at))
+        .collect();
+    let word = |(at, page): (usize, &u64)| {
+        let now = *there.get(page)?;
+        let behind = if last[page] == at { now } else { Behind::Zeros };
+        let first = page - base;
+        Some(
+            Run {
+                first,
+                pages: 1,
+                behind,
+            }
+            .word(),
+        )
+    };
+    let words: Vec<u64> = faults.iter().enumerate().filter_map(word).collect();
+    put_runs(ring, Kind::Faults, &words);
+}
+
+/// What is behind pages of QEMU's, of which it may be nothing.
+fn behind(pages: &[u64]) -> HashMap<u64, Behind> {
+    /// Fewer pages between two are looked at, too, rather than to ask twice.
+    const NEAR: u64 = 32;
+    let mut sorted = pages.to_vec();
+    sorted.sort_unstable();
+    let mut there = HashMap::new();
+    for near in sorted.chunk_by(|page, next| next - page < NEAR) {
+        let range = near[0] * PAGE..(near[near.len() - 1] + 1) * PAGE;
+        // Who asks for all says why it fails.
+        let _ = scan(range, &mut |pages, behind| {
+            there.extend(pages.map(|page| (page, behind)))
+        });
+    }
+    there
 }
 
 /// Tells which pages of the program are there, of a range of its addresses; how many.
@@ -140,6 +215,10 @@ fn tell(ring: &Ring, range: Range<u64>) -> u64 {
     let mut runs = Vec::new();
     let mut there = 0;
     let mut add = |pages: Range<u64>, behind: Behind| {
+        // The kernel has mapped them around those that were faulted.
+        if behind == Behind::File && faults::are_known() {
+            return;
+        }
         let mut first = pages.start - base / PAGE;
         let mut left = pages.end - pages.start;
         there += left;
@@ -166,11 +245,15 @@ fn tell(ring: &Ring, range: Range<u64>) -> u64 {
             ring::put_bytes(ring, Kind::Note, text.as_bytes());
         });
     }
+    put_runs(ring, Kind::Present, &runs);
+    there
+}
+
+fn put_runs(ring: &Ring, kind: Kind, runs: &[u64]) {
     for runs in runs.chunks(MOST_RUNS) {
-        let first = Kind::Present.word(runs.len() as u64);
+        let first = kind.word(runs.len() as u64);
         ring::put(ring, &[&[first], runs].concat());
     }
-    there
 }
 
 /// Finds the pages that are there in a range of QEMU's addresses.

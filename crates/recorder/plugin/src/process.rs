@@ -9,7 +9,7 @@ use pagelab_recorder_wire::region::{Abandoned, Ring, State};
 
 use crate::again::Again;
 use crate::ring::Use;
-use crate::{maps, ring, threads};
+use crate::{faults, maps, presence, ring, threads};
 
 /// No ring.
 const NONE: usize = usize::MAX;
@@ -187,5 +187,8 @@ pub fn become_child(index: usize, child: u32, vcpu: u32) {
     DEFINITIONS.store(std::ptr::null_mut(), Ordering::Relaxed);
     NUMBER.store(child, Ordering::Relaxed);
     RESERVED.store(index, Ordering::Relaxed);
-    threads::set_ring(vcpu, new_thread());
+    faults::forget();
+    let ring = new_thread();
+    threads::set_ring(vcpu, ring);
+    presence::watch(ring, vcpu);
 }

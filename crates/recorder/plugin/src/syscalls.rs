@@ -10,7 +10,7 @@ use pagelab_recorder_wire::syscall::{Call, MAPPED, MAPPED_MEMORY, MAPPED_SHARED,
 use pagelab_recorder_wire::word::Kind;
 
 use crate::futex::Lock;
-use crate::{events, exec, guest, presence, process, ring, threads, window};
+use crate::{events, exec, faults, guest, presence, process, ring, threads, window};
 
 /// Held during calls that change the address space, so that their order in the recording is
 /// the order in which they happened.
@@ -90,6 +90,7 @@ pub extern "C" fn on_syscall(
     if matches!(call, Call::Exit | Call::ExitGroup) {
         ring::put(ring, &[Kind::ThreadEnd.word(0)]);
         threads::clear_ring(vcpu);
+        faults::unwatch(vcpu);
         // SAFETY: nobody comes to it any more by its thread, which ends.
         unsafe { ring::close(ring) };
     }
@@ -101,6 +102,7 @@ fn tell_presence(ring: &Ring, call: Call, number: i64, arguments: &[u64; 6]) {
         Call::Memory => presence::before_call(ring, number, arguments),
         Call::Clone if !makes_thread(number, arguments[0]) => presence::tell_all(ring),
         Call::Exec | Call::ExitGroup => presence::tell_all(ring),
+        Call::Exit => presence::tell_faults(ring),
         _ => {}
     }
 }

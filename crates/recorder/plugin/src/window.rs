@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use pagelab_recorder_wire::region::{EARLY, Ring};
 use pagelab_recorder_wire::word::Kind;
 
-use crate::{presence, process, qemu, ring};
+use crate::{faults, presence, process, qemu, ring};
 
 /// Whether blocks are translated so that they report, in this process.
 static REPORTING: AtomicU32 = AtomicU32::new(1);
@@ -78,6 +78,10 @@ pub fn look(ring: &Ring, epoch: u64) {
     let allowance = ((remaining - EARLY) / 8).clamp(0, ALLOWANCE);
     left.store(allowance, Ordering::Relaxed);
     given.store(allowance, Ordering::Relaxed);
+    if REPORTING.load(Ordering::Relaxed) == 0 && faults::many() {
+        say_left_out(ring);
+        presence::tell_faults(ring);
+    }
     if epoch != ring.epoch.load(Ordering::Relaxed) {
         new_epoch(ring, epoch);
     } else {
@@ -97,11 +101,13 @@ fn change(ring: &Ring) {
 extern "C" fn on_reset(id: u64) {
     let before = REPORTING.swap(wanted(), Ordering::Relaxed);
     // SAFETY: the ring of this thread, which is in the midst of a block.
-    if let Some(ring) = unsafe { CHANGER.load(Ordering::Relaxed).as_ref() }
-        && before == 0
-    {
-        say_left_out(ring);
-        presence::tell_all(ring);
+    match unsafe { CHANGER.load(Ordering::Relaxed).as_ref() } {
+        Some(ring) if before == 0 => {
+            say_left_out(ring);
+            presence::tell_all(ring);
+        }
+        // Faults so far were taken by accesses that are reported.
+        _ => faults::drop_all(),
     }
     CHANGING.store(false, Ordering::Release);
     if let Some(register) = REGISTER.get() {

@@ -65,6 +65,9 @@ pub enum Kind {
     /// A call that leaves nothing else in a recording has failed as one that the emulator does not have; payload:
     /// its number; then the error's.
     Refused = 16,
+    /// Page faults that were taken where nothing was reported, in order; payload: words that follow, a [`Run`] of one page
+    /// each, with what the fault has left behind it.
+    Faults = 17,
 }
 
 /// Pages in a row that are alike.
@@ -124,7 +127,7 @@ impl Run {
 pub const SYSCALL_ARGS: usize = 6;
 
 impl Kind {
-    const ALL: [Kind; 17] = [
+    const ALL: [Kind; 18] = [
         Kind::Block,
         Kind::Epoch,
         Kind::Wrap,
@@ -142,6 +145,7 @@ impl Kind {
         Kind::Path,
         Kind::Present,
         Kind::Refused,
+        Kind::Faults,
     ];
 
     /// The first word of a message of this kind.
@@ -201,7 +205,7 @@ impl Word {
             Kind::Maps | Kind::Note | Kind::Unrecorded | Kind::Path => {
                 bytes_to_words(payload as usize)
             }
-            Kind::Define | Kind::Present => payload as usize,
+            Kind::Define | Kind::Present | Kind::Faults => payload as usize,
         }
     }
 }
