@@ -24,6 +24,8 @@ ACCESSES = 80_000
 # More than a pipe holds, so that several readers of one would share it.
 TEXT = "".join(f"L,{0x10000000 + 4096 * (at % 100):011x}\n" for at in range(ACCESSES))
 QUICK = ("-q", "--json", "--set", "memory.memory_bytes=64MiB")
+FROM_PIPE = ("-m", "dpt-paper", "-t", "/dev/stdin")
+COMPARE = ("compare", "-d", "radix,dpt", "--out", "out", *FROM_PIPE)
 
 
 def piped(
@@ -42,7 +44,7 @@ def piped(
 
 def test_each_design_sees_all_that_came_through_a_pipe(tmp_path: Path) -> None:
     designs = ("compare", "-d", "radix,dpt,ideal", "--out", "out")
-    done = piped(*designs, *QUICK, "-m", "dpt-paper", "-t", "/dev/stdin", cwd=tmp_path)
+    done = piped(*designs, *QUICK, *FROM_PIPE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)["runs"]
     assert [run["accesses"] for run in runs] == [ACCESSES] * 3
@@ -53,7 +55,7 @@ def test_each_design_sees_all_that_came_through_a_pipe(tmp_path: Path) -> None:
 
 def test_programs_that_read_one_pipe_each_see_all_of_it(tmp_path: Path) -> None:
     copies = ("simulate", "-d", "radix", "--copies", "2")
-    done = piped(*copies, *QUICK, "-m", "dpt-paper", "-t", "/dev/stdin", cwd=tmp_path)
+    done = piped(*copies, *QUICK, *FROM_PIPE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     cores = json.loads(done.stdout)["per_core"]
     assert [core["accesses"] for core in cores] == [ACCESSES] * 2
@@ -72,19 +74,7 @@ def test_a_named_pipe_is_a_pipe(tmp_path: Path) -> None:
 def test_one_design_reads_a_pipe_as_it_comes(tmp_path: Path) -> None:
     # Without an end that it waits for, and without a file for it.
     with subprocess.Popen(
-        [
-            *PAGELAB,
-            "simulate",
-            "-d",
-            "radix",
-            *QUICK,
-            "-m",
-            "dpt-paper",
-            "-t",
-            "/dev/stdin",
-            "--limit",
-            "1000",
-        ],
+        [*PAGELAB, "simulate", "-d", "radix", *QUICK, *FROM_PIPE, "--limit", "1000"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=tmp_path,
@@ -100,7 +90,7 @@ def test_one_design_reads_a_pipe_as_it_comes(tmp_path: Path) -> None:
 
 def test_a_pipe_is_not_begun_again_with_more_memory(tmp_path: Path) -> None:
     pages = "".join(f"S,{0x700000000000 + 4096 * page:x}\n" for page in range(100_000))
-    scarce = ("--set", "memory.utilisation=0.99", "-m", "dpt-paper", "-t", "/dev/stdin")
+    scarce = ("--set", "memory.utilisation=0.99", *FROM_PIPE)
     done = piped(
         "simulate", "-q", "--json", "-d", "radix", *scarce, cwd=tmp_path, text=pages.encode()
     )
@@ -110,19 +100,7 @@ def test_a_pipe_is_not_begun_again_with_more_memory(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_a_pipe_is_where_the_user_put_it(tmp_path: Path) -> None:
-    wrong = (
-        "compare",
-        "-d",
-        "radix,dpt",
-        "--out",
-        "out",
-        *QUICK,
-        "-m",
-        "dpt-paper",
-        "-t",
-        "/dev/stdin",
-    )
-    done = piped(*wrong, cwd=tmp_path, text=b"L,1000\nX,2000\n")
+    done = piped(*COMPARE, *QUICK, cwd=tmp_path, text=b"L,1000\nX,2000\n")
     assert done.returncode == 1
     assert "/dev/stdin: line 2: found" in done.stderr.decode()
 
@@ -131,34 +109,12 @@ def test_pagelabs_own_trace_in_a_pipe_is_refused_in_words(tmp_path: Path) -> Non
     written = ("trace", "write", "-q", "-w", "pointer-chase:pages=10,loads=100", "t")
     assert piped(*written, cwd=tmp_path).returncode == 0
     trace = (tmp_path / "t").read_bytes()
-    done = piped(
-        "simulate",
-        "-d",
-        "radix",
-        *QUICK,
-        "-m",
-        "dpt-paper",
-        "-t",
-        "/dev/stdin",
-        cwd=tmp_path,
-        text=trace,
-    )
+    one = ("simulate", "-d", "radix", *QUICK, *FROM_PIPE)
+    done = piped(*one, cwd=tmp_path, text=trace)
     assert done.returncode == 1
     assert "give the file itself" in done.stderr.decode()
     # What several designs read is in a file.
-    both = (
-        "compare",
-        "-d",
-        "radix,dpt",
-        *QUICK,
-        "-m",
-        "dpt-paper",
-        "-t",
-        "/dev/stdin",
-        "--out",
-        "out",
-    )
-    done = piped(*both, cwd=tmp_path, text=trace)
+    done = piped(*COMPARE, *QUICK, cwd=tmp_path, text=trace)
     assert done.returncode == 0, done.stderr
     assert [run["accesses"] for run in json.loads(done.stdout)["runs"]] == [100] * 2
 
@@ -170,19 +126,7 @@ def test_nothing_is_left_of_a_pipe_that_was_interrupted(
     if signal.getsignal(number) == signal.SIG_IGN:
         pytest.skip(f"{number.name} is ignored here, and by what is started")
     with subprocess.Popen(
-        [
-            *PAGELAB,
-            "compare",
-            "-q",
-            "-d",
-            "radix,dpt",
-            "--out",
-            "out",
-            "-m",
-            "dpt-paper",
-            "-t",
-            "/dev/stdin",
-        ],
+        [*PAGELAB, *COMPARE, "-q"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
