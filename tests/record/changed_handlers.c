@@ -10,7 +10,7 @@ static void handler(int number) { caught += number == SIGUSR1; }
 
 static void *raiser(void *with)
 {
-	for (int i = 0; i < 20000; i++)
+	for (int i = 0; i < 20000 || !caught; i++)
 		raise(SIGUSR1);
 	stop = 1;
 	return with;
