@@ -256,6 +256,8 @@ def test_calls_that_were_refused_are_named_but_for_those_that_every_program_trie
     assert "REFUSED" not in said(("rseq", "ENOSYS", 1), ("clone3", "ENOSYS", 9))
     text = said(("io_uring_setup", "ENOSYS", 1), ("rseq", "ENOSYS", 1), ("unshare", "EINVAL", 2))
     assert text.endswith("unshare 2 (EINVAL), io_uring_setup 1 (ENOSYS)")
+    text = said(("setrlimit(RLIMIT_AS)", "without effect", 1))
+    assert text.endswith("GRANTED, but not as by a kernel: setrlimit(RLIMIT_AS) 1 (without effect)")
 
 
 def test_results_that_pagelab_never_writes_are_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import pagelab
 from pagelab import emulator
 
 ROOT = Path(__file__).parents[1]
@@ -58,3 +59,19 @@ def test_programs_see_what_they_see_natively(source: str, tmp_path: Path) -> Non
     native = said(source, tmp_path, emulated=False)
     assert native[-1] == "status 0"
     assert said(source, tmp_path, emulated=True) == native
+
+
+def test_what_is_granted_otherwise_is_said(tmp_path: Path) -> None:
+    lines = said("otherwise.c", tmp_path, emulated=True)
+    assert lines[:3] == ["brk 1", "limits 0", "signal -1"]
+    recorded = pagelab.record([tmp_path / "otherwise"], tmp_path / "o.trace")
+    answers = {each.call: (each.error, each.times) for each in recorded.refused}
+    expected = {
+        # glibc's setrlimit.
+        "prlimit64(RLIMIT_AS)": ("without effect", 1),
+        "prlimit64(RLIMIT_STACK)": ("without effect", 1),
+        "kill": ("EINVAL", 1),
+    }
+    if "no hugetlb pages" not in lines:
+        expected["mmap(MAP_HUGETLB)"] = ("recorded as ordinary memory", 1)
+    assert expected.items() <= answers.items()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pagelab import _core, emulator, environment, jobs, units
 from pagelab.errors import OWN_FAILURE, PagelabError
 from pagelab.progress import Display, up_to
-from pagelab.results import Recording
+from pagelab.results import Recording, Refused
 from pagelab.window import Window as Window
 
 if TYPE_CHECKING:
@@ -275,15 +275,23 @@ _TRIED_FIRST = {"rseq", "clone3"}
 
 
 def _refused(outcome: Recording) -> list[str]:
-    """System calls that the program did not get."""
-    refused = [each for each in outcome.refused if each.call not in _TRIED_FIRST]
-    if not refused:
-        return []
+    """System calls that the program did not get, or that did something else."""
+    told = [each for each in outcome.refused if each.call not in _TRIED_FIRST]
+    refused = [each for each in told if each.error.startswith("E")]
+    otherwise = [each for each in told if each not in refused]
+    lines = {
+        "REFUSED by the emulator, as a kernel may not": refused,
+        "GRANTED, but not as by a kernel": otherwise,
+    }
+    return [f"{head}: {_most_often(calls)}" for head, calls in lines.items() if calls]
+
+
+def _most_often(refused: list[Refused]) -> str:
     often = sorted(refused, key=lambda each: -each.times)
     calls = [f"{each.call} {each.times} ({each.error})" for each in often[:_NAMED]]
     if len(often) > _NAMED:
         calls.append(f"{len(often) - _NAMED} others (--json has all)")
-    return [f"REFUSED by the emulator, as a kernel may not: {', '.join(calls)}"]
+    return ", ".join(calls)
 
 
 @contextmanager

@@ -248,7 +248,7 @@ class Failure(Model):
 
 
 class Refused(Table):
-    """A system call that the emulator refused, how it failed and how often."""
+    """A system call that was refused or not done: the error, or what became of it; how often."""
 
     call: str
     error: str
@@ -282,7 +282,7 @@ class Recording(Table):
     unrecorded: dict[str, Natural] = {}
     """Programs started by execve and not recorded, by path: how often."""
     refused: list[Refused] = []
-    """System calls that the emulator refused though a kernel may have them."""
+    """System calls that the emulator refused, or granted and did not do, as a kernel may."""
     notes: list[str]
     command: list[str] | None = None
     window: dict[str, Any] = {}

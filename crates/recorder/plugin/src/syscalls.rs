@@ -24,6 +24,7 @@ const NONE: usize = usize::MAX;
 
 const MMAP: i64 = 9;
 const CLONE: i64 = 56;
+const KILL: i64 = 62;
 const SETUID: i64 = 105;
 const SETGID: i64 = 106;
 const SETREUID: i64 = 113;
@@ -33,9 +34,15 @@ const SETRESGID: i64 = 119;
 const SETFSUID: i64 = 122;
 const SETFSGID: i64 = 123;
 const CAPSET: i64 = 126;
+const RT_SIGQUEUEINFO: i64 = 129;
 const PRCTL: i64 = 157;
+const SETRLIMIT: i64 = 160;
+const TKILL: i64 = 200;
+const TGKILL: i64 = 234;
 const UNSHARE: i64 = 272;
 const SET_ROBUST_LIST: i64 = 273;
+const RT_TGSIGQUEUEINFO: i64 = 297;
+const PRLIMIT64: i64 = 302;
 const SETNS: i64 = 308;
 /// linux/prctl.h
 const PR_CAPBSET_DROP: i32 = 24;
@@ -60,7 +67,7 @@ pub extern "C" fn on_syscall(
 ) {
     let arguments = [a1, a2, a3, a4, a5, a6];
     let call = call(number as u64);
-    beside_recording(number, &arguments);
+    beside_recording(vcpu, number, &arguments);
     if call == Call::Other {
         return;
     }
@@ -159,8 +166,10 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
 }
 
 /// What calls ask of the plugin beside what they leave in a recording, if anything.
-fn beside_recording(number: i64, arguments: &[u64; 6]) {
+fn beside_recording(vcpu: c_uint, number: i64, arguments: &[u64; 6]) {
     match number {
+        KILL | TKILL | RT_SIGQUEUEINFO => say_no_signal(vcpu, number, arguments[1]),
+        TGKILL | RT_TGSIGQUEUEINFO => say_no_signal(vcpu, number, arguments[2]),
         SET_ROBUST_LIST => process::set_robust_list(arguments[0], arguments[1]),
         PRCTL if !matches!(arguments[0] as i32, PR_CAPBSET_DROP | PR_SET_SECUREBITS) => {}
         SETUID | SETGID | SETREUID | SETREGID | SETRESUID | SETRESGID | SETFSUID | SETFSGID
@@ -170,6 +179,14 @@ fn beside_recording(number: i64, arguments: &[u64; 6]) {
             }
         }
         _ => {}
+    }
+}
+
+/// Reports a call that sends a signal which QEMU does not have: it has four fewer than Linux, and calls the last EINVAL.
+fn say_no_signal(vcpu: c_uint, number: i64, signal: u64) {
+    if (61..=64).contains(&signal) {
+        let message = [Kind::Refused.word(number as u64), libc::EINVAL as u64];
+        ring::put(events::ring_of(vcpu), &message);
     }
 }
 
@@ -215,6 +232,8 @@ fn fact(number: i64, arguments: &[u64; 6], result: i64, path: Option<&Path>) -> 
         WAIT4 => exit_status(arguments[1]),
         WAITID => exit_told(arguments[2]),
         SHMAT => segment_size(arguments[0] as i32),
+        SETRLIMIT => u64::from(is_not_kept(arguments[0], arguments[1])),
+        PRLIMIT64 => u64::from(is_not_kept(arguments[1], arguments[2])),
         _ => 0,
     }
 }
@@ -243,6 +262,18 @@ fn exit_told(address: u64) -> u64 {
         _ => return 0,
     };
     (process << 32) | status
+}
+
+/// Whether a limit, of which the address is told, is one that QEMU grants and does not keep.
+fn is_not_kept(resource: u64, address: u64) -> bool {
+    let mut soft = [libc::RLIM_INFINITY];
+    address != 0
+        && guest::words(address, &mut soft)
+        && match resource as u32 {
+            libc::RLIMIT_AS | libc::RLIMIT_DATA => soft[0] != libc::RLIM_INFINITY,
+            libc::RLIMIT_STACK => soft[0] < 1 << 20,
+            _ => false,
+        }
 }
 
 /// Whether mremap leaves what there was as well.
