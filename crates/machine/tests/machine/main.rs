@@ -1,8 +1,8 @@
 //! The whole machine, from a configuration and a stream of events to its statistics.
 
 mod arithmetic;
-mod asids;
 mod around;
+mod asids;
 mod awkward;
 mod by_code;
 mod coherence;
