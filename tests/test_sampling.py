@@ -74,18 +74,19 @@ def test_the_kernel_counts_once() -> None:
     assert program.sampled(7, fast=False).in_kernel == faults - before
 
 
-def test_a_window_stands_for_the_instructions_behind_it() -> None:
+def test_a_window_stands_for_half_of_the_instructions_on_either_side() -> None:
     windows = [
         SampleWindow.model_validate(
             canned.window(instructions=100, accesses=1, cycles=100)
             | {"l2_tlb_misses": misses, "after": {"instructions": gap}}
         )
-        for misses, gap in [(10, 900), (0, 400)]
+        for misses, gap in [(10, 900), (0, 200), (3, 400)]
     ]
     sample = sampling.Sample(windows)
-    assert sample.instructions == 1500
-    assert sample.total(sampling.of("l2_tlb_misses")) == pytest.approx(100)
-    assert sample.of_instructions(sampling.of("l2_tlb_misses"))[0] == pytest.approx(100 / 1500)
+    assert sample.instructions == 1800
+    assert sample.total(sampling.of("l2_tlb_misses")) == pytest.approx(
+        10 * 550 / 100 + 3 * 600 / 100
+    )
 
 
 def test_what_lies_behind_the_end_is_no_part_of_the_sample() -> None:

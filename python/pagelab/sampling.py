@@ -1,8 +1,9 @@
 """Totals of a whole program, from windows of it.
 
-A window stands for itself and for what was left out behind it, by the instructions of both. What
-the kernel does is known of the whole program, since streams tell of memory calls and first touches
-everywhere: it counts once, and is not scaled.
+A window stands for itself and for half of what was left out on either side, by instructions:
+between two windows a program is as near to the one as to the other, and its beginning, which never
+comes again, stands for little. What the kernel does is known of the whole program, since streams
+tell of memory calls and first touches everywhere: it counts once, and is not scaled.
 """
 
 import math
@@ -43,12 +44,15 @@ class Sample:
         """Instructions of the part of the program for which the windows stand."""
         self.share = sum(own) / self.instructions if any(gaps) else 0.0
         """The part of these that were measured; 0 where results do not say what was left out."""
+        before = [0.0, *(gap / 2 for gap in gaps[:-1])]
+        behind = [*(gap / 2 for gap in gaps[:-1]), *gaps[-1:]]
+        around = map(sum, zip(before, behind, strict=False))
         self._weights = [
-            (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, gaps, strict=True)
+            (taken + gap) / taken if taken else 1.0 for taken, gap in zip(own, around, strict=True)
         ]
 
     def weighted(self, counter: Counter) -> list[float]:
-        """What each window and the gap behind it come to."""
+        """What each window comes to, with all that it stands for."""
         pairs = zip(self._weights, self._windows, strict=True)
         return [weight * counter(window) for weight, window in pairs]
 

@@ -52,6 +52,7 @@ mod timeline;
 mod timing;
 mod totals;
 mod turns;
+mod unknown;
 mod virtual_machine;
 mod windows;
 

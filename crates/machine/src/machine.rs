@@ -18,12 +18,13 @@ use crate::served::Served;
 use crate::sharing::Sharing;
 use crate::timeline::Timeline;
 use crate::timing::{self, Accesses, Counts, Executed, FreeClocks, Latencies, Paths, Pending};
+use crate::unknown::Unknown;
 use crate::windows::Windows;
 use pagelab_addr::{Asid, PageDirectory};
 use pagelab_cpu::Core;
 use pagelab_events::{Batch, Control, Mispredicted, NO_SITE, Op};
 use pagelab_memory::dispatch_released;
-use pagelab_memory::simd::{Simd, SimdLevel};
+use pagelab_memory::simd::SimdLevel;
 use pagelab_os::{Effects, Os};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -55,6 +56,10 @@ pub(crate) struct CoreState {
     pub(crate) sharing: Sharing,
     /// Time in the kernel that went into filling pages with zeros, in slots.
     pub(crate) zeroing: u64,
+    /// What a sample leaves to be estimated of the second-level TLB, once it has left accesses out; and misses of
+    /// that TLB which have been taken as hits.
+    pub(crate) unknown: Option<Box<Unknown>>,
+    pub(crate) taken_as_hits: u64,
 }
 
 /// A machine of one design, fixed at compile time so that the hot path calls nothing indirectly.
@@ -121,6 +126,8 @@ pub struct Machine<M> {
     tells_accesses: bool,
     /// Whether a core that goes on with another address space forgets the translations of the one before.
     flushes: bool,
+    /// Of the second-level TLB, for base pages.
+    tlb_entries: usize,
 }
 
 /// How far a batch has gone through the machine.
@@ -249,6 +256,8 @@ impl<M: Mmu> Machine<M> {
                 accesses: 0,
                 sharing: Sharing::default(),
                 zeroing: 0,
+                unknown: None,
+                taken_as_hits: 0,
             })
             .collect();
         // Where translation is free, the clock is that clock.
@@ -311,6 +320,7 @@ impl<M: Mmu> Machine<M> {
             tick,
             tells_accesses,
             flushes: !config.tlb.asids,
+            tlb_entries: config.tlb.l2_4k.entries as usize,
         })
     }
 
@@ -434,34 +444,17 @@ impl<M: Mmu> Machine<M> {
     ) -> Result<(), RunError> {
         let core = self.current_core();
         let asid = Os::asid(process)?;
-        let machine = self;
+        let machine = &mut *self;
         dispatch_released!(machine.level, <S>[M: Mmu](
             machine: &mut Machine<M>,
             core: usize,
             asid: Asid,
             addr: &[u64],
             op: &[Op],
-            gap: &[u32],
-            dep: &[u32],
             site: &[u32],
         ) -> Result<(), RunError> {
-            machine.chunk_at::<S>(core, asid, addr, op, gap, dep, site)
-        })
-    }
-
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn chunk_at<S: Simd>(
-        &mut self,
-        core: usize,
-        asid: Asid,
-        addr: &[u64],
-        op: &[Op],
-        gap: &[u32],
-        dep: &[u32],
-        site: &[u32],
-    ) -> Result<(), RunError> {
-        self.translate::<S>(core, asid, addr, op, site)?;
+            machine.translate::<S>(core, asid, addr, op, site)
+        })?;
         if self.timing.by_code.is_some() {
             self.charge(asid, addr, site);
         }
@@ -479,7 +472,14 @@ impl<M: Mmu> Machine<M> {
             let now = |addr, up| pages.beside(addr, up);
             let mut frame = |access, up| self.beside.frame(access, up, now);
             let (caches, shared) = (&mut self.caches, &mut self.shared);
-            hierarchy::reference::<S>(caches, core, shared, &mut self.chunk, &mut frame);
+            hierarchy::reference_at(
+                self.level,
+                caches,
+                core,
+                shared,
+                &mut self.chunk,
+                &mut frame,
+            );
         }
         let mut paths = Paths {
             core: &mut state.clock,

@@ -1,4 +1,4 @@
-use super::descent::{filled_by_kernel, merge};
+use super::descent::{Descent, OUT, filled_by_kernel, merge, slot};
 use super::outcomes::{At, FromL1, FromL2, FromLlc, One};
 use super::prefetching::{
     FrameBeside, accesses, answer, complete_pairs, drop_unneeded_pairs, prefetch,
@@ -11,8 +11,30 @@ use crate::coherence::Taken;
 use crate::config::{FilledPages, WalksEnter};
 use crate::requests::{TlbMiss, request};
 use crate::served::Served;
-use pagelab_memory::simd::{Baseline, Simd};
-use pagelab_memory::{Cache, MODIFY, Prefetcher};
+use crate::unknown::Unknown;
+use pagelab_memory::simd::{Baseline, Simd, SimdLevel};
+use pagelab_memory::{Cache, MODIFY, Prefetcher, dispatch_released};
+
+/// [`reference`] at a level of instruction set. It is not compiled into each design's machine: there is one,
+/// whatever the design.
+pub(crate) fn reference_at(
+    level: SimdLevel,
+    caches: &mut [PrivateCaches],
+    core: usize,
+    shared: &mut SharedCache,
+    chunk: &mut Chunk,
+    frame_beside: &mut FrameBeside,
+) {
+    dispatch_released!(level, <S>(
+        caches: &mut [PrivateCaches],
+        core: usize,
+        shared: &mut SharedCache,
+        chunk: &mut Chunk,
+        frame_beside: &mut FrameBeside,
+    ) -> () {
+        reference::<S>(caches, core, shared, chunk, frame_beside);
+    });
+}
 
 /// Takes references through the caches in program order, one level after the other, and says
 /// where each was served.
@@ -56,6 +78,7 @@ pub(crate) fn reference<S: Simd>(
         l2,
         walks_enter,
         prefetcher,
+        unknown: unknown_to_l2,
         ..
     } = &mut caches[core];
     let SharedCache {
@@ -63,6 +86,7 @@ pub(crate) fn reference<S: Simd>(
         writebacks,
         filled_pages,
         directory,
+        unknown,
     } = shared;
     if directory.is_some() {
         write_entries(
@@ -133,6 +157,10 @@ pub(crate) fn reference<S: Simd>(
         answers,
         ..
     } = from_l2;
+    // A line has to be where a directory says.
+    if let Some(unknown) = unknown_to_l2.as_mut().filter(|_| directory.is_none()) {
+        len = decide_l2(unknown, down, &mut descents[..len], outgoing, answers);
+    }
     if let Some(prefetcher) = prefetcher.as_mut().filter(|p| p.wants_answers()) {
         answer(prefetcher, down, &descents[..len], accesses_of, outgoing);
     }
@@ -171,6 +199,9 @@ pub(crate) fn reference<S: Simd>(
         outgoing,
     };
     llc.access_all::<S>(down.iter().map(|d| d.0), &mut from_llc);
+    if let Some(unknown) = unknown {
+        decide(unknown, down, outgoing, answers);
+    }
     for (prefetch, &served) in prefetches.iter_mut().zip(&answers[references.len() + 1..]) {
         prefetch.served = served;
     }
@@ -184,6 +215,57 @@ pub(crate) fn reference<S: Simd>(
             all.as_mut_slice()[place as usize] &= !MODIFY;
         }
         mark(requests.as_mut_slice(), tlb_misses.as_slice(), invalidating);
+    }
+}
+
+/// Corrects the second level's answers to references of which it is not known what they find; returns how many
+/// descents are left.
+#[cold]
+fn decide_l2(
+    unknown: &mut Unknown,
+    down: &[Descent],
+    descents: &mut [Descent],
+    outgoing: u32,
+    answers: &mut [Served],
+) -> usize {
+    let (mut at, mut kept) = (0, 0);
+    for &(reference, place) in down {
+        let line = reference & !MODIFY;
+        if place & OUT != 0 {
+            unknown.touch(line);
+            continue;
+        }
+        while at < descents.len() && descents[at].1 & OUT != 0 {
+            descents[kept] = descents[at];
+            (at, kept) = (at + 1, kept + 1);
+        }
+        if descents.get(at).is_none_or(|descent| descent.1 != place) {
+            unknown.note(line);
+            continue;
+        }
+        if unknown.misses(line) == Some(false) {
+            answers[slot(place, outgoing)] = Served::L2;
+        } else {
+            descents[kept] = descents[at];
+            kept += 1;
+        }
+        at += 1;
+    }
+    let left = descents.len() - at;
+    descents.copy_within(at.., kept);
+    kept + left
+}
+
+/// The same of the last level.
+#[cold]
+fn decide(unknown: &mut Unknown, down: &[Descent], outgoing: u32, answers: &mut [Served]) {
+    for &(reference, place) in down {
+        let line = reference & !MODIFY;
+        if place & OUT != 0 {
+            unknown.touch(line);
+        } else if let Some(misses) = unknown.misses(line) {
+            answers[slot(place, outgoing)] = if misses { Served::Dram } else { Served::Llc };
+        }
     }
 }
 
@@ -267,13 +349,20 @@ pub(crate) fn fetch(
     let (mut l2, mut llc) = (One(None), One(None));
     (caches.l2).access_all::<Baseline>(std::iter::once(line), &mut l2);
     let mut gone = None;
-    let served = if l2.hit() {
+    let unknown = caches.unknown.as_mut();
+    let served = if l2.hit() || unknown.and_then(|unknown| unknown.misses(line)) == Some(false) {
         Served::L2
     } else {
         (shared.llc).access_all::<Baseline>(std::iter::once(line), &mut llc);
         gone = llc.written_back();
         shared.writebacks += u64::from(gone.is_some());
-        if llc.hit() { Served::Llc } else { Served::Dram }
+        let unknown = shared.unknown.as_mut();
+        let misses = unknown.and_then(|unknown| unknown.misses(line));
+        if misses.unwrap_or(!llc.hit()) {
+            Served::Dram
+        } else {
+            Served::Llc
+        }
     };
     let behind = l2
         .written_back()
@@ -282,6 +371,26 @@ pub(crate) fn fetch(
         list.extend(gone.into_iter().chain(behind).map(|line| (0, line)));
     }
     served
+}
+
+/// The kernel has filled a line within a window.
+pub(crate) fn note(caches: &mut PrivateCaches, shared: &mut SharedCache, reference: u32) {
+    for unknown in [&mut caches.unknown, &mut shared.unknown]
+        .into_iter()
+        .flatten()
+    {
+        unknown.note(reference & !MODIFY);
+    }
+}
+
+/// A line is known to have been touched since the last window.
+pub(crate) fn touch(caches: &mut PrivateCaches, shared: &mut SharedCache, reference: u32) {
+    for unknown in [&mut caches.unknown, &mut shared.unknown]
+        .into_iter()
+        .flatten()
+    {
+        unknown.touch(reference & !MODIFY);
+    }
 }
 
 /// Leaves a line in the caches that the kernel has filled, as [`reference`] does.

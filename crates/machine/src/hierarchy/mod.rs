@@ -9,7 +9,7 @@ mod scratch;
 mod shared;
 
 pub(crate) use descent::{Descent, OUT};
-pub(crate) use levels::{fetch, fetch_coherently, fill, reference};
+pub(crate) use levels::{fetch, fetch_coherently, fill, note, reference, reference_at, touch};
 pub(crate) use private::PrivateCaches;
 pub(crate) use scratch::Scratch;
 pub(crate) use shared::SharedCache;

@@ -1,4 +1,5 @@
 use crate::config::{CachesConfig, WalksEnter};
+use crate::unknown::Unknown;
 use pagelab_memory::{Cache, GeometryError, Prefetcher, Strides};
 
 /// One core's private caches.
@@ -10,6 +11,8 @@ pub(crate) struct PrivateCaches {
     pub(super) prefetcher: Option<Prefetcher>,
     /// What follows instructions; its lines are in the chunk when the caches take it.
     pub(crate) strides: Option<Strides>,
+    /// What a sample leaves to be estimated of the second level, once it has left accesses out.
+    pub(super) unknown: Option<Box<Unknown>>,
 }
 
 impl PrivateCaches {
@@ -25,7 +28,14 @@ impl PrivateCaches {
                 .filter(|strides| strides.ahead > 0)
                 .map(|strides| Strides::new(&strides))
                 .transpose()?,
+            unknown: None,
         })
+    }
+
+    /// Accesses have been left out of programs that have so many lines of memory.
+    pub(crate) fn begin_window(&mut self, lines: f64) {
+        let new = || Box::new(Unknown::new(self.l2.capacity()));
+        (self.unknown.get_or_insert_with(new)).begin_window(lines);
     }
 
     /// Whether prefetchers go on in the pages beside those that are accessed.

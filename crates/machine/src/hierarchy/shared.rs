@@ -1,6 +1,7 @@
 use super::outcomes::Gone;
 use crate::coherence::{CoherenceCounts, Directory};
 use crate::config::{CachesConfig, FilledPages};
+use crate::unknown::Unknown;
 use pagelab_memory::simd::Baseline;
 use pagelab_memory::{Cache, GeometryError};
 
@@ -14,6 +15,8 @@ pub(crate) struct SharedCache {
     pub(crate) filled_pages: FilledPages,
     /// Who holds which line, where private caches are kept coherent and there are several.
     pub(crate) directory: Option<Directory>,
+    /// What a sample leaves to be estimated, once it has left accesses out.
+    pub(super) unknown: Option<Box<Unknown>>,
 }
 
 impl SharedCache {
@@ -28,6 +31,7 @@ impl SharedCache {
                 at => at,
             },
             directory: coherent.then(Directory::default),
+            unknown: None,
         })
     }
 
@@ -38,6 +42,12 @@ impl SharedCache {
         (self.llc).access_all::<Baseline>(std::iter::once(reference), &mut gone);
         self.writebacks += u64::from(gone.0.is_some());
         gone.0
+    }
+
+    /// Accesses have been left out of programs that have so many lines of memory.
+    pub(crate) fn begin_window(&mut self, lines: f64) {
+        let new = || Box::new(Unknown::new(self.llc.capacity()));
+        (self.unknown.get_or_insert_with(new)).begin_window(lines);
     }
 
     /// What keeping private caches coherent came to.

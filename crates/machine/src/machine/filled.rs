@@ -1,24 +1,67 @@
 //! Lines that the kernel leaves in the caches when it fills a page in a fault.
 
-use super::Machine;
 use super::translate::reference;
+use super::{Machine, other_pages};
+use crate::config::FilledPages;
+use crate::hierarchy;
 use crate::mmu::Mmu;
-use pagelab_addr::{LINE_BYTES, PAGE_BYTES, PageId, Pfn, Vpn};
+use pagelab_addr::{Asid, LINE_BYTES, PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, Vpn};
 use pagelab_events::Op;
 use pagelab_os::Effects;
 use pagelab_translation::{Page, PageTable};
+use std::ops::Range;
 
 impl<M: Mmu> Machine<M> {
     /// Lists the lines of the page that the last fault has filled.
     #[cold]
     pub(crate) fn list_filled(&mut self, page: Page) {
         let place = self.chunk.references.as_slice().len() as u32;
-        // What is filled before twice as much as caches hold is in none any more.
-        let most = 2 * self.shared.llc.capacity() as u64 * LINE_BYTES / PAGE_BYTES;
+        let (core, most) = (self.current_core(), self.frames_held());
         for pfn in filled_frames(&self.effects, page, self.mmu.table(), most) {
-            let lines = filled_lines(pfn).map(|line| (line, place));
-            self.chunk.filled.extend(lines);
+            for line in filled_lines(pfn) {
+                hierarchy::note(&mut self.caches[core], &mut self.shared, line);
+                self.chunk.filled.push((line, place));
+            }
         }
+    }
+
+    /// Leaves lines of pages in the caches that were touched where accesses were left out: of as many pages,
+    /// the last ones, as the operating system has filled for that.
+    #[cold]
+    pub(crate) fn fill_touched(&mut self, asid: Asid, touched: Range<u64>) {
+        if self.shared.filled_pages == FilledPages::Memory || self.effects.pages_zeroed == 0 {
+            return;
+        }
+        let filled = self.effects.pages_zeroed.min(self.frames_held());
+        let pages = (touched.start >> PAGE_SHIFT)..touched.end.div_ceil(PAGE_BYTES);
+        // A page that was touched brings the others of its folio with it.
+        let folio = if self.effects.pages_zeroed_in_large > 0 {
+            PageSize::Large2M.base_pages().into()
+        } else {
+            let pages = (pages.end - pages.start).max(1);
+            filled.div_ceil(pages).next_power_of_two()
+        };
+        let pages = pages.start / folio * folio..pages.end.next_multiple_of(folio);
+        let other = other_pages!(self, asid);
+        let frames = pages.rev().filter_map(|vpn| {
+            let address = Vpn(vpn).address().0;
+            other.frame(address, address)
+        });
+        let frames: Vec<u32> = frames.take(filled as usize).collect();
+        let core = self.current_core();
+        for line in frames
+            .into_iter()
+            .rev()
+            .flat_map(|frame| filled_lines(Pfn(frame)))
+        {
+            hierarchy::fill(&mut self.caches[core], &mut self.shared, line);
+            hierarchy::touch(&mut self.caches[core], &mut self.shared, line);
+        }
+    }
+
+    /// More frames than caches hold: what is filled before so many others is in none any more.
+    fn frames_held(&self) -> u64 {
+        2 * self.shared.llc.capacity() as u64 * LINE_BYTES / PAGE_BYTES
     }
 }
 

@@ -73,6 +73,9 @@ impl<M: Mmu> Machine<M> {
             &mut self.effects,
         )?;
         self.invalidate();
+        if let Control::Touched { addr, len, .. } = *control {
+            self.fill_touched(Os::asid(process)?, addr..addr.saturating_add(len));
+        }
         let (mut kernel, migration) = self.costs.of(&self.effects);
         kernel += self.effects.faults * self.costs.fault + self.shootdown(process);
         // Another thread's window may be open: what this one has left out is not in it.

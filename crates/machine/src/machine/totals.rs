@@ -46,7 +46,7 @@ impl<M: Mmu> Machine<M> {
             totals.zeroing += core.zeroing;
             totals.tlb_lookups += tlb.lookups;
             totals.tlb_l1_misses += tlb.l1_misses;
-            totals.tlb_l2_misses += tlb.l2_misses;
+            totals.tlb_l2_misses += tlb.l2_misses - core.taken_as_hits;
         }
         totals
     }
@@ -63,7 +63,7 @@ impl<M: Mmu> Machine<M> {
                 stalls: core.clock.stalls(),
                 zeroing: core.zeroing,
                 tlb_l1_misses: tlb.l1_misses,
-                tlb_l2_misses: tlb.l2_misses,
+                tlb_l2_misses: tlb.l2_misses - core.taken_as_hits,
             }
         };
         self.cores.iter().enumerate().map(of_core).collect()

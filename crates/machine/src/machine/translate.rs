@@ -291,6 +291,9 @@ impl<M: Mmu> Machine<M> {
             let port = &mut port!(self, core);
             let found = (self.mmu).lookup_behind::<S>(&request, port, &mut self.walks);
             if let Some(Hit { pfn, cached }) = found {
+                if self.cores[core].unknown.is_some() {
+                    self.note_touched(core, page);
+                }
                 let name = self.mmu.entry(core, page.id);
                 let bits = bits | request::SECOND_TLB;
                 if cached {
@@ -300,8 +303,57 @@ impl<M: Mmu> Machine<M> {
                 }
                 return Ok(pfn);
             }
+            if self.cores[core].unknown.is_some()
+                && let Some(pfn) = self.take_as_hit(core, page, store, bits)
+            {
+                return Ok(pfn);
+            }
         }
         self.walk::<S>(core, page, store, bits)
+    }
+
+    /// A page was found in the second-level TLB, of a sample.
+    #[cold]
+    fn note_touched(&mut self, core: usize, page: Page) {
+        let entry = self.unit(core, page);
+        if let Some(unknown) = &mut self.cores[core].unknown {
+            unknown.note(entry);
+        }
+    }
+
+    /// Takes a page as one that the second-level TLB has, if it does not, only because a sample left out what
+    /// brought it there. The entry comes in by a walk that costs nothing.
+    #[cold]
+    fn take_as_hit(&mut self, core: usize, page: Page, store: bool, bits: u8) -> Option<Pfn> {
+        let entry = self.unit(core, page);
+        let found = self.mmu.table().lookup(page);
+        let found = found.filter(|found| found.writable || !store);
+        let unknown = self.cores[core].unknown.as_mut()?;
+        // What looks into caches keeps translations there: its walks cannot be had for nothing.
+        let Some(found) = found.filter(|_| !M::LOOKS_INTO_CACHES) else {
+            unknown.note(entry);
+            return None;
+        };
+        if unknown.misses(entry) != Some(false) {
+            return None;
+        }
+        self.cores[core].taken_as_hits += 1;
+        let request = self.request(core, page, store);
+        let port = &mut port!(self, core);
+        self.mmu.walk::<Baseline>(&request, port, &mut self.walks);
+        self.walks.asked.clear();
+        self.walks.behind.clear();
+        self.walks.ahead.clear();
+        let name = self.mmu.entry(core, page.id);
+        self.chunk.enter(bits | request::SECOND_TLB, name);
+        Some(found.pfn)
+    }
+
+    /// The TLB entry of a page, the same for all of a large one.
+    fn unit(&self, core: usize, page: Page) -> u32 {
+        let found = self.mmu.table().lookup(page);
+        let order = found.map_or(0, |found| found.size.order());
+        self.mmu.entry(core, PageId(page.id.0 >> order << order))
     }
 
     /// Enters a request whose translation the second-level cache or a buffer had.

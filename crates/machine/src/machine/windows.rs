@@ -3,7 +3,9 @@ use crate::chunk::CHUNK;
 use crate::histogram::Histogram;
 use crate::mmu::Mmu;
 use crate::totals::{CoreTotals, Totals};
+use crate::unknown::Unknown;
 use crate::windows::{Gap, Measured, Walks, Window, Windows};
+use pagelab_addr::{LINE_BYTES, PAGE_BYTES};
 use pagelab_events::{Op, Unit, WarmUp};
 
 impl<M: Mmu> Machine<M> {
@@ -24,6 +26,19 @@ impl<M: Mmu> Machine<M> {
     /// Ends the window, and begins the next one with what of it is not measured.
     fn begin_window(&mut self) {
         self.end_window();
+        let frames = self.os.frames();
+        let data = frames.data_frames();
+        let lines = u64::from(data + frames.table_frames()) * (PAGE_BYTES / LINE_BYTES);
+        self.shared.begin_window(lines as f64);
+        for caches in &mut self.caches {
+            caches.begin_window(lines as f64);
+        }
+        if !M::FREE {
+            for core in &mut self.cores {
+                let new = || Box::new(Unknown::new(self.tlb_entries));
+                (core.unknown.get_or_insert_with(new)).begin_window(f64::from(data));
+            }
+        }
         let WarmUp { length, unit } = self.windows.warm_up;
         self.windows.cut = true;
         self.windows.resume_at = Some(WarmUp {
