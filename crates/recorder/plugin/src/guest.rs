@@ -1,12 +1,24 @@
-//! Reading the program's memory, which need not be there.
+//! The program's memory: where it lies in QEMU's, and reading it, which need not be there.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-
-use crate::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest text read: a path or an argument (MAX_ARG_STRLEN).
 const LONGEST: usize = 128 * 1024;
+
+/// Host address of the program's address 0.
+static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
+
+/// Notes where the program's address 0 lies in QEMU's memory.
+pub fn note_guest_base(base: u64) {
+    GUEST_BASE.store(base, Ordering::Relaxed);
+}
+
+/// Where the program's byte `address` lies in QEMU's memory.
+pub fn host_address(address: u64) -> u64 {
+    GUEST_BASE.load(Ordering::Relaxed).wrapping_add(address)
+}
 
 /// Copies words; `false` if some of them are not there.
 pub fn words(address: u64, words: &mut [u64]) -> bool {
@@ -46,7 +58,7 @@ fn read(address: u64, bytes: &mut [u8]) -> usize {
         iov_len: bytes.len(),
     };
     let remote = libc::iovec {
-        iov_base: process::host_address(address) as *mut _,
+        iov_base: host_address(address) as *mut _,
         iov_len: bytes.len(),
     };
     // SAFETY: `local` is ours to write; the kernel checks `remote`, which is in this process.

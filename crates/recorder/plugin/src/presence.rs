@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagelab_recorder_wire::region::Ring;
 use pagelab_recorder_wire::word::{Behind, Kind, Run};
 
-use crate::{faults, process, ring};
+use crate::{faults, guest, ring};
 
 const PAGE: u64 = 4096;
 /// A fault may map as much around it: a page table's worth.
@@ -159,7 +159,7 @@ pub fn tell_all(ring: &Ring) {
 
 /// Tells of page faults since they were last told, in order, and what each has left behind.
 pub fn tell_faults(ring: &Ring) {
-    let base = process::host_address(0) / PAGE;
+    let base = guest::host_address(0) / PAGE;
     let faults = faults::take().into_iter().map(|address| address / PAGE);
     let faults: Vec<u64> = faults
         .filter(|page| (base..base + END / PAGE).contains(page))
@@ -207,7 +207,7 @@ fn behind(pages: &[u64]) -> HashMap<u64, Behind> {
 
 /// Tells which pages of the program are there, of a range of its addresses; how many.
 fn tell(ring: &Ring, range: Range<u64>) -> u64 {
-    let base = process::host_address(0);
+    let base = guest::host_address(0);
     let host = range.start.saturating_add(base).min(END)..range.end.saturating_add(base).min(END);
     if !wanted() || host.is_empty() {
         return 0;

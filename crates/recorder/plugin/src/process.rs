@@ -9,7 +9,7 @@ use pagelab_recorder_wire::region::{Abandoned, Ring, State};
 
 use crate::again::Again;
 use crate::ring::Use;
-use crate::{faults, maps, presence, ring, threads};
+use crate::{faults, guest, maps, presence, ring, threads};
 
 /// No ring.
 const NONE: usize = usize::MAX;
@@ -28,8 +28,6 @@ static DEFINITIONS: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 /// Whether this program was loaded by QEMU in this process, rather than forked.
 static LOADED: AtomicBool = AtomicBool::new(false);
-/// Host address of the program's address 0.
-static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
 static PLUGIN_ID: AtomicU64 = AtomicU64::new(0);
 static AGAIN: OnceLock<Again> = OnceLock::new();
 
@@ -67,21 +65,11 @@ pub fn plugin_id() -> u64 {
     PLUGIN_ID.load(Ordering::Relaxed)
 }
 
-/// Notes where the program's address 0 lies in QEMU's memory.
-pub fn note_guest_base(base: u64) {
-    GUEST_BASE.store(base, Ordering::Relaxed);
-}
-
-/// Where the program's byte `address` lies in QEMU's memory.
-pub fn host_address(address: u64) -> u64 {
-    GUEST_BASE.load(Ordering::Relaxed).wrapping_add(address)
-}
-
 /// Tells the kernel of the thread's robust mutexes, of which QEMU says that there are none: who waits for one
 /// is woken when its owner dies (get_robust_list(2)). The kernel follows the list by the program's
 /// addresses, so these must be QEMU's; and its own list of such mutexes, which this replaces, is empty.
 pub fn set_robust_list(head: u64, length: u64) {
-    if host_address(0) == 0 {
+    if guest::host_address(0) == 0 {
         // SAFETY: the kernel reads the list when the thread ends, and checks every address.
         unsafe { libc::syscall(libc::SYS_set_robust_list, head, length) };
     }

@@ -283,7 +283,7 @@ fn leaves_the_old(arguments: &[u64; 6]) -> bool {
 
 /// What is mapped at an address: see [`MAPPED`].
 fn about_mapping(address: u64) -> u64 {
-    let at = process::host_address(address);
+    let at = guest::host_address(address);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let about = maps.lines().find_map(|line| about_line(line, at));
     about.unwrap_or(0)

@@ -8,7 +8,7 @@ use pagelab_recorder_wire::word::{ENTRY_SHIFT, Kind};
 
 use crate::qemu::{self, Direction, OnAccess, Translation};
 use crate::registers::Asked;
-use crate::{events, process, ring, window};
+use crate::{events, guest, process, ring, window};
 
 /// QEMU translates one block at a time; the lock only says so to the compiler.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch {
@@ -56,7 +56,7 @@ impl Scratch {
         for index in 0..translation.len() {
             let size = translation.size(index);
             let host = translation.host_address(index);
-            process::note_guest_base((host as u64).wrapping_sub(translation.address(index)));
+            guest::note_guest_base((host as u64).wrapping_sub(translation.address(index)));
             self.lengths.push(size as u8);
             // SAFETY: QEMU has just read these bytes itself.
             self.bytes
