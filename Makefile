@@ -48,11 +48,12 @@ bench-history: ## what that file said before
 	scripts/instructions.py history
 
 # fuzz/ is a workspace of its own: its lock file has the crates' dependencies, too.
-lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy, imports that go round
+lint: $(STAMPS)/venv ## rustfmt, clippy, ruff, mypy, imports that go round, words
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	scripts/import-cycles.py
+	scripts/lint_style.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
