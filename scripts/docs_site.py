@@ -36,11 +36,28 @@ that preset's values. docs/simulate.md explains how the parts work together, doc
 the presets' figures are from.
 
 """
+# Units by how a name ends, or by its table; other numbers count what their meaning says.
+UNITS = {
+    "ns": re.compile(r"(_|\b)ns$"),
+    "cycles": re.compile(
+        r"cycles(_a_line)?$|^core\.(atomics|calls|(vector_)?forwarding|misprediction|scaled_index)$"
+        r"|^cycles\.(?!frequency)|^walks\.(latency\.(?!histogram)|mean_with_wait|walker_wait)"
+        r"|^(per_core|windows)\[\](\.after)?\."
+        r"(data|faults|fetch|migrations|mispredictions|recoverable|translation|zeroing|compute)$"
+    ),
+    "GB/s": re.compile(r"gigabytes_per_second$"),
+    "GHz": re.compile(r"ghz$"),
+    "Hz": re.compile(r"_hz$"),
+    "KiB": re.compile(r"(_|\b)kib$"),
+    "MiB": re.compile(r"(_|\b)mib$"),
+    "bytes": re.compile(r"bytes(_per_row)?$|strides\.longest$|zone_starts$|stack_limit$"),
+    "frames": re.compile(r"^memory_map\[\]\."),
+    "µs": re.compile(r"_us$"),
+}
 FIELDS = """# Fields of a result
 
 `pagelab simulate --json` prints one run, schema `pagelab.run/1`; the `result.json` of `compare` has
-a list of them as `runs`. Times are whole cycles unless the name ends in `ns`, memory is in bytes.
-Columns of the Parquet file have the same names, joined by dots.
+a list of them as `runs`. Columns of the Parquet file have the same names, joined by dots.
 
 """
 # typer has click's classes under names of its own.
@@ -172,12 +189,13 @@ def machine_keys() -> str:
             default = "none" if nullable(value) else shown(value.get("default"))
             if "default" not in value and key in keys.get("required", []):
                 default = "required"
-            rows.append((f"`{path}`", kind, default, shown(at(preset, path)), said(value, inner)))
+            type_ = with_unit(kind, path)
+            rows.append((f"`{path}`", type_, default, shown(at(preset, path)), said(value, inner)))
         # The tables in a table follow it.
         tables[place:place] = inside
         text += f"## {name}\n\n{prose(keys)}\n\n" if name else ""
         if rows:
-            text += table(("key", "type", "default", "`dpt-paper`", "meaning"), rows) + "\n\n"
+            text += table(("key", "type, unit", "default", "`dpt-paper`", "meaning"), rows) + "\n\n"
     return text
 
 
@@ -199,11 +217,11 @@ def result_fields() -> str:
             elif inner is not None and "properties" in inner and title not in seen:
                 seen.add(title)
                 inside.append((path + ("[]" if value.get("type") == "array" else ""), inner))
-            rows.append((f"`{path}`", kind, described))
+            rows.append((f"`{path}`", with_unit(kind, path), described))
         tables[place:place] = inside
         if name:
             text += f"## {name}\n\n{prose(fields)}\n\n"
-        text += table(("field", "type", "meaning"), rows) + "\n\n"
+        text += table(("field", "type, unit", "meaning"), rows) + "\n\n"
     return text
 
 
@@ -237,6 +255,12 @@ def plain(value: Schema) -> str:
     kinds = value.get("type", "any")
     names = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
     return {"object": "table", "array": "list"}.get(names[0], names[0])
+
+
+def with_unit(kind: str, path: str) -> str:
+    """A type, and the unit of what is counted or measured."""
+    units = (unit for unit, names in UNITS.items() if names.search(path))
+    return ", ".join([kind, *units]) if kind in ("integer", "number", "list") else kind
 
 
 def nullable(value: Schema) -> bool:
