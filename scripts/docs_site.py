@@ -3,7 +3,7 @@
 The home page is README.md. Commands describe themselves by their help; keys of a machine and fields
 of a result by the schemas that the compiled part gives. None of these pages is a file: they are as
 new as the program. In every page `docs/NAME.md` and `docs/NAME.md, "Heading"` become links, which
-mkdocs checks.
+mkdocs checks, and `<!-- table: NAME.csv -->` and `<!-- file: NAME.txt -->` what the file has.
 """
 
 import csv
@@ -27,6 +27,7 @@ from pagelab.cli import app
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^(```.*?^```|(?: {4}|\t)[^\n]*)$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"^<!-- table: (\S+) -->$", re.MULTILINE)
+INCLUDED = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
 MENTION = re.compile(r"`?\bdocs/([\w/-]+\.(?:md|ipynb))`?(?:,\s\"([^\"]+)\")?")
 KEYS = """# Keys of a machine
 
@@ -97,6 +98,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"[{f'“{heading}”' if heading else title(name)}]({target}{anchor})"
 
     markdown = TABLE.sub(lambda found: made_table(found[1]), markdown)
+    markdown = INCLUDED.sub(included, markdown)
     parts = FENCE.split(markdown)
     # What the pattern matches is at odd places.
     return "".join(part if at % 2 else MENTION.sub(link, part) for at, part in enumerate(parts))
@@ -124,6 +126,12 @@ def made_table(name: str) -> str:
     with (ROOT / "docs" / name).open(newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     return table(tuple(head), [tuple(row) for row in rows])
+
+
+def included(found: re.Match[str]) -> str:
+    """A file of docs/ as a block of text."""
+    text = (ROOT / "docs" / found[1]).read_text(encoding="utf-8")
+    return f"```text\n{text.rstrip()}\n```"
 
 
 def cell(text: str) -> str:

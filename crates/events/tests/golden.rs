@@ -1,4 +1,4 @@
-//! The worked example of docs/trace-format.md, byte for byte, and files of older versions.
+//! The worked example (docs/trace-format-example.txt), byte for byte, and files of older versions.
 
 mod common;
 
@@ -93,13 +93,11 @@ fn without_code() -> Batch {
     batch
 }
 
-/// The bytes of the example: all pairs of hexadecimal digits that open the lines between the
-/// marks, up to two spaces.
+/// Bytes of the example: the pairs of hexadecimal digits that open its lines, up to two spaces.
 fn documented() -> Vec<u8> {
-    let text = include_str!("../../../docs/trace-format.md");
-    let (_, text) = text.split_once("<!-- example -->").unwrap();
-    let (text, _) = text.split_once("<!-- end of example -->").unwrap();
-    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+    let text = include_str!("../../../docs/trace-format-example.txt");
+    let lines = text.lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let bytes = lines.flat_map(|line| line.split("  ").next().unwrap().split(' '));
     bytes
         .map(|byte| u8::from_str_radix(byte, 16).expect(byte))
