@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import accuracy_table
 import machines_table
 from markdown.extensions.toc import slugify
 from mkdocs.config.defaults import MkDocsConfig
@@ -120,9 +121,11 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def made_table(name: str) -> str:
-    """The table of a file of values, or that of all presets."""
+    """The table of a file of values, that of all presets, or one of those of accuracy."""
     if name == "presets":
         return "\n".join(machines_table.lines())
+    if name.startswith("accuracy:"):
+        return table(*accuracy_table.table(name.partition(":")[2], accuracy_table.read()))
     with (ROOT / "docs" / name).open(newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     return table(tuple(head), [tuple(row) for row in rows])
