@@ -121,9 +121,12 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def made_table(name: str) -> str:
-    """The table of a file of values, that of all presets, or one of those of accuracy."""
+    """The table of a file of values, or one of presets, of workloads or of accuracy."""
     if name == "presets":
         return "\n".join(machines_table.lines())
+    if name == "workloads":
+        rows = [(f"`{one}`", *said.split("; ", 1)) for one, said in _core.workloads()]
+        return table(("name", "what it does", "parameters of its own, defaults"), rows)
     if name.startswith("accuracy:"):
         return table(*accuracy_table.table(name.partition(":")[2], accuracy_table.read()))
     with (ROOT / "docs" / name).open(newline="", encoding="utf-8") as file:
