@@ -1,4 +1,4 @@
-use crate::pieces::BadSurvey;
+use crate::run::pieces::BadSurvey;
 use pagelab_addr::DirectoryFull;
 use pagelab_cpu::CoreError;
 use pagelab_events::SourceError;

@@ -1,4 +1,4 @@
-use crate::served::PLACES;
+use crate::caches::served::PLACES;
 
 /// What the instruction side counts.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]

@@ -1,7 +1,7 @@
 use super::config::FetchConfig;
 use super::counts::FetchCounts;
+use crate::caches::served::Served;
 use crate::error::BuildError;
-use crate::served::Served;
 use pagelab_addr::{Asid, DirectoryFull, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn};
 use pagelab_memory::HintedSets;
 

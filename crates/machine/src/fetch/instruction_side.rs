@@ -2,10 +2,10 @@ use super::config::FetchConfig;
 use super::counts::FetchCounts;
 use super::front_end::FrontEnd;
 use super::lines::BlockLines;
-use crate::by_program::of_program;
-use crate::chunk::Chunk;
+use crate::caches::served::Served;
+use crate::count::by_program::of_program;
 use crate::error::BuildError;
-use crate::served::Served;
+use crate::machine::chunk::Chunk;
 use pagelab_events::Definition;
 
 /// The instruction side of all cores.

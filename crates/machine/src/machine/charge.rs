@@ -1,10 +1,10 @@
 //! Charges what a chunk came to, by instruction, kind of memory, address and time.
 
 use super::Machine;
-use crate::by_code::Tally;
+use crate::count::by_code::Tally;
+use crate::machine::payer::Payer;
+use crate::machine::requests::{TlbMiss, request};
 use crate::mmu::Mmu;
-use crate::payer::Payer;
-use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, VirtAddr};
 use pagelab_events::NO_SITE;
 use pagelab_translation::Page;

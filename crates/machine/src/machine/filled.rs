@@ -2,8 +2,8 @@
 
 use super::translate::reference;
 use super::{Machine, other_pages};
+use crate::caches;
 use crate::config::FilledPages;
-use crate::hierarchy;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, LINE_BYTES, PAGE_BYTES, PAGE_SHIFT, PageId, PageSize, Pfn, Vpn};
 use pagelab_events::Op;
@@ -19,7 +19,7 @@ impl<M: Mmu> Machine<M> {
         let (core, most) = (self.current_core(), self.frames_held());
         for pfn in filled_frames(&self.effects, page, self.mmu.table(), most) {
             for line in filled_lines(pfn) {
-                hierarchy::note(&mut self.caches[core], &mut self.shared, line);
+                caches::note(&mut self.caches[core], &mut self.shared, line);
                 self.chunk.filled.push((line, place));
             }
         }
@@ -54,8 +54,8 @@ impl<M: Mmu> Machine<M> {
             .rev()
             .flat_map(|frame| filled_lines(Pfn(frame)))
         {
-            hierarchy::fill(&mut self.caches[core], &mut self.shared, line);
-            hierarchy::touch(&mut self.caches[core], &mut self.shared, line);
+            caches::fill(&mut self.caches[core], &mut self.shared, line);
+            caches::touch(&mut self.caches[core], &mut self.shared, line);
         }
     }
 

@@ -1,9 +1,9 @@
 //! What the operating system does to a machine: control events, page faults, invalidations.
 
 use super::{CoreState, Machine, port};
+use crate::count::memory::Memory;
 use crate::error::RunError;
-use crate::gib_cache::GibCache;
-use crate::memory::Memory;
+use crate::machine::gib_cache::GibCache;
 use crate::mmu::Mmu;
 use pagelab_addr::{Asid, PageDirectory, PageSize};
 use pagelab_events::{Control, Touch};

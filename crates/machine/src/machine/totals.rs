@@ -1,9 +1,9 @@
 use super::{CoreState, Machine};
+use crate::caches::served::Served;
+use crate::count::own_counters::{Name, OwnCounters};
+use crate::count::totals::{CoreTotals, Totals};
 use crate::fetch::FetchCounts;
 use crate::mmu::Mmu;
-use crate::own_counters::{Name, OwnCounters};
-use crate::served::Served;
-use crate::totals::{CoreTotals, Totals};
 use std::collections::BTreeMap;
 
 impl<M: Mmu> Machine<M> {

@@ -1,9 +1,9 @@
 use super::{MAX_FAULTS, Machine, other_pages, port};
-use crate::chunk::CHUNK;
 use crate::config::FilledPages;
 use crate::error::RunError;
+use crate::machine::chunk::CHUNK;
+use crate::machine::requests::{TlbMiss, request};
 use crate::mmu::{Ahead, Found, Hit, Mmu, Request, Walks};
-use crate::requests::{TlbMiss, request};
 use pagelab_addr::{Asid, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT, PageId, Pfn, VirtAddr, Vpn};
 use pagelab_events::{NO_SITE, Op};
 use pagelab_memory::MODIFY;
@@ -329,7 +329,7 @@ impl<M: Mmu> Machine<M> {
         let found = self.mmu.table().lookup(page);
         let found = found.filter(|found| found.writable || !store);
         let unknown = self.cores[core].unknown.as_mut()?;
-        // What looks into caches keeps translations there: its walks cannot be had for nothing.
+        // A design that looks into caches keeps translations there: its walks cannot be had for nothing.
         let Some(found) = found.filter(|_| !M::LOOKS_INTO_CACHES) else {
             unknown.note(entry);
             return None;

@@ -1,10 +1,10 @@
 use super::Machine;
-use crate::chunk::CHUNK;
-use crate::histogram::Histogram;
+use crate::caches::unknown::Unknown;
+use crate::count::histogram::Histogram;
+use crate::count::totals::{CoreTotals, Totals};
+use crate::count::windows::{Gap, Measured, Walks, Window, Windows};
+use crate::machine::chunk::CHUNK;
 use crate::mmu::Mmu;
-use crate::totals::{CoreTotals, Totals};
-use crate::unknown::Unknown;
-use crate::windows::{Gap, Measured, Walks, Window, Windows};
 use pagelab_addr::{LINE_BYTES, PAGE_BYTES};
 use pagelab_events::{Op, Unit, WarmUp};
 

@@ -1,6 +1,6 @@
 use super::contract::Mmu;
 use crate::config::MachineConfig;
-use crate::design_name::DesignName;
+use crate::design::name::DesignName;
 use crate::error::BuildError;
 use pagelab_os::{Os, Placement};
 use pagelab_translation::{PageTable, Tlb};

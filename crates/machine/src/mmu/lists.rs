@@ -1,7 +1,7 @@
 //! TLBs and caches as lists that are looked through from end to end, for the twins of designs.
 
+use crate::caches::served::Served;
 use crate::config::CachesConfig;
-use crate::served::Served;
 use pagelab_memory::CacheConfig;
 
 /// Keys in the order of their last use, the latest first, with whether they are modified.

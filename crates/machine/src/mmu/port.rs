@@ -1,8 +1,8 @@
-use crate::chunk::Chunk;
+use crate::caches::served::Served;
+use crate::caches::{self, PrivateCaches, SharedCache};
 use crate::config::WalksEnter;
-use crate::hierarchy::{self, PrivateCaches, SharedCache};
-use crate::requests::{Early, Prefetch, TlbMiss, request};
-use crate::served::Served;
+use crate::machine::chunk::Chunk;
+use crate::machine::requests::{Early, Prefetch, TlbMiss, request};
 use pagelab_addr::{LINE_SHIFT, PageDirectory, PageId};
 use pagelab_memory::simd::Baseline;
 use pagelab_memory::{CacheAccess, MODIFY, Outcome};
@@ -100,7 +100,7 @@ impl Port<'_> {
         if let Some(gone) = gone {
             gone.clear();
         }
-        let served = hierarchy::fetch(caches, self.shared, line, gone.as_mut());
+        let served = caches::fetch(caches, self.shared, line, gone.as_mut());
         if let (Some(into), Some(gone)) = (&mut self.chunk.write_backs, gone) {
             let place = self.chunk.served.as_slice().len().saturating_sub(1) as u32;
             into.extend(gone.iter().map(|&(_, line)| (place, line)));
@@ -122,7 +122,7 @@ impl Port<'_> {
             gone.clear();
         }
         let caches = &mut self.caches[self.core];
-        let served = hierarchy::fetch(caches, self.shared, line, gone.as_mut());
+        let served = caches::fetch(caches, self.shared, line, gone.as_mut());
         let place = self.chunk.served.as_slice().len() as u32;
         if let (Some(into), Some(gone)) = (&mut self.chunk.write_backs, gone) {
             into.extend(gone.iter().map(|&(_, line)| (place, line)));
@@ -273,9 +273,7 @@ impl Port<'_> {
                 ..TlbMiss::default()
             });
         }
-        hierarchy::reference::<Baseline>(self.caches, self.core, self.shared, one, &mut |_, _| {
-            None
-        });
+        caches::reference::<Baseline>(self.caches, self.core, self.shared, one, &mut |_, _| None);
         let served = one.served.as_slice()[0];
         self.chunk.served.push(served);
         let prefetches = one.prefetches.iter();

@@ -3,9 +3,9 @@ use super::paths::Paths;
 use super::pending::Pending;
 use super::slow::{Of, References, Slow};
 use super::task::Task;
-use crate::chunk::Chunk;
-use crate::requests::request;
-use crate::served::Served;
+use crate::caches::served::Served;
+use crate::machine::chunk::Chunk;
+use crate::machine::requests::request;
 use pagelab_cpu::{Core, Trapped, Waits};
 use pagelab_events::Mispredicted;
 

@@ -1,6 +1,6 @@
-use crate::by_code::Tallies;
-use crate::histogram::Histogram;
-use crate::served::PLACES;
+use crate::caches::served::PLACES;
+use crate::count::by_code::Tallies;
+use crate::count::histogram::Histogram;
 
 /// What the timing counts.
 #[derive(Clone, Debug, Default)]

@@ -2,9 +2,9 @@ use super::paths::Paths;
 use super::pending::Pending;
 use super::slow::{References, Slow};
 use super::task::Read;
-use crate::chunk::Chunk;
-use crate::requests::request;
-use crate::served::Served;
+use crate::caches::served::Served;
+use crate::machine::chunk::Chunk;
+use crate::machine::requests::request;
 use pagelab_cpu::Trapped;
 
 /// A line of code that was not at hand. What its translation took is in a chunk's TLB misses and

@@ -1,9 +1,9 @@
 use super::{Accesses, Counts, Fetched, Latencies, Paths, Pending, fetch, time};
-use crate::chunk::Chunk;
+use crate::caches::served::Served;
 use crate::config::MachineConfig;
 use crate::error::BuildError;
-use crate::main_memory::MainMemory;
-use crate::served::Served;
+use crate::machine::chunk::Chunk;
+use crate::memory::MainMemory;
 use pagelab_cpu::Core;
 use pagelab_events::Mispredicted;
 

@@ -1,5 +1,5 @@
-use crate::main_memory::MainMemory;
-use crate::served::{PLACES, Served};
+use crate::caches::served::{PLACES, Served};
+use crate::memory::MainMemory;
 use pagelab_memory::MODIFY;
 
 /// Latencies of a machine, in slots.

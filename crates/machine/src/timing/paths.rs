@@ -3,10 +3,10 @@
 use super::counts::Counts;
 use super::latencies::Latencies;
 use super::task::{Read, Task, Walk};
-use crate::main_memory::MainMemory;
+use crate::caches::served::Served;
+use crate::machine::requests::{Early, Prefetch, request};
+use crate::memory::MainMemory;
 use crate::mmu::Ahead;
-use crate::requests::{Early, Prefetch, request};
-use crate::served::Served;
 use pagelab_cpu::{Core, Idle, RobEntry, Trapped};
 use pagelab_memory::MODIFY;
 

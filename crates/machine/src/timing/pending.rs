@@ -1,8 +1,8 @@
 use super::accesses::loads;
 use super::paths::Paths;
 use super::task::{Read, Task, Walk};
+use crate::machine::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch};
 use crate::mmu::Ahead;
-use crate::requests::{Early, MOST_AHEAD, MOST_EARLY, Prefetch};
 use pagelab_cpu::{RobEntry, Trapped, UNKNOWN, Waits};
 use pagelab_events::Mispredicted;
 use pagelab_memory::MAX_PREFETCHES;

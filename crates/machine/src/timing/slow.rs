@@ -2,9 +2,9 @@ use super::counts::Counts;
 use super::paths::Paths;
 use super::pending::{self, Besides, Pending};
 use super::task::{Read, Task, Walk};
+use crate::caches::served::Served;
+use crate::machine::requests::{Early, Prefetch, TlbMiss, request};
 use crate::mmu::Ahead;
-use crate::requests::{Early, Prefetch, TlbMiss, request};
-use crate::served::Served;
 use pagelab_cpu::{Trapped, UNKNOWN, Waits};
 use pagelab_memory::MODIFY;
 

@@ -1,6 +1,6 @@
-use crate::payer::Payer;
-use crate::requests::{Cached, request};
-use crate::served::Served;
+use crate::caches::served::Served;
+use crate::machine::payer::Payer;
+use crate::machine::requests::{Cached, request};
 
 /// A read of a walk.
 #[derive(Clone, Copy, Debug, Default)]

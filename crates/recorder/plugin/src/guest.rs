@@ -15,7 +15,7 @@ pub fn note_guest_base(base: u64) {
     GUEST_BASE.store(base, Ordering::Relaxed);
 }
 
-/// Where the program's byte `address` lies in QEMU's memory.
+/// The address in QEMU's memory of the program's byte `address`.
 pub fn host_address(address: u64) -> u64 {
     GUEST_BASE.load(Ordering::Relaxed).wrapping_add(address)
 }

@@ -1,12 +1,12 @@
 use super::Wanted;
+use crate::caches;
+use crate::caches::served::Served;
 use crate::error::RunError;
 use crate::fetch::{Fetch, Held, LINES_SHIFT};
-use crate::hierarchy;
 use crate::machine::MAX_FAULTS;
+use crate::machine::requests::TlbMiss;
 use crate::machine::{Cursor, Machine, port};
 use crate::mmu::{Found, Mmu};
-use crate::requests::TlbMiss;
-use crate::served::Served;
 use crate::timing::{self, Fetched, Paths};
 use pagelab_addr::{LINE_SHIFT, Pfn, VirtAddr};
 use pagelab_events::{Batch, Mispredicted, NO_SITE};
@@ -218,9 +218,9 @@ impl<M: Mmu> Machine<M> {
             let list = write_backs.as_deref_mut();
             let (caches, shared) = (&mut self.caches[..], &mut self.shared);
             if shared.directory.is_none() {
-                return hierarchy::fetch(&mut caches[core], shared, line, list);
+                return caches::fetch(&mut caches[core], shared, line, list);
             }
-            let served = hierarchy::fetch_coherently(caches, core, shared, line, one);
+            let served = caches::fetch_coherently(caches, core, shared, line, one);
             if let (Some(list), Some(gone)) = (list, &one.write_backs) {
                 list.extend_from_slice(gone);
             }

@@ -11,10 +11,10 @@ pub use config::PomTlbConfig;
 
 use super::counters::counters;
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
-use crate::compiled::{Around, compiled};
+use crate::caches::served::Served;
 use crate::config::MachineConfig;
+use crate::design::compiled::{Around, compiled};
 use crate::mmu::ConfiguredTable;
-use crate::served::Served;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};
 use pagelab_memory::simd::Simd;
 use pagelab_os::Os;

@@ -2,13 +2,13 @@
 //! through from end to end.
 
 use super::PomTlb;
-use crate::chunk::Chunk;
+use crate::caches::served::Served;
+use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::hierarchy::{PrivateCaches, SharedCache};
+use crate::machine::chunk::Chunk;
 use crate::mmu::lists::{Caches, Lru};
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
-use crate::served::Served;
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_memory::MODIFY;
 use pagelab_memory::simd::Baseline;

@@ -10,9 +10,9 @@ mod tests;
 pub use config::RevelatorConfig;
 
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
-use crate::compiled::{Around, compiled};
 use crate::config::MachineConfig;
-use crate::requests::MOST_EARLY;
+use crate::design::compiled::{Around, compiled};
+use crate::machine::requests::MOST_EARLY;
 use filter::Filter;
 use pagelab_addr::{LINE_SHIFT, PAGE_SHIFT, Pfn};
 use pagelab_memory::simd::Simd;

@@ -18,7 +18,7 @@ mod stride;
 pub use config::TlbPrefetchConfig;
 
 use super::{Ahead, Walks};
-use crate::requests::MOST_AHEAD;
+use crate::machine::requests::MOST_AHEAD;
 use free::{Free, moved};
 use pagelab_addr::{PageId, PageSize};
 use pagelab_events::NO_SITE;

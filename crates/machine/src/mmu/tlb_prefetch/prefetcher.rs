@@ -12,6 +12,6 @@ pub(super) struct Miss {
 /// Says which pages will miss.
 pub(super) trait Prefetcher: Debug + Send {
     /// A page has missed, in the buffer or not: adds those that come next, at most
-    /// [`crate::requests::MOST_AHEAD`].
+    /// [`crate::machine::requests::MOST_AHEAD`].
     fn missed(&mut self, miss: Miss, next: &mut Vec<i64>);
 }

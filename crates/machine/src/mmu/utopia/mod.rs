@@ -12,11 +12,11 @@ pub use config::UtopiaConfig;
 
 use super::counters::counters;
 use super::{AroundConventional, Conventional, Found, Port, Request, Walks};
-use crate::compiled::{Around, compiled};
+use crate::caches::served::Served;
 use crate::config::MachineConfig;
+use crate::design::compiled::{Around, compiled};
 use crate::error::BuildError;
 use crate::mmu::ConfiguredTable;
-use crate::served::Served;
 use caches::Lines;
 use costly::Costly;
 use pagelab_addr::{LINE_SHIFT, PageSize, PhysAddr};

@@ -4,9 +4,9 @@
 mod twin;
 
 use super::Utopia;
-use crate::chunk::Chunk;
+use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::hierarchy::{PrivateCaches, SharedCache};
+use crate::machine::chunk::Chunk;
 use crate::mmu::small::{REGIONS, Step, is_large, small_machine, steps};
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Vpn};

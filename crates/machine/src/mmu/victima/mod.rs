@@ -12,8 +12,8 @@ pub use config::VictimaConfig;
 
 use super::counters::counters;
 use super::{Ahead, AroundConventional, Conventional, Found, Hit, Mmu, Port, Request, Walks};
-use crate::compiled::{Around, compiled};
 use crate::config::MachineConfig;
+use crate::design::compiled::{Around, compiled};
 use pagelab_addr::{PageId, PageSize, Vpn};
 use pagelab_memory::simd::Simd;
 use pagelab_memory::{NO_LINE, Replacement};

@@ -1,9 +1,9 @@
 //! Victima beside lists: TLBs, caches and counters of one core, looked through from end to end.
 
 use super::{BLOCK, FIRST_BLOCK, Victima};
-use crate::chunk::Chunk;
+use crate::caches::{PrivateCaches, SharedCache};
 use crate::config::MachineConfig;
-use crate::hierarchy::{PrivateCaches, SharedCache};
+use crate::machine::chunk::Chunk;
 use crate::mmu::{ConfiguredMmu, Looks, Mmu, Port, Request, Walks};
 use pagelab_addr::{Asid, PageDirectory, PageSize, Pfn, Vpn};
 use pagelab_memory::MODIFY;

@@ -1,11 +1,11 @@
 //! The model under test, fed with the same accesses as the twin.
 
 use super::event_driven::{Access, Instruction, Parameters, Reference, Translation, Walk};
-use crate::chunk::{CHUNK, Chunk};
-use crate::main_memory::MainMemory;
-use crate::requests::{Prefetch, TlbMiss, request};
-use crate::served::Served;
-use crate::spread::Spread;
+use crate::caches::served::Served;
+use crate::machine::chunk::{CHUNK, Chunk};
+use crate::machine::requests::{Prefetch, TlbMiss, request};
+use crate::memory::MainMemory;
+use crate::memory::spread::Spread;
 use crate::timing::{Accesses, Counts, Executed, Latencies, Paths, Pending, time};
 use pagelab_cpu::{Core, CoreConfig, Pieces, Times};
 use pagelab_dataflow::Step;
@@ -78,8 +78,8 @@ fn enter_walk(chunk: &mut Chunk, walk: &Walk) {
         faulted: walk.fault.is_some(),
         fault: walk.fault.unwrap_or(0),
         migration: 0,
-        cached: crate::requests::Cached::default(),
-        payer: crate::payer::Payer::default(),
+        cached: crate::machine::requests::Cached::default(),
+        payer: crate::machine::payer::Payer::default(),
     });
 }
 

@@ -1,9 +1,9 @@
 //! What Utopia does, in lists that are looked through from end to end.
 
 use super::FRAMES;
+use crate::caches::served::Served;
 use crate::config::MachineConfig;
 use crate::mmu::lists::{Caches, Lru};
-use crate::served::Served;
 use pagelab_translation::{Page, TlbArrayConfig};
 use std::collections::HashMap;
 

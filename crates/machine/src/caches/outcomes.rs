@@ -1,0 +1,138 @@
+//! What each level sends on.
+
+use super::descent::{Descent, OUT, origin, slot};
+use crate::caches::served::Served;
+use crate::machine::requests::Prefetch;
+use pagelab_memory::{Cache, CacheAccess, MODIFY, Outcome};
+
+/// What became of one reference.
+pub(super) struct One(pub(super) Option<CacheAccess>);
+
+impl One {
+    pub(super) fn hit(&self) -> bool {
+        self.0.is_some_and(|access| access.hit)
+    }
+
+    pub(super) fn written_back(&self) -> Option<u32> {
+        let access = self.0.filter(|access| access.evicts_modified)?;
+        Some(access.evicted & !MODIFY)
+    }
+}
+
+impl Outcome for One {
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.0 = Some(access);
+    }
+}
+
+/// The modified line that one reference made leave.
+pub(super) struct Gone(pub(super) Option<u32>);
+
+impl Outcome for Gone {
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.0 = access.evicts_modified.then_some(access.evicted & !MODIFY);
+    }
+}
+
+/// What goes on to the second level.
+pub(super) struct FromL1<'a, 'below> {
+    pub(super) references: &'a [u32],
+    pub(super) l2: &'below Cache,
+    pub(super) descents: &'a mut [Descent],
+    pub(super) len: usize,
+}
+
+impl FromL1<'_, '_> {
+    /// Sends a reference of a walk on that did not look in the first level.
+    pub(super) fn pass_on(&mut self, place: usize) {
+        let line = self.references[place];
+        self.l2.host_prefetch(line);
+        self.descents[self.len] = (line, place as u32);
+        self.len += 1;
+    }
+}
+
+impl Outcome for FromL1<'_, '_> {
+    /// Sends on what missed, and a modified line that made room for it.
+    ///
+    /// Which of these hit nobody can predict below the first level: what should not go on is
+    /// overwritten by the next, without a branch. Each reference sends at most two lines on.
+    #[inline(always)]
+    fn of(&mut self, place: usize, access: CacheAccess) {
+        if access.hit {
+            return;
+        }
+        let line = self.references[place] & !MODIFY;
+        self.l2.host_prefetch(line);
+        self.descents[self.len] = (line, place as u32);
+        self.descents[self.len + 1] = (access.evicted | MODIFY, place as u32 | OUT);
+        self.len += 1 + usize::from(access.evicts_modified);
+    }
+}
+
+/// What goes on to the last level.
+pub(super) struct FromL2<'a, 'below> {
+    pub(super) down: &'a [Descent],
+    pub(super) llc: &'below Cache,
+    pub(super) answers: &'a mut [Served],
+    pub(super) descents: &'a mut [Descent],
+    pub(super) len: usize,
+    pub(super) outgoing: u32,
+}
+
+impl Outcome for FromL2<'_, '_> {
+    #[inline(always)]
+    fn of(&mut self, at: usize, access: CacheAccess) {
+        let (reference, place) = self.down[at];
+        let line = reference & !MODIFY;
+        self.llc.host_prefetch(line);
+        self.answers[slot(place, self.outgoing)] = Served::L2;
+        self.descents[self.len] = (line, place);
+        self.len += usize::from(!access.hit & (place & OUT == 0));
+        self.descents[self.len] = (access.evicted | MODIFY, place | OUT);
+        self.len += usize::from(access.evicts_modified);
+    }
+}
+
+/// Where the last level's references are served.
+pub(super) struct FromLlc<'a> {
+    pub(super) down: &'a [Descent],
+    pub(super) answers: &'a mut [Served],
+    pub(super) writebacks: &'a mut u64,
+    /// The lines written back, where that is wanted.
+    pub(super) list: Option<&'a mut Vec<(u32, u32)>>,
+    pub(super) prefetches: &'a [Prefetch],
+    pub(super) outgoing: u32,
+}
+
+impl Outcome for FromLlc<'_> {
+    #[inline(always)]
+    fn of(&mut self, at: usize, access: CacheAccess) {
+        let (_, place) = self.down[at];
+        *self.writebacks += u64::from(access.evicts_modified);
+        if let Some(list) = &mut self.list
+            && access.evicts_modified
+        {
+            let of = origin(place, self.outgoing, self.prefetches);
+            list.push((of, access.evicted & !MODIFY));
+        }
+        self.answers[slot(place, self.outgoing)] = if access.hit {
+            Served::Llc
+        } else {
+            Served::Dram
+        };
+    }
+}
+
+/// One reference, at a place that is not the first.
+pub(super) struct At<'a, O> {
+    pub(super) place: usize,
+    pub(super) outcome: &'a mut O,
+}
+
+impl<O: Outcome> Outcome for At<'_, O> {
+    #[inline(always)]
+    fn of(&mut self, _: usize, access: CacheAccess) {
+        self.outcome.of(self.place, access);
+    }
+}

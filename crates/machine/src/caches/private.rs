@@ -1,0 +1,52 @@
+use crate::caches::unknown::Unknown;
+use crate::config::{CachesConfig, WalksEnter};
+use pagelab_memory::{Cache, GeometryError, Prefetcher, Strides};
+
+/// One core's private caches.
+#[derive(Clone, Debug)]
+pub(crate) struct PrivateCaches {
+    pub(crate) l1: Cache,
+    pub(crate) l2: Cache,
+    pub(crate) walks_enter: WalksEnter,
+    pub(super) prefetcher: Option<Prefetcher>,
+    /// The prefetcher that follows instructions; its lines are in the chunk when the caches take it.
+    pub(crate) strides: Option<Strides>,
+    /// Unknown references to the second level, once a sample has left accesses out.
+    pub(super) unknown: Option<Box<Unknown>>,
+}
+
+impl PrivateCaches {
+    pub(crate) fn new(config: &CachesConfig, seed: u64) -> Result<Self, GeometryError> {
+        Ok(PrivateCaches {
+            l1: Cache::new(&config.l1)?.seeded(seed),
+            l2: Cache::new(&config.l2)?.seeded(seed.wrapping_add(1)),
+            walks_enter: config.walks_enter,
+            prefetcher: (config.prefetch.as_ref())
+                .map(Prefetcher::new)
+                .transpose()?,
+            strides: (config.prefetch.and_then(|prefetch| prefetch.strides))
+                .filter(|strides| strides.ahead > 0)
+                .map(|strides| Strides::new(&strides))
+                .transpose()?,
+            unknown: None,
+        })
+    }
+
+    /// Accesses have been left out of programs that have so many lines of memory.
+    pub(crate) fn begin_window(&mut self, lines: f64) {
+        let new = || Box::new(Unknown::new(self.l2.capacity()));
+        (self.unknown.get_or_insert_with(new)).begin_window(lines);
+    }
+
+    /// Whether prefetchers go on in the pages beside those that are accessed.
+    pub(crate) fn crosses_pages(&self) -> bool {
+        let prefetcher = self.prefetcher.as_ref();
+        prefetcher.is_some_and(Prefetcher::crosses_pages)
+    }
+
+    /// Whether the prefetchers want to know what was missed, chunk by chunk.
+    pub(crate) fn wants_answers(&self) -> bool {
+        let prefetcher = self.prefetcher.as_ref();
+        prefetcher.is_some_and(Prefetcher::wants_answers)
+    }
+}

@@ -1,0 +1,313 @@
+//! What missed, by the instruction that made the access and by the kind of memory.
+//!
+//! Kept only for sources that say which instructions make their accesses; others pay for one
+//! branch a chunk and one a walk.
+
+use crate::count::by_program::of_program;
+use crate::machine::payer::Payer;
+use pagelab_addr::Asid;
+use pagelab_events::{CodeTable, Definition, NO_SITE, Range};
+use pagelab_os::Mapping;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// What the accesses of an instruction, or to a kind of memory, came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Accesses.
+    pub accesses: u64,
+    /// First-level TLB misses.
+    pub l1_tlb_misses: u64,
+    /// Second-level TLB misses.
+    pub l2_tlb_misses: u64,
+    /// Page walks.
+    pub walks: u64,
+    /// Cycles from a walker's start on each of them to its end.
+    pub walk_cycles: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// Slots in these faults.
+    pub(crate) fault_slots: u64,
+    /// Cycles in these faults.
+    pub fault_cycles: u64,
+}
+
+impl Tally {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Tally) {
+        self.accesses += other.accesses;
+        self.l1_tlb_misses += other.l1_tlb_misses;
+        self.l2_tlb_misses += other.l2_tlb_misses;
+        self.walks += other.walks;
+        self.walk_cycles += other.walk_cycles;
+        self.faults += other.faults;
+        self.fault_slots += other.fault_slots;
+        self.fault_cycles += other.fault_cycles;
+    }
+
+    /// Whether translation cost anything.
+    pub fn missed(&self) -> bool {
+        self.l1_tlb_misses + self.walks + self.faults > 0
+    }
+}
+
+/// What one program's accesses came to.
+#[derive(Clone, Debug, Default)]
+pub struct ByCode {
+    /// Its code.
+    pub code: CodeTable,
+    /// By site; sites past the end came to nothing.
+    pub sites: Vec<Tally>,
+    /// What instructions came to of which nothing is known.
+    pub unknown: Tally,
+    /// By memory that [`ByCode::memory`] names; accesses are not counted, and what is past the end
+    /// came to nothing.
+    pub mappings: Vec<Tally>,
+    files: MappedFiles,
+}
+
+/// Kinds of memory that a file may be.
+const FILES: [Mapping; 3] = [
+    Mapping::PrivateFile,
+    Mapping::SharedFile,
+    // memfd_create(2) and the like.
+    Mapping::SharedAnonymous,
+];
+
+/// Which file is mapped where, as far as a source says.
+#[derive(Clone, Debug, Default)]
+struct MappedFiles {
+    paths: Vec<String>,
+    numbers: HashMap<String, usize>,
+    /// By address space and first address: the end, and the number of the file. None overlap.
+    ranges: HashMap<u16, BTreeMap<u64, (u64, usize)>>,
+}
+
+impl MappedFiles {
+    fn add(&mut self, path: &str, ranges: &[Range]) {
+        let file = *(self.numbers.entry(path.to_owned())).or_insert(self.paths.len());
+        if file == self.paths.len() {
+            self.paths.push(path.to_owned());
+        }
+        for range in ranges {
+            let (start, end) = (range.addr, range.addr.saturating_add(range.len));
+            let space = self.ranges.entry(range.process as u16).or_default();
+            let below = space.range(..end).rev();
+            let covered = below.take_while(|(_, (other, _))| start < *other);
+            let covered: Vec<_> = covered.map(|(&at, &what)| (at, what)).collect();
+            for (at, (until, other)) in covered {
+                space.remove(&at);
+                if at < start {
+                    space.insert(at, (start, other));
+                }
+                if end < until {
+                    space.insert(end, (until, other));
+                }
+            }
+            if start < end {
+                space.insert(start, (end, file));
+            }
+        }
+    }
+
+    fn at(&self, asid: Asid, addr: u64) -> Option<usize> {
+        let (_, &(end, file)) = self.ranges.get(&asid.0)?.range(..=addr).next_back()?;
+        (addr < end).then_some(file)
+    }
+}
+
+impl ByCode {
+    /// Adds what a later piece of the same program came to, whose code includes this one's.
+    pub(crate) fn add(&mut self, later: ByCode) {
+        let ByCode {
+            code,
+            sites,
+            unknown,
+            mappings,
+            files,
+        } = later;
+        let add = |mine: &mut Vec<Tally>, theirs: Vec<Tally>| {
+            if mine.len() < theirs.len() {
+                mine.resize(theirs.len(), Tally::default());
+            }
+            mine.iter_mut()
+                .zip(&theirs)
+                .for_each(|(mine, more)| mine.add(more));
+        };
+        add(&mut self.sites, sites);
+        add(&mut self.mappings, mappings);
+        self.unknown.add(&unknown);
+        self.code = code;
+        self.files = files;
+    }
+
+    /// Takes over the code that another names.
+    pub(crate) fn named_as(&mut self, other: &ByCode) {
+        self.code = other.code.clone();
+        self.files = other.files.clone();
+    }
+
+    /// Takes in what a source says of the code.
+    pub(crate) fn define(&mut self, definition: &Definition) {
+        if let Definition::Mapping { path, ranges } = definition {
+            self.files.add(path, ranges);
+            return;
+        }
+        // A table of a source that could be read takes its definitions.
+        let _ = self.code.define(definition.clone());
+    }
+
+    /// Says times in cycles.
+    pub(crate) fn in_cycles(&mut self, slots_per_cycle: u64) {
+        let all = self.sites.iter_mut().chain(&mut self.mappings);
+        for tally in all.chain([&mut self.unknown]) {
+            tally.fault_cycles = tally.fault_slots / slots_per_cycle;
+        }
+    }
+
+    /// What a tally of [`ByCode::mappings`] is of: a kind of memory, and the file that it is, if it has a
+    /// name. The kinds without a name come first, in the order of [`Mapping::ALL`].
+    pub fn memory(&self, number: usize) -> (Mapping, Option<&str>) {
+        match number.checked_sub(Mapping::ALL.len()) {
+            None => (Mapping::ALL[number], None),
+            Some(named) => {
+                let path = &self.files.paths[named / FILES.len()];
+                (FILES[named % FILES.len()], Some(path))
+            }
+        }
+    }
+
+    /// Which tally is that of memory of a kind at an address.
+    pub(crate) fn number(&self, kind: Mapping, asid: Asid, addr: u64) -> u16 {
+        let named = FILES
+            .iter()
+            .position(|&file| file == kind)
+            .and_then(|kind| {
+                let file = self.files.at(asid, addr)?;
+                u16::try_from(Mapping::ALL.len() + FILES.len() * file + kind).ok()
+            });
+        named.unwrap_or(kind as u16)
+    }
+
+    pub(crate) fn mapping(&mut self, number: u16) -> &mut Tally {
+        let number = usize::from(number);
+        if self.mappings.len() <= number {
+            self.mappings.resize(number + 1, Tally::default());
+        }
+        &mut self.mappings[number]
+    }
+
+    pub(crate) fn site(&mut self, site: u32) -> &mut Tally {
+        if site == NO_SITE {
+            return &mut self.unknown;
+        }
+        let site = site as usize;
+        if self.sites.len() <= site {
+            self.sites.resize(site + 1, Tally::default());
+        }
+        &mut self.sites[site]
+    }
+}
+
+/// What was counted, without the code, which whoever has the stream has, too.
+pub(crate) mod counts {
+    use super::{ByCode, Tally};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Tallies that came to something, by number.
+    type Sparse = Vec<(u32, Tally)>;
+
+    #[derive(Serialize, Deserialize)]
+    struct Counts {
+        sites: Sparse,
+        unknown: Tally,
+        mappings: Sparse,
+    }
+
+    fn sparse(tallies: &[Tally]) -> Sparse {
+        let numbered = (0..).zip(tallies);
+        let some = numbered.filter(|(_, tally)| **tally != Tally::default());
+        some.map(|(number, &tally)| (number, tally)).collect()
+    }
+
+    /// As numbered, none of which is `most` or more: others cannot be of a run.
+    fn dense(tallies: Sparse, most: u32) -> Option<Vec<Tally>> {
+        let mut all = Vec::new();
+        for (number, tally) in tallies {
+            if number >= most {
+                return None;
+            }
+            if all.len() <= number as usize {
+                all.resize(number as usize + 1, Tally::default());
+            }
+            all[number as usize] = tally;
+        }
+        Some(all)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        programs: &[ByCode],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let counts = programs.iter().map(|program| Counts {
+            sites: sparse(&program.sites),
+            unknown: program.unknown,
+            mappings: sparse(&program.mappings),
+        });
+        serializer.collect_seq(counts)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<ByCode>, D::Error> {
+        let programs: Vec<Counts> = Deserialize::deserialize(deserializer)?;
+        let program = |counts: Counts| {
+            Some(ByCode {
+                sites: dense(counts.sites, pagelab_events::MAX_SITES)?,
+                unknown: counts.unknown,
+                mappings: dense(counts.mappings, 1 << 16)?,
+                ..ByCode::default()
+            })
+        };
+        let all: Option<_> = programs.into_iter().map(program).collect();
+        all.ok_or_else(|| serde::de::Error::custom("there is no such instruction"))
+    }
+}
+
+/// All programs' tallies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tallies {
+    programs: Vec<ByCode>,
+    /// Whether what is counted is measured: not where it only warms the machine up.
+    pub(crate) measures: bool,
+}
+
+impl Tallies {
+    pub(crate) fn program(&mut self, program: usize) -> &mut ByCode {
+        of_program(&mut self.programs, program)
+    }
+
+    /// A walk has ended that took so many cycles.
+    #[cold]
+    pub(crate) fn walked(&mut self, payer: Payer, cycles: u64) {
+        if !self.measures {
+            return;
+        }
+        let program = self.program(usize::from(payer.program));
+        let mapping = program.mapping(payer.mapping);
+        mapping.walks += 1;
+        mapping.walk_cycles += cycles;
+        let tally = program.site(payer.site);
+        tally.walks += 1;
+        tally.walk_cycles += cycles;
+    }
+
+    /// The programs' tallies, with times in cycles.
+    pub(crate) fn finish(self, slots_per_cycle: u64) -> Vec<ByCode> {
+        let mut programs = self.programs;
+        for program in &mut programs {
+            program.in_cycles(slots_per_cycle);
+        }
+        programs
+    }
+}

@@ -1,0 +1,13 @@
+//! Statistics of a run: what is counted, and the result that it is given as.
+
+pub(crate) mod by_code;
+pub(crate) mod by_program;
+pub(crate) mod heat_map;
+pub(crate) mod histogram;
+pub(crate) mod memory;
+pub(crate) mod own_counters;
+pub(crate) mod result;
+pub(crate) mod statistics;
+pub(crate) mod timeline;
+pub(crate) mod totals;
+pub(crate) mod windows;
